@@ -1,0 +1,14 @@
+/// The compiled module's table of contents: one line for each header in cpp/include/toolroll/.
+#include <pybind11/pybind11.h>
+
+namespace toolroll::bindings {
+
+void bind_bitset(pybind11::module_& m);
+
+}  // namespace toolroll::bindings
+
+PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
+  using namespace toolroll::bindings;
+  m.doc() = "toolroll's core: arrays in, arrays out. Indexes are immutable and safe to share.";
+  bind_bitset(m);
+}

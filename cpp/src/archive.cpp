@@ -1,0 +1,189 @@
+#include "toolroll/archive.hpp"
+
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace toolroll {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "archives are little-endian");
+
+constexpr char kMagic[8] = {'T', 'O', 'O', 'L', 'R', 'O', 'L', 'L'};
+constexpr std::uint32_t kEnvelope = 1;
+constexpr std::size_t kKindSize = 8;
+constexpr std::size_t kHeader = 8 + 4 + kKindSize + 4 + 8;  // magic, envelope, kind, version, size
+constexpr std::size_t kSizeAt = kHeader - 8;
+
+constexpr std::uint64_t kPrime1 = 0x9E3779B185EBCA87U;
+constexpr std::uint64_t kPrime2 = 0xC2B2AE3D27D4EB4FU;
+constexpr std::uint64_t kPrime3 = 0x165667B19E3779F9U;
+constexpr std::uint64_t kPrime4 = 0x85EBCA77C2B2AE63U;
+constexpr std::uint64_t kPrime5 = 0x27D4EB2F165667C5U;
+
+template <typename T>
+T load_le(const std::byte* at) {
+  T number;
+  std::memcpy(&number, at, sizeof number);
+  return number;
+}
+
+std::uint64_t round(std::uint64_t lane, std::uint64_t input) {
+  return std::rotl(lane + input * kPrime2, 31) * kPrime1;
+}
+
+std::uint64_t merge(std::uint64_t hash, std::uint64_t lane) {
+  return (hash ^ round(0, lane)) * kPrime1 + kPrime4;
+}
+
+}  // namespace
+
+std::uint64_t xxh64(std::span<const std::byte> bytes, std::uint64_t seed) {
+  const std::byte* at = bytes.data();
+  const std::byte* const end = at + bytes.size();
+  std::uint64_t hash;
+  if (bytes.size() >= 32) {
+    std::uint64_t lanes[4] = {seed + kPrime1 + kPrime2, seed + kPrime2, seed, seed - kPrime1};
+    for (; end - at >= 32; at += 32) {
+      for (int i = 0; i < 4; ++i) lanes[i] = round(lanes[i], load_le<std::uint64_t>(at + 8 * i));
+    }
+    hash = std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) +
+           std::rotl(lanes[3], 18);
+    for (const std::uint64_t lane : lanes) hash = merge(hash, lane);
+  } else {
+    hash = seed + kPrime5;
+  }
+  hash += bytes.size();
+  for (; end - at >= 8; at += 8) {
+    hash = std::rotl(hash ^ round(0, load_le<std::uint64_t>(at)), 27) * kPrime1 + kPrime4;
+  }
+  for (; end - at >= 4; at += 4) {
+    hash = std::rotl(hash ^ (load_le<std::uint32_t>(at) * kPrime1), 23) * kPrime2 + kPrime3;
+  }
+  for (; at < end; ++at) {
+    hash = std::rotl(hash ^ (std::to_integer<std::uint64_t>(*at) * kPrime5), 11) * kPrime1;
+  }
+  hash = (hash ^ (hash >> 33)) * kPrime2;
+  hash = (hash ^ (hash >> 29)) * kPrime3;
+  return hash ^ (hash >> 32);
+}
+
+ArchiveWriter::ArchiveWriter(std::string_view kind, std::uint32_t version) {
+  if (kind.empty() || kind.size() > kKindSize) {
+    throw std::invalid_argument("archive kind: must have 1 to 8 characters");
+  }
+  char padded[kKindSize] = {};
+  std::memcpy(padded, kind.data(), kind.size());
+  append(kMagic, sizeof kMagic);
+  append(&kEnvelope, sizeof kEnvelope);
+  append(padded, sizeof padded);
+  append(&version, sizeof version);
+  value<std::uint64_t>(0);  // the payload's size, known when it is sealed
+}
+
+void ArchiveWriter::append(const void* data, std::size_t size) {
+  if (size == 0) return;  // an empty column may have no address
+  const auto* bytes = static_cast<const std::byte*>(data);
+  buffer_.insert(buffer_.end(), bytes, bytes + size);
+}
+
+void ArchiveWriter::text(std::string_view bytes) {
+  column(std::span<const char>(bytes.data(), bytes.size()));
+}
+
+void ArchiveWriter::seal() {
+  if (sealed_) return;
+  sealed_ = true;
+  const std::uint64_t size = buffer_.size() - kHeader;
+  std::memcpy(buffer_.data() + kSizeAt, &size, sizeof size);
+  value(xxh64(buffer_));
+}
+
+std::vector<std::byte> ArchiveWriter::bytes() {
+  seal();
+  return buffer_;
+}
+
+void ArchiveWriter::save(const std::string& path) {
+  seal();
+  const std::filesystem::path target(path);
+  std::filesystem::path beside(target);
+  beside += ".new";
+  {
+    std::ofstream file(beside, std::ios::binary | std::ios::trunc);
+    file.write(reinterpret_cast<const char*>(buffer_.data()),
+               static_cast<std::streamsize>(buffer_.size()));
+    file.close();
+    if (!file) {
+      std::error_code ignored;
+      std::filesystem::remove(beside, ignored);
+      throw std::runtime_error("cannot write " + beside.string());
+    }
+  }
+  std::filesystem::rename(beside, target);
+}
+
+ArchiveReader::ArchiveReader(std::vector<std::byte> bytes, std::string_view kind,
+                             std::uint32_t version)
+    : buffer_(std::move(bytes)) {
+  const std::byte* const data = buffer_.data();
+  if (buffer_.size() < kHeader + 8 || std::memcmp(data, kMagic, sizeof kMagic) != 0) {
+    throw ArchiveError("not a toolroll index: the file does not start like one");
+  }
+  if (load_le<std::uint64_t>(data + kSizeAt) != buffer_.size() - kHeader - 8) {
+    throw ArchiveError("damaged index: truncated or extended, its size is not the one it states");
+  }
+  end_ = buffer_.size() - 8;
+  if (load_le<std::uint64_t>(data + end_) != xxh64(std::span(data, end_))) {
+    throw ArchiveError("damaged index: its checksum does not match its content");
+  }
+  char padded[kKindSize] = {};
+  std::memcpy(padded, kind.data(), std::min(kind.size(), kKindSize));
+  if (std::memcmp(data + 12, padded, kKindSize) != 0) {
+    throw ArchiveError("another kind of index: expected '" + std::string(kind) + "'");
+  }
+  const auto envelope = load_le<std::uint32_t>(data + 8);
+  const auto found = load_le<std::uint32_t>(data + 12 + kKindSize);
+  if (envelope != kEnvelope || found != version) {
+    throw ArchiveError("index of version " + std::to_string(found) + ", this build reads version " +
+                       std::to_string(version) + ": build the index again");
+  }
+  at_ = kHeader;
+}
+
+ArchiveReader ArchiveReader::load(const std::string& path, std::string_view kind,
+                                  std::uint32_t version) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) throw ArchiveError("cannot read " + path);
+  const std::streamoff size = file.tellg();
+  if (size < 0) throw ArchiveError("cannot read " + path);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+  file.seekg(0);
+  file.read(reinterpret_cast<char*>(bytes.data()), size);
+  if (!file) throw ArchiveError("cannot read " + path);
+  return ArchiveReader(std::move(bytes), kind, version);
+}
+
+std::size_t ArchiveReader::claim(std::uint64_t count, std::size_t size) const {
+  if (count > (end_ - at_) / size) throw ArchiveError("damaged index: a column is longer than it");
+  return static_cast<std::size_t>(count);
+}
+
+void ArchiveReader::take(void* out, std::size_t size) {
+  if (size > end_ - at_) throw ArchiveError("damaged index: it ends too early");
+  if (size != 0) std::memcpy(out, buffer_.data() + at_, size);
+  at_ += size;
+}
+
+std::string ArchiveReader::text() {
+  const std::vector<char> bytes = column<char>();
+  return {bytes.begin(), bytes.end()};
+}
+
+void ArchiveReader::finish() const {
+  if (at_ != end_) throw ArchiveError("damaged index: it is longer than its content");
+}
+
+}  // namespace toolroll

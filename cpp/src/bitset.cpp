@@ -1,0 +1,65 @@
+#include "toolroll/bitset.hpp"
+
+#include <stdexcept>
+#include <string>
+
+namespace toolroll {
+namespace {
+
+void check_same(const Bitset& a, const Bitset& b) {
+  if (a.size() != b.size()) {
+    throw std::invalid_argument("bitsets: of " + std::to_string(a.size()) + " and " +
+                                std::to_string(b.size()) + " rows, must be of the same catalog");
+  }
+}
+
+}  // namespace
+
+Bitset Bitset::full(std::size_t size) {
+  Bitset set(size);
+  for (std::uint64_t& word : set.words_) word = ~std::uint64_t{0};
+  if (size % 64 != 0) set.words_.back() = (std::uint64_t{1} << (size % 64)) - 1;
+  return set;
+}
+
+Bitset Bitset::of(std::size_t size, std::span<const std::int32_t> rows) {
+  Bitset set(size);
+  for (const std::int32_t row : rows) {
+    if (row < 0 || static_cast<std::size_t>(row) >= size) {
+      throw std::invalid_argument("row " + std::to_string(row) + ": must be in 0.." +
+                                  std::to_string(size) + " (exclusive)");
+    }
+    const auto at = static_cast<std::size_t>(row);
+    set.words_[at / 64] |= std::uint64_t{1} << (at % 64);
+  }
+  return set;
+}
+
+std::size_t Bitset::count() const {
+  std::size_t total = 0;
+  for (const std::uint64_t word : words_) total += static_cast<std::size_t>(std::popcount(word));
+  return total;
+}
+
+Bitset Bitset::operator&(const Bitset& other) const {
+  check_same(*this, other);
+  Bitset out(size_);
+  for (std::size_t i = 0; i < words_.size(); ++i) out.words_[i] = words_[i] & other.words_[i];
+  return out;
+}
+
+Bitset Bitset::operator|(const Bitset& other) const {
+  check_same(*this, other);
+  Bitset out(size_);
+  for (std::size_t i = 0; i < words_.size(); ++i) out.words_[i] = words_[i] | other.words_[i];
+  return out;
+}
+
+Bitset Bitset::operator-(const Bitset& other) const {
+  check_same(*this, other);
+  Bitset out(size_);
+  for (std::size_t i = 0; i < words_.size(); ++i) out.words_[i] = words_[i] & ~other.words_[i];
+  return out;
+}
+
+}  // namespace toolroll

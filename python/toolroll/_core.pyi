@@ -1,0 +1,5 @@
+"""Types of the compiled module, by header."""
+
+# cpu.hpp
+
+def isa() -> str: ...

@@ -4,34 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "arrays.hpp"
+#include "texts.hpp"
 #include "toolroll/bm25.hpp"
 #include "toolroll/english.hpp"
 
 namespace toolroll::bindings {
 namespace {
-
-/// The bytes of a list of str, copied: another thread may change the list while the GIL is released.
-struct Texts {
-  explicit Texts(const py::sequence& list) {
-    bytes.reserve(list.size());
-    for (const py::handle item : list) {
-      if (!py::isinstance<py::str>(item)) throw py::type_error("texts: must all be str");
-      bytes.emplace_back(utf8(py::reinterpret_borrow<py::str>(item)));
-    }
-    views.assign(bytes.begin(), bytes.end());
-  }
-  std::vector<std::string> bytes;
-  std::vector<std::string_view> views;
-};
-
-/// A few numbers as an array: a copy is cheaper than an owner.
-template <typename T>
-Column<T> copied(const std::vector<T>& numbers) {
-  Column<T> array(static_cast<py::ssize_t>(numbers.size()));
-  std::copy(numbers.begin(), numbers.end(), array.mutable_data());
-  return array;
-}
 
 Bm25Index build(const py::sequence& fields, const std::vector<double>& weights, double k1, double b,
                 const std::string& analysis) {
@@ -64,7 +42,7 @@ py::tuple search(const Bm25Index& index, const py::str& text, std::int64_t k, co
     const py::gil_scoped_release unlocked;
     best = index.search(message, static_cast<std::size_t>(std::max<std::int64_t>(k, 0)), allowed);
   }
-  return py::make_tuple(copied<std::int32_t>(best.rows), copied<float>(best.scores));
+  return py::make_tuple(copied(best.rows), copied(best.scores));
 }
 
 }  // namespace

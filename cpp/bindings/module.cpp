@@ -7,6 +7,7 @@ void bind_bitset(pybind11::module_& m);
 void bind_unicode(pybind11::module_& m);
 void bind_cpu(pybind11::module_& m);
 void bind_bm25(pybind11::module_& m);
+void bind_token_table(pybind11::module_& m);
 
 }  // namespace toolroll::bindings
 
@@ -17,4 +18,5 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_unicode(m);
   bind_cpu(m);
   bind_bm25(m);
+  bind_token_table(m);
 }

@@ -134,9 +134,10 @@ class Route:
     @property
     def keyword_modes(self) -> tuple[Mode, ...]:
         """The mode of each keyword, with the default in place of what was left open."""
-        chosen = self.modes or ("",) * len(self.keywords)
+        if not self.modes:
+            return tuple(map(default_mode, self.keywords))
         return tuple(
-            mode or default_mode(keyword) for mode, keyword in zip(chosen, self.keywords, strict=True)
+            mode or default_mode(keyword) for mode, keyword in zip(self.modes, self.keywords, strict=True)
         )
 
 

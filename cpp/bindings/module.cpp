@@ -8,6 +8,7 @@ void bind_unicode(pybind11::module_& m);
 void bind_automaton(pybind11::module_& m);
 void bind_cpu(pybind11::module_& m);
 void bind_bm25(pybind11::module_& m);
+void bind_vector_index(pybind11::module_& m);
 
 }  // namespace toolroll::bindings
 
@@ -19,4 +20,5 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_automaton(m);
   bind_cpu(m);
   bind_bm25(m);
+  bind_vector_index(m);
 }

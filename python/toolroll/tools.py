@@ -67,7 +67,8 @@ class Tool:
             raise InvalidDefinition(f"name is {name!r}, must be a non-empty string", field="name")
         if not isinstance(self.description, str):
             raise _wrong(self, "description", "a string")
-        if self.parameters is not None and not isinstance(self.parameters, Mapping):
+        parameters = self.parameters
+        if type(parameters) is not dict and parameters is not None and not isinstance(parameters, Mapping):
             raise _wrong(self, "parameters", "a JSON Schema object or None")
         if self.status not in STATUSES:
             raise _wrong(self, "status", "one of draft, active, deprecated, retired")

@@ -41,7 +41,9 @@ def read_dicts(items: Iterable[Any]) -> Definitions:
         return read_items(items)
     except Fault as fault:
         position = fault.path[0]
-        raise fault.invalid(file=f"tools[{position}]", tool=name_of(items, fault.path)) from fault.__cause__
+        raise fault.invalid(
+            file=f"tools[{position}]", tool=fields.name_of(items, fault.path)
+        ) from fault.__cause__
 
 
 def as_tool(item: Any, toolkit: str = "") -> Tool:
@@ -49,7 +51,7 @@ def as_tool(item: Any, toolkit: str = "") -> Tool:
     try:
         tools = _read(item)
     except Fault as fault:
-        raise fault.invalid(tool=name_of([item], (0, *fault.path))) from fault.__cause__
+        raise fault.invalid(tool=fields.name_of([item], (0, *fault.path))) from fault.__cause__
     if len(tools) != 1:
         raise InvalidDefinition(f"holds {len(tools)} declarations, must be one; read_dicts takes all")
     tool = tools[0]
@@ -202,21 +204,6 @@ def _is_gemini(parameters: Mapping[str, Any]) -> bool:
 
 def _known(item: Mapping[str, Any], table: Mapping[str, Field]) -> dict[str, Any]:
     return fields.read_fields({key: value for key, value in item.items() if key in table}, table)
-
-
-def name_of(items: Any, path: tuple[str | int, ...]) -> str | None:
-    """The name of the tool, in a list of them, to which a fault's path leads; None if it has none."""
-    value: Any = items
-    for part in (*path, None):
-        for holder in (value, value.get("function") if isinstance(value, Mapping) else None):
-            found = holder.get("name") if isinstance(holder, Mapping) else getattr(holder, "name", None)
-            if isinstance(found, str):
-                return found
-        try:
-            value = value[part]
-        except (KeyError, IndexError, TypeError):
-            break
-    return None
 
 
 _OURS: dict[str, Field] = {

@@ -84,6 +84,21 @@ def read_fields(item: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[st
     return values
 
 
+def name_of(items: Any, path: tuple[str | int, ...]) -> str | None:
+    """The name of the tool, in a list of them, to which a fault's path leads; None if it has none."""
+    value: Any = items
+    for part in (*path, None):
+        for holder in (value, value.get("function") if isinstance(value, Mapping) else None):
+            found = holder.get("name") if isinstance(holder, Mapping) else getattr(holder, "name", None)
+            if isinstance(found, str) and 0 < len(found) <= MAX_NAME:
+                return found
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            break
+    return None
+
+
 def unknown_key(key: object, known: Iterable[str]) -> str:
     """Names the known key that is nearest to an unknown one, or all where none is near."""
     names = sorted(known)
@@ -161,15 +176,9 @@ def schema(value: Any) -> Mapping[str, Any] | None:
 
     References in it stay as they are: nothing is resolved, expanded or fetched here.
     """
-    if value is None:
+    if (checked := shallow_schema(value)) is None:
         return None
-    if not isinstance(value, Mapping):
-        raise Wrong("a JSON Schema object", value)
-    if "properties" in value and not isinstance(value["properties"], Mapping):
-        raise Wrong("an object", value["properties"], ("properties",))
-    if "required" in value and not isinstance(value["required"], (list, tuple)):
-        raise Wrong("a list of property names", value["required"], ("required",))
-    level: list[Any] = [value]
+    level: list[Any] = [checked]
     nodes = 0
     for _ in range(MAX_SCHEMA_DEPTH):
         level = [
@@ -179,11 +188,26 @@ def schema(value: Any) -> Mapping[str, Any] | None:
             if type(child) is dict or type(child) is list
         ]
         if not level:
-            return value
+            return checked
         nodes += len(level)
         if nodes > MAX_SCHEMA_NODES:
             raise Wrong(f"a schema of at most {MAX_SCHEMA_NODES} objects and lists", value)
     raise Wrong(f"a schema of at most {MAX_SCHEMA_DEPTH} levels", value)
+
+
+def shallow_schema(value: Any) -> Mapping[str, Any] | None:
+    """`schema` for a value that is known to be small, since the text it was read from is."""
+    if value is None:
+        return None
+    if type(value) is not dict and not isinstance(value, Mapping):
+        raise Wrong("a JSON Schema object", value)
+    properties = value.get("properties")
+    if type(properties) is not dict and "properties" in value and not isinstance(properties, Mapping):
+        raise Wrong("an object", properties, ("properties",))
+    required = value.get("required")
+    if type(required) is not list and "required" in value and not isinstance(required, (list, tuple)):
+        raise Wrong("a list of property names", required, ("required",))
+    return value
 
 
 EXTRAS: dict[str, Field] = {
@@ -212,4 +236,8 @@ PLAIN: dict[str, Field] = {
     **EXTRAS,
     "server": ("toolkit", toolkit),
     "toolkit": ("toolkit", toolkit),
+}
+
+PLAIN_SMALL: dict[str, Field] = {
+    key: (attribute, shallow_schema if read is schema else read) for key, (attribute, read) in PLAIN.items()
 }

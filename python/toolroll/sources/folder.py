@@ -10,16 +10,18 @@ with a warning and never opened.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from toolroll.errors import InvalidDefinition
 from toolroll.sources import fields, json_text, jsonl
-from toolroll.sources.dicts import name_of, read_items
+from toolroll.sources.dicts import read_items
 from toolroll.sources.fields import Fault, Field, Wrong
 from toolroll.tools import MODES, Definitions, Route, Tool, Toolkit
 
@@ -39,11 +41,26 @@ def read_folder(path: str | os.PathLike[str]) -> Definitions:
         mode = os.stat(path).st_mode
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
-    if stat.S_ISDIR(mode):
-        return _join([_read_file(file) for file in _files(path)])
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise InvalidDefinition("is neither a folder nor a regular file", file=path)
-    return _join([_read_file(path)])
+    files = _files(path) if stat.S_ISDIR(mode) else [path]
+    with _collection_paused():
+        return _join([_read_file(file) for file in files])
+
+
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Keeps the garbage collector from walking what has been read, over and over, while more is read.
+
+    Nothing here makes cycles. At 100,000 tools it takes a third of the time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +119,7 @@ def _read_file(file: str) -> _Part:
         return _Part(file, text, _read_toolkit(value, file), key)
     except Fault as fault:
         line = json_text.line_of(text, fault.path)
-        tool = name_of(value[key], fault.path[1:]) if fault.path[:1] == (key,) else None
+        tool = fields.name_of(value[key], fault.path[1:]) if fault.path[:1] == (key,) else None
         raise fault.invalid(file=file, line=line, tool=tool) from None
 
 
@@ -129,7 +146,7 @@ def _read_list(items: list[Any], text: str, file: str) -> Definitions:
         return read_items(items)
     except Fault as fault:
         line = json_text.line_of(text, fault.path)
-        raise fault.invalid(file=file, line=line, tool=name_of(items, fault.path)) from None
+        raise fault.invalid(file=file, line=line, tool=fields.name_of(items, fault.path)) from None
 
 
 def _read_toolkit(value: Any, file: str) -> Definitions:
@@ -273,7 +290,8 @@ def _keyword(item: Any, i: int) -> tuple[str, str]:
 def _patterns(value: Any) -> tuple[str, ...]:
     patterns = fields.texts(value)
     if patterns:
-        import re2  # not at the top: most folders have no patterns, and it takes as long as all else here
+        # Not at the top: most folders have no patterns, and it takes as long to import as all else here.
+        import re2  # type: ignore[import-untyped]
 
         options = re2.Options()
         options.log_errors = False

@@ -26,14 +26,13 @@ def read_lines(text: str, file: str) -> tuple[Definitions, list[int]]:
         try:
             if type(value) is not dict:
                 raise Fault(f"is {fields.shown(value)}, must be an object with the fields of a tool")
-            values = fields.read_fields(value, fields.PLAIN)
+            brackets = line.count("{") + line.count("[")  # no schema is deeper than the line has brackets
+            small = brackets <= fields.MAX_SCHEMA_DEPTH
+            values = fields.read_fields(value, fields.PLAIN_SMALL if small else fields.PLAIN)
             if "name" not in values:
                 raise Fault("name is missing")
         except Fault as fault:
-            name = value.get("name") if isinstance(value, dict) else None
-            raise fault.invalid(
-                file=file, line=number, tool=name if isinstance(name, str) else None
-            ) from None
+            raise fault.invalid(file=file, line=number, tool=fields.name_of([value], (0,))) from None
         tools.append(Tool(**values))
         lines.append(number)
     return Definitions(tuple(tools), toolkits_of(tools)), lines

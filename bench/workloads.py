@@ -163,23 +163,26 @@ _ASKS = (
 
 
 def messages(n: int, catalog: int = 158, seed: int = 1) -> list[str]:
-    """n messages of a user, each about one of the first ``catalog`` tools; `targets` names it."""
+    """n messages of a user, each about one of the first ``catalog`` tools; `targets` names it.
+
+    No two are the same: a cache keyed by the text helps nobody.
+    """
     return [text for text, _ in _asked(n, catalog, seed)]
 
 
 def targets(n: int, catalog: int = 158, seed: int = 1) -> list[tuple[str, str, str]]:
-    "hey, the customer called again and is not happy; could you {verb} their {noun} in {app} before "
-    "lunch and let me know",
+    """(app, verb, noun) that each of `messages` asks for: a good answer has a tool of that name in it."""
+    return [target for _, target in _asked(n, catalog, seed)]
 
 
 def _asked(n: int, catalog: int, seed: int) -> list[tuple[str, tuple[str, str, str]]]:
     rng = random.Random(seed)
     known = tools(catalog)
     asked = []
-    for _ in range(n):
+    for i in range(n):
         app, verb, noun = rng.choice(known)["name"].split("_")[:3]
         text = rng.choice(_ASKS).format(app=app, verb=verb, noun=noun, adjective=rng.choice(_ADJECTIVES))
-        asked.append((text, (app, verb, noun)))
+        asked.append((f"{text} #{10_000 + 7 * i}", (app, verb, noun)))
     return asked
 
 

@@ -1,0 +1,26 @@
+"""microresolve (MIT or Apache-2.0, Rust core): lexical intents that learn from corrections.
+
+A tool is an intent whose phrases are its name as words and its description. Building is quadratic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def build(tools: list[dict[str, Any]], embed: Any) -> Callable[[str, int], list[str]]:
+    from microresolve import MicroResolve
+
+    intents = MicroResolve().namespace("tools")
+    for tool in tools:
+        intents.add_intent(tool["name"], [tool["name"].replace("_", " "), tool["description"]])
+    intents.update_namespace({"default_threshold": 0.0})
+
+    def select(message: str, k: int) -> list[str]:
+        result, trace = intents.resolve_with_trace(message)
+        ranked = dict.fromkeys(intent.id for intent in result.intents)  # these are one to three; then the rest
+        ranked |= dict.fromkeys(name for name, score in sorted(trace.all_scores, key=lambda s: -s[1]) if score > 0)
+        return list(ranked)[:k]
+
+    return select

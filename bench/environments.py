@@ -33,6 +33,12 @@ def python_for(name: str) -> str:
     return str(interpreter(name) or sys.executable)
 
 
+def built_from() -> str | None:
+    """The commit that the toolroll in ``main`` was built from, as `setup` noted it."""
+    note = folder() / "main" / "built-from"
+    return note.read_text().strip() if note.exists() else None
+
+
 def setup(names: list[str]) -> None:
     """Makes or completes the environments; ``main`` gets this source tree's toolroll, built anew."""
     for name in names or list(_REQUIREMENTS):
@@ -43,9 +49,12 @@ def setup(names: list[str]) -> None:
             venv.create(folder() / name, with_pip=True)
         python = str(interpreter(name))
         print(f"{name}: installing {_REQUIREMENTS[name]}", flush=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "-r", str(_HERE / _REQUIREMENTS[name])], check=True)
+        install = [python, "-m", "pip", "install", "-q"]
+        subprocess.run([*install, "-r", str(_HERE / _REQUIREMENTS[name])], check=True)
         if name == "main":
             print("main: building toolroll", flush=True)
-            again = ["--force-reinstall", "--no-deps", "--no-cache-dir"]
-            subprocess.run([python, "-m", "pip", "install", "-q", str(_HERE.parent)], check=True)
-            subprocess.run([python, "-m", "pip", "install", "-q", *again, str(_HERE.parent)], check=True)
+            anew = ["--force-reinstall", "--no-deps", "--no-cache-dir"]  # dependencies: requirements.txt
+            subprocess.run([*install, *anew, str(_HERE.parent)], check=True)
+            commit = "import bench.machine; print(bench.machine.commit())"
+            asked = subprocess.run([python, "-c", commit], cwd=_HERE.parent, capture_output=True, text=True)
+            (folder() / "main" / "built-from").write_text(asked.stdout)

@@ -1,7 +1,8 @@
 """Times one operation beside its peers, so that the ratio can be believed on a busy machine.
 
-Every contestant runs in short bursts, one after the other, round after round: what disturbs the machine
-disturbs all of them alike. Each call is timed by itself on one thread with the garbage collector off; what
+Every contestant runs in bursts, one after the other, round after round: what disturbs the machine disturbs
+all of them alike. Before each burst it runs untimed for a moment, since a process that was just woken is up
+to four times slower than a minute later and nobody's figure should be that. Each call is timed by itself on one thread with the garbage collector off; what
 the clock costs is measured and taken off. The answer is checked first: a wrong answer is never timed.
 
 A bench module has ``def cases(quick: bool) -> Iterator[Case | Figure]`` and builds each case when it is
@@ -22,11 +23,22 @@ from typing import Any, Protocol, runtime_checkable
 Call = Callable[[int], object]
 _clock = time.perf_counter_ns
 
-ROUNDS = 16
+ROUNDS = 8
+QUICK_ROUNDS = 3
 WARM_UP_S = 0.3
+AGAIN_S = 0.05  # untimed, before each burst
 BUDGET_S = 1.5  # for each contestant of a case
-QUICK_BUDGET_S = 0.25
+QUICK_BUDGET_S = 0.3
+MOST_CALLS = 40_000
 ENOUGH_CALLS = 3  # what even a call of many seconds is granted
+
+asked_sizes: tuple[int, ...] = ()
+
+
+def sizes(*usual: int) -> tuple[int, ...]:
+    """Catalog sizes to measure: the usual ones, or those that ``--sizes`` asked for."""
+    return asked_sizes or usual
+
 
 
 @runtime_checkable
@@ -48,12 +60,13 @@ class Case:
         operation: "exact top-10"; the same text in all sizes.
         size: "10,000 x 384".
         ours: runs the i-th query. i counts up from 0 and never stops: take it modulo the size of your set.
+            A text: why it cannot run; the peers are timed all the same.
         peers: name → the same for a peer. None: not installed. A text: why it cannot take part.
         check: compares the answers, ours with an oracle's and the peers'; returns a short text such as
             "recall@10 1.000" and raises AssertionError where they are wrong.
         bar: p50 must be at least so many times below the best peer's; None: no bar.
         note: what the reader must know: settings, and how far it is from which limit.
-        repeats: calls of each contestant at most.
+        repeats: calls of each contestant that are enough; fast ones are called more often, up to the budget.
         bars: name → bar for this peer alone.
         beside: peers that are shown and do not count as "best peer": they answer worse, or less.
         limit_us: p50 of ours must not be above; limit_p99_us the same for p99.
@@ -63,7 +76,7 @@ class Case:
 
     operation: str
     size: str
-    ours: Call
+    ours: Call | str
     peers: Mapping[str, Call | str | None]
     check: Callable[[], str]
     bar: float | None = None
@@ -83,7 +96,7 @@ class Figure:
 
     operation: str
     size: str
-    value: float
+    value: float | None
     unit: str
     limit: float | None = None
     note: str = ""
@@ -170,12 +183,17 @@ class Contestant:
         }
 
 
-def _time(calls: dict[str, Call], repeats: int, budget_s: float, cpu: int | None) -> dict[str, Contestant]:
+def _time(
+    calls: dict[str, Call], repeats: int, budget_s: float, rounds: int, cpu: int | None
+) -> dict[str, Contestant]:
     """Warms every contestant up, then lets them take turns; the order turns too."""
     names = list(calls)
     found = {name: Contestant(name) for name in names}
-    slice_ns = int(budget_s * 1e9 / ROUNDS)
-    per_round = max(1, -(-repeats // ROUNDS))
+    if not names:
+        return found
+    slice_ns = int(budget_s * 1e9 / rounds)
+    enough = max(repeats, MOST_CALLS)
+    per_round = -(-enough // rounds)
     with quiet(cpu):
         clock_ns = clock_cost_ns()
 
@@ -190,13 +208,13 @@ def _time(calls: dict[str, Call], repeats: int, budget_s: float, cpu: int | None
             spent[name] = -sum(run(name, 0, int(min(WARM_UP_S, budget_s) * 1e9), 1_000_000))
         slow = {name for name in names if -spent[name] > 3 * WARM_UP_S * 1e9}
         spent = dict.fromkeys(names, 0)
-        for turn in range(ROUNDS):
+        for turn in range(rounds):
             for name in names[turn % len(names) :] + names[: turn % len(names)]:
                 done = found[name]
-                if done.calls >= repeats or (spent[name] > 3 * budget_s * 1e9 and done.calls >= ENOUGH_CALLS):
+                if done.calls >= enough or (spent[name] > 3 * budget_s * 1e9 and done.calls >= ENOUGH_CALLS):
                     continue
-                if name not in slow:  # back into the caches that the one before has filled
-                    run(name, done.calls, slice_ns // 20, 50)
+                if name not in slow:
+                    run(name, done.calls, int(AGAIN_S * 1e9), enough)
                 samples = run(name, done.calls, slice_ns, per_round)
                 spent[name] += sum(samples)
                 done.rounds.append(samples)
@@ -210,30 +228,31 @@ def run_case(case: Case, quick: bool = False, cpu: int | None = None) -> dict[st
         row["check"] = case.check()
     except AssertionError as error:
         return row | {"wrong": str(error) or "the check failed", "met": False}
+    everybody = {"ours": case.ours, **case.peers}
+    calls = {name: call for name, call in everybody.items() if callable(call)}
     absent = {
-        name: Contestant(name, why=peer if isinstance(peer, str) else "not installed")
-        for name, peer in case.peers.items()
-        if peer is None or isinstance(peer, str)
+        name: Contestant(name, why=call if isinstance(call, str) else "not installed")
+        for name, call in everybody.items()
+        if name not in calls
     }
-    calls: dict[str, Call] = {"ours": case.ours}
-    calls |= {name: peer for name, peer in case.peers.items() if callable(peer)}
     budget_s = min(case.budget_s or BUDGET_S, QUICK_BUDGET_S) if quick else case.budget_s or BUDGET_S
     before = _preemptions()
     try:
-        found = _time(calls, case.repeats, budget_s, cpu)
+        found = _time(calls, case.repeats, budget_s, QUICK_ROUNDS if quick else ROUNDS, cpu)
     finally:
         for peer in case.peers.values():
             if isinstance(peer, Remote):
                 peer.close()
     row["preempted"] = _preemptions() - before
-    ours = found.pop("ours").summary()
-    peers = [c.summary() for c in found.values()] + [c.summary() for c in absent.values()]
+    found |= absent
+    ours = found["ours"].summary()
+    peers = [found[name].summary() for name in case.peers]
     counted = [p for p in peers if "p50_us" in p and p["name"] not in case.beside]
     for peer in peers:
-        if "p50_us" in peer:
+        if "p50_us" in peer and "p50_us" in ours:
             peer["ratio"] = _ratio(peer["p50_us"], ours["p50_us"])
             peer["ratio_min"] = _ratio(peer["min_us"], ours["min_us"])
-            peer["bar"] = case.bars.get(peer["name"])
+        peer["bar"] = case.bars.get(peer["name"])
     best = min(counted, key=lambda p: p["p50_us"], default=None)
     row |= {"ours": ours, "peers": peers, "bar": case.bar, "best": best and best["name"]}
     row |= {"limit_us": case.limit_us, "limit_p99_us": case.limit_p99_us}
@@ -253,6 +272,8 @@ def _met(
     case: Case, ours: dict[str, Any], peers: list[dict[str, Any]], best: dict[str, Any] | None
 ) -> bool | None:
     """False as soon as one bar is missed; None where nothing could be judged."""
+    if "p50_us" not in ours:
+        return None
     verdicts: list[bool] = []
     open_bars = 0
     if case.bar is not None:
@@ -285,7 +306,7 @@ def run_figure(figure: Figure) -> dict[str, Any]:
         "limit": figure.limit,
         "note": figure.note,
         "figures": dict(figure.peers),
-        "met": None if figure.limit is None else figure.value <= figure.limit,
+        "met": None if figure.limit is None or figure.value is None else figure.value <= figure.limit,
     }
 
 

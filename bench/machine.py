@@ -1,4 +1,4 @@
-"""What the figures were measured on: processor, compiler, versions, commit, memory bandwidth. No names, no paths."""
+"""What the figures were measured on: processor, compiler, versions, commit, bandwidth. No names, no paths."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ def cpu_name() -> str:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         text = ""
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    if found:
-        return found[1].strip()
+    found = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.+)$", text, re.MULTILINE))
+    if "model name" in found:
+        name = found["model name"].strip()
+        if not re.search(r"\d", name):  # a hypervisor's "AMD EPYC" says too little
+            name += f" family {found.get('cpu family', '?')} model {found.get('model', '?')}"
+        return name
     if sys.platform == "darwin":
         asked = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True)
         return asked.stdout.strip() or platform.machine()
@@ -103,9 +106,8 @@ def _compiler_of(path: str | None) -> str:
 def read_bandwidth(size: int) -> float:
     """Bytes a second at which one thread reads ``size`` bytes again and again: the best of several ways.
 
-    Two of numpy's reductions, BLAS's dot product and the C library's memchr, which stops at nothing but memory; each
-    the best of many tries within 0.3 s. What is read often enough sits in the cache it fits into, as it does for a
-    search that is repeated.
+    BLAS's dot product, numpy's maximum and the C library's memchr, each the best of many tries within 0.3 s.
+    What is read again and again sits in the cache it fits into, as it does for a search that is repeated.
     """
     size = max(4096, min(size, 1 << 30) // 64 * 64)
     held = np.zeros(size, dtype=np.uint8)

@@ -1,9 +1,9 @@
 """Peers that run in a process of their own, in their own environment, and take turns with ours all the same.
 
 Some libraries break each other in one process (simsimd and numkong beside faiss or usearch), some need an
-environment that nobody wants beside theirs (semantic-router), and all of them should be measured with their own
-memory and their own import order. `start` runs ``python -m bench.peers.run NAME --serve`` there and hands back a
-contestant that the harness can time: the calls are timed over there by the same loop.
+environment that nobody wants beside theirs (semantic-router), and each should be measured with its own
+memory. `start` runs ``python -m bench.peers.run NAME --serve`` there and hands back a contestant that the
+harness can time: the calls are timed over there by the same loop.
 
 A module of this package is one peer. For tool selection it has
 ``build(tools, embed, **options) -> Callable[[str, int], list[str]]`` (names, best first); for vectors
@@ -108,7 +108,7 @@ class Remote:
         return reply
 
     def _vectors(self, texts: list[str]) -> str:
-        """Embeds for the peer: it gets our vectors, whatever its environment has; the name of a file with them."""
+        """Embeds for the peer, which gets our vectors whatever its environment has; a file with them."""
         assert self._embed is not None
         handle, path = tempfile.mkstemp(suffix=".npy")
         os.close(handle)
@@ -131,9 +131,8 @@ def start(
 ) -> Remote | str | None:
     """Starts a peer on a job; None where it is not installed, a text where it could not be built.
 
-    A job for tool selection is ``{"tools": n, "messages": count, "k": k, "options": {...}}``, for vectors
-    ``{"vectors": n, "dim": dim, "queries": count, "k": k, "options": {...}}``: the workload is made over there from its
-    seed.
+    A job is ``{"tools": n, "messages": count, "k": k, "options": {}}`` or, for vectors, ``{"vectors": n, "dim":
+    dim, "queries": count, "k": k, "options": {}}``: over there the workload is made anew from its seed.
     """
     try:
         return Remote(name, job, embed, timeout_s)

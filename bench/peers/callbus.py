@@ -1,7 +1,7 @@
 """callbus (Apache-2.0): BM25, dense, or both fused; the nearest to us in scope.
 
-``mode``: "bm25" needs nothing, "dense" and "hybrid" take our encoder in place of the large model that it serves
-from vLLM. What is called are the library's scorers; the product puts HTTP or MCP on top.
+``mode``: "bm25" needs nothing, "dense" and "hybrid" take our encoder in place of the large model that it
+serves from vLLM. What is called are the library's scorers; the product puts HTTP or MCP on top.
 """
 
 from __future__ import annotations
@@ -31,21 +31,13 @@ def build(tools: list[dict[str, Any]], embed: Any, mode: str = "hybrid") -> Call
     if mode != "bm25":
         dense = DenseScorer(_Encoder(embed), tool_format="documentation")
         scorer = dense if mode == "dense" else HybridScorer(dense, scorer)
-    scorer.index(
-        [
-            Tool(
-                id=tool["name"],
-                doc={
-                    "name": tool["name"],
-                    "description": tool["description"],
-                    "inputSchema": tool["parameters"],
-                },
-                documentation=tool_text(tool["server"], tool["name"], tool["description"], tool["parameters"]),
-                category=tool["server"],
-            )
-            for tool in tools
-        ]
-    )
+    known = []
+    for tool in tools:
+        name, text, schema, server = tool["name"], tool["description"], tool["parameters"], tool["server"]
+        doc = {"name": name, "description": text, "inputSchema": schema}
+        documentation = tool_text(server, name, text, schema)
+        known.append(Tool(id=name, doc=doc, documentation=documentation, category=server))
+    scorer.index(known)
 
     def select(message: str, k: int) -> list[str]:
         ranked = scorer.rank([Query(id="q", text=message, qrels={})], k)[0]

@@ -19,8 +19,9 @@ def build(tools: list[dict[str, Any]], embed: Any) -> Callable[[str, int], list[
 
     def select(message: str, k: int) -> list[str]:
         result, trace = intents.resolve_with_trace(message)
-        ranked = dict.fromkeys(intent.id for intent in result.intents)  # these are one to three; then the rest
-        ranked |= dict.fromkeys(name for name, score in sorted(trace.all_scores, key=lambda s: -s[1]) if score > 0)
+        ranked = dict.fromkeys(intent.id for intent in result.intents)  # one to three; the rest follows
+        others = sorted(trace.all_scores, key=lambda scored: -scored[1])
+        ranked |= dict.fromkeys(name for name, score in others if score > 0)
         return list(ranked)[:k]
 
     return select

@@ -54,6 +54,7 @@ def _parse(arguments: list[str], known: list[str]) -> argparse.Namespace:
     parser.add_argument("--json", metavar="PATH", help="writes the raw figures there as well")
     parser.add_argument("--record", action="store_true", help="keeps the raw figures in bench/record/")
     parser.add_argument("--cpu", type=int, default=None, help="processor to stay on while timing (Linux)")
+    parser.add_argument("--realtime", action="store_true", help="before everything else (Linux, as root)")
     parser.add_argument("--here", action="store_true", help="this interpreter, not the environment of setup")
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
@@ -79,7 +80,8 @@ def _report(arguments: list[str]) -> int:
 def _run(options: argparse.Namespace, names: list[str]) -> int:
     python = sys.executable if options.here else environments.python_for("main")
     started = datetime.datetime.now(datetime.timezone.utc)
-    record: dict[str, Any] = {"format": FORMAT, "date": started.date().isoformat(), "quick": options.quick}
+    record: dict[str, Any] = {"format": FORMAT, "date": started.date().isoformat()}
+    record |= {"quick": options.quick, "cpu": options.cpu, "realtime": options.realtime}
     rows: list[dict[str, Any]] = []
     status = 0
     for line in _spawn(python, options, "facts"):
@@ -131,6 +133,7 @@ def _spawn(python: str, options: argparse.Namespace, name: str) -> Any:
     command = [python, "-m", "bench", "--child", name, "--sizes", options.sizes]
     command += ["--quick"] if options.quick else []
     command += ["--cpu", str(options.cpu)] if options.cpu is not None else []
+    command += ["--realtime"] if options.realtime else []
     environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_ROOT, env=environment) as process:
         assert process.stdout is not None
@@ -157,13 +160,14 @@ def _child(options: argparse.Namespace) -> int:
     if options.sizes:
         harness.asked_sizes = tuple(int(size.replace("_", "")) for size in options.sizes.split(","))
     try:
+        how = harness.Conditions(options.quick, options.cpu, options.realtime)
         module = importlib.import_module(f"bench.latency.{options.child}")
         for case in module.cases(options.quick):
             if isinstance(case, harness.Figure):
                 _say(outlet, harness.run_figure(case))
             else:
-                _say(outlet, harness.run_case(case, options.quick, options.cpu))
-    except Exception as error:  # one module's failure is a row; the others run
+                _say(outlet, harness.run_case(case, how))
+    except Exception as error:  # noqa: BLE001 : one module's failure is a row; the others run
         import traceback
 
         traceback.print_exc()

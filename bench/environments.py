@@ -55,6 +55,6 @@ def setup(names: list[str]) -> None:
             print("main: building toolroll", flush=True)
             anew = ["--force-reinstall", "--no-deps", "--no-cache-dir"]  # dependencies: requirements.txt
             subprocess.run([*install, *anew, str(_HERE.parent)], check=True)
-            commit = "import bench.machine; print(bench.machine.commit())"
-            asked = subprocess.run([python, "-c", commit], cwd=_HERE.parent, capture_output=True, text=True)
-            (folder() / "main" / "built-from").write_text(asked.stdout)
+            commit = [python, "-c", "import bench.machine; print(bench.machine.commit())"]
+            built = subprocess.run(commit, cwd=_HERE.parent, capture_output=True, text=True, check=True)
+            (folder() / "main" / "built-from").write_text(built.stdout)

@@ -1,9 +1,10 @@
 """Times one operation beside its peers, so that the ratio can be believed on a busy machine.
 
 Every contestant runs in bursts, one after the other, round after round: what disturbs the machine disturbs
-all of them alike. Before each burst it runs untimed for a moment, since a process that was just woken is up
-to four times slower than a minute later and nobody's figure should be that. Each call is timed by itself on one thread with the garbage collector off; what
-the clock costs is measured and taken off. The answer is checked first: a wrong answer is never timed.
+all of them alike. Before each burst it runs untimed for a moment: a process that was just woken is up to
+four times slower, and that is nobody's figure. Each call is timed by itself on one thread with the garbage
+collector off; what the clock costs is measured and taken off. The answer is checked first: a wrong answer
+is never timed.
 
 A bench module has ``def cases(quick: bool) -> Iterator[Case | Figure]`` and builds each case when it is
 asked for, so that two large indexes need not fit into memory together.
@@ -40,14 +41,15 @@ def sizes(*usual: int) -> tuple[int, ...]:
     return asked_sizes or usual
 
 
-
 @runtime_checkable
 class Remote(Protocol):
     """A contestant that lives in a process of its own and times itself there, with `burst` below."""
 
     def __call__(self, i: int) -> object: ...
 
-    def burst(self, first: int, budget_ns: int, at_most: int) -> list[int]: ...
+    def burst(
+        self, first: int, budget_ns: int, at_most: int, cpu: int | None, realtime: bool
+    ) -> list[int]: ...
 
     def close(self) -> None: ...
 
@@ -129,21 +131,56 @@ def burst(call: Call, first: int, budget_ns: int, at_most: int, clock_ns: int) -
     return [max(ns - clock_ns, 0) for ns in samples]
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """How this run times.
+
+    Attributes:
+        quick: short bursts.
+        cpu: processor to stay on; None leaves it to the system.
+        realtime: goes before everything else on a busy machine (Linux, needs the right to), so that p99 is
+            that of an idle one.
+    """
+
+    quick: bool = False
+    cpu: int | None = None
+    realtime: bool = False
+
+    @property
+    def rounds(self) -> int:
+        return QUICK_ROUNDS if self.quick else ROUNDS
+
+    def budget_s(self, case: Case) -> float:
+        budget_s = BUDGET_S if case.budget_s is None else case.budget_s
+        return min(budget_s, QUICK_BUDGET_S) if self.quick else budget_s
+
+
 @contextlib.contextmanager
-def quiet(cpu: int | None = None) -> Iterator[None]:
-    """No garbage collection, and this thread kept on one processor where the system allows it."""
-    was_enabled, allowed = gc.isenabled(), None
+def scheduled(cpu: int | None, realtime: bool) -> Iterator[None]:
+    """This thread on one processor, ahead of others; where the system does not allow it, as it was."""
+    allowed = None
+    with contextlib.ExitStack() as undo:
+        if cpu is not None and hasattr(os, "sched_setaffinity"):
+            allowed = os.sched_getaffinity(0)
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(0, {cpu})
+            undo.callback(os.sched_setaffinity, 0, allowed)
+        if realtime and hasattr(os, "sched_setscheduler"):
+            policy, before = os.sched_getscheduler(0), os.sched_getparam(0)
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+                undo.callback(os.sched_setscheduler, 0, policy, before)
+        yield
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    was_enabled = gc.isenabled()
     gc.collect()
     gc.disable()
-    if cpu is not None and hasattr(os, "sched_setaffinity"):
-        allowed = os.sched_getaffinity(0)
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(0, {cpu})
     try:
         yield
     finally:
-        if allowed is not None:
-            os.sched_setaffinity(0, allowed)
         if was_enabled:
             gc.enable()
 
@@ -164,6 +201,10 @@ class Contestant:
     def calls(self) -> int:
         return sum(len(r) for r in self.rounds)
 
+    @property
+    def spent_ns(self) -> int:
+        return sum(sum(r) for r in self.rounds)
+
     def summary(self) -> dict[str, Any]:
         """Microseconds: p50, p99, min and the spread over the rounds, as a record keeps them."""
         if self.why is not None or not self.rounds:
@@ -183,77 +224,70 @@ class Contestant:
         }
 
 
-def _time(
-    calls: dict[str, Call], repeats: int, budget_s: float, rounds: int, cpu: int | None
-) -> dict[str, Contestant]:
-    """Warms every contestant up, then lets them take turns; the order turns too."""
+def _time(calls: dict[str, Call], case: Case, how: Conditions) -> dict[str, Contestant]:
+    """Warms every contestant up, then lets them take turns; who is first changes with each round."""
     names = list(calls)
     found = {name: Contestant(name) for name in names}
     if not names:
         return found
-    slice_ns = int(budget_s * 1e9 / rounds)
-    enough = max(repeats, MOST_CALLS)
-    per_round = -(-enough // rounds)
-    with quiet(cpu):
-        clock_ns = clock_cost_ns()
+    budget_ns = int(how.budget_s(case) * 1e9)
+    per_round = -(-max(case.repeats, MOST_CALLS) // how.rounds)
+    clock_ns = clock_cost_ns()
 
-        def run(name: str, first: int, budget_ns: int, at_most: int) -> list[int]:
-            call = calls[name]
-            if isinstance(call, Remote):
-                return call.burst(first, budget_ns, at_most)
-            return burst(call, first, budget_ns, at_most, clock_ns)
+    def run(name: str, for_ns: int, at_most: int) -> list[int]:
+        call, first = calls[name], found[name].calls
+        if isinstance(call, Remote):
+            return call.burst(first, for_ns, at_most, how.cpu, how.realtime)
+        with scheduled(how.cpu, how.realtime):
+            return burst(call, first, for_ns, at_most, clock_ns)
 
-        spent = dict.fromkeys(names, 0)
+    with _without_collector():
+        again_ns = {}
         for name in names:
-            spent[name] = -sum(run(name, 0, int(min(WARM_UP_S, budget_s) * 1e9), 1_000_000))
-        slow = {name for name in names if -spent[name] > 3 * WARM_UP_S * 1e9}
-        spent = dict.fromkeys(names, 0)
-        for turn in range(rounds):
+            warm = run(name, min(int(WARM_UP_S * 1e9), budget_ns), MOST_CALLS)
+            again_ns[name] = 0 if min(warm) > WARM_UP_S * 1e9 else int(AGAIN_S * 1e9)
+        for turn in range(how.rounds):
             for name in names[turn % len(names) :] + names[: turn % len(names)]:
                 done = found[name]
-                if done.calls >= enough or (spent[name] > 3 * budget_s * 1e9 and done.calls >= ENOUGH_CALLS):
-                    continue
-                if name not in slow:
-                    run(name, done.calls, int(AGAIN_S * 1e9), enough)
-                samples = run(name, done.calls, slice_ns, per_round)
-                spent[name] += sum(samples)
-                done.rounds.append(samples)
+                if done.spent_ns > 2 * budget_ns and done.calls >= ENOUGH_CALLS:
+                    continue  # calls of seconds: the rounds before were its whole budget
+                if again_ns[name]:
+                    run(name, again_ns[name], MOST_CALLS)
+                done.rounds.append(run(name, budget_ns // how.rounds, per_round))
     return found
 
 
-def run_case(case: Case, quick: bool = False, cpu: int | None = None) -> dict[str, Any]:
+def run_case(case: Case, how: Conditions = Conditions()) -> dict[str, Any]:
     """Checks, times and judges one case; the result is what the record keeps of it."""
     row: dict[str, Any] = {"operation": case.operation, "size": case.size, "note": case.note}
     try:
         row["check"] = case.check()
     except AssertionError as error:
         return row | {"wrong": str(error) or "the check failed", "met": False}
-    everybody = {"ours": case.ours, **case.peers}
+    everybody: dict[str, Call | str | None] = {"ours": case.ours, **case.peers}
     calls = {name: call for name, call in everybody.items() if callable(call)}
     absent = {
         name: Contestant(name, why=call if isinstance(call, str) else "not installed")
         for name, call in everybody.items()
         if name not in calls
     }
-    budget_s = min(case.budget_s or BUDGET_S, QUICK_BUDGET_S) if quick else case.budget_s or BUDGET_S
     before = _preemptions()
     try:
-        found = _time(calls, case.repeats, budget_s, QUICK_ROUNDS if quick else ROUNDS, cpu)
+        timed = _time(calls, case, how) | absent
     finally:
-        for peer in case.peers.values():
-            if isinstance(peer, Remote):
-                peer.close()
+        for call in calls.values():
+            if isinstance(call, Remote):
+                call.close()
     row["preempted"] = _preemptions() - before
-    found |= absent
-    ours = found["ours"].summary()
-    peers = [found[name].summary() for name in case.peers]
-    counted = [p for p in peers if "p50_us" in p and p["name"] not in case.beside]
+    ours = timed["ours"].summary()
+    peers = [timed[name].summary() for name in case.peers]
+    counted = [peer for peer in peers if "p50_us" in peer and peer["name"] not in case.beside]
     for peer in peers:
+        peer["bar"] = case.bars.get(peer["name"])
         if "p50_us" in peer and "p50_us" in ours:
             peer["ratio"] = _ratio(peer["p50_us"], ours["p50_us"])
             peer["ratio_min"] = _ratio(peer["min_us"], ours["min_us"])
-        peer["bar"] = case.bars.get(peer["name"])
-    best = min(counted, key=lambda p: p["p50_us"], default=None)
+    best = min(counted, key=lambda peer: float(peer["p50_us"]), default=None)
     row |= {"ours": ours, "peers": peers, "bar": case.bar, "best": best and best["name"]}
     row |= {"limit_us": case.limit_us, "limit_p99_us": case.limit_p99_us}
     if case.reads:

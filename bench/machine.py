@@ -9,14 +9,17 @@ import re
 import subprocess
 import sys
 import time
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-_PACKAGES = """numpy faiss-cpu usearch hnswlib simsimd numkong pyahocorasick ahocorasick-rs tantivy bm25s
-google-re2 callbus ratel-ai semantic-router microresolve fastmcp toolregistry toolpicker dehydrator""".split()
+_PACKAGES = (
+    "numpy faiss-cpu usearch hnswlib simsimd numkong pyahocorasick ahocorasick-rs tantivy bm25s "
+    "google-re2 callbus ratel-ai semantic-router microresolve fastmcp toolregistry toolpicker dehydrator"
+)
 
 _ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,15 +30,15 @@ def cpu_name() -> str:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         text = ""
-    found = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.+)$", text, re.MULTILINE))
+    lines = re.finditer(r"^(model name|cpu family|model)\s*:\s*(.+)$", text, re.MULTILINE)
+    found: dict[str, str] = {line[1]: line[2].strip() for line in lines}
     if "model name" in found:
-        name = found["model name"].strip()
+        name = found["model name"]
         if not re.search(r"\d", name):  # a hypervisor's "AMD EPYC" says too little
             name += f" family {found.get('cpu family', '?')} model {found.get('model', '?')}"
         return name
     if sys.platform == "darwin":
-        asked = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True)
-        return asked.stdout.strip() or platform.machine()
+        return _said("sysctl", "-n", "machdep.cpu.brand_string") or platform.machine()
     return platform.processor() or platform.machine()
 
 
@@ -47,7 +50,7 @@ def slug(name: str) -> str:
 def versions() -> dict[str, str]:
     """The peers that this interpreter has."""
     found = {}
-    for package in _PACKAGES:
+    for package in _PACKAGES.split():
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
@@ -57,13 +60,18 @@ def versions() -> dict[str, str]:
 
 def commit() -> str:
     """The commit that is checked out, with "+" behind it where the tree differs from it."""
-    git = ["git", "-C", str(_ROOT)]
+    head = _said("git", "-C", str(_ROOT), "rev-parse", "--short=12", "HEAD")
+    changed = _said("git", "-C", str(_ROOT), "status", "--porcelain", "-uno")
+    return (head or "unknown") + ("+" if changed else "")
+
+
+def _said(*command: str) -> str:
+    """What a command prints; "" where it is missing or fails."""
     try:
-        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
-        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
-        return "unknown"
-    return (head.stdout.strip() or "unknown") + ("+" if changed.stdout.strip() else "")
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def facts() -> dict[str, Any]:
@@ -102,7 +110,7 @@ def _compiler_of(path: str | None) -> str:
     return found[1].decode() if found else "not known"
 
 
-@lru_cache(maxsize=None)
+@cache
 def read_bandwidth(size: int) -> float:
     """Bytes a second at which one thread reads ``size`` bytes again and again: the best of several ways.
 
@@ -115,7 +123,11 @@ def read_bandwidth(size: int) -> float:
     floats = held.view(np.float32)
     longs = held.view(np.int64)
     raw = held.tobytes()
-    ways = [lambda: float(floats @ floats), lambda: int(longs.max()), lambda: raw.find(b"\x00")]
+    ways: list[Callable[[], object]] = [
+        lambda: floats @ floats,
+        lambda: longs.max(),
+        lambda: raw.find(b"\x00"),
+    ]
     calls = max(1, min(200, (1 << 22) // size))  # one clock reading a few megabytes: its cost disappears
     best = float("inf")
     for way in ways:

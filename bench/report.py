@@ -6,7 +6,7 @@ from typing import Any
 
 Row = dict[str, Any]
 
-_NAME = 44  # columns for a contestant on the terminal
+_NAME = 32  # columns for a contestant on the terminal
 _MARK = {True: "yes", False: "NO", None: "–"}
 
 
@@ -22,7 +22,7 @@ def us(value: float | None) -> str:
 
 
 def times(ratio: float | None) -> str:
-    """"3.4 ×", or a dash."""
+    """A ratio as "3.4 ×", or a dash."""
     return "–" if ratio is None else f"{ratio:.{2 if ratio < 10 else 0}f} ×"
 
 
@@ -114,12 +114,12 @@ def markdown(record: Row) -> str:
     figures = [row for row in rows if "value" in row]
     text = [heading(record).replace("\n", "\n\n"), ""]
     text += _grid(
-        "operation | size | ours p50 | p99 | best peer | its p50 | ratio | bar | met | notes".split(" | "),
+        "operation | size | ours p50 | p99 | best peer | its p50 | ratio | bar | met | notes",
         [_main_row(row) for row in table],
     )
     if figures:
         text += [""] + _grid(
-            "figure | size | ours | limit | met | peers | note".split(" | "),
+            "figure | size | ours | limit | met | peers | note",
             [
                 [
                     row["operation"],
@@ -135,7 +135,7 @@ def markdown(record: Row) -> str:
         )
     text += ["", "Every contestant:", ""]
     text += _grid(
-        "operation | size | who | p50 | p99 | min | calls | ratio of p50 | of min".split(" | "),
+        "operation | size | who | p50 | p99 | min | calls | ratio of p50 | of min",
         [line for row in table if "ours" in row for line in _all_rows(row)],
     )
     return "\n".join([*text, "", verdict(rows)])
@@ -172,8 +172,9 @@ def _all_rows(row: Row) -> list[list[str]]:
     return found
 
 
-def _grid(head: list[str], body: list[list[str]]) -> list[str]:
+def _grid(head: str, body: list[list[str]]) -> list[str]:
     def line(cells: list[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
-    return [line(head), line(["---"] * len(head)), *map(line, body)]
+    cells = head.split(" | ")
+    return [line(cells), line(["---"] * len(cells)), *map(line, body)]

@@ -58,31 +58,35 @@ def queries_near(vectors: NDArray[np.float32], count: int, seed: int = 1) -> NDA
     return np.ascontiguousarray(moved / np.linalg.norm(moved, axis=1, keepdims=True), dtype=np.float32)
 
 
-_VERBS = (
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_VERBS = _words(
     "get list create update delete search send archive export import sync approve assign merge close "
     "open start stop pause resume schedule cancel invite share tag rename copy move upload download "
     "validate publish restore preview subscribe duplicate estimate summarize translate convert verify "
     "revoke rotate enable disable link unlink"
-).split()
-_NOUNS = (
+)
+_NOUNS = _words(
     "invoice ticket issue branch commit message channel thread file folder document sheet page record "
     "contact lead deal campaign order product customer refund payment subscription event calendar "
     "meeting task project board card comment report dashboard metric alert incident deployment pod node "
     "secret token user role policy webhook pipeline release forecast reminder playlist recipe workout "
     "flight hotel booking receipt budget expense transfer account contract proposal quote shipment "
     "warehouse coupon review survey audience segment template snippet backup volume certificate"
-).split()
-_APPS = (
+)
+_APPS = _words(
     "stripe github gitlab slack notion linear jira salesforce hubspot zendesk shopify asana trello "
     "google outlook dropbox box figma datadog sentry pagerduty kubernetes aws azure gcp postgres mongo "
     "redis snowflake airtable discord zoom spotify strava todoist plex docker grafana intercom "
     "mailchimp twilio xero quickbooks netsuite workday greenhouse"
-).split()
-_ADJECTIVES = (
+)
+_ADJECTIVES = _words(
     "overdue recent pending shared archived scheduled internal external recurring draft urgent regional "
     "monthly weekly unassigned duplicate expired active stale billable public private pinned starred "
     "failed"
-).split()
+)
 _PURPOSES = (
     "so that the team can follow up without leaving the conversation",
     "and returns the full object with its metadata, timestamps, owner and status",
@@ -157,8 +161,7 @@ _ASKS = (
     "can you {verb} a {noun} in {app}?",
     "I need to {verb} that {adjective} {noun} from last week, it is in {app}",
     "{verb} {noun} {app}",
-    "hey, the customer called again and is not happy; could you {verb} their {noun} in {app} before lunch "
-    "and let me know",
+    "hey, the customer called again, not happy; could you {verb} their {noun} in {app} and let me know",
 )
 
 
@@ -186,10 +189,10 @@ def _asked(n: int, catalog: int, seed: int) -> list[tuple[str, tuple[str, str, s
     return asked
 
 
-_SYLLABLES = (
+_SYLLABLES = _words(
     "ba be bi bo ca ce co da de di do fa fi ga go ha la le li lo ma me mi mo na ne ni no pa pe pi po ra "
     "re ri ro sa se si so ta te ti to va ve vi"
-).split()
+)
 
 
 def keywords(n: int, seed: int = 2) -> list[str]:
@@ -207,7 +210,7 @@ def keywords(n: int, seed: int = 2) -> list[str]:
 def keyword_messages(count: int, length: int, patterns: list[str], seed: int = 3) -> list[str]:
     """count ASCII messages of just ``length`` characters; about one word in twelve begins a keyword."""
     rng = random.Random(seed)
-    small = "the a my our please with and for of to in on it that this could".split()
+    small = _words("the a my our please with and for of to in on it that this could")
     stock = [*_VERBS, *_NOUNS, *_ADJECTIVES, *small]
     made = []
     for _ in range(count):

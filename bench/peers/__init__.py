@@ -65,11 +65,12 @@ class Remote:
     def __call__(self, i: int) -> Any:
         return self._ask({"do": "answer", "i": i})["answer"]
 
-    def burst(self, first: int, budget_ns: int, at_most: int) -> list[int]:
-        """`harness.burst`, over there, on the processor that this thread is kept on."""
-        cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-        asked = {"do": "burst", "first": first, "budget_ns": budget_ns, "at_most": at_most, "cpus": cpus}
-        samples: list[int] = self._ask(asked)["ns"]
+    def burst(
+        self, first: int, budget_ns: int, at_most: int, cpu: int | None = None, realtime: bool = False
+    ) -> list[int]:
+        """`harness.burst`, over there."""
+        asked = {"do": "burst", "first": first, "budget_ns": budget_ns, "at_most": at_most}
+        samples: list[int] = self._ask({**asked, "cpu": cpu, "realtime": realtime})["ns"]
         return samples
 
     def close(self) -> None:
@@ -131,8 +132,8 @@ def start(
 ) -> Remote | str | None:
     """Starts a peer on a job; None where it is not installed, a text where it could not be built.
 
-    A job is ``{"tools": n, "messages": count, "k": k, "options": {}}`` or, for vectors, ``{"vectors": n, "dim":
-    dim, "queries": count, "k": k, "options": {}}``: over there the workload is made anew from its seed.
+    A job is ``{"tools": n, "messages": count, "k": k, "options": {}}`` or, for vectors, ``{"vectors": n,
+    "dim": dim, "queries": count, "k": k, "options": {}}``: the workload is made over there, from its seed.
     """
     try:
         return Remote(name, job, embed, timeout_s)

@@ -16,7 +16,7 @@ def build(tools: list[dict[str, Any]], embed: Any) -> Callable[[str, int], list[
     from fastmcp.tools import Tool
     from fastmcp.tools.base import ToolResult
 
-    class Silent(Tool):  # type: ignore[misc]
+    class Silent(Tool):
         async def run(self, arguments: dict[str, Any]) -> Any:
             return ToolResult(content="")
 

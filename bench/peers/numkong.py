@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def load(
-    vectors: NDArray[np.float32], k: int, kind: str = "f32"
-) -> Callable[[NDArray[np.float32]], Any]:
+def load(vectors: NDArray[np.float32], k: int, kind: str = "f32") -> Callable[[NDArray[np.float32]], Any]:
     import numkong
 
     largest = float(np.abs(vectors).max())
@@ -27,7 +25,7 @@ def load(
     packed = numkong.dots_pack(quantised(vectors))
 
     def search(query: NDArray[np.float32]) -> Any:
-        scores = np.from_dlpack(numkong.dots_packed(quantised(query[None, :]), packed)).reshape(-1)
+        scores: Any = np.from_dlpack(numkong.dots_packed(quantised(query[None, :]), packed)).reshape(-1)
         rows = np.argpartition(-scores, k)[:k]
         return rows[np.argsort(-scores[rows])]
 

@@ -9,7 +9,7 @@ from typing import Any
 def build(tools: list[dict[str, Any]], embed: Any, vectors: bool = False) -> Callable[[str, int], list[str]]:
     from toolpicker import FunctionSchemaSource, ToolPicker
 
-    class Ours:
+    class Ours:  # its EmbeddingProvider, by shape
         dimensions: int | None = None
 
         def embed(self, texts: Any) -> list[list[float]]:
@@ -20,7 +20,8 @@ def build(tools: list[dict[str, Any]], embed: Any, vectors: bool = False) -> Cal
     source = FunctionSchemaSource(
         [{key: tool[key] for key in ("name", "description", "parameters")} for tool in tools]
     )
-    picker = ToolPicker(source, embedder=Ours() if vectors else None)
+    embedder: Any = Ours() if vectors else None
+    picker = ToolPicker(source, embedder=embedder)
 
     def select(message: str, k: int) -> list[str]:
         return [tool.name for tool in picker.select(message, k=k)]

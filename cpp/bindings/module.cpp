@@ -4,6 +4,8 @@
 namespace toolroll::bindings {
 
 void bind_bitset(pybind11::module_& m);
+void bind_unicode(pybind11::module_& m);
+void bind_automaton(pybind11::module_& m);
 
 }  // namespace toolroll::bindings
 
@@ -11,4 +13,6 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   using namespace toolroll::bindings;
   m.doc() = "toolroll's core: arrays in, arrays out. Indexes are immutable and safe to share.";
   bind_bitset(m);
+  bind_unicode(m);
+  bind_automaton(m);
 }

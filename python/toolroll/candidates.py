@@ -40,7 +40,7 @@ class Evidence:
         words: toolkit → what switched it on, such as "keyword 'rain'".
     """
 
-    rows: Rows = NO_ROWS
+    rows: Rows
     terms: tuple[tuple[str, Scores], ...] = ()
     words: tuple[tuple[str, str], ...] = ()
 
@@ -61,8 +61,8 @@ class Candidates:
 
     allowed: Bitset
     pool: Bitset | None
-    rows: Rows = NO_ROWS
-    scores: Scores = NO_SCORES
+    rows: Rows
+    scores: Scores
     verb: str = ""
     reason: str = ""
     evidence: Evidence | None = None
@@ -72,7 +72,7 @@ class Candidates:
     def everything(cls, size: int) -> Candidates:
         """All rows of a catalog, in play and without evidence."""
         full = Bitset.full(size)
-        return cls(full, full)
+        return cls(full, full, NO_ROWS, NO_SCORES)
 
     def forbid(self, denied: Bitset, reason: str) -> Candidates:
         """Removes rows for good."""

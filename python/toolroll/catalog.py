@@ -45,6 +45,7 @@ class Catalog:
         pinned: rows of pinned tools, heaviest first.
         costs: int32[n], estimated tokens of each tool's schema.
         space: identity of the embedder behind the vectors; "" for a catalog without vectors.
+        dim: width of the vectors; 0 without.
         revision: digest of the content: equal for equal definitions and embedder.
     """
 
@@ -60,6 +61,7 @@ class Catalog:
     pinned: Rows
     costs: npt.NDArray[np.int32]
     space: str
+    dim: int
     revision: str
 
     @classmethod
@@ -90,7 +92,9 @@ class Catalog:
         if embedder is not None and tools:
             vectors = VectorIndex.build(tool_vectors(tools, embedder, progress), graph)
         postings = Bm25Index.build(
-            [list(column) for column in zip(*map(fields, tools), strict=True)] or [[], [], []], FIELD_WEIGHTS
+            [list(column) for column in zip(*map(fields, tools), strict=True)]
+            or [[] for _ in FIELD_WEIGHTS],
+            FIELD_WEIGHTS
         )
         return cls(
             tools=tools,
@@ -110,6 +114,7 @@ class Catalog:
             ),
             costs=np.fromiter(map(estimate_tokens, schemas), np.int32, len(tools)),
             space=embedder.identity if embedder is not None else "",
+            dim=embedder.dim if embedder is not None else 0,
             revision=_revision(definitions, tools, schemas, embedder),
         )
 

@@ -58,7 +58,7 @@ class Engine:
         pipeline = self._pipeline
         text = _readable(message)
         start = time.perf_counter_ns()
-        embedded, failures = self._embed(text) if vector is None else (_given(vector), _NOTHING_FAILED)
+        embedded, failures = self._embed(text) if vector is None else (_given(vector, pipeline.catalog.dim), _NOTHING_FAILED)
         spent = time.perf_counter_ns() - start
         turn = _turn(text, context, embedded, k, max_tools, budget_tokens, sent)
         return _finish(pipeline, turn, failures, spent, strict)
@@ -79,7 +79,7 @@ class Engine:
         text = _readable(message)
         start = time.perf_counter_ns()
         if vector is not None:
-            embedded, failures = _given(vector), _NOTHING_FAILED
+            embedded, failures = _given(vector, pipeline.catalog.dim), _NOTHING_FAILED
         elif self._embedder is None or self._embedder.is_instant:
             embedded, failures = self._embed(text)
         else:
@@ -122,18 +122,20 @@ def _readable(message: str) -> str:
     return message
 
 
-def _given(vector: npt.ArrayLike) -> Vector:
-    """A vector that the caller computed. Its width is checked where it is used.
+def _given(vector: npt.ArrayLike, dim: int) -> Vector:
+    """A vector that the caller computed.
 
     Raises:
-        InvalidInput: it is no vector of finite numbers.
+        InvalidInput: it is no vector of finite numbers, or not of the catalog's width.
     """
     try:
         array = np.ascontiguousarray(vector, np.float32)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"vector: {error}; must be a sequence of numbers") from error
-    if array.ndim != 1 or not np.isfinite(array).all():
-        raise InvalidInput(f"vector: has shape {array.shape}, must have one dimension and finite numbers")
+    if array.shape != (dim,):
+        raise InvalidInput(f"vector: has shape {array.shape}, must be ({dim},), the width of the catalog's vectors")
+    if not np.isfinite(array).all():
+        raise InvalidInput("vector: holds NaN or infinity, must hold finite numbers")
     return array
 
 

@@ -41,7 +41,7 @@ class Parameters:
 
     k: int | None = 7
     dense: float = 1.0
-    lexical: float = 1.0
+    lexical: float = 0.05
     threshold: float = 0.0
     candidates: int = 20
     routes: Reading = "favour"

@@ -16,10 +16,9 @@ import numpy as np
 
 from toolroll.candidates import Scores
 from toolroll.ports import Embedder
-from toolroll.tool_text import description_text
+from toolroll.tool_text import MOST_EXAMPLES, description_text
 from toolroll.tools import Tool
 
-MOST_EXAMPLES = 8  # counted for one tool: 64 planted examples captured 66 % of foreign messages, 8 captured 5 %
 EXAMPLE_SHARE = 0.5
 
 _BATCH = 4096

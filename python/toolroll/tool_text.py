@@ -8,8 +8,12 @@ from typing import Any
 
 from toolroll.tools import Tool
 
-# Lexical fields in the order of `fields`, and how much a term counts in each.
-FIELD_WEIGHTS = (2.0, 1.0, 0.5)
+# How much a term counts in each of `fields`. Examples in a field of their own at half weight cost tools
+# without any the least (recall@5 of cold tools, azure-cli 0.895 against 0.910 without examples at all,
+# while warm ones gain 0.745 → 0.860).
+FIELD_WEIGHTS = (2.0, 1.0, 0.5, 0.5)
+
+MOST_EXAMPLES = 8  # counted for one tool: 64 planted examples captured 66 % of foreign messages, 8 captured 5 %
 
 _LONGEST = 2_000  # characters of a field that are read: a page of text must not outweigh a name
 _MOST_PARAMETERS = 64
@@ -24,21 +28,24 @@ def words(name: str) -> str:
     return " ".join(_CAMEL.sub(" ", name).replace("_", " ").replace("-", " ").replace(".", " ").split())
 
 
-def fields(tool: Tool) -> tuple[str, str, str]:
-    """Name, prose and parameters of a tool, as the lexical index takes them."""
-    prose = [tool.description, tool.summary, tool.when_to_use, *tool.tags, *tool.examples]
+def fields(tool: Tool) -> tuple[str, str, str, str]:
+    """Name, prose, parameters and examples of a tool, as the lexical index takes them."""
     return (
         f"{tool.name} {tool.toolkit}",
-        " ".join(filter(None, prose))[:_LONGEST],
+        _prose(tool)[:_LONGEST],
         " ".join(_parameter_words(tool.parameters, 0))[:_LONGEST] if tool.parameters else "",
+        " ".join(tool.examples[:MOST_EXAMPLES])[:_LONGEST],
     )
 
 
 def description_text(tool: Tool) -> str:
     """The text whose embedding stands for a tool: its toolkit, its name in words, its prose."""
-    prose = [tool.description, tool.summary, tool.when_to_use, " ".join(tool.tags)]
     head = f"{words(tool.toolkit)}: {words(tool.name)}" if tool.toolkit else words(tool.name)
-    return f"{head}: {' '.join(filter(None, prose))}"[:_LONGEST]
+    return f"{head}: {_prose(tool)}"[:_LONGEST]
+
+
+def _prose(tool: Tool) -> str:
+    return " ".join(filter(None, (tool.description, tool.summary, tool.when_to_use, *tool.tags)))
 
 
 def _parameter_words(schema: Mapping[str, Any], depth: int) -> Iterator[str]:

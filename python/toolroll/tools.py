@@ -1,7 +1,8 @@
 """Tool, Toolkit, Route: what a catalog is made of.
 
 Values only: frozen, cheap to make by the hundred thousand, without IO. What comes from outside is checked by
-the source that reads it, which knows file and line; what a caller writes by hand is checked here for its types.
+the source that reads it, which knows file and line; what a caller writes by hand is checked here for
+its types.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class Toolkit:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise InvalidDefinition(f"toolkit name is {self.name!r}, must be a non-empty string", field="name")
+            raise InvalidDefinition(f"toolkit name is {self.name!r}, must be non-empty text", field="name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,8 @@ class Route:
             )
         if unknown := sorted(set(self.modes) - MODES - {""}):
             raise InvalidDefinition(
-                f"route to {', '.join(self.toolkits)}: mode {unknown[0]!r}, must be substring, word or prefix",
+                f"route to {', '.join(self.toolkits)}: mode is {unknown[0]!r}, "
+                f"must be one of {', '.join(sorted(MODES))}",
                 field="modes",
             )
 

@@ -13,9 +13,9 @@ from toolroll.context import Turn
 class Retrieval:
     """Soft. Narrows to the best rows by dense plus lexical evidence, on top of what earlier stages found.
 
-    A tool's score is the sum of three terms: `dense` times the cosine of message and tool, `lexical`
-    times the share of the message's BM25 weight that the tool's text holds, and the score so far. All
-    three are bounded, so they add on one scale; a tool with none of them scores 0 and stays out.
+    A tool's score is `dense` times the cosine of message and tool, plus `lexical` times BM25, plus the
+    score so far. A cosine over a temperature and BM25 are both close to linear in log-odds, so they add on
+    one scale, the same on every catalog. A tool without evidence scores 0 and stays out.
 
     Attributes:
         retriever: the catalog's vectors and postings.

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from toolroll.candidates import Candidates, Evidence
+from toolroll.candidates import NO_ROWS, Candidates, Evidence
 from toolroll.context import Turn
 from toolroll.route_table import RouteTable
 
@@ -39,7 +39,7 @@ class Routes:
             if self.reading == "favour" or self.no_hit is None:
                 return candidates
             return candidates.narrow(self.table.bitset_of(self.no_hit), "route.default")
-        words = Evidence(words=tuple(hits.items()))
+        words = Evidence(NO_ROWS, words=tuple(hits.items()))
         if self.reading == "narrow":
             return candidates.narrow(self.table.bitset_of(hits), "route.hit", words)
         rows = self.table.rows_of(hits)

@@ -21,5 +21,5 @@ for _name in (
     "RAYON_NUM_THREADS",
 ):
     os.environ[_name] = "1"
-for _name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NPY_DISABLE_CPU_FEATURES", "TOOLROLL_ISA"):
+for _name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NPY_DISABLE_CPU_FEATURES"):
     os.environ.pop(_name, None)

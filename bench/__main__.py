@@ -18,6 +18,7 @@ import os
 import pkgutil
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -153,28 +154,33 @@ def _child(options: argparse.Namespace) -> int:
 
         _say(outlet, machine.facts() | {"slug": machine.slug(machine.cpu_name())})
         return 0
-    from bench import harness
+    from bench import harness, timing
 
     if bench.numpy_came_first:
         print("note: numpy was loaded first and may use several threads", file=sys.stderr)
     if options.sizes:
         harness.asked_sizes = tuple(int(size.replace("_", "")) for size in options.sizes.split(","))
     try:
-        how = harness.Conditions(options.quick, options.cpu, options.realtime)
+        how = timing.Conditions(options.quick, options.cpu, options.realtime)
         module = importlib.import_module(f"bench.latency.{options.child}")
         for case in module.cases(options.quick):
             if isinstance(case, harness.Figure):
                 _say(outlet, harness.run_figure(case))
-            else:
+                continue
+            try:
                 _say(outlet, harness.run_case(case, how))
-    except Exception as error:  # noqa: BLE001 : one module's failure is a row; the others run
-        import traceback
-
-        traceback.print_exc()
-        what = f"{type(error).__name__}: {error}"[:300]
-        _say(outlet, {"operation": options.child, "size": "", "crashed": what, "met": False})
+            except Exception as error:  # the other cases still run
+                _say(outlet, _crashed(case.operation, case.size, error))
+    except Exception as error:  # one module's failure is a row; the others run
+        _say(outlet, _crashed(options.child, "", error))
     _say(outlet, {"ended": True})
     return 0
+
+
+def _crashed(operation: str, size: str, error: Exception) -> dict[str, Any]:
+    traceback.print_exception(error)
+    what = f"{type(error).__name__}: {error}"[:300]
+    return {"operation": operation, "size": size, "crashed": what, "met": False}
 
 
 def _say(outlet: TextIO, row: dict[str, Any]) -> None:

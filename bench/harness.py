@@ -12,26 +12,13 @@ asked for, so that two large indexes need not fit into memory together.
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import os
-import statistics
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-Call = Callable[[int], object]
-_clock = time.perf_counter_ns
+from bench.timing import Call, Conditions, Contestant, Remote, preemptions, take_turns
 
-ROUNDS = 8
-QUICK_ROUNDS = 3
-WARM_UP_S = 0.3
-AGAIN_S = 0.05  # untimed, before each burst
-BUDGET_S = 1.5  # for each contestant of a case
-QUICK_BUDGET_S = 0.3
-MOST_CALLS = 40_000
-ENOUGH_CALLS = 3  # what even a call of many seconds is granted
+_AS_USUAL = Conditions()
 
 asked_sizes: tuple[int, ...] = ()
 
@@ -39,19 +26,6 @@ asked_sizes: tuple[int, ...] = ()
 def sizes(*usual: int) -> tuple[int, ...]:
     """Catalog sizes to measure: the usual ones, or those that ``--sizes`` asked for."""
     return asked_sizes or usual
-
-
-@runtime_checkable
-class Remote(Protocol):
-    """A contestant that lives in a process of its own and times itself there, with `burst` below."""
-
-    def __call__(self, i: int) -> object: ...
-
-    def burst(
-        self, first: int, budget_ns: int, at_most: int, cpu: int | None, realtime: bool
-    ) -> list[int]: ...
-
-    def close(self) -> None: ...
 
 
 @dataclass
@@ -105,165 +79,9 @@ class Figure:
     peers: Mapping[str, float | str | None] = field(default_factory=dict)
 
 
-def clock_cost_ns(samples: int = 20_000) -> int:
-    """What two neighbouring readings of the clock lie apart when nothing happens between them: the median."""
-    apart = []
-    for _ in range(samples):
-        start = _clock()
-        apart.append(_clock() - start)
-    return int(statistics.median(apart))
-
-
-def burst(call: Call, first: int, budget_ns: int, at_most: int, clock_ns: int) -> list[int]:
-    """Times calls first, first + 1, … one by one until the budget is spent; at least one. Nanoseconds."""
-    samples: list[int] = []
-    add = samples.append
-    i = first
-    deadline = _clock() + budget_ns
-    while True:
-        start = _clock()
-        call(i)
-        stop = _clock()
-        add(stop - start)
-        i += 1
-        if stop >= deadline or i - first >= at_most:
-            break
-    return [max(ns - clock_ns, 0) for ns in samples]
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """How this run times.
-
-    Attributes:
-        quick: short bursts.
-        cpu: processor to stay on; None leaves it to the system.
-        realtime: goes before everything else on a busy machine (Linux, needs the right to), so that p99 is
-            that of an idle one.
-    """
-
-    quick: bool = False
-    cpu: int | None = None
-    realtime: bool = False
-
-    @property
-    def rounds(self) -> int:
-        return QUICK_ROUNDS if self.quick else ROUNDS
-
-    def budget_s(self, case: Case) -> float:
-        budget_s = BUDGET_S if case.budget_s is None else case.budget_s
-        return min(budget_s, QUICK_BUDGET_S) if self.quick else budget_s
-
-
-@contextlib.contextmanager
-def scheduled(cpu: int | None, realtime: bool) -> Iterator[None]:
-    """This thread on one processor, ahead of others; where the system does not allow it, as it was."""
-    allowed = None
-    with contextlib.ExitStack() as undo:
-        if cpu is not None and hasattr(os, "sched_setaffinity"):
-            allowed = os.sched_getaffinity(0)
-            with contextlib.suppress(OSError):
-                os.sched_setaffinity(0, {cpu})
-            undo.callback(os.sched_setaffinity, 0, allowed)
-        if realtime and hasattr(os, "sched_setscheduler"):
-            policy, before = os.sched_getscheduler(0), os.sched_getparam(0)
-            with contextlib.suppress(OSError):
-                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-                undo.callback(os.sched_setscheduler, 0, policy, before)
-        yield
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    was_enabled = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _quantile(ordered: list[int], q: float) -> int:
-    return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
-
-
-@dataclass
-class Contestant:
-    """What was measured of one implementation; ``why`` is set, and nothing else, where it did not run."""
-
-    name: str
-    rounds: list[list[int]] = field(default_factory=list)
-    why: str | None = None
-
-    @property
-    def calls(self) -> int:
-        return sum(len(r) for r in self.rounds)
-
-    @property
-    def spent_ns(self) -> int:
-        return sum(sum(r) for r in self.rounds)
-
-    def summary(self) -> dict[str, Any]:
-        """Microseconds: p50, p99, min and the spread over the rounds, as a record keeps them."""
-        if self.why is not None or not self.rounds:
-            return {"name": self.name, "why": self.why or "not run"}
-        ordered = sorted(ns for r in self.rounds for ns in r)
-        return {
-            "name": self.name,
-            "calls": len(ordered),
-            "p50_us": _quantile(ordered, 0.50) / 1e3,
-            "p99_us": _quantile(ordered, 0.99) / 1e3,
-            "min_us": ordered[0] / 1e3,
-            "p25_us": _quantile(ordered, 0.25) / 1e3,
-            "p75_us": _quantile(ordered, 0.75) / 1e3,
-            "p95_us": _quantile(ordered, 0.95) / 1e3,
-            "max_us": ordered[-1] / 1e3,
-            "round_p50_us": [_quantile(sorted(r), 0.50) / 1e3 for r in self.rounds],
-        }
-
-
-def _time(calls: dict[str, Call], case: Case, how: Conditions) -> dict[str, Contestant]:
-    """Warms every contestant up, then lets them take turns; who is first changes with each round."""
-    names = list(calls)
-    found = {name: Contestant(name) for name in names}
-    if not names:
-        return found
-    budget_ns = int(how.budget_s(case) * 1e9)
-    per_round = -(-max(case.repeats, MOST_CALLS) // how.rounds)
-    clock_ns = clock_cost_ns()
-
-    def run(name: str, for_ns: int, at_most: int) -> list[int]:
-        call, first = calls[name], found[name].calls
-        if isinstance(call, Remote):
-            return call.burst(first, for_ns, at_most, how.cpu, how.realtime)
-        with scheduled(how.cpu, how.realtime):
-            return burst(call, first, for_ns, at_most, clock_ns)
-
-    with _without_collector():
-        again_ns = {}
-        for name in names:
-            warm = run(name, min(int(WARM_UP_S * 1e9), budget_ns), MOST_CALLS)
-            again_ns[name] = 0 if min(warm) > WARM_UP_S * 1e9 else int(AGAIN_S * 1e9)
-        for turn in range(how.rounds):
-            for name in names[turn % len(names) :] + names[: turn % len(names)]:
-                done = found[name]
-                if done.spent_ns > 2 * budget_ns and done.calls >= ENOUGH_CALLS:
-                    continue  # calls of seconds: the rounds before were its whole budget
-                if again_ns[name]:
-                    run(name, again_ns[name], MOST_CALLS)
-                done.rounds.append(run(name, budget_ns // how.rounds, per_round))
-    return found
-
-
-def run_case(case: Case, how: Conditions = Conditions()) -> dict[str, Any]:
+def run_case(case: Case, how: Conditions = _AS_USUAL) -> dict[str, Any]:
     """Checks, times and judges one case; the result is what the record keeps of it."""
     row: dict[str, Any] = {"operation": case.operation, "size": case.size, "note": case.note}
-    try:
-        row["check"] = case.check()
-    except AssertionError as error:
-        return row | {"wrong": str(error) or "the check failed", "met": False}
     everybody: dict[str, Call | str | None] = {"ours": case.ours, **case.peers}
     calls = {name: call for name, call in everybody.items() if callable(call)}
     absent = {
@@ -271,14 +89,19 @@ def run_case(case: Case, how: Conditions = Conditions()) -> dict[str, Any]:
         for name, call in everybody.items()
         if name not in calls
     }
-    before = _preemptions()
     try:
-        timed = _time(calls, case, how) | absent
+        row["check"] = case.check()
+        before = preemptions()
+        timed = take_turns(calls, case.repeats, how.budget_ns(case.budget_s), how) | absent
+        row["preempted"] = preemptions() - before
+    except AssertionError as error:
+        return row | {"wrong": str(error) or "the check failed", "met": False}
     finally:
         for call in calls.values():
             if isinstance(call, Remote):
                 call.close()
-    row["preempted"] = _preemptions() - before
+    if callable(case.ours) and timed["ours"].why is not None:
+        return row | {"crashed": timed["ours"].why, "met": False}
     ours = timed["ours"].summary()
     peers = [timed[name].summary() for name in case.peers]
     counted = [peer for peer in peers if "p50_us" in peer and peer["name"] not in case.beside]
@@ -342,12 +165,3 @@ def run_figure(figure: Figure) -> dict[str, Any]:
         "figures": dict(figure.peers),
         "met": None if figure.limit is None or figure.value is None else figure.value <= figure.limit,
     }
-
-
-def _preemptions() -> int:
-    """How often the system has taken the processor away from us so far."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw

@@ -118,7 +118,8 @@ def markdown(record: Row) -> str:
         [_main_row(row) for row in table],
     )
     if figures:
-        text += [""] + _grid(
+        text.append("")
+        text += _grid(
             "figure | size | ours | limit | met | peers | note",
             [
                 [

@@ -130,9 +130,9 @@ def _parameters(rng: random.Random, noun: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def tools(n: int, seed: int = 0) -> list[ToolDict]:
-    """n tools as plain dicts: ``name, description, parameters, server``; names are unique. Do not edit them.
+    """Makes n tools as plain dicts: ``name, description, parameters, server``. Do not edit them.
 
-    A larger catalog begins with the smaller ones: the target of a message stays in it.
+    Names are unique; a larger catalog begins with the smaller ones.
     """
     rng = random.Random(seed)
     seen: dict[str, int] = {}
@@ -141,7 +141,7 @@ def tools(n: int, seed: int = 0) -> list[ToolDict]:
         app, verb, noun = rng.choice(_APPS), rng.choice(_VERBS), rng.choice(_NOUNS)
         name = f"{app}_{verb}_{noun}"
         count = seen[name] = seen.get(name, 0) + 1
-        adjective, purposes = rng.choice(_ADJECTIVES), rng.sample(_PURPOSES, rng.randint(1, 3))
+        adjective, purposes = rng.choice(_ADJECTIVES), rng.sample(_PURPOSES, rng.randint(1, 2))
         if count > 1:  # catalogs of this size have near-twins too
             name = f"{name}_{adjective}_{count}"
         start = f"{verb.capitalize()} one {adjective} {noun} or several in {app.capitalize()}"
@@ -166,7 +166,7 @@ _ASKS = (
 
 
 def messages(n: int, catalog: int = 158, seed: int = 1) -> list[str]:
-    """n messages of a user, each about one of the first ``catalog`` tools; `targets` names it.
+    """Makes n messages of a user, each about one of ``catalog`` tools; `targets` names it.
 
     No two are the same: a cache keyed by the text helps nobody.
     """
@@ -196,7 +196,7 @@ _SYLLABLES = _words(
 
 
 def keywords(n: int, seed: int = 2) -> list[str]:
-    """n distinct lower-case keywords of one to three words, such as routes have."""
+    """Makes n distinct lower-case keywords of one to three words, such as routes have."""
     rng = random.Random(seed)
     stock = [*_VERBS, *_NOUNS, *_APPS, *_ADJECTIVES]
     made: dict[str, None] = dict.fromkeys(rng.sample(stock, min(n // 4, len(stock))))
@@ -208,7 +208,7 @@ def keywords(n: int, seed: int = 2) -> list[str]:
 
 
 def keyword_messages(count: int, length: int, patterns: list[str], seed: int = 3) -> list[str]:
-    """count ASCII messages of just ``length`` characters; about one word in twelve begins a keyword."""
+    """Makes count ASCII messages of just ``length`` characters; about one word in twelve begins a keyword."""
     rng = random.Random(seed)
     small = _words("the a my our please with and for of to in on it that this could")
     stock = [*_VERBS, *_NOUNS, *_ADJECTIVES, *small]

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from bench import peers, workloads
-from bench.harness import Call, Case, sizes
+from bench.harness import Case, sizes
 from bench.peers.run import Remembered, hash_embed, hits
+from bench.timing import Call
 
 MESSAGES = 4096
 CHECKED = 200

@@ -68,7 +68,7 @@ class Remote:
     def burst(
         self, first: int, budget_ns: int, at_most: int, cpu: int | None = None, realtime: bool = False
     ) -> list[int]:
-        """`harness.burst`, over there."""
+        """`timing.burst`, over there."""
         asked = {"do": "burst", "first": first, "budget_ns": budget_ns, "at_most": at_most}
         samples: list[int] = self._ask({**asked, "cpu": cpu, "realtime": realtime})["ns"]
         return samples

@@ -42,7 +42,7 @@ def build(tools: list[dict[str, Any]], embed: Any, mode: str = "hybrid") -> Call
     def select(message: str, k: int) -> list[str]:
         ranked = scorer.rank([Query(id="q", text=message, qrels={})], k)[0]
         if mode == "bm25":  # bm25s fills up with tools that no word matches
-            return [name for name, score in zip(ranked.tool_ids, ranked.scores) if score > 0][:k]
+            return [name for name, score in zip(ranked.tool_ids, ranked.scores, strict=True) if score > 0][:k]
         names: list[str] = ranked.top(k)
         return names
 

@@ -22,7 +22,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from bench import harness, machine, workloads
+from bench import machine, timing, workloads
 
 _TOYS = [
     {
@@ -72,7 +72,7 @@ _ASKED = [
 def hash_embed(texts: Sequence[str], dim: int = 384) -> NDArray[np.float32]:
     """A stand-in where toolroll's embedder is not there: signed hashes of words and trigrams, unit rows."""
     out = np.zeros((len(texts), dim), dtype=np.float32)
-    for row, text in zip(out, texts):
+    for row, text in zip(out, texts, strict=True):
         for word in re.findall(r"\w+", text.lower().replace("_", " ")):
             framed = f"<{word}>"
             for gram in [word, *(framed[i : i + 3] for i in range(len(framed) - 2))]:
@@ -93,7 +93,7 @@ class Remembered:
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
-            self._known.update(zip(new, self._embed(new)))
+            self._known.update(zip(new, self._embed(new), strict=True))
         if len(texts) == 1:
             return self._known[texts[0]][None, :]
         return np.stack([self._known[text] for text in texts])
@@ -110,7 +110,7 @@ def _peer(name: str) -> Any:
     return importlib.import_module(f"bench.peers.{name}")
 
 
-def _job(name: str, job: dict[str, Any], embed: Any) -> tuple[harness.Call, dict[str, Any]]:
+def _job(name: str, job: dict[str, Any], embed: Any) -> tuple[timing.Call, dict[str, Any]]:
     """Makes the workload, builds the peer and asks it once: many finish building at the first query."""
     peer, options, k = _peer(name), job.get("options", {}), job.get("k", 7)
     gc.collect()
@@ -153,8 +153,8 @@ def _serve(name: str, inlet: TextIO, outlet: TextIO) -> None:
         os.unlink(path)
         return vectors
 
-    call: harness.Call | None = None
-    clock_ns = harness.clock_cost_ns()
+    call: timing.Call | None = None
+    clock_ns = timing.clock_cost_ns()
     for line in inlet:
         request = json.loads(line)
         try:
@@ -170,12 +170,12 @@ def _serve(name: str, inlet: TextIO, outlet: TextIO) -> None:
             else:
                 assert call is not None
                 first, budget_ns, at_most = request["first"], request["budget_ns"], request["at_most"]
-                with harness.scheduled(request["cpu"], request["realtime"]):
-                    timed = harness.burst(call, first, budget_ns, at_most, clock_ns)
+                with timing.scheduled(request["cpu"], request["realtime"]):
+                    timed = timing.burst(call, first, budget_ns, at_most, clock_ns)
                 say({"ns": timed})
         except ModuleNotFoundError as error:
             say({"missing": str(error)})
-        except Exception as error:  # noqa: BLE001 : whatever a foreign library throws is its result here
+        except Exception as error:  # whatever a foreign library throws is its result here
             say({"failed": f"{type(error).__name__}: {error}"[:300]})
 
 
@@ -187,7 +187,7 @@ def _toy(name: str, options: dict[str, Any]) -> bool:
     return right
 
 
-def hits(call: harness.Call, count: int, n: int) -> float:
+def hits(call: timing.Call, count: int, n: int) -> float:
     """Share of the first messages about n tools whose tool is in the answer."""
     wanted = workloads.targets(count, n)
     found = 0
@@ -200,7 +200,7 @@ def hits(call: harness.Call, count: int, n: int) -> float:
 def _probe(name: str, n: int, options: dict[str, Any]) -> None:
     call, facts = _job(name, {"tools": n, "messages": 200, "options": options}, Remembered(hash_embed))
     gc.disable()
-    times = harness.burst(call, 0, 3_000_000_000, 2000, harness.clock_cost_ns())[1:]
+    times = timing.burst(call, 0, 3_000_000_000, 2000, timing.clock_cost_ns())[1:]
     gc.enable()
     facts |= {f"p{q}_us": round(float(np.percentile(times, q)) / 1e3, 1) for q in (50, 99) if times}
     facts |= {"target_in_7": hits(call, min(100, len(times) + 1), n)}

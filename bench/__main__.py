@@ -110,7 +110,7 @@ def _run(options: argparse.Namespace, names: list[str]) -> int:
     record["rows"] = rows
     seconds = (datetime.datetime.now(datetime.timezone.utc) - started).total_seconds()
     record["seconds"] = round(seconds)
-    print(f"\n{report.verdict(rows)} · {seconds / 60:.1f} min")
+    print(f"\n{report.table(rows)}\n\n{report.verdict(rows)} · {seconds / 60:.1f} min")
     for path in _targets(options, record):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(record, indent=1) + "\n")

@@ -7,6 +7,7 @@ from typing import Any
 Row = dict[str, Any]
 
 _NAME = 32  # columns for a contestant on the terminal
+_COLUMNS = "operation | size | ours p50 | p99 | best peer | its p50 | ratio | bar | met"
 _MARK = {True: "yes", False: "NO", None: "–"}
 
 
@@ -107,6 +108,22 @@ def verdict(rows: list[Row]) -> str:
     return f"{met} of {judged} bars met" + (f", {broken} not measured" if broken else "")
 
 
+def table(rows: list[Row]) -> str:
+    """The run at a glance for the terminal: a line a case, without the notes."""
+    cells = [_COLUMNS.split(" | ")]
+    for row in rows:
+        if "value" in row:
+            value = number(row["value"], row["unit"])
+            cells.append([row["operation"], row["size"], value, "", "", "", "", bars(row), _MARK[row["met"]]])
+        else:
+            cells.append(_main_row(row)[:-1])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in cells
+    )
+
+
 def markdown(record: Row) -> str:
     """The record as `bench/README.md` shows it: the table, the numbers that are no times, every peer."""
     rows = record["rows"]
@@ -114,7 +131,7 @@ def markdown(record: Row) -> str:
     figures = [row for row in rows if "value" in row]
     text = [heading(record).replace("\n", "\n\n"), ""]
     text += _grid(
-        "operation | size | ours p50 | p99 | best peer | its p50 | ratio | bar | met | notes",
+        _COLUMNS + " | notes",
         [_main_row(row) for row in table],
     )
     if figures:

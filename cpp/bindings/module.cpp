@@ -5,6 +5,8 @@ namespace toolroll::bindings {
 
 void bind_bitset(pybind11::module_& m);
 void bind_cpu(pybind11::module_& m);
+void bind_stream(pybind11::module_& m);
+void bind_thompson(pybind11::module_& m);
 
 }  // namespace toolroll::bindings
 
@@ -13,4 +15,6 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   m.doc() = "toolroll's core: arrays in, arrays out. Indexes are immutable and safe to share.";
   bind_bitset(m);
   bind_cpu(m);
+  bind_stream(m);
+  bind_thompson(m);
 }

@@ -26,7 +26,7 @@ const Kernels& kernels([[maybe_unused]] Isa wanted) {
 }
 
 bool is_shape(double number) {
-  return number > 0 && number <= std::numeric_limits<double>::max();
+  return (number > 0) & (number <= std::numeric_limits<double>::max());  // not &&: no branch
 }
 
 [[noreturn]] void refuse(const char* column, std::size_t row, double number, const char* rule) {
@@ -36,7 +36,7 @@ bool is_shape(double number) {
 
 void check_shapes(const char* column, std::span<const double> shapes) {
   bool sound = true;
-  for (const double shape : shapes) sound &= is_shape(shape);  // no branch: several at a time
+  for (const double shape : shapes) sound &= is_shape(shape);
   if (sound) return;
   for (std::size_t row = 0; row < shapes.size(); ++row) {
     if (!is_shape(shapes[row])) refuse(column, row, shapes[row], "must be finite and above 0");

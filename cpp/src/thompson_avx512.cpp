@@ -57,6 +57,20 @@ struct EightLanes {
   static TOOLROLL_INLINE Word load(const std::uint64_t* at) {
     return {_mm512_loadu_si512(at)};
   }
+  static TOOLROLL_INLINE Word load(const std::uint32_t* at) {
+    return {_mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)))};
+  }
+  static TOOLROLL_INLINE Real gather(const double* column, const std::uint32_t* at) {
+    return {_mm512_setr_pd(column[at[0]], column[at[1]], column[at[2]], column[at[3]],
+                           column[at[4]], column[at[5]], column[at[6]], column[at[7]])};
+  }
+  static TOOLROLL_INLINE Word gather(const std::uint64_t* column, const std::uint32_t* at) {
+    return {_mm512_setr_epi64(
+        static_cast<long long>(column[at[0]]), static_cast<long long>(column[at[1]]),
+        static_cast<long long>(column[at[2]]), static_cast<long long>(column[at[3]]),
+        static_cast<long long>(column[at[4]]), static_cast<long long>(column[at[5]]),
+        static_cast<long long>(column[at[6]]), static_cast<long long>(column[at[7]]))};
+  }
   static TOOLROLL_INLINE void store(double* at, Real x) { _mm512_storeu_pd(at, x.all); }
 
   static TOOLROLL_INLINE Real sqrt(Real x) { return {_mm512_sqrt_pd(x.all)}; }
@@ -85,12 +99,12 @@ struct EightLanes {
 
 void beta(const std::uint64_t* key, const double* alpha, const double* beta_shape, std::size_t n,
           std::uint64_t seed, double* out, double* log_odds) {
-  Sampler<EightLanes>::beta(key, alpha, beta_shape, n, seed, out, log_odds);
+  Sampler<Twice<EightLanes>>::beta(key, alpha, beta_shape, n, seed, out, log_odds);
 }
 
 void log_gamma(const std::uint64_t* key, const double* shape, std::size_t n, std::uint64_t seed,
                double* out) {
-  Sampler<EightLanes>::log_gamma(key, shape, n, seed, out);
+  Sampler<Twice<EightLanes>>::log_gamma(key, shape, n, seed, out);
 }
 
 }  // namespace

@@ -19,6 +19,9 @@ struct OneLane {
   static Word word(std::uint64_t number) { return number; }
   static Real load(const double* at) { return *at; }
   static Word load(const std::uint64_t* at) { return *at; }
+  static Word load(const std::uint32_t* at) { return *at; }
+  static Real gather(const double* column, const std::uint32_t* at) { return column[*at]; }
+  static Word gather(const std::uint64_t* column, const std::uint32_t* at) { return column[*at]; }
   static void store(double* at, Real number) { *at = number; }
 
   static Real sqrt(Real x) { return std::sqrt(x); }

@@ -13,8 +13,12 @@
 /// has no branches and skips Marsaglia and Tsang's logarithmic test: arms that fail the squeeze alone
 /// are judged by it in the next pass, on the same random numbers.
 
-constexpr std::size_t kBlock = 256;
+constexpr std::uint32_t kBlock = 1024;
 constexpr int kRounds = 10;
+
+// Such that the ratio of two gammas, and its inverse, is a normal double: the smallest cube is 2^-159.
+constexpr double kSmallestShape = 1e-250;
+constexpr double kGreatestShape = 1e250;
 
 // Which draws a block belongs to: the high word of the block number.
 constexpr std::uint64_t kBetaPurpose = 0;
@@ -34,6 +38,80 @@ inline RoundKeys round_keys(std::uint64_t seed) {
   }
   return keys;
 }
+
+// Two vectors side by side. One attempt is a chain of some 250 cycles: alone it leaves most of the
+// processor idle, two of them interleave.
+template <typename L>
+struct Twice {
+  struct Mask {
+    typename L::Mask a, b;
+    friend TOOLROLL_INLINE Mask operator&(Mask x, Mask y) { return {x.a & y.a, x.b & y.b}; }
+    friend TOOLROLL_INLINE Mask operator|(Mask x, Mask y) { return {x.a | y.a, x.b | y.b}; }
+  };
+  struct Real {
+    typename L::Real a, b;
+    friend TOOLROLL_INLINE Real operator+(Real x, Real y) { return {x.a + y.a, x.b + y.b}; }
+    friend TOOLROLL_INLINE Real operator-(Real x, Real y) { return {x.a - y.a, x.b - y.b}; }
+    friend TOOLROLL_INLINE Real operator*(Real x, Real y) { return {x.a * y.a, x.b * y.b}; }
+    friend TOOLROLL_INLINE Real operator/(Real x, Real y) { return {x.a / y.a, x.b / y.b}; }
+    friend TOOLROLL_INLINE Mask operator<(Real x, Real y) { return {x.a < y.a, x.b < y.b}; }
+  };
+  struct Word {
+    typename L::Word a, b;
+    friend TOOLROLL_INLINE Word operator+(Word x, Word y) { return {x.a + y.a, x.b + y.b}; }
+    friend TOOLROLL_INLINE Word operator-(Word x, Word y) { return {x.a - y.a, x.b - y.b}; }
+    friend TOOLROLL_INLINE Word operator&(Word x, Word y) { return {x.a & y.a, x.b & y.b}; }
+    friend TOOLROLL_INLINE Word operator|(Word x, Word y) { return {x.a | y.a, x.b | y.b}; }
+    friend TOOLROLL_INLINE Word operator^(Word x, Word y) { return {x.a ^ y.a, x.b ^ y.b}; }
+  };
+  static constexpr std::size_t kHalf = L::kLanes;
+  static constexpr std::size_t kLanes = 2 * kHalf;
+
+  static TOOLROLL_INLINE Real real(double number) { return {L::real(number), L::real(number)}; }
+  static TOOLROLL_INLINE Word word(std::uint64_t bits) { return {L::word(bits), L::word(bits)}; }
+  static TOOLROLL_INLINE Real load(const double* at) { return {L::load(at), L::load(at + kHalf)}; }
+  static TOOLROLL_INLINE Word load(const std::uint64_t* at) {
+    return {L::load(at), L::load(at + kHalf)};
+  }
+  static TOOLROLL_INLINE Word load(const std::uint32_t* at) {
+    return {L::load(at), L::load(at + kHalf)};
+  }
+  template <typename T>
+  static TOOLROLL_INLINE auto gather(const T* column, const std::uint32_t* at) {
+    return decltype(load(column)){L::gather(column, at), L::gather(column, at + kHalf)};
+  }
+  static TOOLROLL_INLINE void store(double* at, Real x) {
+    L::store(at, x.a);
+    L::store(at + kHalf, x.b);
+  }
+
+  static TOOLROLL_INLINE Real sqrt(Real x) { return {L::sqrt(x.a), L::sqrt(x.b)}; }
+  static TOOLROLL_INLINE Real min(Real x, Real y) { return {L::min(x.a, y.a), L::min(x.b, y.b)}; }
+  static TOOLROLL_INLINE Real max(Real x, Real y) { return {L::max(x.a, y.a), L::max(x.b, y.b)}; }
+  static TOOLROLL_INLINE Real select(Mask mask, Real yes, Real no) {
+    return {L::select(mask.a, yes.a, no.a), L::select(mask.b, yes.b, no.b)};
+  }
+
+  static TOOLROLL_INLINE Word multiply(Word x, Word y) {
+    return {L::multiply(x.a, y.a), L::multiply(x.b, y.b)};
+  }
+  template <int kBits>
+  static TOOLROLL_INLINE Word left(Word x) {
+    return {L::template left<kBits>(x.a), L::template left<kBits>(x.b)};
+  }
+  template <int kBits>
+  static TOOLROLL_INLINE Word right(Word x) {
+    return {L::template right<kBits>(x.a), L::template right<kBits>(x.b)};
+  }
+  static TOOLROLL_INLINE Real as_real(Word x) { return {L::as_real(x.a), L::as_real(x.b)}; }
+  static TOOLROLL_INLINE Word as_word(Real x) { return {L::as_word(x.a), L::as_word(x.b)}; }
+
+  static TOOLROLL_INLINE Mask negate(Mask mask) { return {L::negate(mask.a), L::negate(mask.b)}; }
+  static TOOLROLL_INLINE bool any(Mask mask) { return L::any(mask.a) || L::any(mask.b); }
+  static TOOLROLL_INLINE std::uint32_t bits(Mask mask) {
+    return L::bits(mask.a) | L::bits(mask.b) << kHalf;
+  }
+};
 
 template <typename L>
 struct Sampler {
@@ -68,10 +146,6 @@ struct Sampler {
   }
 
   // A word's 32 bits and a half become the mantissa of a double of known exponent.
-  static TOOLROLL_INLINE Real unit(Word bits) {  // (0, 1)
-    const Word mantissa = L::template right<12>(L::template left<32>(bits));
-    return L::as_real(mantissa | word(0x3FF0000000080000U)) - real(1.0);
-  }
   static TOOLROLL_INLINE Real signed_unit(Word bits) {  // (-1, 1), never 0
     const Word mantissa = L::template right<12>(L::template left<32>(bits));
     return L::as_real(mantissa | word(0x4000000000080000U)) - real(3.0);
@@ -137,9 +211,9 @@ struct Sampler {
     return L::select(x < real(0.0), small, real(1.0)) / (real(1.0) + small);
   }
 
-  // A pair of normals and two uniforms; in lanes outside the disc the normals are NaN.
+  // A pair of normals and a uniform; in lanes outside the disc the normals are NaN.
   struct Attempt {
-    Real x, y, u, w;
+    Real x, y, u;
     Mask inside;
   };
 
@@ -150,220 +224,237 @@ struct Sampler {
     const Real y = signed_unit(words.x1);
     const Real square = x * x + y * y;  // at least 2^-63: neither is ever 0
     const Real scale = L::sqrt(real(-2.0) * log(square) / square);
-    return {x * scale, y * scale, unit(words.x2), unit(words.x3), square < real(1.0)};
+    return {x * scale, y * scale, unit(words.x2, words.x3), square < real(1.0)};
   }
 
-  // One proposal for Gamma(d + 1/3): d * cube, accepted or not.
+  // Marsaglia and Tsang's cube: d * cube is proposed for Gamma(d + 1/3), with c = 1 / sqrt(9 d).
   struct Proposal {
     Real cube;
-    Mask accepted;
+    Mask positive;
+    Real fourth;  // squeeze: accepted at least with probability 1 - 0.0331 * fourth
+    Real square;
   };
 
-  template <bool kJudge>
-  static TOOLROLL_INLINE Proposal propose(Real normal, Real u, Real d, Real c) {
+  static TOOLROLL_INLINE Proposal propose(Real normal, Real c) {
     const Real root = real(1.0) + c * normal;
-    const Real cube = root * root * root;
     const Real square = normal * normal;
-    const Mask positive = real(0.0) < root;
-    Mask accepted = u < real(1.0) - real(0.0331) * (square * square);
-    if constexpr (kJudge) {
-      const Real safe = L::select(positive, cube, real(1.0));
-      const Real bound = real(0.5) * square + d * ((real(1.0) - safe) + log(safe));
-      accepted = accepted | (log(u) < bound);
-    }
-    accepted = accepted & positive;
-    return {cube, accepted};
+    return {root * root * root, real(0.0) < root, square * square, square};
+  }
+  // The logarithm of the probability with which a proposal is accepted.
+  static TOOLROLL_INLINE Real log_acceptance(const Proposal& proposal, Real d) {
+    const Real cube = L::select(proposal.positive, proposal.cube, real(1.0));
+    return real(0.5) * proposal.square + d * ((real(1.0) - cube) + log(cube));
   }
 
   static TOOLROLL_INLINE Real within_range(Real shape) {
-    return L::min(L::max(shape, real(1e-300)), real(1e300));
+    return L::min(L::max(shape, real(kSmallestShape)), real(kGreatestShape));
   }
   // A shape below 1 is drawn as shape + 1, then boosted.
-  static TOOLROLL_INLINE Real scale_of(Real shape, Mask boosted) {
-    return shape + L::select(boosted, real(1.0 - 1.0 / 3), real(-1.0 / 3));
+  static TOOLROLL_INLINE Real scale_of(Real shape) {
+    return shape + L::select(shape < real(1.0), real(1.0 - 1.0 / 3), real(-1.0 / 3));
   }
-  static TOOLROLL_INLINE Real boost(Real u, Real shape, Mask boosted) {
-    return L::select(boosted, log(u) / shape, real(0.0));
+  static TOOLROLL_INLINE Real boost(Real u, Real shape) {
+    return L::select(shape < real(1.0), log(u) / shape, real(0.0));
   }
 
-  // What one vector of arms gave: values to store, who is done, and of the others who starts a new
-  // attempt (and who is only to be judged).
+  // What one attempt gave: the value where done, and of the other lanes who starts a new attempt
+  // (the rest is to be judged).
   struct Outcome {
     Real value;
-    Real log_odds;
     Mask done;
     Mask retry;
   };
 
-  // Columns of one block; of Beta arms or, second unused, of Gamma variates.
+  // Columns of one block.
   struct Columns {
     const std::uint64_t* key;
-    const double* first;
-    const double* second;
+    const double* first;   // alpha, or the shape of a Gamma variate
+    const double* second;  // beta, or the same again
     double* value;
     double* log_odds;  // null: not wanted
   };
 
+  // Attempts give the ratio of two gammas, whose odds `finish` boosts and turns into a draw.
   struct Beta {
     template <bool kJudge>
     static TOOLROLL_INLINE Outcome draw(const RoundKeys& keys, Word key, Word number, Real alpha,
-                                        Real beta, bool wants_odds) {
+                                        Real beta) {
       const Attempt at = attempt(keys, key, number, kBetaPurpose);
-      alpha = within_range(alpha);
-      beta = within_range(beta);
-      const Mask boosted_a = alpha < real(1.0);
-      const Mask boosted_b = beta < real(1.0);
-      const Real da = scale_of(alpha, boosted_a);
-      const Real db = scale_of(beta, boosted_b);
-      // c = 1 / sqrt(9 d) for both, with one division.
+      const Real da = scale_of(within_range(alpha));
+      const Real db = scale_of(within_range(beta));
+      // Both c = 1 / sqrt(9 d) with one division.
       const Real root_a = L::sqrt(real(9.0) * da);
       const Real root_b = L::sqrt(real(9.0) * db);
       const Real inverse = real(1.0) / (root_a * root_b);
-      const Proposal a = propose<kJudge>(at.x, at.u, da, inverse * root_b);
-      const Proposal b = propose<kJudge>(at.y, at.w, db, inverse * root_a);
-      const Mask done = at.inside & a.accepted & b.accepted;
-      const Real gamma_a = L::select(done, da * a.cube, real(1.0));
-      const Real gamma_b = L::select(done, db * b.cube, real(1.0));
-      Outcome out{gamma_a / (gamma_a + gamma_b), real(0.0), done, L::negate(at.inside)};
-      if constexpr (kJudge) out.retry = L::negate(done);
-      const Mask boosted = boosted_a | boosted_b;
-      if (L::any(boosted)) {
-        const Words words = philox(keys, key, word(0), kBetaPurpose);
-        const Real plain = log(gamma_a) - log(gamma_b);
-        const Real boost_a = boost(unit(words.x0, words.x1), alpha, boosted_a);
-        const Real boost_b = boost(unit(words.x2, words.x3), beta, boosted_b);
-        out.log_odds = plain + (boost_a - boost_b);
-        out.value = L::select(boosted, logistic(out.log_odds), out.value);
-      } else if (wants_odds) {
-        out.log_odds = log(gamma_a) - log(gamma_b);
+      const Proposal a = propose(at.x, inverse * root_b);
+      const Proposal b = propose(at.y, inverse * root_a);
+      const Mask proposed = at.inside & a.positive & b.positive;
+      // Both are accepted together, with the product of their probabilities, by one uniform.
+      // (1 - p)(1 - q) >= 1 - (p + q): the two squeezes join too.
+      Mask accepted = at.u < real(1.0) - real(0.0331) * (a.fourth + b.fourth);
+      if constexpr (kJudge) {
+        accepted = accepted | (log(at.u) < log_acceptance(a, da) + log_acceptance(b, db));
       }
-      return out;
+      const Mask done = proposed & accepted;
+      return {da * a.cube / (db * b.cube), done, L::negate(proposed)};
+    }
+
+    static TOOLROLL_INLINE Real finish(const RoundKeys& keys, Word key, Real alpha, Real beta,
+                                       Real ratio, bool wants_odds, Real& log_odds) {
+      Real draw = ratio / (real(1.0) + ratio);
+      const Mask boosted = (alpha < real(1.0)) | (beta < real(1.0));
+      if (L::any(boosted)) {
+        alpha = within_range(alpha);
+        beta = within_range(beta);
+        const Words words = philox(keys, key, word(0), kBetaPurpose);
+        const Real boosts =
+            boost(unit(words.x0, words.x1), alpha) - boost(unit(words.x2, words.x3), beta);
+        log_odds = log(ratio) + boosts;
+        draw = L::select(boosted, logistic(log_odds), draw);
+      } else if (wants_odds) {
+        log_odds = log(ratio);
+      }
+      return draw;
     }
   };
 
+  // Attempts give a gamma variate, whose logarithm `finish` boosts.
   struct LogGamma {
     template <bool kJudge>
     static TOOLROLL_INLINE Outcome draw(const RoundKeys& keys, Word key, Word number, Real shape,
-                                        Real, bool) {
+                                        Real) {
       const Attempt at = attempt(keys, key, number, kGammaPurpose);
-      shape = within_range(shape);
-      const Mask boosted = shape < real(1.0);
-      const Real d = scale_of(shape, boosted);
-      const Proposal proposal =
-          propose<kJudge>(at.x, at.u, d, real(1.0) / L::sqrt(real(9.0) * d));
-      const Mask done = at.inside & proposal.accepted;
-      const Real plain = log(L::select(done, d * proposal.cube, real(1.0)));
-      Outcome out{plain, real(0.0), done, L::negate(at.inside)};
-      if constexpr (kJudge) out.retry = L::negate(done);
-      if (L::any(boosted)) {
-        const Words words = philox(keys, key, word(0), kGammaPurpose);
-        out.value = plain + boost(unit(words.x0, words.x1), shape, boosted);
-      }
-      return out;
+      const Real d = scale_of(within_range(shape));
+      const Proposal proposal = propose(at.x, real(1.0) / L::sqrt(real(9.0) * d));
+      const Mask proposed = at.inside & proposal.positive;
+      Mask accepted = at.u < real(1.0) - real(0.0331) * proposal.fourth;
+      if constexpr (kJudge) accepted = accepted | (log(at.u) < log_acceptance(proposal, d));
+      const Mask done = proposed & accepted;
+      return {d * proposal.cube, done, L::negate(proposed)};
+    }
+
+    static TOOLROLL_INLINE Real finish(const RoundKeys& keys, Word key, Real shape, Real,
+                                       Real gamma, bool, Real&) {
+      const Real plain = log(gamma);
+      if (!L::any(shape < real(1.0))) return plain;
+      const Words words = philox(keys, key, word(0), kGammaPurpose);
+      return plain + boost(unit(words.x0, words.x1), within_range(shape));
     }
   };
 
-  // Arms that still need a draw: where they are in the block and which attempt is next.
+  // Arms that still need an accepted attempt: kBlock times the attempt's number plus the arm's place in
+  // the block. Filled without branches, since who fails is random.
   struct Pending {
-    std::uint32_t at[kBlock + kLanes];
-    std::uint32_t number[kBlock + kLanes];
+    std::uint32_t codes[kBlock + kLanes];
     std::size_t size = 0;
-
-    TOOLROLL_INLINE void note(std::uint32_t arm, std::uint32_t attempt, bool wanted) {
-      at[size] = arm;
-      number[size] = attempt;
-      size += wanted ? 1 : 0;
-    }
   };
 
-  // One vector's worth of gathered arms.
-  struct Gathered {
-    std::uint64_t key[kLanes];
-    std::uint64_t number[kLanes];
-    double first[kLanes];
-    double second[kLanes];
-    double value[kLanes];
-    double log_odds[kLanes];
-  };
-
-  template <typename Family, bool kJudge>
-  static TOOLROLL_INLINE Outcome draw_gathered(const RoundKeys& keys, const Gathered& arms,
-                                               bool wants_odds) {
-    return Family::template draw<kJudge>(keys, L::load(arms.key), L::load(arms.number),
-                                         L::load(arms.first), L::load(arms.second), wants_odds);
-  }
-
-  // n <= kBlock arms.
+  // Every arm's first attempt, in the order of the columns.
   template <typename Family>
-  static void draw_block(const RoundKeys& keys, const Columns& arms, std::size_t n) {
-    Pending pending;
-    const bool wants_odds = arms.log_odds != nullptr;
-    std::size_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      const Outcome out =
-          Family::template draw<false>(keys, L::load(arms.key + i), word(1), L::load(arms.first + i),
-                                       L::load(arms.second + i), wants_odds);
+  static void try_all(const RoundKeys& keys, const Columns& arms, std::size_t n, Pending& pending) {
+    std::size_t size = 0;
+    std::uint32_t i = 0;
+    for (; i + kLanes <= n; i += static_cast<std::uint32_t>(kLanes)) {
+      const Outcome out = Family::template draw<false>(
+          keys, L::load(arms.key + i), word(1), L::load(arms.first + i), L::load(arms.second + i));
       L::store(arms.value + i, out.value);
-      if (wants_odds) L::store(arms.log_odds + i, out.log_odds);
-      const std::uint32_t done = L::bits(out.done);
+      const std::uint32_t failed = ~L::bits(out.done);
       const std::uint32_t retry = L::bits(out.retry);
       for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-        pending.note(static_cast<std::uint32_t>(i) + lane, 1 + (retry >> lane & 1U),
-                     (done >> lane & 1U) == 0);
+        pending.codes[size] = i + lane + kBlock * (1 + (retry >> lane & 1U));
+        size += failed >> lane & 1U;
       }
     }
-    for (; i < n; ++i) pending.note(static_cast<std::uint32_t>(i), 1, true);
+    for (; i < n; ++i) pending.codes[size++] = i + kBlock;
+    pending.size = size;
+  }
 
-    // Every third attempt fails at worst: 200 in a row happen to nobody, and bound the loop even if
-    // another thread writes NaN into the columns meanwhile.
-    for (int pass = 0; pending.size != 0 && pass < 200; ++pass) {
-      const std::size_t size = pending.size;
-      pending.size = 0;
-      for (std::size_t from = 0; from < size; from += kLanes) {
-        const std::size_t here = size - from < kLanes ? size - from : kLanes;
-        Gathered group;
-        std::uint32_t at[kLanes];
-        std::uint32_t number[kLanes];
-        for (std::size_t lane = 0; lane < kLanes; ++lane) {
-          const std::size_t which = from + (lane < here ? lane : 0);  // fills up with its first arm
-          at[lane] = pending.at[which];
-          number[lane] = pending.number[which];
-          group.key[lane] = arms.key[at[lane]];
-          group.number[lane] = number[lane];
-          group.first[lane] = arms.first[at[lane]];
-          group.second[lane] = arms.second[at[lane]];
-        }
-        const Outcome out = draw_gathered<Family, true>(keys, group, wants_odds);
-        L::store(group.value, out.value);
-        L::store(group.log_odds, out.log_odds);
-        const std::uint32_t done = L::bits(out.done);
-        for (std::uint32_t lane = 0; lane < here; ++lane) {
-          arms.value[at[lane]] = group.value[lane];
-          if (wants_odds) arms.log_odds[at[lane]] = group.log_odds[lane];
-          pending.note(at[lane], number[lane] + 1, (done >> lane & 1U) == 0);
-        }
+  // The next attempt of all that are pending.
+  template <typename Family>
+  static void try_pending(const RoundKeys& keys, const Columns& arms, Pending& pending) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {  // the last vector is filled up
+      pending.codes[pending.size + lane] = pending.codes[0];
+    }
+    std::size_t size = 0;  // the list is rewritten from the front, never ahead of what is read
+    for (std::size_t from = 0; from < pending.size; from += kLanes) {
+      const std::size_t here = pending.size - from < kLanes ? pending.size - from : kLanes;
+      std::uint32_t codes[kLanes];
+      std::uint32_t at[kLanes];
+      std::uint32_t number[kLanes];
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        codes[lane] = pending.codes[from + lane];
+        at[lane] = codes[lane] % kBlock;
+        number[lane] = codes[lane] / kBlock;
       }
+      const Outcome out = Family::template draw<true>(keys, L::gather(arms.key, at), L::load(number),
+                                                      L::gather(arms.first, at),
+                                                      L::gather(arms.second, at));
+      double value[kLanes];
+      L::store(value, out.value);
+      const std::uint32_t failed = ~L::bits(out.done);
+      for (std::uint32_t lane = 0; lane < here; ++lane) {
+        arms.value[at[lane]] = value[lane];
+        pending.codes[size] = codes[lane] + kBlock;
+        size += failed >> lane & 1U;
+      }
+    }
+    pending.size = size;
+  }
+
+  template <typename Family>
+  static void finish_all(const RoundKeys& keys, const Columns& arms, std::size_t n) {
+    const bool wants_odds = arms.log_odds != nullptr;
+    Real log_odds = real(0.0);
+    std::size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      const Real value =
+          Family::finish(keys, L::load(arms.key + i), L::load(arms.first + i),
+                         L::load(arms.second + i), L::load(arms.value + i), wants_odds, log_odds);
+      L::store(arms.value + i, value);
+      if (wants_odds) L::store(arms.log_odds + i, log_odds);
+    }
+    if (i == n) return;
+    std::uint32_t at[kLanes];
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      at[lane] = static_cast<std::uint32_t>(i + lane < n ? i + lane : i);
+    }
+    double value[kLanes];
+    double odds[kLanes];
+    L::store(value, Family::finish(keys, L::gather(arms.key, at), L::gather(arms.first, at),
+                                   L::gather(arms.second, at), L::gather(arms.value, at),
+                                   wants_odds, log_odds));
+    L::store(odds, log_odds);
+    for (std::size_t lane = 0; i + lane < n; ++lane) {
+      arms.value[i + lane] = value[lane];
+      if (wants_odds) arms.log_odds[i + lane] = odds[lane];
     }
   }
 
   template <typename Family>
-  static void draw(const std::uint64_t* key, const double* first, const double* second,
-                   std::size_t n, std::uint64_t seed, double* value, double* log_odds) {
+  static void draw(const Columns& arms, std::size_t n, std::uint64_t seed) {
     const RoundKeys keys = round_keys(seed);
     for (std::size_t from = 0; from < n; from += kBlock) {
-      draw_block<Family>(keys,
-                         {key + from, first + from, second + from, value + from,
-                          log_odds == nullptr ? nullptr : log_odds + from},
-                         n - from < kBlock ? n - from : kBlock);
+      const std::size_t size = n - from < kBlock ? n - from : kBlock;
+      const Columns block{arms.key + from, arms.first + from, arms.second + from,
+                          arms.value + from,
+                          arms.log_odds == nullptr ? nullptr : arms.log_odds + from};
+      Pending pending;
+      try_all<Family>(keys, block, size, pending);
+      // Every third attempt fails at worst: 200 in a row happen to nobody, and bound the loop even if
+      // another thread writes NaN into the columns meanwhile.
+      for (int pass = 0; pending.size != 0 && pass < 200; ++pass) {
+        try_pending<Family>(keys, block, pending);
+      }
+      finish_all<Family>(keys, block, size);
     }
   }
 
   static void beta(const std::uint64_t* key, const double* alpha, const double* beta_shape,
                    std::size_t n, std::uint64_t seed, double* value, double* log_odds) {
-    draw<Beta>(key, alpha, beta_shape, n, seed, value, log_odds);
+    draw<Beta>({key, alpha, beta_shape, value, log_odds}, n, seed);
   }
   static void log_gamma(const std::uint64_t* key, const double* shape, std::size_t n,
                         std::uint64_t seed, double* value) {
-    draw<LogGamma>(key, shape, shape, n, seed, value, nullptr);
+    draw<LogGamma>({key, shape, shape, value, nullptr}, n, seed);
   }
 };

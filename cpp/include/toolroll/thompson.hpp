@@ -7,10 +7,11 @@
 ///
 /// How an arm is drawn. Block t = 1, 2, ... of its stream (stream.hpp) is one attempt: two words give a
 /// pair of normals by the polar method, each normal proposes a gamma variate by Marsaglia and Tsang's
-/// cube, two more words accept or reject the two. The first attempt of which nothing is rejected is
-/// the draw. A shape below 1 is drawn at shape + 1 and boosted by log(u) / shape, with u from block 0:
-/// in logarithms, since at shape 1e-3 both gammas are often below the smallest double.
-/// Proposals rest on 32 bits each, boosts on 52: probabilities below 2^-32 are not resolved.
+/// cube, the other two words accept or reject both at once (with the product of their probabilities,
+/// which leaves the two independent). The first accepted attempt is the draw. A shape below 1 is
+/// drawn at shape + 1 and boosted by log(u) / shape, with u from block 0: in logarithms, since at
+/// shape 1e-3 both gammas are often below the smallest double. Each normal rests on 32 bits and the
+/// uniforms on 52: what happens less than once in 2^32 draws is not resolved finely.
 ///
 /// Sources: Marsaglia & Bray, "A Convenient Method for Generating Normal Variables", SIAM Review
 /// 1964. Ahrens & Dieter, "Computer Methods for Sampling from Gamma, Beta, Poisson and Binomial
@@ -35,7 +36,7 @@ struct Arms {
 
 /// Draws one sample per arm: out[i] ~ Beta(alpha[i], beta[i]), in [0, 1].
 ///
-/// Shapes below 1e-300 count as 1e-300, above 1e300 as 1e300. O(n), no allocation. `using_isa` may
+/// Shapes below 1e-250 count as 1e-250, above 1e250 as 1e250. O(n), no allocation. `using_isa` may
 /// name an instruction set below isa(), for tests; the draws are the same.
 ///
 /// Throws std::invalid_argument if the columns differ in length or a shape is not finite and

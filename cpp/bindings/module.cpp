@@ -9,6 +9,7 @@ void bind_automaton(pybind11::module_& m);
 void bind_cpu(pybind11::module_& m);
 void bind_bm25(pybind11::module_& m);
 void bind_vector_index(pybind11::module_& m);
+void bind_fusion(pybind11::module_& m);
 void bind_stream(pybind11::module_& m);
 void bind_thompson(pybind11::module_& m);
 
@@ -23,6 +24,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_cpu(m);
   bind_bm25(m);
   bind_vector_index(m);
+  bind_fusion(m);
   bind_stream(m);
   bind_thompson(m);
 }

@@ -28,7 +28,9 @@ struct Texts {
 /// A few numbers as an array: a copy is cheaper than an owner.
 template <typename T>
 Column<T> copied(const std::vector<T>& numbers) {
-  return Column<T>(static_cast<py::ssize_t>(numbers.size()), numbers.data());
+  Column<T> array(static_cast<py::ssize_t>(numbers.size()));
+  std::copy(numbers.begin(), numbers.end(), array.mutable_data());
+  return array;
 }
 
 Bm25Index build(const py::sequence& fields, const std::vector<double>& weights, double k1, double b,
@@ -47,7 +49,15 @@ Bm25Index build(const py::sequence& fields, const std::vector<double>& weights, 
   return Bm25Index::build(columns, options);
 }
 
-py::tuple search(const Bm25Index& index, const py::str& text, std::int64_t k, const Bitset* allowed) {
+/// The row filter, or nullptr for None. (A `const Bitset*` argument looks for a conversion of None: 0.7 µs.)
+const Bitset* row_filter(const py::object& allowed) {
+  if (allowed.is_none()) return nullptr;
+  if (!py::isinstance<Bitset>(allowed)) throw py::type_error("allowed: must be a Bitset or None");
+  return allowed.cast<const Bitset*>();
+}
+
+py::tuple search(const Bm25Index& index, const py::str& text, std::int64_t k, const py::object& filter) {
+  const Bitset* const allowed = row_filter(filter);
   const std::string_view message = utf8(text);
   Scored best;
   {
@@ -63,7 +73,7 @@ void bind_bm25(py::module_& m) {
   py::class_<Bm25Index, std::shared_ptr<Bm25Index>>(m, "Bm25Index")
       .def_static("build", &build, py::arg("fields"), py::arg("weights"), py::arg("k1") = 1.2,
                   py::arg("b") = 0.75, py::arg("analysis") = "default")
-      .def("search", &search, py::arg("text"), py::arg("k"), py::arg("allowed") = nullptr)
+      .def("search", &search, py::arg("text"), py::arg("k"), py::arg("allowed") = py::none())
       .def(
           "scores",
           [](const Bm25Index& index, const py::str& text, const Column<std::int32_t>& rows) {

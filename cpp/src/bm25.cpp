@@ -16,7 +16,7 @@ constexpr std::size_t kMostRows = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kColumnShare = 4;   // a term of n / 4 rows gets a column
 constexpr std::size_t kColumnRows = 256;  // and none is worth having below so many rows
 constexpr std::size_t kSmall = 2048;      // rows up to which all sums are scanned, without book-keeping
-constexpr std::size_t kLookUpCost = 8;    // postings walked in the time that one is looked up
+constexpr std::size_t kLookUpCost = 32;   // postings walked in the time that one is looked up
 // More than sums of kMostTerms float32 can be off by: bounds are stretched by it before they exclude.
 constexpr double kSlack = 1 + 1e-4;
 
@@ -28,27 +28,34 @@ constexpr bool better(const Hit& a, const Hit& b) {
   return a.score > b.score || (a.score == b.score && a.row < b.row);
 }
 
-// The k best hits of a stream. Collects some more, then drops all but the best k of them: O(n) for any k.
+// The k best hits of a stream: a sorted list for the usual small k, else a heap with the worst in front.
 class Best {
  public:
-  Best(std::vector<Hit>& hits, std::size_t k) : hits_(hits), k_(k), room_(2 * k + 16) { hits_.clear(); }
+  Best(std::vector<Hit>& hits, std::size_t k) : hits_(hits), k_(k) { hits_.clear(); }
 
   // No score below it can be among the best any more.
   float floor() const { return floor_.score; }
   void push(float score, std::int32_t row) {
     const Hit hit{score, row};
     if (!better(hit, floor_)) return;
-    hits_.push_back(hit);
-    if (hits_.size() >= room_) cut();
-  }
-  // The score of the k-th best, or 0 if there are fewer.
-  float kth() {
-    cut();
-    return hits_.size() < k_ ? 0 : floor_.score;
+    if (k_ <= kSorted) {
+      if (hits_.size() == k_) hits_.pop_back();
+      auto at = hits_.end();
+      while (at != hits_.begin() && better(hit, *(at - 1))) --at;
+      hits_.insert(at, hit);
+      if (hits_.size() == k_) floor_ = hits_.back();
+    } else {
+      if (hits_.size() == k_) {
+        std::pop_heap(hits_.begin(), hits_.end(), better);
+        hits_.pop_back();
+      }
+      hits_.push_back(hit);
+      std::push_heap(hits_.begin(), hits_.end(), better);
+      if (hits_.size() == k_) floor_ = hits_.front();
+    }
   }
   Scored take() {
-    cut();
-    std::sort(hits_.begin(), hits_.end(), better);
+    if (k_ > kSorted) std::sort_heap(hits_.begin(), hits_.end(), better);
     Scored best;
     best.rows.reserve(hits_.size());
     best.scores.reserve(hits_.size());
@@ -60,18 +67,11 @@ class Best {
   }
 
  private:
-  void cut() {
-    if (hits_.size() < k_) return;
-    const auto kth = hits_.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
-    std::nth_element(hits_.begin(), kth, hits_.end(), better);
-    floor_ = *kth;
-    hits_.resize(k_);
-  }
+  static constexpr std::size_t kSorted = 64;
 
   std::vector<Hit>& hits_;
   std::size_t k_;
-  std::size_t room_;
-  Hit floor_{0, -1};  // no hit: better than it is only what scores above 0
+  Hit floor_{0, -1};  // no row: before there are k hits, whatever scores above 0 is better
 };
 
 // Pushes every sum above 0 of the allowed rows.
@@ -150,39 +150,6 @@ struct Bm25Index::Scratch {
     }
     return scratch;
   }
-};
-
-// Finds rows in the postings of a term; fast if they are asked for in ascending order.
-class Bm25Index::Cursor {
- public:
-  Cursor(const Bm25Index& index, std::uint32_t term)
-      : rows_(index.postings_.data() + index.begins_[term]),
-        impacts_(index.impacts_.data() + index.begins_[term]),
-        size_(index.df(term)) {}
-
-  // What the term adds to the row, 0 if nothing.
-  float at(std::int32_t row) {
-    if (at_ < size_ && rows_[at_] > row) at_ = 0;
-    std::size_t step = 1;  // doubles until it is past the row, then the row is searched in between
-    std::size_t low = at_;
-    while (low + step < size_ && rows_[low + step] < row) {
-      low += step;
-      step *= 2;
-    }
-    const std::int32_t* const end = rows_ + std::min(low + step + 1, size_);
-    at_ = static_cast<std::size_t>(std::lower_bound(rows_ + low, end, row) - rows_);
-    if (at_ == size_) {
-      at_ = size_ == 0 ? 0 : size_ - 1;
-      return rows_[at_] == row ? impacts_[at_] : 0;
-    }
-    return rows_[at_] == row ? impacts_[at_] : 0;
-  }
-
- private:
-  const std::int32_t* rows_;
-  const float* impacts_;
-  std::size_t size_;
-  std::size_t at_ = 0;
 };
 
 double Bm25Index::idf(std::size_t df) const {
@@ -302,14 +269,34 @@ void Bm25Index::plan(std::string_view text, Query& query) const {
   }
 }
 
+float Bm25Index::impact(std::uint32_t term, std::int32_t row) const {
+  const std::int32_t* first = postings_.data() + begins_[term];
+  for (std::size_t n = df(term); n > 1; n -= n / 2) {  // halves the range without a branch
+    first += first[n / 2] <= row ? n / 2 : 0;
+  }
+  return *first == row ? impacts_[static_cast<std::size_t>(first - postings_.data())] : 0;
+}
+
 // sums[i] += what the term adds to rows[i].
 void Bm25Index::look_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const {
   if (const float* const column = column_of(term); column != nullptr) {
     for (std::size_t i = 0; i < rows.size(); ++i) sums[i] += column[rows[i]];
-    return;
+  } else {
+    for (std::size_t i = 0; i < rows.size(); ++i) sums[i] += impact(term, rows[i]);
   }
-  Cursor cursor(*this, term);
-  for (std::size_t i = 0; i < rows.size(); ++i) sums[i] += cursor.at(rows[i]);
+}
+
+// sums[row] += what the term adds, for these rows; for others with a sum above 0 perhaps too.
+void Bm25Index::add_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const {
+  if (const float* const column = column_of(term); column != nullptr) {
+    for (const std::int32_t row : rows) sums[row] += column[row];
+  } else if (rows.size() * kLookUpCost < df(term)) {
+    for (const std::int32_t row : rows) sums[row] += impact(term, row);
+  } else {
+    for (std::uint64_t i = begins_[term]; i < begins_[term + 1]; ++i) {
+      if (sums[postings_[i]] > 0) sums[postings_[i]] += impacts_[i];
+    }
+  }
 }
 
 // sums[row] += what the term adds to each row.
@@ -362,21 +349,22 @@ Scored Bm25Index::search(std::string_view text, std::size_t k, const Bitset* all
       for (std::size_t i = 0; i < count; ++i) {
         if (is_allowed(touched[i])) best.push(sums[touched[i]], touched[i]);
       }
-      const auto kth = static_cast<double>(best.kth());
+      const auto kth = static_cast<double>(best.floor());  // 0 if there are fewer than k
       if (kth > query.bound[j]) {  // whoever shares no term so far cannot catch up
         std::vector<std::int32_t>& rows = scratch.rows;
         rows.clear();
         for (std::size_t i = 0; i < count; ++i) {
-          const double most = static_cast<double>(sums[touched[i]]) * kSlack + query.bound[j];
-          if (most >= kth && is_allowed(touched[i])) rows.push_back(touched[i]);
+          if (is_allowed(touched[i])) rows.push_back(touched[i]);
         }
-        std::sort(rows.begin(), rows.end());
-        std::vector<float> totals(rows.size());
-        for (std::size_t i = 0; i < rows.size(); ++i) totals[i] = sums[rows[i]];
-        for (; j < m; ++j) look_up(query.terms[j], rows, totals.data());
-        for (std::size_t i = 0; i < count; ++i) sums[touched[i]] = 0;
+        for (; j < m; ++j) {
+          std::erase_if(rows, [&](std::int32_t row) {
+            return static_cast<double>(sums[row]) * kSlack + query.bound[j] < kth;
+          });
+          add_up(query.terms[j], rows, sums);
+        }
         Best last(scratch.hits, k);
-        for (std::size_t i = 0; i < rows.size(); ++i) last.push(totals[i], rows[i]);
+        for (const std::int32_t row : rows) last.push(sums[row], row);
+        for (std::size_t i = 0; i < count; ++i) sums[touched[i]] = 0;
         return last.take();
       }
     }

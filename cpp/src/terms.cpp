@@ -116,29 +116,27 @@ void Terms::end_term(std::size_t begin) {
 }
 
 void Terms::read_plain(std::string_view text) {
-  const std::size_t folded_size = fold(text, folded_);  // may move the buffer
-  const std::string_view folded(folded_.data(), folded_size);
-  const auto is_word_ascii = [](char c) {
-    return is_ascii(c) && (ascii_kind(c) != kNone || c == '_');
-  };
-  std::size_t begin = 0;
-  for (std::size_t at = 0; at < folded.size();) {
-    std::size_t size = 1;
-    bool inside = is_word_ascii(folded[at]);
-    if (!is_ascii(folded[at])) {
+  const std::size_t size = fold(text, folded_);  // may move the buffer
+  const std::string_view folded(folded_.data(), size);
+  bytes_.reserve(size);
+  for (std::size_t at = 0, begin = 0; at <= size;) {
+    std::size_t width = 1;
+    bool inside = false;
+    if (at < size && is_ascii(folded[at])) {
+      inside = ascii_kind(folded[at]) != kNone || folded[at] == '_';
+    } else if (at < size) {
       const Decoded decoded = decode(folded, at);
-      size = decoded.size;
+      width = decoded.size;
       inside = is_word(decoded.code_point);
     }
-    if (inside) {
-      bytes_ += folded.substr(at, size);
-    } else {
-      end_term(begin);
-      begin = bytes_.size();
+    if (!inside) {
+      const std::size_t first = bytes_.size();
+      bytes_ += folded.substr(begin, at - begin);
+      end_term(first);
+      begin = at + width;
     }
-    at += size;
+    at += width;
   }
-  end_term(begin);
 }
 
 // Adds the word that begins here and has a character outside ASCII; returns where it ends.

@@ -84,7 +84,6 @@ class Bm25Index {
  private:
   struct Query;
   struct Scratch;
-  class Cursor;
 
   Bm25Index() = default;
   double idf(std::size_t df) const;
@@ -95,7 +94,9 @@ class Bm25Index {
   void derive();
   void plan(std::string_view text, Query& query) const;
   void look_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const;
+  void add_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const;
   void add_up(std::uint32_t term, float* sums) const;
+  float impact(std::uint32_t term, std::int32_t row) const;  // what the term adds to the row, 0 if nothing
 
   static constexpr std::uint32_t kNoColumn = 0xFFFFFFFF;
 

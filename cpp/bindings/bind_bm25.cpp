@@ -48,7 +48,7 @@ py::tuple search(const Bm25Index& index, const py::str& text, std::int64_t k, co
 }  // namespace
 
 void bind_bm25(py::module_& m) {
-  py::class_<Bm25Index>(m, "Bm25Index")
+  py::class_<Bm25Index, std::shared_ptr<Bm25Index>>(m, "Bm25Index")
       .def_static("build", &build, py::arg("fields"), py::arg("weights"), py::arg("k1") = 1.2,
                   py::arg("b") = 0.75, py::arg("analysis") = "default")
       .def("search", &search, py::arg("text"), py::arg("k"), py::arg("allowed") = py::none())

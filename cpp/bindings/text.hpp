@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace toolroll::bindings {
 
@@ -43,6 +44,35 @@ class Utf8 {
  private:
   std::string owned_;
   std::string_view view_;
+};
+
+/// Turns byte offsets of well-formed UTF-8 into code point offsets. O(n) to make, O(1) to ask.
+class CodePoints {
+ public:
+  explicit CodePoints(std::string_view text) : text_(text) {
+    std::size_t count = 0;
+    counts_.reserve(text.size() / kBlock + 1);
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      if (at % kBlock == 0) counts_.push_back(count);
+      count += begins(text[at]) ? 1 : 0;
+    }
+    if (text.size() % kBlock == 0) counts_.push_back(count);
+  }
+
+  /// The code points that begin before an offset, which is at most the size of the text.
+  std::size_t before(std::size_t byte) const {
+    std::size_t count = counts_[byte / kBlock];
+    for (std::size_t at = byte / kBlock * kBlock; at < byte; ++at)
+      count += begins(text_[at]) ? 1 : 0;
+    return count;
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 64;
+  static bool begins(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
+
+  std::string_view text_;
+  std::vector<std::size_t> counts_;  // code points before each block
 };
 
 }  // namespace toolroll::bindings

@@ -328,7 +328,7 @@ std::size_t decompose(char32_t c, char32_t (&out)[4]) {
 char32_t strip_accent(char32_t c) {
   if (c < 0x80) return c;
   if (is_mark(c)) return 0;
-  char32_t parts[4];
+  char32_t parts[4]{};
   decompose(c, parts);
   return parts[0];
 }

@@ -114,7 +114,7 @@ py::tuple search(const VectorIndex& index, py::handle query, std::int64_t k, con
 }  // namespace
 
 void bind_vector_index(py::module_& m) {
-  py::class_<VectorIndex>(m, "VectorIndex")
+  py::class_<VectorIndex, std::shared_ptr<VectorIndex>>(m, "VectorIndex")
       .def_static("build", &build, py::arg("vectors").noconvert(), py::arg("graph") = false,
                   py::arg("m") = 16, py::arg("ef_construction") = 200, py::arg("threads") = 1)
       .def("search", &search, py::arg("query"), py::arg("k"),

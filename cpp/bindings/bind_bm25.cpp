@@ -1,0 +1,128 @@
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "arrays.hpp"
+#include "toolroll/bm25.hpp"
+#include "toolroll/english.hpp"
+
+namespace toolroll::bindings {
+namespace {
+
+/// The bytes of a list of str, copied: another thread may change the list while the GIL is released.
+struct Texts {
+  explicit Texts(const py::sequence& list) {
+    bytes.reserve(list.size());
+    for (const py::handle item : list) {
+      if (!py::isinstance<py::str>(item)) throw py::type_error("texts: must all be str");
+      bytes.emplace_back(utf8(py::reinterpret_borrow<py::str>(item)));
+    }
+    views.assign(bytes.begin(), bytes.end());
+  }
+  std::vector<std::string> bytes;
+  std::vector<std::string_view> views;
+};
+
+/// A few numbers as an array: a copy is cheaper than an owner.
+template <typename T>
+Column<T> copied(const std::vector<T>& numbers) {
+  return Column<T>(static_cast<py::ssize_t>(numbers.size()), numbers.data());
+}
+
+Bm25Index build(const py::sequence& fields, const std::vector<double>& weights, double k1, double b,
+                const std::string& analysis) {
+  if (fields.size() != weights.size()) {
+    throw std::invalid_argument("weights: are " + std::to_string(weights.size()) + ", must be " +
+                                std::to_string(fields.size()) + ", one a field");
+  }
+  const Bm25Options options{k1, b, analysis_of(analysis)};
+  std::vector<Texts> texts;
+  texts.reserve(fields.size());
+  for (const py::handle field : fields) texts.emplace_back(py::reinterpret_borrow<py::sequence>(field));
+  std::vector<Field> columns;
+  for (std::size_t f = 0; f < texts.size(); ++f) columns.push_back({texts[f].views, weights[f]});
+  const py::gil_scoped_release unlocked;
+  return Bm25Index::build(columns, options);
+}
+
+py::tuple search(const Bm25Index& index, const py::str& text, std::int64_t k, const Bitset* allowed) {
+  const std::string_view message = utf8(text);
+  Scored best;
+  {
+    const py::gil_scoped_release unlocked;
+    best = index.search(message, static_cast<std::size_t>(std::max<std::int64_t>(k, 0)), allowed);
+  }
+  return py::make_tuple(copied<std::int32_t>(best.rows), copied<float>(best.scores));
+}
+
+}  // namespace
+
+void bind_bm25(py::module_& m) {
+  py::class_<Bm25Index, std::shared_ptr<Bm25Index>>(m, "Bm25Index")
+      .def_static("build", &build, py::arg("fields"), py::arg("weights"), py::arg("k1") = 1.2,
+                  py::arg("b") = 0.75, py::arg("analysis") = "default")
+      .def("search", &search, py::arg("text"), py::arg("k"), py::arg("allowed") = nullptr)
+      .def(
+          "scores",
+          [](const Bm25Index& index, const py::str& text, const Column<std::int32_t>& rows) {
+            const std::string_view message = utf8(text);
+            const auto wanted = view(rows);
+            Column<float> out(rows.size());
+            const std::span<float> scores{out.mutable_data(), wanted.size()};
+            {
+              const py::gil_scoped_release unlocked;
+              index.scores(message, wanted, scores);
+            }
+            return out;
+          },
+          py::arg("text"), py::arg("rows").noconvert())
+      .def(
+          "terms",
+          [](const Bm25Index& index, const py::str& text) {
+            Terms terms;
+            terms.read(utf8(text), index.options().analysis);
+            py::list list(terms.size());
+            for (std::size_t i = 0; i < terms.size(); ++i) {
+              list[i] = py::str(terms[i].data(), terms[i].size());
+            }
+            return list;
+          },
+          py::arg("text"))
+      .def(
+          "ceiling",
+          [](const Bm25Index& index, const py::str& text) {
+            const std::string_view message = utf8(text);
+            const py::gil_scoped_release unlocked;
+            return index.ceiling(message);
+          },
+          py::arg("text"))
+      .def_property_readonly("size", &Bm25Index::size)
+      .def_property_readonly("memory_bytes", &Bm25Index::memory_bytes)
+      .def(
+          "save",
+          [](const Bm25Index& index, const std::string& path) {
+            const py::gil_scoped_release unlocked;
+            index.save(path);
+          },
+          py::arg("path"))
+      .def_static(
+          "load",
+          [](const std::string& path) {
+            const py::gil_scoped_release unlocked;
+            return Bm25Index::load(path);
+          },
+          py::arg("path"));
+
+  m.def(
+      "stem_english",
+      [](const std::string& word) {
+        std::string stem = word;
+        stem.resize(stem_english(stem));
+        return stem;
+      },
+      py::arg("word"));
+}
+
+}  // namespace toolroll::bindings

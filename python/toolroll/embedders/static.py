@@ -1,0 +1,73 @@
+"""The embedder that is always there: a table of token vectors inside the wheel, no download, microseconds.
+
+How the table was made, from what, and what it is worth: `docs/model-card.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from importlib import resources
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll import _core
+from toolroll.embedders.text import clean
+
+FOLDER = "static_minilm"
+
+
+class StaticEmbedder:
+    """Embeds a text as the sum of its pieces' vectors, at unit length; about 10 microseconds a message.
+
+    English only: a text of which the table knows nothing (another script, emoji) has a zero vector. All
+    instances of a process share one table, read when the first is made (8 MB, a few milliseconds).
+
+    Attributes:
+        identity: `static-minilm@` and the start of the table's SHA-256.
+        dim: 256.
+    """
+
+    def __init__(self) -> None:
+        self._table, self.identity = _shared()
+        self.dim: int = self._table.dim
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """float32[n, dim], each row of unit length or zero."""
+        try:
+            return self._table.embed_batch(list(texts))
+        except UnicodeEncodeError:
+            return self._table.embed_batch([clean(text) for text in texts])
+
+    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        """float32[dim] of unit length, or zeros."""
+        try:
+            return self._table.embed(text)
+        except UnicodeEncodeError:  # a lone surrogate; looking for them first would cost every message
+            return self._table.embed(clean(text))
+
+
+_lock = threading.Lock()
+_loaded: tuple[_core.TokenTable, str] | None = None
+
+
+def _shared() -> tuple[_core.TokenTable, str]:
+    global _loaded
+    if _loaded is None:
+        with _lock:
+            if _loaded is None:
+                _loaded = _load()
+    return _loaded
+
+
+def _load() -> tuple[_core.TokenTable, str]:
+    models = resources.files("toolroll.models")
+    about = json.loads(models.joinpath(FOLDER, "table.json").read_text("utf-8"))
+    vocabulary = models.joinpath("vocab.txt").read_text("utf-8").splitlines()
+    with resources.as_file(models.joinpath(FOLDER, "table.npy")) as path:
+        table = np.load(path)
+    with resources.as_file(models.joinpath(FOLDER, "scale.npy")) as path:
+        scale = np.load(path)
+    return _core.TokenTable(vocabulary, table, scale), f"{about['name']}@{about['sha256'][:12]}"

@@ -1,0 +1,1 @@
+"""Model files that the wheel carries, and the scripts that make them."""

@@ -25,3 +25,39 @@ class Folded:
 
 # cpu.hpp
 def isa() -> str: ...
+
+# vector_index.hpp
+class VectorIndex:
+    @staticmethod
+    def build(
+        vectors: NDArray[np.float32],
+        graph: bool = False,
+        m: int = 16,
+        ef_construction: int = 200,
+        threads: int = 1,
+    ) -> VectorIndex: ...
+    def search(
+        self,
+        query: NDArray[np.float32] | Sequence[float],
+        k: int,
+        allowed: Bitset | None = None,
+        method: str = "auto",
+        ef: int = 0,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
+    def scores(
+        self, query: NDArray[np.float32] | Sequence[float], rows: NDArray[np.int32]
+    ) -> NDArray[np.float32]: ...
+    def vector(self, row: int) -> NDArray[np.float32]: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def has_graph(self) -> bool: ...
+    @property
+    def default_ef(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int: ...
+    def save(self, path: str) -> None: ...
+    @staticmethod
+    def load(path: str) -> VectorIndex: ...

@@ -14,6 +14,10 @@ def decompose(code_point: int) -> list[int]: ...
 def decode(text: bytes) -> str: ...
 def fold(text: str) -> str: ...
 def fold_bytes(text: bytes) -> Folded: ...
+import numpy as np
+import numpy.typing as npt
+
+# cpu.hpp
 
 class Folded:
     @property
@@ -61,3 +65,25 @@ class VectorIndex:
     def save(self, path: str) -> None: ...
     @staticmethod
     def load(path: str) -> VectorIndex: ...
+# stream.hpp
+
+def stream_bits(seed: int, key: int, counter: int, n: int) -> npt.NDArray[np.uint64]: ...
+
+# thompson.hpp
+
+def thompson_sample(
+    key: npt.NDArray[np.uint64], alpha: npt.NDArray[np.float64], beta: npt.NDArray[np.float64], seed: int
+) -> npt.NDArray[np.float64]: ...
+def log_gamma_sample(
+    key: npt.NDArray[np.uint64], shape: npt.NDArray[np.float64], seed: int
+) -> npt.NDArray[np.float64]: ...
+def thompson_rerank(
+    key: npt.NDArray[np.uint64],
+    alpha: npt.NDArray[np.float64],
+    beta: npt.NDArray[np.float64],
+    seed: int,
+    rows: npt.NDArray[np.int32],
+    scores: npt.NDArray[np.float32],
+    weight: float,
+    k: int,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32], npt.NDArray[np.float64]]: ...

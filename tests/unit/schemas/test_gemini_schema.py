@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from toolroll.schemas.gemini import MAX_NODES, gemini_schema
 
-ALLOWED = {  # the fields of Schema in the Gemini API reference
-    "type", "format", "title", "description", "nullable", "enum", "maxItems", "minItems", "properties", "required",
-    "minProperties", "maxProperties", "minLength", "maxLength", "pattern", "example", "anyOf", "propertyOrdering",
-    "default", "items", "minimum", "maximum",
-}  # fmt: skip
+ALLOWED = set(  # the fields of Schema in the Gemini API reference
+    "type format title description nullable enum maxItems minItems properties required minProperties "
+    "maxProperties minLength maxLength pattern example anyOf propertyOrdering default items minimum "
+    "maximum".split()
+)
 
 
 def translated(schema: Any, **root: Any) -> Any:
@@ -118,6 +118,13 @@ def test_definitions_that_double_at_each_step_stay_within_the_limit():
     started = time.process_time()
     made = gemini_schema({**pair(0), "$defs": definitions})
     assert count(made) < 4 * MAX_NODES and time.process_time() - started < 5
+
+
+def test_definitions_that_are_wide_and_used_often_stay_within_the_limit():
+    wide = {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(3_000)}}
+    properties = {f"x{i}": {"$ref": "#/$defs/wide"} for i in range(3_000)}
+    made = gemini_schema({"type": "object", "properties": properties, "$defs": {"wide": wide}})
+    assert count(made) < 2 * MAX_NODES
 
 
 def test_a_python_object_that_holds_itself_ends():

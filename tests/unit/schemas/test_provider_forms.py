@@ -84,7 +84,7 @@ def test_a_tool_of_plain_types_survives_the_way_to_gemini_and_back(tool):
 
 
 def _without_empties(schema: Any) -> Any:
-    """Gemini has no objects without properties, no empty lists of required names and no empty descriptions."""
+    """Gemini has no objects without properties, no empty required lists and no empty descriptions."""
     if not schema or schema.get("properties") == {}:
         return {}
     kept = {key: value for key, value in schema.items() if value or key not in ("required", "description")}
@@ -192,9 +192,7 @@ def test_a_name_that_the_provider_refuses_is_replaced_and_leads_back(provider):
 
 
 def test_an_unknown_provider_is_refused():
-    with pytest.raises(
-        InvalidInput, match="provider is 'cohere', must be one of openai, openai_responses, anthropic"
-    ):
+    with pytest.raises(InvalidInput, match="provider is 'cohere', must be one of openai, openai_responses"):
         convert(SEND, "cohere")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from inspect import cleandoc
-from itertools import pairwise
 
 _GOOGLE = re.compile(r"(Args|Arguments|Parameters|Params|Keyword Args|Other Parameters|Attributes):\s*$")
 _HEADING = re.compile(r"[A-Z][A-Za-z ]{2,30}:\s*$")  # of any Google section: Returns, Raises, Example...
@@ -25,7 +24,7 @@ def read_docstring(docstring: str) -> tuple[str, dict[str, str]]:
     lines = cleandoc(docstring).splitlines()
     starts = [i for i in range(len(lines)) if _starts_section(lines, i)]
     described: dict[str, str] = {}
-    for start, end in pairwise([*starts, len(lines)]):
+    for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
         body = lines[start:end]
         if _SPHINX.match(body[0]):
             described.update(_items(body, _SPHINX, 0))

@@ -1,5 +1,7 @@
 #include <pybind11/operators.h>
 
+#include <algorithm>
+
 #include "arrays.hpp"
 #include "toolroll/bitset.hpp"
 
@@ -42,6 +44,16 @@ void bind_bitset(py::module_& m) {
              return out;
            },
            py::arg("rows").noconvert())
+      .def(
+          "holds_all",
+          [](const Bitset& set, const Column<std::int32_t>& rows) {
+            const auto wanted = view(rows);
+            return std::all_of(wanted.begin(), wanted.end(), [&](std::int32_t row) {
+              return row >= 0 && static_cast<std::size_t>(row) < set.size() &&
+                     set.contains(static_cast<std::size_t>(row));
+            });
+          },
+          py::arg("rows").noconvert())
       .def(py::self & py::self)
       .def(py::self | py::self)
       .def(py::self - py::self)

@@ -89,11 +89,17 @@ class Candidates:
             self.allowed - denied, self.pool - denied, rows, scores, "forbid", reason, None, self
         )
 
-    def narrow(self, kept: Bitset | Rows, reason: str, evidence: Evidence | None = None) -> Candidates:
+    def narrow(self, kept: Bitset | Rows | slice, reason: str, evidence: Evidence | None = None) -> Candidates:
         """Keeps only these rows, for now. Given rows instead of a bitset, they become the columns, in that order.
 
-        Rows that are not in play are passed over. Scores of kept rows stay what they were.
+        A slice keeps these places of the columns. Rows that are not in play are passed over. Scores of kept
+        rows stay what they were.
         """
+        if isinstance(kept, slice):
+            assert self.pool is None
+            return Candidates(
+                self.allowed, None, self.rows[kept], self.scores[kept], "narrow", reason, evidence, self
+            )
         if isinstance(kept, Bitset):
             stays = kept.holds(self.rows)
             pool = None if self.pool is None else self.pool & kept
@@ -101,8 +107,7 @@ class Candidates:
                 self.allowed, pool, self.rows[stays], self.scores[stays], "narrow", reason, evidence, self
             )
         if self.pool is not None:
-            held = self.pool.holds(kept)
-            rows = kept if held.all() else kept[held]
+            rows = kept if self.pool.holds_all(kept) else kept[self.pool.holds(kept)]
         else:
             present = set(self.rows.tolist())
             rows = np.array([row for row in kept.tolist() if row in present], np.int32)
@@ -143,8 +148,8 @@ class Candidates:
             assert len(scores) == len(self.rows)
             rows = self.rows
         else:
-            held = self.pool.holds(rows)
-            if not held.all():
+            if not self.pool.holds_all(rows):
+                held = self.pool.holds(rows)
                 rows, scores = rows[held], scores[held]
         return Candidates(self.allowed, self.pool, rows, scores, "rescore", reason, evidence, self)
 

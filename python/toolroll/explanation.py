@@ -29,6 +29,7 @@ REASONS = {
     "base": "base toolkit",
     "pinned": "pinned",
     "cap.tiers": "in play",
+    "cap.core_first": "in play",
     "cap.k": "cut: beyond k",
     "cap.max_tools": "cut: beyond max_tools",
     "cap.budget": "cut: beyond the token budget",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 
 from toolroll.candidates import Candidates
 from toolroll.catalog import Catalog
@@ -32,6 +33,10 @@ class Pipeline:
     whole: tuple[Stage, ...]
     soft: tuple[Stage, ...]
     passes_through: Callable[[Candidates, Turn], bool]
+    _start: Candidates = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_start", Candidates.everything(len(self.catalog)))
 
     def decide(
         self,
@@ -45,7 +50,7 @@ class Pipeline:
         failures, timings: of the steps before the decision, such as embedding the message.
         """
         log = _Log(list(failures), list(timings))
-        candidates = Candidates.everything(len(self.catalog))
+        candidates = self._start
         for stage in self.hard:
             candidates, failed = log.run(stage, candidates, turn)
             if failed:
@@ -70,7 +75,7 @@ class _Log:
 
     def run(self, stage: Stage, candidates: Candidates, turn: Turn) -> tuple[Candidates, bool]:
         """The stage's answer, or its input and True if it failed."""
-        name = type(stage).__name__.lower()
+        name = _name(type(stage))
         start = time.perf_counter_ns()
         failed = False
         try:
@@ -80,3 +85,9 @@ class _Log:
             failed = True
         self.timings.append((name, time.perf_counter_ns() - start))
         return candidates, failed
+
+
+@cache
+def _name(kind: type) -> str:
+    """What a stage is called in timings and failures."""
+    return kind.__name__.lower()

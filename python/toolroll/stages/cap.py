@@ -43,7 +43,7 @@ class Cap:
         limits = (turn.max_tools, self.max_tools, self.provider_limits.get(turn.context.provider))
         limit = min((limit for limit in limits if limit is not None), default=None)
         if limit is not None and len(candidates.rows) > limit:
-            candidates = candidates.narrow(candidates.rows[:limit], "cap.max_tools")
+            candidates = candidates.narrow(slice(0, limit), "cap.max_tools")
         if turn.budget_tokens is not None:
             candidates = self._within(candidates, turn.budget_tokens)
         return candidates
@@ -61,11 +61,17 @@ class Cap:
 
     def _at_most_k(self, candidates: Candidates, k: int | None) -> Candidates:
         """Core in its places, then the k best of what was retrieved, which is in order already."""
-        rows = candidates.rows.tolist()
-        kept = [row for row in rows if row in self.core]
-        kept.sort(key=self.core.__getitem__)
-        kept += [row for row in rows if row not in self.core][:k]
-        return candidates if kept == rows else candidates.narrow(np.array(kept, np.int32), "cap.k")
+        core: list[int] = []  # positions of core rows in the columns
+        if self.core:
+            rows = candidates.rows.tolist()
+            core = [at for at, row in enumerate(rows) if row in self.core]
+            core.sort(key=lambda at: self.core[rows[at]])
+            if core != list(range(len(core))):
+                behind = [at for at, row in enumerate(rows) if row not in self.core]
+                candidates = candidates.reorder(np.array([*core, *behind]), "cap.core_first")
+        if k is None or len(core) + k >= len(candidates.rows):
+            return candidates
+        return candidates.narrow(slice(0, len(core) + k), "cap.k")
 
     def _within(self, candidates: Candidates, budget: int) -> Candidates:
         kept = []

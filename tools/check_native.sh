@@ -87,13 +87,13 @@ configure() {
 suite() {
   local name=$1
   shift
-  cmake_has_doctest || stop "doctest is missing. Debian and Ubuntu: apt-get install doctest-dev"
+  (cmake_has_doctest) || stop "doctest is missing. Debian and Ubuntu: apt-get install doctest-dev"
   configure "$name" -DTOOLROLL_TESTS=ON "$@"
   "$build/$name/tests/cpp/toolroll_tests" || stop "$name: the suite failed" 1
 }
 
-cmake_has_doctest() {
-  cmake --find-package -DNAME=doctest -DCOMPILER_ID=GNU -DLANGUAGE=CXX -DMODE=EXIST >/dev/null 2>&1
+cmake_has_doctest() {  # in the build folder, since it leaves a folder behind
+  cd "$build" && cmake --find-package -DNAME=doctest -DCOMPILER_ID=GNU -DLANGUAGE=CXX -DMODE=EXIST >/dev/null 2>&1
 }
 
 fuzz() {

@@ -317,7 +317,9 @@ struct Sampler {
     static TOOLROLL_INLINE Real finish(const RoundKeys& keys, Word key, Real alpha, Real beta,
                                        Real ratio, bool wants_odds, Real& log_odds) {
       Real draw = ratio / (real(1.0) + ratio);
-      const Mask boosted = (alpha < real(1.0)) | (beta < real(1.0));
+      const Mask boosted_a = alpha < real(1.0);
+      const Mask boosted_b = beta < real(1.0);
+      const Mask boosted = boosted_a | boosted_b;
       if (L::any(boosted)) {
         alpha = within_range(alpha);
         beta = within_range(beta);

@@ -303,7 +303,7 @@ def test_wrong_columns_are_errors_that_name_the_column() -> None:
     with pytest.raises(ValueError, match="alpha: has 2 dimensions"):
         _core.thompson_sample(KEYS[:3], one.reshape(3, 1), one, 1)
     with pytest.raises(TypeError, match="alpha: must be a contiguous array of float64, is of float32"):
-        _core.thompson_sample(KEYS[:3], one.astype(np.float32), one, 1)  # type: ignore[arg-type]
+        _core.thompson_sample(KEYS[:3], one.astype(np.float32), one, 1)
     with pytest.raises(TypeError, match="beta: must be a contiguous array of float64"):
         _core.thompson_sample(KEYS[:3], one, np.ones(6)[::2], 1)
     with pytest.raises(TypeError, match="alpha: must be a contiguous array of float64, is of >f8"):

@@ -40,11 +40,12 @@ def korean(n: int, length: int, patterns: list[str], seed: int = 4) -> list[str]
     made = []
     for _ in range(n):
         words: list[str] = []
-        while sum(len(word.encode()) + 1 for word in words[-length // 4 :]) < length:
+        size = 0
+        while size < length:
             draw = rng.random()
-            words.append(
-                rng.choice(patterns) if draw < 0.04 else hangul(rng) if draw < 0.6 else rng.choice(latin)
-            )
+            source = patterns if draw < 0.04 else latin
+            words.append(hangul(rng) if 0.04 <= draw < 0.6 else rng.choice(source))
+            size += len(words[-1].encode()) + 1
         made.append(" ".join(words).encode()[:length].decode("utf-8", "ignore"))
     return made
 

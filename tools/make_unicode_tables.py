@@ -134,8 +134,8 @@ def emit_mapping(name: str, mapping: dict[int, bytes | list[int]], kind: str) ->
         values[c] = numbers.setdefault(tuple(value), len(numbers) + 1)
     emit_trie(name, values)
     starts, pool = [0], list[int]()
-    for value in numbers:
-        pool += value
+    for sequence in numbers:
+        pool += sequence
         starts.append(len(pool))
     if len(pool) > len(numbers):  # else each is one long
         emit("std::uint16_t", f"k{name}Start", starts)

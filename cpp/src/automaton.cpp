@@ -25,7 +25,6 @@ constexpr std::uint32_t kRoots = 2;
 constexpr unsigned kSubstringBit = 1;
 constexpr unsigned kWordBit = 2;
 constexpr unsigned kShortShift = 2;                // the same for patterns shorter than a stride
-constexpr unsigned kLongShift = 4;                 // ... and for the others
 constexpr std::size_t kStride = 4;                 // bytes a trie's edge takes
 constexpr std::size_t kTail = 8;                   // bytes a group compares
 constexpr std::size_t kPadding = kStride + kTail;  // zero bytes behind a text that is scanned

@@ -127,7 +127,9 @@ def _bm25s(texts: list[str]) -> Callable[[str], list[tuple[float, int]]] | None:
     def search(query: str) -> list[tuple[float, int]]:
         tokens = bm25s.tokenize(query, stopwords=None, show_progress=False)
         rows, scores = index.retrieve(tokens, k=k, show_progress=False)
-        return [(score * K1_PLUS_1, row) for score, row in zip(scores[0].tolist(), rows[0].tolist(), strict=True)]
+        return [
+            (score * K1_PLUS_1, row) for score, row in zip(scores[0].tolist(), rows[0].tolist(), strict=True)
+        ]
 
     return search
 

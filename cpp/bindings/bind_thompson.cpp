@@ -6,9 +6,36 @@
 namespace toolroll::bindings {
 namespace {
 
+// The column as a span. A py::array argument: pybind11's array_t asks numpy to convert even where
+// nothing may be converted, 100 ns a column, as much as eight draws.
+template <typename T>
+std::span<const T> column_of(const char* name, const py::array& array) {
+  using Api = py::detail::npy_api;
+  const py::dtype type = array.dtype();
+  const bool is_native = type.byteorder() == '=' || type.byteorder() == '|';
+  const bool is_type = (type.num() == py::detail::npy_format_descriptor<T>::value && is_native) ||
+                       py::isinstance<Column<T>>(array);
+  constexpr int kFlags = Api::NPY_ARRAY_C_CONTIGUOUS_ | Api::NPY_ARRAY_ALIGNED_;
+  if (!is_type || (array.flags() & kFlags) != kFlags) {
+    throw py::type_error(std::string(name) + ": must be a contiguous array of " +
+                         std::string(py::str(py::dtype::of<T>())) + ", is of " +
+                         std::string(py::str(type)));
+  }
+  if (array.ndim() != 1) {
+    throw std::invalid_argument(std::string(name) + ": has " + std::to_string(array.ndim()) +
+                                " dimensions, must have 1");
+  }
+  return {static_cast<const T*>(array.data()), static_cast<std::size_t>(array.size())};
+}
+
 template <typename T>
 std::span<T> writable(Column<T>& column) {
   return {column.mutable_data(), static_cast<std::size_t>(column.size())};
+}
+
+Arms arms_of(const py::array& key, const py::array& alpha, const py::array& beta) {
+  return {column_of<std::uint64_t>("key", key), column_of<double>("alpha", alpha),
+          column_of<double>("beta", beta)};
 }
 
 }  // namespace
@@ -16,9 +43,8 @@ std::span<T> writable(Column<T>& column) {
 void bind_thompson(py::module_& m) {
   m.def(
       "thompson_sample",
-      [](const Column<std::uint64_t>& key, const Column<double>& alpha, const Column<double>& beta,
-         std::uint64_t seed) {
-        const Arms arms{view(key), view(alpha), view(beta)};
+      [](const py::array& key, const py::array& alpha, const py::array& beta, std::uint64_t seed) {
+        const Arms arms = arms_of(key, alpha, beta);
         Column<double> out(key.size());
         const std::span<double> samples = writable(out);
         {
@@ -27,13 +53,12 @@ void bind_thompson(py::module_& m) {
         }
         return out;
       },
-      py::arg("key").noconvert(), py::arg("alpha").noconvert(), py::arg("beta").noconvert(),
-      py::arg("seed"));
+      py::arg("key"), py::arg("alpha"), py::arg("beta"), py::arg("seed"));
   m.def(
       "log_gamma_sample",
-      [](const Column<std::uint64_t>& key, const Column<double>& shape, std::uint64_t seed) {
-        const auto keys = view(key);
-        const auto shapes = view(shape);
+      [](const py::array& key, const py::array& shape, std::uint64_t seed) {
+        const auto keys = column_of<std::uint64_t>("key", key);
+        const auto shapes = column_of<double>("shape", shape);
         Column<double> out(key.size());
         const std::span<double> samples = writable(out);
         {
@@ -42,14 +67,14 @@ void bind_thompson(py::module_& m) {
         }
         return out;
       },
-      py::arg("key").noconvert(), py::arg("shape").noconvert(), py::arg("seed"));
+      py::arg("key"), py::arg("shape"), py::arg("seed"));
   m.def(
       "thompson_rerank",
-      [](const Column<std::uint64_t>& key, const Column<double>& alpha, const Column<double>& beta,
-         std::uint64_t seed, const Column<std::int32_t>& rows, const Column<float>& scores,
-         double weight, std::int64_t k) {
-        const Arms arms{view(key), view(alpha), view(beta)};
-        const Retrieved candidates{view(rows), view(scores)};
+      [](const py::array& key, const py::array& alpha, const py::array& beta, std::uint64_t seed,
+         const py::array& rows, const py::array& scores, double weight, std::int64_t k) {
+        const Arms arms = arms_of(key, alpha, beta);
+        const Retrieved candidates{column_of<std::int32_t>("rows", rows),
+                                   column_of<float>("scores", scores)};
         const auto size = static_cast<py::ssize_t>(
             std::clamp<std::int64_t>(k, 0, static_cast<std::int64_t>(rows.size())));
         Column<std::int32_t> best_rows(size);
@@ -62,9 +87,8 @@ void bind_thompson(py::module_& m) {
         }
         return py::make_tuple(std::move(best_rows), std::move(best_scores), std::move(draws));
       },
-      py::arg("key").noconvert(), py::arg("alpha").noconvert(), py::arg("beta").noconvert(),
-      py::arg("seed"), py::arg("rows").noconvert(), py::arg("scores").noconvert(),
-      py::arg("weight"), py::arg("k"));
+      py::arg("key"), py::arg("alpha"), py::arg("beta"), py::arg("seed"), py::arg("rows"),
+      py::arg("scores"), py::arg("weight"), py::arg("k"));
 }
 
 }  // namespace toolroll::bindings

@@ -12,7 +12,7 @@ namespace toolroll {
 
 /// A visited row costs as much as this many scanned ones: its product waits for memory, and the
 /// walk keeps two heaps.
-inline constexpr std::size_t kScannedPerVisit = 5;
+inline constexpr std::size_t kScannedPerVisit = 8;
 
 struct Tuning {
   std::size_t ef = 0;      ///< found rows that give a recall of 0.99 at k = kTunedFor

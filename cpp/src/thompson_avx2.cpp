@@ -18,6 +18,17 @@ namespace {
 
 #include "thompson_kernel.hpp"
 
+// For each set of lanes, where their low halves are, in front.
+struct alignas(32) Packed {
+  std::uint32_t half[8];
+  std::size_t size;
+};
+constexpr Packed kPacked[16] = {
+    {{}, 0},     {{0}, 1},       {{2}, 1},       {{0, 2}, 2},       {{4}, 1},    {{0, 4}, 2},
+    {{2, 4}, 2}, {{0, 2, 4}, 3}, {{6}, 1},       {{0, 6}, 2},       {{2, 6}, 2}, {{0, 2, 6}, 3},
+    {{4, 6}, 2}, {{0, 4, 6}, 3}, {{2, 4, 6}, 3}, {{0, 2, 4, 6}, 4},
+};
+
 struct FourLanes {
   struct Mask {
     __m256d all;  // all bits of a lane are 1 or 0
@@ -36,11 +47,21 @@ struct FourLanes {
   };
   struct Word {
     __m256i all;
-    friend TOOLROLL_INLINE Word operator+(Word x, Word y) { return {_mm256_add_epi64(x.all, y.all)}; }
-    friend TOOLROLL_INLINE Word operator-(Word x, Word y) { return {_mm256_sub_epi64(x.all, y.all)}; }
-    friend TOOLROLL_INLINE Word operator&(Word x, Word y) { return {_mm256_and_si256(x.all, y.all)}; }
-    friend TOOLROLL_INLINE Word operator|(Word x, Word y) { return {_mm256_or_si256(x.all, y.all)}; }
-    friend TOOLROLL_INLINE Word operator^(Word x, Word y) { return {_mm256_xor_si256(x.all, y.all)}; }
+    friend TOOLROLL_INLINE Word operator+(Word x, Word y) {
+      return {_mm256_add_epi64(x.all, y.all)};
+    }
+    friend TOOLROLL_INLINE Word operator-(Word x, Word y) {
+      return {_mm256_sub_epi64(x.all, y.all)};
+    }
+    friend TOOLROLL_INLINE Word operator&(Word x, Word y) {
+      return {_mm256_and_si256(x.all, y.all)};
+    }
+    friend TOOLROLL_INLINE Word operator|(Word x, Word y) {
+      return {_mm256_or_si256(x.all, y.all)};
+    }
+    friend TOOLROLL_INLINE Word operator^(Word x, Word y) {
+      return {_mm256_xor_si256(x.all, y.all)};
+    }
   };
   static constexpr std::size_t kLanes = 4;
 
@@ -71,6 +92,18 @@ struct FourLanes {
   static TOOLROLL_INLINE Real max(Real x, Real y) { return {_mm256_max_pd(x.all, y.all)}; }
   static TOOLROLL_INLINE Real select(Mask mask, Real yes, Real no) {
     return {_mm256_blendv_pd(no.all, yes.all, mask.all)};
+  }
+
+  static TOOLROLL_INLINE Word select(Mask mask, Word yes, Word no) {
+    return as_word(select(mask, as_real(yes), as_real(no)));
+  }
+  static TOOLROLL_INLINE Word lane_numbers() { return {_mm256_setr_epi64x(0, 1, 2, 3)}; }
+  static TOOLROLL_INLINE std::size_t append(std::uint32_t* to, Word x, Mask wanted) {
+    const int mask = _mm256_movemask_pd(wanted.all);
+    const __m256i order = _mm256_load_si256(reinterpret_cast<const __m256i*>(kPacked[mask].half));
+    const __m256i packed = _mm256_permutevar8x32_epi32(x.all, order);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(packed));
+    return kPacked[mask].size;
   }
 
   static TOOLROLL_INLINE Word multiply(Word x, Word y) { return {_mm256_mul_epu32(x.all, y.all)}; }

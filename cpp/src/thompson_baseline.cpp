@@ -29,6 +29,15 @@ struct OneLane {
   static Real max(Real x, Real y) { return x > y ? x : y; }
   static Real select(Mask mask, Real yes, Real no) { return mask ? yes : no; }
 
+  static Word select(Mask mask, Word yes, Word no) { return mask ? yes : no; }
+  static Word lane_numbers() { return 0; }
+  // Writes the low halves of the wanted lanes, and may write anything up to kLanes; returns how
+  // many.
+  static std::size_t append(std::uint32_t* to, Word x, Mask wanted) {
+    *to = static_cast<std::uint32_t>(x);
+    return wanted ? 1 : 0;
+  }
+
   static Word multiply(Word x, Word y) { return (x & 0xFFFFFFFFU) * (y & 0xFFFFFFFFU); }
   template <int kBits>
   static Word left(Word x) {

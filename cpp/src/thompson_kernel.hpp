@@ -1,22 +1,24 @@
 /// The sampler itself, written once over "lanes" and compiled for each instruction set.
 ///
-/// A lanes type L offers Real (doubles), Word (64-bit words) and Mask for L::kLanes arms side by side,
-/// with the operations used below; each must give in every lane what the one-lane type of
+/// A lanes type L offers Real (doubles), Word (64-bit words) and Mask for L::kLanes arms side by
+/// side, with the operations used below; each must give in every lane what the one-lane type of
 /// thompson_baseline.cpp gives. Everything has internal linkage (the including file opens an
 /// anonymous namespace after setting its target): code built for a newer processor can't be
 /// linked into a path for an older one. For the same reason nothing of the standard library is
 /// called here.
 ///
-/// The naive form loops per arm until an attempt is accepted. In lanes that wastes the other lanes on
-/// the slowest: about half of all attempts with four. So arms are drawn in blocks: a pass tries every
-/// arm once and notes who failed, the next pass gathers only those into full vectors. The first pass
-/// has no branches and skips Marsaglia and Tsang's logarithmic test: arms that fail the squeeze alone
-/// are judged by it in the next pass, on the same random numbers.
+/// The naive form loops per arm until an attempt is accepted. In lanes that wastes the other lanes
+/// on the slowest: about half of all attempts with four. So arms are drawn in blocks: a pass tries
+/// every arm once and notes who failed, the next pass gathers only those into full vectors. The
+/// first pass has no branches and skips Marsaglia and Tsang's logarithmic test: arms that fail the
+/// squeeze alone are judged by it in the next pass, on the same random numbers.
 
-constexpr std::uint32_t kBlock = 1024;
+constexpr int kBlockBits = 10;
+constexpr std::uint32_t kBlock = 1U << kBlockBits;
 constexpr int kRounds = 10;
 
-// Such that the ratio of two gammas, and its inverse, is a normal double: the smallest cube is 2^-159.
+// Such that the ratio of two gammas, and its inverse, is a normal double: the smallest cube is
+// 2^-159.
 constexpr double kSmallestShape = 1e-250;
 constexpr double kGreatestShape = 1e250;
 
@@ -92,6 +94,17 @@ struct Twice {
     return {L::select(mask.a, yes.a, no.a), L::select(mask.b, yes.b, no.b)};
   }
 
+  static TOOLROLL_INLINE Word select(Mask mask, Word yes, Word no) {
+    return {L::select(mask.a, yes.a, no.a), L::select(mask.b, yes.b, no.b)};
+  }
+  static TOOLROLL_INLINE Word lane_numbers() {
+    return {L::lane_numbers(), L::lane_numbers() + L::word(kHalf)};
+  }
+  static TOOLROLL_INLINE std::size_t append(std::uint32_t* to, Word x, Mask wanted) {
+    const std::size_t size = L::append(to, x.a, wanted.a);
+    return size + L::append(to + size, x.b, wanted.b);
+  }
+
   static TOOLROLL_INLINE Word multiply(Word x, Word y) {
     return {L::multiply(x.a, y.a), L::multiply(x.b, y.b)};
   }
@@ -160,7 +173,8 @@ struct Sampler {
   // x = 2^k m with m in [sqrt(1/2), sqrt(2)), log m = 2 atanh(s), s = (m - 1) / (m + 1).
   static TOOLROLL_INLINE Real log(Real x) {
     const Word bits = L::as_word(x);
-    const Word biased = L::template right<52>(bits + word(0x4000000000000000U - 0x3FE6A09E667F3BCDU));
+    const Word biased =
+        L::template right<52>(bits + word(0x4000000000000000U - 0x3FE6A09E667F3BCDU));
     const Word mantissa = bits - L::template left<52>(biased) + word(std::uint64_t{1024} << 52);
     const Real k = L::as_real(biased | word(0x4330000000000000U)) - real(0x1p52 + 1024);
     const Real m = L::as_real(mantissa);
@@ -181,7 +195,8 @@ struct Sampler {
 
   // exp of a number in [-708, 0], within 2 units in the last place: 2^k exp(r), |r| <= ln(2) / 2.
   static TOOLROLL_INLINE Real exp(Real x) {
-    const Real shift = real(0x1.8p52);  // adding it rounds to an integer and leaves it in the low bits
+    const Real shift =
+        real(0x1.8p52);  // adding it rounds to an integer and leaves it in the low bits
     const Real shifted = x * real(0x1.71547652b82fep0) + shift;
     const Real k = shifted - shift;
     const Real r = (x - k * real(0x1.62e42feep-1)) - k * real(0x1.a39ef35793c76p-33);
@@ -342,30 +357,56 @@ struct Sampler {
     }
   };
 
-  // Arms that still need an accepted attempt: kBlock times the attempt's number plus the arm's place in
-  // the block. Filled without branches, since who fails is random.
+  // Arms that still need an accepted attempt: kBlock times the attempt's number plus the arm's
+  // place in the block. Filled without branches, since who fails is random.
   struct Pending {
-    std::uint32_t codes[kBlock + kLanes];
+    std::uint32_t codes[kBlock + 2 * kLanes];
     std::size_t size = 0;
   };
+
+  // The places from..from + kLanes - 1; behind the last of n, the last again.
+  static TOOLROLL_INLINE void places(std::size_t from, std::size_t n, std::uint32_t* at) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      at[lane] = static_cast<std::uint32_t>(from + lane < n ? from + lane : n - 1);
+    }
+  }
+  static TOOLROLL_INLINE std::size_t fewer(std::size_t x, std::size_t y) { return x < y ? x : y; }
+
+  // Appends the codes of those who failed among the first `here` lanes; returns how many.
+  static TOOLROLL_INLINE std::size_t note(std::uint32_t* to, Word codes, Mask done,
+                                          std::size_t here) {
+    std::size_t size = L::append(to, codes, L::negate(done));
+    // What only filled the vector up comes last.
+    for (std::uint32_t rest = L::bits(L::negate(done)) >> here; rest != 0; rest &= rest - 1) --size;
+    return size;
+  }
+  static TOOLROLL_INLINE Word first_codes(std::size_t from, Mask retry) {
+    const Word first = word(from + kBlock) + L::lane_numbers();
+    return L::select(retry, first + word(kBlock), first);
+  }
 
   // Every arm's first attempt, in the order of the columns.
   template <typename Family>
   static void try_all(const RoundKeys& keys, const Columns& arms, std::size_t n, Pending& pending) {
+    std::size_t i = 0;
     std::size_t size = 0;
-    std::uint32_t i = 0;
-    for (; i + kLanes <= n; i += static_cast<std::uint32_t>(kLanes)) {
+    for (; i + kLanes <= n; i += kLanes) {
       const Outcome out = Family::template draw<false>(
           keys, L::load(arms.key + i), word(1), L::load(arms.first + i), L::load(arms.second + i));
       L::store(arms.value + i, out.value);
-      const std::uint32_t failed = ~L::bits(out.done);
-      const std::uint32_t retry = L::bits(out.retry);
-      for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-        pending.codes[size] = i + lane + kBlock * (1 + (retry >> lane & 1U));
-        size += failed >> lane & 1U;
-      }
+      size += note(pending.codes + size, first_codes(i, out.retry), out.done, kLanes);
     }
-    for (; i < n; ++i) pending.codes[size++] = i + kBlock;
+    if (i < n) {
+      std::uint32_t at[kLanes];
+      places(i, n, at);
+      const Outcome out =
+          Family::template draw<false>(keys, L::gather(arms.key, at), word(1),
+                                       L::gather(arms.first, at), L::gather(arms.second, at));
+      double value[kLanes];
+      L::store(value, out.value);
+      for (std::size_t lane = 0; i + lane < n; ++lane) arms.value[i + lane] = value[lane];
+      size += note(pending.codes + size, first_codes(i, out.retry), out.done, n - i);
+    }
     pending.size = size;
   }
 
@@ -377,26 +418,19 @@ struct Sampler {
     }
     std::size_t size = 0;  // the list is rewritten from the front, never ahead of what is read
     for (std::size_t from = 0; from < pending.size; from += kLanes) {
-      const std::size_t here = pending.size - from < kLanes ? pending.size - from : kLanes;
-      std::uint32_t codes[kLanes];
+      const std::size_t here = fewer(pending.size - from, kLanes);
+      const Word codes = L::load(pending.codes + from);
       std::uint32_t at[kLanes];
-      std::uint32_t number[kLanes];
       for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        codes[lane] = pending.codes[from + lane];
-        at[lane] = codes[lane] % kBlock;
-        number[lane] = codes[lane] / kBlock;
+        at[lane] = pending.codes[from + lane] % kBlock;
       }
-      const Outcome out = Family::template draw<true>(keys, L::gather(arms.key, at), L::load(number),
-                                                      L::gather(arms.first, at),
-                                                      L::gather(arms.second, at));
+      const Outcome out = Family::template draw<true>(
+          keys, L::gather(arms.key, at), L::template right<kBlockBits>(codes),
+          L::gather(arms.first, at), L::gather(arms.second, at));
       double value[kLanes];
       L::store(value, out.value);
-      const std::uint32_t failed = ~L::bits(out.done);
-      for (std::uint32_t lane = 0; lane < here; ++lane) {
-        arms.value[at[lane]] = value[lane];
-        pending.codes[size] = codes[lane] + kBlock;
-        size += failed >> lane & 1U;
-      }
+      for (std::size_t lane = 0; lane < here; ++lane) arms.value[at[lane]] = value[lane];
+      size += note(pending.codes + size, codes + word(kBlock), out.done, here);
     }
     pending.size = size;
   }
@@ -415,11 +449,9 @@ struct Sampler {
     }
     if (i == n) return;
     std::uint32_t at[kLanes];
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      at[lane] = static_cast<std::uint32_t>(i + lane < n ? i + lane : i);
-    }
     double value[kLanes];
     double odds[kLanes];
+    places(i, n, at);
     L::store(value, Family::finish(keys, L::gather(arms.key, at), L::gather(arms.first, at),
                                    L::gather(arms.second, at), L::gather(arms.value, at),
                                    wants_odds, log_odds));
@@ -434,14 +466,13 @@ struct Sampler {
   static void draw(const Columns& arms, std::size_t n, std::uint64_t seed) {
     const RoundKeys keys = round_keys(seed);
     for (std::size_t from = 0; from < n; from += kBlock) {
-      const std::size_t size = n - from < kBlock ? n - from : kBlock;
-      const Columns block{arms.key + from, arms.first + from, arms.second + from,
-                          arms.value + from,
+      const std::size_t size = fewer(n - from, kBlock);
+      const Columns block{arms.key + from, arms.first + from, arms.second + from, arms.value + from,
                           arms.log_odds == nullptr ? nullptr : arms.log_odds + from};
       Pending pending;
       try_all<Family>(keys, block, size, pending);
-      // Every third attempt fails at worst: 200 in a row happen to nobody, and bound the loop even if
-      // another thread writes NaN into the columns meanwhile.
+      // Every third attempt fails at worst: 200 in a row happen to nobody, and bound the loop even
+      // if another thread writes NaN into the columns meanwhile.
       for (int pass = 0; pending.size != 0 && pass < 200; ++pass) {
         try_pending<Family>(keys, block, pending);
       }

@@ -5,6 +5,7 @@ How the table was made, from what, and what it is worth: `docs/model-card.md`.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Sequence
@@ -30,6 +31,8 @@ class StaticEmbedder:
         dim: 256.
     """
 
+    is_instant = True
+
     def __init__(self) -> None:
         self._table, self.identity = _shared()
         self.dim: int = self._table.dim
@@ -47,6 +50,11 @@ class StaticEmbedder:
             return self._table.embed(text)
         except UnicodeEncodeError:  # a lone surrogate; looking for them first would cost every message
             return self._table.embed(clean(text))
+
+
+def checksum(table: npt.NDArray[np.int8], scale: npt.NDArray[np.float32]) -> str:
+    """SHA-256 over the table's numbers, however a file wraps them: the revision in `table.json`."""
+    return hashlib.sha256(table.tobytes() + scale.astype("<f4").tobytes()).hexdigest()
 
 
 _lock = threading.Lock()

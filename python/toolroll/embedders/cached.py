@@ -1,0 +1,257 @@
+"""Keeps vectors on disk, so that a catalog whose tools did not change is not embedded again.
+
+One SQLite file for each identity. A connection is opened for each call and closed after it: nothing is held
+across a fork, threads share nothing, and processes take turns by SQLite's own locks. A cache may be lost but
+must never be wrong or in the way: a damaged file is moved aside and begun again, a row whose checksum fails
+is embedded again, and where nothing can be written the cache says so once and stands aside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import sqlite3
+import sys
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.ports import Embedder
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+FORMAT = 1  # PRAGMA user_version; another number is a file that we did not write
+WAIT_S = 5.0  # for another process to finish its write; then this call does without the cache
+CHUNK = 256  # texts embedded between two writes: what an interruption can lose
+RECENT = 1_024  # queries remembered in memory
+UNIT = 1e-3  # how far a row's length may be from 1
+
+
+class CachedEmbedder:
+    """Embeds by another embedder, each text once.
+
+    `embed` (tools, examples) looks its texts up on disk and hands only the missing ones on. `embed_query` never
+    touches the disk, since it is in the path of a turn: it remembers the last thousand messages in memory.
+    Whatever the inner embedder answers is checked first: wrong count, wrong width, NaN, or rows that are
+    neither of unit length nor zero raise EmbedderUnavailable and are kept nowhere.
+
+    Attributes:
+        identity, dim: the inner embedder's.
+        path: the file, or None where there is no place for one.
+    """
+
+    def __init__(
+        self, inner: Embedder, folder: str | os.PathLike[str] | None = None, *, max_bytes: int = 256 * 2**20
+    ) -> None:
+        """Keeps the file in `folder`, by default `default_folder()`; above `max_bytes` the oldest rows go."""
+        if max_bytes < 2**16:
+            raise InvalidInput(f"vector cache: max_bytes is {max_bytes}, must be at least {2**16}")
+        self.identity, self.dim, self.is_instant = inner.identity, inner.dim, inner.is_instant
+        self._inner = inner
+        self._max_rows = max(1, max_bytes // (4 * self.dim + 128))  # 128: key, checksum, index
+        self._recent: OrderedDict[bytes, npt.NDArray[np.float32]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._writable = True
+        self.path: Path | None = None
+        try:
+            place = Path(folder) if folder is not None else default_folder()
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path = place / _file_name(self.identity)
+        except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home
+            self._without_file(error)
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """float32[n, dim]: from disk what is there, the rest from the inner embedder."""
+        keys = [_key(text) for text in texts]
+        known = self._stored(set(keys))
+        missing = list({key: text for key, text in zip(keys, texts) if key not in known}.items())
+        for at in range(0, len(missing), CHUNK):
+            part = missing[at : at + CHUNK]
+            rows = self._checked(self._inner.embed([text for _, text in part]), len(part))
+            fresh = dict(zip((key for key, _ in part), rows))
+            self._store(fresh)
+            known.update(fresh)
+        vectors = np.empty((len(keys), self.dim), np.float32)
+        for row, key in enumerate(keys):
+            vectors[row] = known[key]
+        return vectors
+
+    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        """float32[dim], read-only: the same array for the same message."""
+        key = _key(text)
+        with self._lock:
+            found = self._recent.get(key)
+            if found is not None:
+                self._recent.move_to_end(key)
+                return found
+        vector = self._checked(np.asarray(self._inner.embed_query(text))[None], 1)[0]
+        vector.flags.writeable = False
+        with self._lock:
+            self._recent[key] = vector
+            if len(self._recent) > RECENT:
+                self._recent.popitem(last=False)
+        return vector
+
+    def _checked(self, answer: object, count: int) -> npt.NDArray[np.float32]:
+        """A copy of what the inner embedder answered, or EmbedderUnavailable."""
+        try:
+            rows = np.array(answer, np.float32)
+        except (TypeError, ValueError) as error:
+            raise EmbedderUnavailable(f"embedder {self.identity}: its answer is no array: {error}") from error
+        if rows.shape != (count, self.dim):
+            raise EmbedderUnavailable(
+                f"embedder {self.identity}: answered shape {rows.shape}, must be ({count}, {self.dim})"
+            )
+        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+        wrong = ~((np.abs(squares - 1) <= 2 * UNIT) | (squares == 0))  # a NaN is neither
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise EmbedderUnavailable(
+                f"embedder {self.identity}: row {row} has length {np.sqrt(squares[row]):.6g}, must be 1 (or 0: nothing known)"
+            )
+        return rows
+
+    # The file: rows (id, key, vector), ids ascending without holes, so the oldest are the smallest.
+
+    def _stored(self, keys: set[bytes]) -> dict[bytes, npt.NDArray[np.float32]]:
+        def read(db: sqlite3.Connection) -> dict[bytes, npt.NDArray[np.float32]]:
+            found = {}
+            for some in _slices(keys, 500):  # SQLite's oldest limit of parameters is 999
+                marks = ",".join("?" * len(some))
+                for key, blob in db.execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", some):
+                    vector = _unpacked(key, blob, self.dim)
+                    if vector is not None:
+                        found[key] = vector
+            return found
+
+        return self._with_file(read, writes=False) or {}
+
+    def _store(self, rows: dict[bytes, npt.NDArray[np.float32]]) -> None:
+        def write(db: sqlite3.Connection) -> None:
+            db.execute("BEGIN IMMEDIATE")
+            with db:
+                db.executemany(
+                    "INSERT OR REPLACE INTO vectors (key, vector) VALUES (?, ?)",
+                    ((key, _packed(key, vector)) for key, vector in rows.items()),
+                )
+                (newest,) = db.execute("SELECT max(id) FROM vectors").fetchone()
+                db.execute("DELETE FROM vectors WHERE id <= ?", (newest - self._max_rows,))
+
+        self._with_file(write, writes=True)
+
+    def _with_file(self, use: Callable[[sqlite3.Connection], T], *, writes: bool) -> T | None:
+        """`use` with an open file, or None where that failed; a damaged file gets one second chance."""
+        for attempt in (1, 2):
+            path = self.path
+            if path is None or (writes and not self._writable):
+                return None
+            try:
+                with closing(sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)) as db:
+                    _prepare(db)
+                    return use(db)
+            except sqlite3.OperationalError as error:  # locked, read-only, full, no permission, I/O error
+                if "locked" in str(error):
+                    return None  # once is no reason to give up
+                if not writes:
+                    self._without_file(error)
+                elif self._writable:
+                    self._writable = False  # what is there can still be read
+                    logger.warning("vector cache %s: %s; nothing more is kept", path, error)
+                return None
+            except (sqlite3.DatabaseError, _Foreign) as error:
+                if attempt == 2:
+                    self._without_file(error)
+                    return None
+                logger.warning("vector cache %s: %s; moved aside to begin again", path, error)
+                try:
+                    _move_aside(path)
+                except OSError as stuck:
+                    self._without_file(stuck)
+                    return None
+        return None
+
+    def _without_file(self, error: Exception) -> None:
+        """Goes on without a file, and says so once."""
+        path, self.path = self.path, None
+        logger.warning("vector cache %s: %s; vectors are not kept", path or "folder", error)
+
+
+class _Foreign(Exception):
+    """A sound SQLite file that is not ours."""
+
+
+def default_folder() -> Path:
+    """`TOOLROLL_CACHE`, else `toolroll` in the platform's folder for caches of this user."""
+    chosen = os.environ.get("TOOLROLL_CACHE")
+    if chosen:
+        return Path(chosen) / "vectors"
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "toolroll" / "vectors"
+
+
+def _file_name(identity: str) -> str:
+    """Readable at its start, unique by its end: two identities never share a file."""
+    readable = re.sub(r"[^a-z0-9]+", "-", identity.lower()).strip("-")[:40]
+    return f"{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.sqlite"
+
+
+def _key(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _packed(key: bytes, vector: npt.NDArray[np.float32]) -> bytes:
+    """The numbers and a checksum over key and numbers: SQLite itself would not notice a flipped bit."""
+    numbers = vector.astype("<f4").tobytes()
+    return numbers + zlib.crc32(key + numbers).to_bytes(4, "little")
+
+
+def _unpacked(key: object, blob: object, dim: int) -> npt.NDArray[np.float32] | None:
+    if not isinstance(key, bytes) or not isinstance(blob, bytes) or len(blob) != 4 * dim + 4:
+        return None
+    numbers, checksum = blob[:-4], int.from_bytes(blob[-4:], "little")
+    return np.frombuffer(numbers, "<f4") if zlib.crc32(key + numbers) == checksum else None
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    """Makes the table in a new file; raises _Foreign for somebody else's."""
+    if db.execute("PRAGMA user_version").fetchone()[0] == FORMAT:
+        return
+    db.execute("BEGIN IMMEDIATE")  # two processes may be here at once
+    with db:
+        if db.execute("PRAGMA user_version").fetchone()[0] == FORMAT:
+            return
+        if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise _Foreign("is a database of another kind")
+        db.execute("CREATE TABLE vectors (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, vector BLOB NOT NULL)")
+        db.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def _move_aside(path: Path) -> None:
+    """Renames the file to `*.damaged`, its journal first: left there it would be replayed into the new file."""
+    for name in (path.with_name(path.name + "-journal"), path):
+        try:
+            os.replace(name, name.with_name(name.name + ".damaged"))
+        except FileNotFoundError:
+            pass  # no journal, or another process was first
+
+
+def _slices(keys: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
+    ordered = sorted(keys)
+    for at in range(0, len(ordered), size):
+        yield ordered[at : at + size]

@@ -56,7 +56,7 @@ def cases(quick: bool) -> Iterator[Case]:
             size=f"{n:,} tools",
             ours=_ours(default, queries, names),
             peers=peers,
-            check=lambda: "same way of searching",
+            check=lambda index=default, asked=queries: _check_sorted(index, asked),
             note="the peers stem nothing and split no identifiers",
         )
 
@@ -151,3 +151,14 @@ def _check(index: Any, queries: list[str], *peers: Any) -> str:
             furthest = max(furthest, float(np.max(np.abs(again - numbers) / numbers, initial=0)))
     assert furthest <= 1e-5, f"scores differ by {furthest:.1e} of their size"
     return f"scores of {against} peers to {furthest:.0e}" if against else "no peer to compare with"
+
+
+def _check_sorted(index: Any, queries: list[str]) -> str:
+    """The same rows and bits as scoring every row and sorting."""
+    everything = np.arange(index.size, dtype=np.int32)
+    for query in queries[:CHECKED]:
+        rows, scores = index.search(query, K)
+        full = index.scores(query, everything)
+        best = np.argsort(-full, kind="stable")[: len(rows)]
+        assert np.array_equal(rows, best) and np.array_equal(scores, full[best]), query
+    return f"best of all {index.size:,} scores"

@@ -19,6 +19,7 @@ from toolroll import _core
 
 
 def strings(value: object) -> Iterator[str]:
+    """All strings in a JSON value, keys too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -31,6 +32,7 @@ def strings(value: object) -> Iterator[str]:
 
 
 def main(paths: list[str]) -> int:
+    """Prints the texts that differ; 1 if there are any."""
     vocabulary = resources.files("toolroll.models").joinpath("vocab.txt").read_text("utf-8").splitlines()
     ours = _core.WordPiece(vocabulary)
     theirs = Tokenizer(models.WordPiece({p: i for i, p in enumerate(vocabulary)}, unk_token="[UNK]"))

@@ -56,7 +56,7 @@ def cases(quick: bool) -> Iterator[Case]:
             size=f"{n:,} tools",
             ours=_ours(default, queries, names),
             peers=peers,
-            check=lambda: "same way of searching",
+            check=lambda index=default, asked=queries: _check_sorted(index, asked),
             note="the peers stem nothing and split no identifiers",
         )
 
@@ -127,7 +127,9 @@ def _bm25s(texts: list[str]) -> Callable[[str], list[tuple[float, int]]] | None:
     def search(query: str) -> list[tuple[float, int]]:
         tokens = bm25s.tokenize(query, stopwords=None, show_progress=False)
         rows, scores = index.retrieve(tokens, k=k, show_progress=False)
-        return [(score * K1_PLUS_1, row) for score, row in zip(scores[0].tolist(), rows[0].tolist(), strict=True)]
+        return [
+            (score * K1_PLUS_1, row) for score, row in zip(scores[0].tolist(), rows[0].tolist(), strict=True)
+        ]
 
     return search
 
@@ -149,3 +151,14 @@ def _check(index: Any, queries: list[str], *peers: Any) -> str:
             furthest = max(furthest, float(np.max(np.abs(again - numbers) / numbers, initial=0)))
     assert furthest <= 1e-5, f"scores differ by {furthest:.1e} of their size"
     return f"scores of {against} peers to {furthest:.0e}" if against else "no peer to compare with"
+
+
+def _check_sorted(index: Any, queries: list[str]) -> str:
+    """The same rows and bits as scoring every row and sorting."""
+    everything = np.arange(index.size, dtype=np.int32)
+    for query in queries[:CHECKED]:
+        rows, scores = index.search(query, K)
+        full = index.scores(query, everything)
+        best = np.argsort(-full, kind="stable")[: len(rows)]
+        assert np.array_equal(rows, best) and np.array_equal(scores, full[best]), query
+    return f"best of all {index.size:,} scores"

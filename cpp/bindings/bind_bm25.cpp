@@ -20,21 +20,24 @@ Bm25Index build(const py::sequence& fields, const std::vector<double>& weights, 
   const Bm25Options options{k1, b, analysis_of(analysis)};
   std::vector<Texts> texts;
   texts.reserve(fields.size());
-  for (const py::handle field : fields) texts.emplace_back(py::reinterpret_borrow<py::sequence>(field));
+  for (const py::handle field : fields)
+    texts.emplace_back(py::reinterpret_borrow<py::sequence>(field));
   std::vector<Field> columns;
   for (std::size_t f = 0; f < texts.size(); ++f) columns.push_back({texts[f].views, weights[f]});
   const py::gil_scoped_release unlocked;
   return Bm25Index::build(columns, options);
 }
 
-/// The row filter, or nullptr for None. (A `const Bitset*` argument looks for a conversion of None: 0.7 µs.)
+/// The row filter, or nullptr for None. (A `const Bitset*` argument looks for a conversion of None:
+/// 0.7 µs.)
 const Bitset* row_filter(const py::object& allowed) {
   if (allowed.is_none()) return nullptr;
   if (!py::isinstance<Bitset>(allowed)) throw py::type_error("allowed: must be a Bitset or None");
   return allowed.cast<const Bitset*>();
 }
 
-py::tuple search(const Bm25Index& index, const py::str& text, std::int64_t k, const py::object& filter) {
+py::tuple search(const Bm25Index& index, const py::str& text, std::int64_t k,
+                 const py::object& filter) {
   const Bitset* const allowed = row_filter(filter);
   const std::string_view message = utf8(text);
   Scored best;

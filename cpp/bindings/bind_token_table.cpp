@@ -10,13 +10,15 @@ namespace {
 
 using Table = py::array_t<std::int8_t, py::array::c_style>;
 
-TokenTable table_of(const py::sequence& vocabulary, const Table& table, const Column<float>& scale) {
+TokenTable table_of(const py::sequence& vocabulary, const Table& table,
+                    const Column<float>& scale) {
   if (table.ndim() != 2) {
-    throw std::invalid_argument("table: has " + std::to_string(table.ndim()) + " dimensions, must have 2");
+    throw std::invalid_argument("table: has " + std::to_string(table.ndim()) +
+                                " dimensions, must have 2");
   }
   const Texts pieces(vocabulary);
-  return TokenTable(pieces.views, {table.data(), static_cast<std::size_t>(table.size())}, view(scale),
-                    static_cast<std::size_t>(table.shape(1)));
+  return TokenTable(pieces.views, {table.data(), static_cast<std::size_t>(table.size())},
+                    view(scale), static_cast<std::size_t>(table.shape(1)));
 }
 
 Column<float> embed(const TokenTable& table, const py::str& text) {

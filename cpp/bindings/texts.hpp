@@ -1,8 +1,8 @@
 /// Lists of str -> spans of string_view.
 #pragma once
 
-#include <string>
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,7 +10,8 @@
 
 namespace toolroll::bindings {
 
-/// The bytes of a list of str, copied: another thread may change the list while the GIL is released.
+/// The bytes of a list of str, copied: another thread may change the list while the GIL is
+/// released.
 struct Texts {
   explicit Texts(const py::sequence& list) {
     bytes.reserve(list.size());

@@ -15,9 +15,10 @@ constexpr std::size_t kMostRows = std::numeric_limits<std::int32_t>::max();
 
 constexpr std::size_t kColumnShare = 4;   // a term of n / 4 rows gets a column
 constexpr std::size_t kColumnRows = 256;  // and none is worth having below so many rows
-constexpr std::size_t kSmall = 2048;      // rows up to which all sums are scanned, without book-keeping
-constexpr std::size_t kLookUpCost = 32;   // postings walked in the time that one is looked up
-// More than sums of kMostTerms float32 can be off by: bounds are stretched by it before they exclude.
+constexpr std::size_t kSmall = 2048;  // rows up to which all sums are scanned, without book-keeping
+constexpr std::size_t kLookUpCost = 32;  // postings walked in the time that one is looked up
+// More than sums of kMostTerms float32 can be off by: bounds are stretched by it before they
+// exclude.
 constexpr double kSlack = 1 + 1e-4;
 
 struct Hit {
@@ -28,7 +29,8 @@ constexpr bool better(const Hit& a, const Hit& b) {
   return a.score > b.score || (a.score == b.score && a.row < b.row);
 }
 
-// The k best hits of a stream: a sorted list for the usual small k, else a heap with the worst in front.
+// The k best hits of a stream: a sorted list for the usual small k, else a heap with the worst in
+// front.
 class Best {
  public:
   Best(std::vector<Hit>& hits, std::size_t k) : hits_(hits), k_(k) { hits_.clear(); }
@@ -212,7 +214,8 @@ Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& opt
   const double mean = index.size_ == 0 ? 0 : total / static_cast<double>(index.size_);
   for (std::size_t row = 0, i = 0; row < index.size_; ++row) {
     double length = 0;
-    for (const double* tf = tf_of.data() + i; tf != tf_of.data() + row_ends[row]; ++tf) length += *tf;
+    for (const double* tf = tf_of.data() + i; tf != tf_of.data() + row_ends[row]; ++tf)
+      length += *tf;
     const double norm = options.k1 * (1 - options.b + options.b * length / mean);
     for (; i < row_ends[row]; ++i) {
       const std::uint32_t term = term_of[i];
@@ -305,7 +308,8 @@ void Bm25Index::add_up(std::uint32_t term, float* sums) const {
     for (std::size_t row = 0; row < size_; ++row) sums[row] += column[row];
     return;
   }
-  for (std::uint64_t i = begins_[term]; i < begins_[term + 1]; ++i) sums[postings_[i]] += impacts_[i];
+  for (std::uint64_t i = begins_[term]; i < begins_[term + 1]; ++i)
+    sums[postings_[i]] += impacts_[i];
 }
 
 Scored Bm25Index::search(std::string_view text, std::size_t k, const Bitset* allowed) const {
@@ -422,8 +426,7 @@ double Bm25Index::ceiling(std::string_view text) const {
 
 std::size_t Bm25Index::memory_bytes() const {
   return table_.memory_bytes() + begins_.capacity() * sizeof begins_[0] +
-         postings_.capacity() * sizeof postings_[0] +
-         column_.capacity() * sizeof column_[0] +
+         postings_.capacity() * sizeof postings_[0] + column_.capacity() * sizeof column_[0] +
          (impacts_.capacity() + lengths_.capacity() + greatest_.capacity() + columns_.capacity()) *
              sizeof(float);
 }
@@ -471,7 +474,8 @@ Bm25Index Bm25Index::load(const std::string& path) {
   index.postings_ = archive.column<std::int32_t>();
   index.impacts_ = archive.column<float>();
   archive.finish();
-  require(index.begins_.size() == ends.size() + 1 && index.begins_[0] == 0, "postings out of place");
+  require(index.begins_.size() == ends.size() + 1 && index.begins_[0] == 0,
+          "postings out of place");
   require(index.begins_.back() == index.postings_.size(), "postings out of place");
   require(index.impacts_.size() == index.postings_.size(), "not one impact a posting");
   for (std::size_t t = 0; t < ends.size(); ++t) {

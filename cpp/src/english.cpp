@@ -15,14 +15,14 @@ struct Exception {
   std::string_view stem;
 };
 constexpr std::array kExceptions = {
-    Exception{"andes", "andes"}, Exception{"atlas", "atlas"},   Exception{"bias", "bias"},
-    Exception{"cosmos", "cosmos"}, Exception{"early", "earli"}, Exception{"gently", "gentl"},
-    Exception{"howe", "howe"},   Exception{"idly", "idl"},      Exception{"news", "news"},
-    Exception{"only", "onli"},   Exception{"singly", "singl"},  Exception{"skies", "sky"},
-    Exception{"skis", "ski"},    Exception{"sky", "sky"},       Exception{"ugly", "ugli"},
+    Exception{"andes", "andes"},   Exception{"atlas", "atlas"},  Exception{"bias", "bias"},
+    Exception{"cosmos", "cosmos"}, Exception{"early", "earli"},  Exception{"gently", "gentl"},
+    Exception{"howe", "howe"},     Exception{"idly", "idl"},     Exception{"news", "news"},
+    Exception{"only", "onli"},     Exception{"singly", "singl"}, Exception{"skies", "sky"},
+    Exception{"skis", "ski"},      Exception{"sky", "sky"},      Exception{"ugly", "ugli"},
 };
 // Beginnings after which the first region starts, wherever the vowels are.
-constexpr std::array kLongBeginnings = {"arsen"sv, "commun"sv, "emerg"sv, "gener"sv, "inter"sv,
+constexpr std::array kLongBeginnings = {"arsen"sv, "commun"sv, "emerg"sv, "gener"sv,  "inter"sv,
                                         "later"sv, "organ"sv,  "past"sv,  "univers"sv};
 
 struct Rule {
@@ -40,9 +40,9 @@ constexpr std::array kStep2 = {
     Rule{"li", ""},
 };
 constexpr std::array kStep3 = {
-    Rule{"ational", "ate"}, Rule{"tional", "tion"}, Rule{"alize", "al"}, Rule{"icate", "ic"},
-    Rule{"iciti", "ic"},    Rule{"ative", ""},      Rule{"ical", "ic"},  Rule{"ness", ""},
-    Rule{"ful", ""},
+    Rule{"ational", "ate"}, Rule{"tional", "tion"}, Rule{"alize", "al"},
+    Rule{"icate", "ic"},    Rule{"iciti", "ic"},    Rule{"ative", ""},
+    Rule{"ical", "ic"},     Rule{"ness", ""},       Rule{"ful", ""},
 };
 constexpr std::array kStep4 = {"ement"sv, "ance"sv, "ence"sv, "able"sv, "ible"sv, "ment"sv,
                                "ant"sv,   "ent"sv,  "ism"sv,  "ate"sv,  "iti"sv,  "ous"sv,
@@ -115,7 +115,8 @@ class Stemmer {
       replace(2, "");
     } else if (ends("ied") || ends("ies")) {
       replace(size_ > 4 ? 2 : 1, "");
-    } else if (ends("s") && !ends("us") && !ends("ss") && size_ >= 2 && has_vowel_before(size_ - 2)) {
+    } else if (ends("s") && !ends("us") && !ends("ss") && size_ >= 2 &&
+               has_vowel_before(size_ - 2)) {
       replace(1, "");
     }
   }
@@ -134,7 +135,8 @@ class Stemmer {
       const std::size_t stem = size_ - suffix.size();
       if (suffix == "ing") {
         const std::string_view before = word().substr(0, stem);
-        for (const std::string_view noun : {"even"sv, "cann"sv, "inn"sv, "earr"sv, "herr"sv, "out"sv}) {
+        for (const std::string_view noun :
+             {"even"sv, "cann"sv, "inn"sv, "earr"sv, "herr"sv, "out"sv}) {
           if (before == noun) return;
         }
         if (stem == 2 && (word_[1] == 'y') && !is_vowel(word_[0])) {  // dying, lying, tying
@@ -153,7 +155,8 @@ class Stemmer {
   void mend_stem() {
     if (ends("at") || ends("bl") || ends("iz")) {
       replace(0, "e");
-    } else if (size_ >= 2 && word_[size_ - 1] == word_[size_ - 2] && is_one_of(word_[size_ - 1], "bdfgmnprt")) {
+    } else if (size_ >= 2 && word_[size_ - 1] == word_[size_ - 2] &&
+               is_one_of(word_[size_ - 1], "bdfgmnprt")) {
       if (size_ == 3 && is_one_of(word_[0], "aeo")) return;  // add, egg, off
       replace(1, "");
     } else if (size_ == r1_ && is_short_before(size_)) {
@@ -210,17 +213,20 @@ class Stemmer {
 };
 
 constexpr std::array kStopWords = {
-    "a"sv, "am"sv, "an"sv, "and"sv, "any"sv, "are"sv, "aren"sv, "as"sv, "at"sv, "be"sv, "been"sv,
-    "but"sv, "by"sv, "can"sv, "could"sv, "couldn"sv, "d"sv, "did"sv, "didn"sv, "do"sv, "does"sv,
-    "doesn"sv, "don"sv, "for"sv, "from"sv, "had"sv, "hadn"sv, "has"sv, "hasn"sv, "have"sv,
-    "haven"sv, "he"sv, "hello"sv, "her"sv, "hey"sv, "hi"sv, "him"sv, "his"sv, "how"sv, "i"sv,
-    "if"sv, "im"sv, "in"sv, "into"sv, "is"sv, "isn"sv, "it"sv, "its"sv, "just"sv, "let"sv, "ll"sv,
-    "m"sv, "may"sv, "me"sv, "might"sv, "my"sv, "need"sv, "no"sv, "not"sv, "of"sv, "on"sv, "or"sv,
-    "our"sv, "please"sv, "re"sv, "s"sv, "shall"sv, "she"sv, "should"sv, "shouldn"sv, "so"sv,
-    "some"sv, "such"sv, "t"sv, "than"sv, "thank"sv, "thanks"sv, "that"sv, "the"sv, "their"sv,
-    "them"sv, "then"sv, "there"sv, "these"sv, "they"sv, "this"sv, "those"sv, "to"sv, "too"sv,
-    "us"sv, "ve"sv, "very"sv, "want"sv, "was"sv, "wasn"sv, "we"sv, "were"sv, "what"sv, "which"sv,
-    "who"sv, "will"sv, "with"sv, "would"sv, "wouldn"sv, "you"sv, "your"sv,
+    "a"sv,     "am"sv,   "an"sv,    "and"sv,   "any"sv,    "are"sv,     "aren"sv,  "as"sv,
+    "at"sv,    "be"sv,   "been"sv,  "but"sv,   "by"sv,     "can"sv,     "could"sv, "couldn"sv,
+    "d"sv,     "did"sv,  "didn"sv,  "do"sv,    "does"sv,   "doesn"sv,   "don"sv,   "for"sv,
+    "from"sv,  "had"sv,  "hadn"sv,  "has"sv,   "hasn"sv,   "have"sv,    "haven"sv, "he"sv,
+    "hello"sv, "her"sv,  "hey"sv,   "hi"sv,    "him"sv,    "his"sv,     "how"sv,   "i"sv,
+    "if"sv,    "im"sv,   "in"sv,    "into"sv,  "is"sv,     "isn"sv,     "it"sv,    "its"sv,
+    "just"sv,  "let"sv,  "ll"sv,    "m"sv,     "may"sv,    "me"sv,      "might"sv, "my"sv,
+    "need"sv,  "no"sv,   "not"sv,   "of"sv,    "on"sv,     "or"sv,      "our"sv,   "please"sv,
+    "re"sv,    "s"sv,    "shall"sv, "she"sv,   "should"sv, "shouldn"sv, "so"sv,    "some"sv,
+    "such"sv,  "t"sv,    "than"sv,  "thank"sv, "thanks"sv, "that"sv,    "the"sv,   "their"sv,
+    "them"sv,  "then"sv, "there"sv, "these"sv, "they"sv,   "this"sv,    "those"sv, "to"sv,
+    "too"sv,   "us"sv,   "ve"sv,    "very"sv,  "want"sv,   "was"sv,     "wasn"sv,  "we"sv,
+    "were"sv,  "what"sv, "which"sv, "who"sv,   "will"sv,   "with"sv,    "would"sv, "wouldn"sv,
+    "you"sv,   "your"sv,
 };
 static_assert(std::is_sorted(kStopWords.begin(), kStopWords.end()));
 

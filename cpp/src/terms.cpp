@@ -54,11 +54,14 @@ std::size_t part_end(KindAt kind, std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
     const std::uint8_t here = kind(i);
     if ((here & kMarked) != 0) continue;
-    const auto is = [&](std::size_t at, unsigned kinds) { return at < end && (kind(at) & kinds) != 0; };
+    const auto is = [&](std::size_t at, unsigned kinds) {
+      return at < end && (kind(at) & kinds) != 0;
+    };
     if ((here & kUpper) != 0) {
       if ((before & (kLower | kOther)) != 0) return i;  // camel|Case
       const bool plural = is(i + 1, kIsS) && !is(i + 2, kLower);
-      if ((before & kUpper) != 0 && is(i + 1, kLower) && !plural) return i;  // HTTP|Server, but URLs
+      if ((before & kUpper) != 0 && is(i + 1, kLower) && !plural)
+        return i;  // HTTP|Server, but URLs
     }
     if ((before & kDigit) != 0 && (here & (kUpper | kLower)) != 0) {
       std::size_t run = i;
@@ -73,7 +76,8 @@ std::size_t part_end(KindAt kind, std::size_t begin, std::size_t end) {
   return end;
 }
 
-// Latin, Greek, Cyrillic and their marks: taking the accent off leaves a letter people type instead.
+// Latin, Greek, Cyrillic and their marks: taking the accent off leaves a letter people type
+// instead.
 constexpr bool sheds_accents(char32_t c) { return c < 0x530 || (c >= 0x1E00 && c < 0x2000); }
 
 bool is_joined(char32_t c) { return is_hangul(c) || is_cjk(c); }
@@ -83,7 +87,8 @@ bool is_joined(char32_t c) { return is_hangul(c) || is_cjk(c); }
 Analysis analysis_of(std::string_view name) {
   if (name == "default") return Analysis::kDefault;
   if (name == "plain") return Analysis::kPlain;
-  throw std::invalid_argument("analysis: is '" + std::string(name) + "', must be 'default' or 'plain'");
+  throw std::invalid_argument("analysis: is '" + std::string(name) +
+                              "', must be 'default' or 'plain'");
 }
 
 void Terms::read(std::string_view text, Analysis analysis) {

@@ -40,7 +40,8 @@ double squared_length(std::span<const float> vector) {
       lanes[lane] += x * x;
     }
   }
-  for (; i < vector.size(); ++i) lanes[0] += static_cast<double>(vector[i]) * static_cast<double>(vector[i]);
+  for (; i < vector.size(); ++i)
+    lanes[0] += static_cast<double>(vector[i]) * static_cast<double>(vector[i]);
   double sum = 0;
   for (const double lane : lanes) sum += lane;
   return sum;
@@ -48,17 +49,22 @@ double squared_length(std::span<const float> vector) {
 
 }  // namespace
 
-TokenTable::TokenTable(std::span<const std::string_view> vocabulary, std::span<const std::int8_t> table,
-                       std::span<const float> scale, std::size_t dim)
-    : pieces_(vocabulary), dim_(dim), table_(table.begin(), table.end()), scale_(scale.begin(), scale.end()) {
+TokenTable::TokenTable(std::span<const std::string_view> vocabulary,
+                       std::span<const std::int8_t> table, std::span<const float> scale,
+                       std::size_t dim)
+    : pieces_(vocabulary),
+      dim_(dim),
+      table_(table.begin(), table.end()),
+      scale_(scale.begin(), scale.end()) {
   const std::size_t n = vocabulary.size();
   if (dim == 0 || table.size() % dim != 0 || table.size() / dim != n) {
-    throw std::invalid_argument("table: has " + std::to_string(table.size()) + " numbers, must have " +
-                                std::to_string(n) + " rows of " + std::to_string(dim) + ", at least 1");
+    throw std::invalid_argument("table: has " + std::to_string(table.size()) +
+                                " numbers, must have " + std::to_string(n) + " rows of " +
+                                std::to_string(dim) + ", at least 1");
   }
   if (scale.size() != n) {
-    throw std::invalid_argument("scale: has " + std::to_string(scale.size()) + " numbers, must have " +
-                                std::to_string(n));
+    throw std::invalid_argument("scale: has " + std::to_string(scale.size()) +
+                                " numbers, must have " + std::to_string(n));
   }
   if (!std::all_of(scale.begin(), scale.end(), [](float s) { return std::isfinite(s); })) {
     throw std::invalid_argument("scale: has a number that is not finite");
@@ -67,8 +73,8 @@ TokenTable::TokenTable(std::span<const std::string_view> vocabulary, std::span<c
 
 void TokenTable::embed(std::string_view text, std::span<float> out) const {
   if (out.size() != dim_) {
-    throw std::invalid_argument("vector: has " + std::to_string(out.size()) + " elements, must have " +
-                                std::to_string(dim_));
+    throw std::invalid_argument("vector: has " + std::to_string(out.size()) +
+                                " elements, must have " + std::to_string(dim_));
   }
   static const AddRow add = choose();
   thread_local std::vector<std::int32_t> ids;

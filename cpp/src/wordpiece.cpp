@@ -25,7 +25,9 @@ constexpr auto kAscii = [] {
   return kinds;
 }();
 
-constexpr bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
+constexpr bool continues_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
+}
 
 }  // namespace
 
@@ -68,8 +70,8 @@ WordPiece::WordPiece(std::span<const std::string_view> vocabulary) : size_(vocab
 
 void WordPiece::add(Pieces& pieces, std::string_view piece, std::size_t id) {
   if (pieces.table.add(piece) != pieces.ids.size()) {
-    throw std::invalid_argument("vocabulary: piece " + std::to_string(id) + ", '" + std::string(piece) +
-                                "', occurs twice");
+    throw std::invalid_argument("vocabulary: piece " + std::to_string(id) + ", '" +
+                                std::string(piece) + "', occurs twice");
   }
   pieces.ids.push_back(static_cast<std::int32_t>(id));
   pieces.longest = std::max(pieces.longest, piece.size());
@@ -80,7 +82,8 @@ std::size_t WordPiece::memory_bytes() const {
          (beginning_.ids.capacity() + continuing_.ids.capacity()) * sizeof(std::int32_t);
 }
 
-void WordPiece::encode(std::string_view text, std::size_t max_tokens, std::vector<std::int32_t>& ids) const {
+void WordPiece::encode(std::string_view text, std::size_t max_tokens,
+                       std::vector<std::int32_t>& ids) const {
   ids.clear();
   if (max_tokens == 0) max_tokens = std::numeric_limits<std::size_t>::max();
   Word word;

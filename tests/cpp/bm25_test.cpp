@@ -62,7 +62,8 @@ TEST_CASE("four threads that search one index get the single-threaded answer") {
 TEST_CASE("a search that throws leaves nothing behind for the next") {
   const Bm25Index index = index_of(sentences(kRows, 30, 1));
   const Scored before = index.search("word1 word5 word100", 10, nullptr);
-  CHECK_THROWS_AS(index.search("word1", 10, std::make_unique<Bitset>(7).get()), std::invalid_argument);
+  CHECK_THROWS_AS(index.search("word1", 10, std::make_unique<Bitset>(7).get()),
+                  std::invalid_argument);
   CHECK(index.search("word1 word5 word100", 10, nullptr).scores == before.scores);
 }
 

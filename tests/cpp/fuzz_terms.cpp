@@ -1,5 +1,5 @@
-// Any bytes have terms: not empty, never more than their text can hold, the same when read again, and
-// those of two texts are those of both with a separator between them.
+// Any bytes have terms: not empty, never more than their text can hold, the same when read again,
+// and those of two texts are those of both with a separator between them.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -48,6 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<float> scores(found.rows.size());
   index.scores(text, found.rows, scores);
   require(scores == found.scores);
-  for (const float score : scores) require(static_cast<double>(score) <= index.ceiling(text) * (1 + 1e-4));
+  for (const float score : scores)
+    require(static_cast<double>(score) <= index.ceiling(text) * (1 + 1e-4));
   return 0;
 }

@@ -1,4 +1,5 @@
-// Any bytes have pieces, and the pieces of a word are what trying every length from the longest down finds.
+// Any bytes have pieces, and the pieces of a word are what trying every length from the longest
+// down finds.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -15,8 +16,8 @@ using namespace toolroll;
 namespace {
 
 constexpr std::array<std::string_view, 16> kVocabulary = {
-    "[UNK]", "a", "b", "ab", "abc", "##a", "##b", "##bc", "##cab", "c", ".", "\xC3\x9F", "##\xC3\x9F",
-    "\xE6\xBC\xA2", "##c", "bca"};
+    "[UNK]", "a", "b", "ab",       "abc",        "##a",          "##b", "##bc",
+    "##cab", "c", ".", "\xC3\x9F", "##\xC3\x9F", "\xE6\xBC\xA2", "##c", "bca"};
 
 void require(bool holds) {
   if (!holds) std::abort();
@@ -62,7 +63,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::int32_t> ids;
   std::vector<std::int32_t> first;
   pieces.encode(text, 0, ids);
-  for (const std::int32_t id : ids) require(id >= 0 && id < static_cast<std::int32_t>(pieces.size()));
+  for (const std::int32_t id : ids)
+    require(id >= 0 && id < static_cast<std::int32_t>(pieces.size()));
   pieces.encode(text, 3, first);
   require(first.size() == std::min<std::size_t>(3, ids.size()));
   require(std::equal(first.begin(), first.end(), ids.begin()));

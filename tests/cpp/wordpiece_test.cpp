@@ -22,7 +22,8 @@ TEST_CASE("ill-formed bytes are left out") {
 
 TEST_CASE("four threads that embed with one table get the same bits") {
   std::vector<std::int8_t> rows(kVocabulary.size() * 16);
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int8_t>(i * 37 % 251 - 125);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    rows[i] = static_cast<std::int8_t>(i * 37 % 251 - 125);
   const std::vector<float> scale(kVocabulary.size(), 0.01F);
   const TokenTable table(kVocabulary, rows, scale, 16);
   std::vector<float> expected(16);

@@ -41,35 +41,40 @@ struct Scored {
 ///     idf(t) * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / mean length))
 ///     idf(t) = ln(1 + (n - df + 0.5) / (df + 0.5))
 ///
-/// where tf = sum over fields of weight * occurrences, the length is the same sum over all terms, and df
-/// counts the rows that have t in a field of weight > 0. With one field of weight 1 that is tantivy's score, and k1 + 1 times that
-/// of bm25s's method "lucene". How often the message repeats a term doesn't count. A message with more than
-/// kMostTerms distinct known terms is scored by the rarest of them. Scores are sums of float32 in order of
-/// ascending df: the same number for the same row whichever way the search took.
+/// where tf = sum over fields of weight * occurrences, the length is the same sum over all terms,
+/// and df counts the rows that have t in a field of weight > 0. With one field of weight 1 that is
+/// tantivy's score, and k1 + 1 times that of bm25s's method "lucene". How often the message repeats
+/// a term doesn't count. A message with more than kMostTerms distinct known terms is scored by the
+/// rarest of them. Scores are sums of float32 in order of ascending df: the same number for the
+/// same row whichever way the search took.
 ///
-/// A search walks the postings of the rare terms first. As soon as no row without one of those can reach the
-/// k best, what is left of the common terms is looked up for the rows still in the running and not walked.
+/// A search walks the postings of the rare terms first. As soon as no row without one of those can
+/// reach the k best, what is left of the common terms is looked up for the rows still in the
+/// running and not walked.
 ///
-/// Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009 (with its
-/// simple form of fields, BM25F); Turtle & Flood, "Query evaluation: strategies and optimizations", 1995 (the bound).
+/// Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009
+/// (with its simple form of fields, BM25F); Turtle & Flood, "Query evaluation: strategies and
+/// optimizations", 1995 (the bound).
 class Bm25Index {
  public:
   static constexpr std::size_t kMostTerms = 256;
 
-  /// Throws std::invalid_argument if there is no field, fields differ in length, or an option or weight is
-  /// out of its range. O(total text).
+  /// Throws std::invalid_argument if there is no field, fields differ in length, or an option or
+  /// weight is out of its range. O(total text).
   static Bm25Index build(std::span<const Field> fields, const Bm25Options& options);
 
-  /// The best min(k, matching) rows among the allowed ones; a row that shares no term with the message is
-  /// never among them. allowed: nullptr for all rows, else of this size (or std::invalid_argument).
+  /// The best min(k, matching) rows among the allowed ones; a row that shares no term with the
+  /// message is never among them. allowed: nullptr for all rows, else of this size (or
+  /// std::invalid_argument).
   Scored search(std::string_view text, std::size_t k, const Bitset* allowed) const;
 
-  /// The scores of these rows, 0 where no term is shared. Throws std::invalid_argument if a row is out of
-  /// range or out is not as long as rows.
-  void scores(std::string_view text, std::span<const std::int32_t> rows, std::span<float> out) const;
+  /// The scores of these rows, 0 where no term is shared. Throws std::invalid_argument if a row is
+  /// out of range or out is not as long as rows.
+  void scores(std::string_view text, std::span<const std::int32_t> rows,
+              std::span<float> out) const;
 
-  /// More than any row can score for this message: the sum over its distinct terms, known or not, of
-  /// idf(t) * (k1 + 1). 0 for a message without terms.
+  /// More than any row can score for this message: the sum over its distinct terms, known or not,
+  /// of idf(t) * (k1 + 1). 0 for a message without terms.
   double ceiling(std::string_view text) const;
 
   std::size_t size() const { return size_; }
@@ -96,7 +101,8 @@ class Bm25Index {
   void look_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const;
   void add_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const;
   void add_up(std::uint32_t term, float* sums) const;
-  float impact(std::uint32_t term, std::int32_t row) const;  // what the term adds to the row, 0 if nothing
+  float impact(std::uint32_t term,
+               std::int32_t row) const;  // what the term adds to the row, 0 if nothing
 
   static constexpr std::uint32_t kNoColumn = 0xFFFFFFFF;
 
@@ -106,11 +112,11 @@ class Bm25Index {
   std::vector<std::uint64_t> begins_;   // postings of term t: [begins_[t], begins_[t + 1])
   std::vector<std::int32_t> postings_;  // rows, ascending within a term
   std::vector<float> impacts_;          // what the term adds to the row's score, > 0
-  std::vector<float> lengths_;          // of the rows; saved, so that a file is as large as its rows claim
+  std::vector<float> lengths_;  // of the rows; saved, so that a file is as large as its rows claim
   // Derived from the above:
   std::vector<float> greatest_;  // impact of each term
-  // Terms of a quarter of the rows and more also as a column over all rows, 0 where absent: adding it up
-  // is one pass without a scatter, looking a row up one load.
+  // Terms of a quarter of the rows and more also as a column over all rows, 0 where absent: adding
+  // it up is one pass without a scatter, looking a row up one load.
   std::vector<std::uint32_t> column_;  // term -> which column, or kNoColumn
   std::vector<float> columns_;
 };

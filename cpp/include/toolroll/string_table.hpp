@@ -11,8 +11,8 @@ namespace toolroll {
 
 /// Maps distinct byte strings to 0, 1, 2, ... in the order in which they were added.
 ///
-/// Open addressing over one arena: a lookup is a hash, mostly one cache line of slots and one compare,
-/// and allocates nothing. Reading is safe from many threads, adding is not.
+/// Open addressing over one arena: a lookup is a hash, mostly one cache line of slots and one
+/// compare, and allocates nothing. Reading is safe from many threads, adding is not.
 class StringTable {
  public:
   static constexpr std::uint32_t kMissing = 0xFFFFFFFF;
@@ -51,7 +51,8 @@ class StringTable {
   const std::string& bytes() const { return bytes_; }
   const std::vector<std::uint64_t>& ends() const { return ends_; }
   std::size_t memory_bytes() const {
-    return bytes_.capacity() + ends_.capacity() * sizeof ends_[0] + slots_.capacity() * sizeof slots_[0];
+    return bytes_.capacity() + ends_.capacity() * sizeof ends_[0] +
+           slots_.capacity() * sizeof slots_[0];
   }
 
  private:

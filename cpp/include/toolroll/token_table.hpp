@@ -11,11 +11,12 @@
 
 namespace toolroll {
 
-/// A vocabulary with an 8-bit vector for each piece; what a token weighs is in the length of its vector.
+/// A vocabulary with an 8-bit vector for each piece; what a token weighs is in the length of its
+/// vector.
 ///
-/// Immutable; safe to use from many threads. Rows are added up in the order of the text, dimension by
-/// dimension in float32, and the length is taken in float64 in a fixed order: the same bits on every
-/// instruction set.
+/// Immutable; safe to use from many threads. Rows are added up in the order of the text, dimension
+/// by dimension in float32, and the length is taken in float64 in a fixed order: the same bits on
+/// every instruction set.
 class TokenTable {
  public:
   /// Tokens of a text that count; the rest of a longer one is not read.

@@ -13,14 +13,17 @@
 
 namespace toolroll {
 
-/// Cuts text into the pieces of a vocabulary, as BertTokenizer does with do_lower_case: control characters
-/// away, ideographs by themselves, accents off (NFD without non-spacing marks), lower case, split at white
-/// space and around punctuation, then the longest piece that fits, again and again.
+/// Cuts text into the pieces of a vocabulary, as BertTokenizer does with do_lower_case: control
+/// characters away, ideographs by themselves, accents off (NFD without non-spacing marks), lower
+/// case, split at white space and around punctuation, then the longest piece that fits, again and
+/// again.
 ///
-/// A word that cannot be composed, or has more than 100 characters, is one [UNK]. Special tokens in the text
+/// A word that cannot be composed, or has more than 100 characters, is one [UNK]. Special tokens in
+/// the text
 /// ("[SEP]") are text. Immutable; safe to use from many threads.
 ///
-/// Source: Wu et al., "Google's Neural Machine Translation System", 2016; Devlin et al., "BERT", 2019.
+/// Source: Wu et al., "Google's Neural Machine Translation System", 2016; Devlin et al., "BERT",
+/// 2019.
 class WordPiece {
  public:
   static constexpr std::size_t kLongestWord = 100;  // in characters
@@ -29,8 +32,9 @@ class WordPiece {
   /// Throws std::invalid_argument if a piece occurs twice or "[UNK]" is missing.
   explicit WordPiece(std::span<const std::string_view> vocabulary);
 
-  /// Replaces ids by the pieces of the text, at most max_tokens of them (0: all). No special tokens are
-  /// added. Any bytes are accepted; ill-formed UTF-8 is left out. O(n), and no more than max_tokens asks for.
+  /// Replaces ids by the pieces of the text, at most max_tokens of them (0: all). No special tokens
+  /// are added. Any bytes are accepted; ill-formed UTF-8 is left out. O(n), and no more than
+  /// max_tokens asks for.
   void encode(std::string_view text, std::size_t max_tokens, std::vector<std::int32_t>& ids) const;
 
   std::size_t size() const { return size_; }
@@ -46,7 +50,8 @@ class WordPiece {
   struct Word;
 
   void add(Pieces& pieces, std::string_view piece, std::size_t id);
-  void read_wide(std::string_view text, std::size_t& at, Word& word, std::vector<std::int32_t>& ids) const;
+  void read_wide(std::string_view text, std::size_t& at, Word& word,
+                 std::vector<std::int32_t>& ids) const;
   void read_character(char32_t c, Word& word, std::vector<std::int32_t>& ids) const;
   void end_word(Word& word, std::vector<std::int32_t>& ids) const;
   void cut(std::string_view word, std::vector<std::int32_t>& ids) const;

@@ -20,15 +20,18 @@ queries = st.lists(st.sampled_from([*WORDS, "unknown"]), max_size=5).map(" ".joi
 
 
 def build(rows: list[tuple[str, str]], weights: tuple[float, float] = (2.0, 0.5)) -> _core.Bm25Index:
-    return _core.Bm25Index.build([[r[0] for r in rows], [r[1] for r in rows]], list(weights), analysis="plain")
+    return _core.Bm25Index.build(
+        [[r[0] for r in rows], [r[1] for r in rows]], list(weights), analysis="plain"
+    )
 
 
-def oracle(
-    rows: list[tuple[str, str]], query: str, weights: tuple[float, float] = (2.0, 0.5)
-) -> list[float]:
+def oracle(rows: list[tuple[str, str]], query: str, weights: tuple[float, float] = (2.0, 0.5)) -> list[float]:
     """The score of every row, from the formula in bm25.hpp."""
     k1, b, n = 1.2, 0.75, len(rows)
-    tf = [{w: sum(x * f.split().count(w) for x, f in zip(weights, row, strict=True)) for w in WORDS} for row in rows]
+    tf = [
+        {w: sum(x * f.split().count(w) for x, f in zip(weights, row, strict=True)) for w in WORDS}
+        for row in rows
+    ]
     length = [sum(t.values()) for t in tf]
     scores = [0.0] * n
     for word in set(query.split()) & set(WORDS):

@@ -4,6 +4,15 @@
 namespace toolroll::bindings {
 
 void bind_bitset(pybind11::module_& m);
+void bind_unicode(pybind11::module_& m);
+void bind_automaton(pybind11::module_& m);
+void bind_cpu(pybind11::module_& m);
+void bind_bm25(pybind11::module_& m);
+void bind_token_table(pybind11::module_& m);
+void bind_vector_index(pybind11::module_& m);
+void bind_fusion(pybind11::module_& m);
+void bind_stream(pybind11::module_& m);
+void bind_thompson(pybind11::module_& m);
 
 }  // namespace toolroll::bindings
 
@@ -11,4 +20,13 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   using namespace toolroll::bindings;
   m.doc() = "toolroll's core: arrays in, arrays out. Indexes are immutable and safe to share.";
   bind_bitset(m);
+  bind_unicode(m);
+  bind_automaton(m);
+  bind_cpu(m);
+  bind_bm25(m);
+  bind_token_table(m);
+  bind_vector_index(m);
+  bind_fusion(m);
+  bind_stream(m);
+  bind_thompson(m);
 }

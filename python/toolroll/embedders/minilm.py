@@ -53,6 +53,7 @@ class MiniLMEmbedder:
     """
 
     dim = DIM
+    is_instant = False
 
     def __init__(
         self, path: str | os.PathLike[str] | None = None, *, threads: int = 1, max_tokens: int = MAX_TOKENS

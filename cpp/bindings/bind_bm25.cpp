@@ -1,0 +1,116 @@
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "texts.hpp"
+#include "toolroll/bm25.hpp"
+#include "toolroll/english.hpp"
+
+namespace toolroll::bindings {
+namespace {
+
+Bm25Index build(const py::sequence& fields, const std::vector<double>& weights, double k1, double b,
+                const std::string& analysis) {
+  if (fields.size() != weights.size()) {
+    throw std::invalid_argument("weights: are " + std::to_string(weights.size()) + ", must be " +
+                                std::to_string(fields.size()) + ", one a field");
+  }
+  const Bm25Options options{k1, b, analysis_of(analysis)};
+  std::vector<Texts> texts;
+  texts.reserve(fields.size());
+  for (const py::handle field : fields) texts.emplace_back(py::reinterpret_borrow<py::sequence>(field));
+  std::vector<Field> columns;
+  for (std::size_t f = 0; f < texts.size(); ++f) columns.push_back({texts[f].views, weights[f]});
+  const py::gil_scoped_release unlocked;
+  return Bm25Index::build(columns, options);
+}
+
+/// The row filter, or nullptr for None. (A `const Bitset*` argument looks for a conversion of None: 0.7 µs.)
+const Bitset* row_filter(const py::object& allowed) {
+  if (allowed.is_none()) return nullptr;
+  if (!py::isinstance<Bitset>(allowed)) throw py::type_error("allowed: must be a Bitset or None");
+  return allowed.cast<const Bitset*>();
+}
+
+py::tuple search(const Bm25Index& index, const py::str& text, std::int64_t k, const py::object& filter) {
+  const Bitset* const allowed = row_filter(filter);
+  const std::string_view message = utf8(text);
+  Scored best;
+  {
+    const py::gil_scoped_release unlocked;
+    best = index.search(message, static_cast<std::size_t>(std::max<std::int64_t>(k, 0)), allowed);
+  }
+  return py::make_tuple(copied(best.rows), copied(best.scores));
+}
+
+}  // namespace
+
+void bind_bm25(py::module_& m) {
+  py::class_<Bm25Index, std::shared_ptr<Bm25Index>>(m, "Bm25Index")
+      .def_static("build", &build, py::arg("fields"), py::arg("weights"), py::arg("k1") = 1.2,
+                  py::arg("b") = 0.75, py::arg("analysis") = "default")
+      .def("search", &search, py::arg("text"), py::arg("k"), py::arg("allowed") = py::none())
+      .def(
+          "scores",
+          [](const Bm25Index& index, const py::str& text, const Column<std::int32_t>& rows) {
+            const std::string_view message = utf8(text);
+            const auto wanted = view(rows);
+            Column<float> out(rows.size());
+            const std::span<float> scores{out.mutable_data(), wanted.size()};
+            {
+              const py::gil_scoped_release unlocked;
+              index.scores(message, wanted, scores);
+            }
+            return out;
+          },
+          py::arg("text"), py::arg("rows").noconvert())
+      .def(
+          "terms",
+          [](const Bm25Index& index, const py::str& text) {
+            Terms terms;
+            terms.read(utf8(text), index.options().analysis);
+            py::list list(terms.size());
+            for (std::size_t i = 0; i < terms.size(); ++i) {
+              list[i] = py::str(terms[i].data(), terms[i].size());
+            }
+            return list;
+          },
+          py::arg("text"))
+      .def(
+          "ceiling",
+          [](const Bm25Index& index, const py::str& text) {
+            const std::string_view message = utf8(text);
+            const py::gil_scoped_release unlocked;
+            return index.ceiling(message);
+          },
+          py::arg("text"))
+      .def_property_readonly("size", &Bm25Index::size)
+      .def_property_readonly("memory_bytes", &Bm25Index::memory_bytes)
+      .def(
+          "save",
+          [](const Bm25Index& index, const std::string& path) {
+            const py::gil_scoped_release unlocked;
+            index.save(path);
+          },
+          py::arg("path"))
+      .def_static(
+          "load",
+          [](const std::string& path) {
+            const py::gil_scoped_release unlocked;
+            return Bm25Index::load(path);
+          },
+          py::arg("path"));
+
+  m.def(
+      "stem_english",
+      [](const std::string& word) {
+        std::string stem = word;
+        stem.resize(stem_english(stem));
+        return stem;
+      },
+      py::arg("word"));
+}
+
+}  // namespace toolroll::bindings

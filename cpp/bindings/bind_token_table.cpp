@@ -1,0 +1,81 @@
+#include <string>
+#include <vector>
+
+#include "texts.hpp"
+#include "toolroll/token_table.hpp"
+#include "toolroll/wordpiece.hpp"
+
+namespace toolroll::bindings {
+namespace {
+
+using Table = py::array_t<std::int8_t, py::array::c_style>;
+
+TokenTable table_of(const py::sequence& vocabulary, const Table& table, const Column<float>& scale) {
+  if (table.ndim() != 2) {
+    throw std::invalid_argument("table: has " + std::to_string(table.ndim()) + " dimensions, must have 2");
+  }
+  const Texts pieces(vocabulary);
+  return TokenTable(pieces.views, {table.data(), static_cast<std::size_t>(table.size())}, view(scale),
+                    static_cast<std::size_t>(table.shape(1)));
+}
+
+Column<float> embed(const TokenTable& table, const py::str& text) {
+  const std::string_view message = utf8(text);
+  Column<float> out(static_cast<py::ssize_t>(table.dim()));
+  const std::span<float> vector{out.mutable_data(), table.dim()};
+  {
+    const py::gil_scoped_release unlocked;
+    table.embed(message, vector);
+  }
+  return out;
+}
+
+Column<float> embed_batch(const TokenTable& table, const py::sequence& texts) {
+  const Texts messages(texts);
+  const auto dim = static_cast<py::ssize_t>(table.dim());
+  Column<float> out(std::vector<py::ssize_t>{static_cast<py::ssize_t>(messages.views.size()), dim});
+  float* const vectors = out.mutable_data();
+  {
+    const py::gil_scoped_release unlocked;
+    for (std::size_t i = 0; i < messages.views.size(); ++i) {
+      table.embed(messages.views[i], {vectors + i * table.dim(), table.dim()});
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void bind_token_table(py::module_& m) {
+  py::class_<WordPiece>(m, "WordPiece")
+      .def(py::init([](const py::sequence& vocabulary) {
+             const Texts pieces(vocabulary);
+             return WordPiece(pieces.views);
+           }),
+           py::arg("vocabulary"))
+      .def(
+          "encode",
+          [](const WordPiece& pieces, const py::str& text, std::size_t max_tokens) {
+            const std::string_view message = utf8(text);
+            std::vector<std::int32_t> ids;
+            {
+              const py::gil_scoped_release unlocked;
+              pieces.encode(message, max_tokens, ids);
+            }
+            return copied(ids);
+          },
+          py::arg("text"), py::arg("max_tokens") = 0)
+      .def_property_readonly("size", &WordPiece::size)
+      .def_property_readonly("unknown", &WordPiece::unknown)
+      .def_property_readonly("memory_bytes", &WordPiece::memory_bytes);
+
+  py::class_<TokenTable>(m, "TokenTable")
+      .def(py::init(&table_of), py::arg("vocabulary"), py::arg("table").noconvert(),
+           py::arg("scale").noconvert())
+      .def("embed", &embed, py::arg("text"))
+      .def("embed_batch", &embed_batch, py::arg("texts"))
+      .def_property_readonly("dim", &TokenTable::dim)
+      .def_property_readonly("memory_bytes", &TokenTable::memory_bytes);
+}
+
+}  // namespace toolroll::bindings

@@ -1,0 +1,153 @@
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "arrays.hpp"
+#include "toolroll/vector_index.hpp"
+
+namespace toolroll::bindings {
+namespace {
+
+/// One vector from Python as a span. A float32 array is looked at where it lies; a list of floats
+/// is read number by number (0.5 us for 384, where a casting array argument takes 9); anything else
+/// that numpy can turn into float32[dim] is converted. Lives as long as the call.
+class VectorArgument {
+ public:
+  explicit VectorArgument(py::handle from) {
+    if (PyList_CheckExact(from.ptr())) {
+      read_list(from.ptr());
+      return;
+    }
+    auto array =
+        Column<float>::check_(from) ? py::reinterpret_borrow<Column<float>>(from) : converted(from);
+    span_ = view(array);
+    owner_ = std::move(array);
+  }
+  VectorArgument(const VectorArgument&) = delete;
+  VectorArgument& operator=(const VectorArgument&) = delete;
+
+  std::span<const float> span() const { return span_; }
+
+ private:
+  void read_list(PyObject* list) {
+    // A number may be any object with __float__, which may change the list: its size is read anew.
+    numbers_.reserve(static_cast<std::size_t>(PyList_GET_SIZE(list)));
+    for (py::ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+      PyObject* const item = PyList_GET_ITEM(list, i);
+      double number = 0;
+      if (PyFloat_CheckExact(item)) {
+        number = PyFloat_AS_DOUBLE(item);
+      } else {
+        const auto held = py::reinterpret_borrow<py::object>(item);
+        number = PyFloat_AsDouble(held.ptr());
+        if (number == -1.0 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+      }
+      numbers_.push_back(static_cast<float>(number));
+    }
+    span_ = numbers_;
+  }
+
+  static Column<float> converted(py::handle from) {
+    auto array = py::array_t<float, py::array::c_style | py::array::forcecast>::ensure(from);
+    if (!array) throw std::invalid_argument("query: must be float32[dim] or a list of floats");
+    return py::reinterpret_borrow<Column<float>>(array);
+  }
+
+  py::object owner_;
+  std::vector<float> numbers_;
+  std::span<const float> span_;
+};
+
+template <typename T>
+Column<T> copied(const std::vector<T>& numbers) {
+  Column<T> out(static_cast<py::ssize_t>(numbers.size()));
+  if (!numbers.empty()) std::memcpy(out.mutable_data(), numbers.data(), numbers.size() * sizeof(T));
+  return out;
+}
+
+Method method_of(std::string_view name) {
+  if (name == "auto") return Method::kAuto;
+  if (name == "exact") return Method::kExact;
+  if (name == "graph") return Method::kGraph;
+  throw std::invalid_argument("method: is '" + std::string(name) +
+                              "', must be 'auto', 'exact' or 'graph'");
+}
+
+std::size_t at_least_zero(std::int64_t number, const char* name) {
+  if (number < 0) {
+    throw std::invalid_argument(std::string(name) + ": is " + std::to_string(number) +
+                                ", must not be negative");
+  }
+  return static_cast<std::size_t>(number);
+}
+
+VectorIndex build(const Column<float>& vectors, bool graph, std::int64_t m,
+                  std::int64_t ef_construction, std::int64_t threads) {
+  if (vectors.ndim() != 2) {
+    throw std::invalid_argument("vectors: have " + std::to_string(vectors.ndim()) +
+                                " dimensions, must be float32[n, dim]");
+  }
+  const GraphOptions options{graph, at_least_zero(m, "m"),
+                             at_least_zero(ef_construction, "ef_construction"),
+                             at_least_zero(threads, "threads")};
+  const std::span<const float> values(vectors.data(), static_cast<std::size_t>(vectors.size()));
+  const py::gil_scoped_release unlocked;
+  return VectorIndex::build(values, static_cast<std::size_t>(vectors.shape(1)), options);
+}
+
+py::tuple search(const VectorIndex& index, py::handle query, std::int64_t k, const Bitset* allowed,
+                 std::string_view method, std::int64_t ef) {
+  const VectorArgument argument(query);
+  const Method chosen = method_of(method);
+  const std::size_t kept = at_least_zero(ef, "ef");
+  const std::size_t wanted = k < 0 ? 0 : static_cast<std::size_t>(k);
+  Hits hits;
+  {
+    const py::gil_scoped_release unlocked;
+    hits = index.search(argument.span(), wanted, allowed, chosen, kept);
+  }
+  return py::make_tuple(copied(hits.rows), copied(hits.scores));
+}
+
+}  // namespace
+
+void bind_vector_index(py::module_& m) {
+  py::class_<VectorIndex, std::shared_ptr<VectorIndex>>(m, "VectorIndex")
+      .def_static("build", &build, py::arg("vectors").noconvert(), py::arg("graph") = false,
+                  py::arg("m") = 16, py::arg("ef_construction") = 200, py::arg("threads") = 1)
+      .def("search", &search, py::arg("query"), py::arg("k"),
+           py::arg("allowed").none(true) = static_cast<const Bitset*>(nullptr),
+           py::arg("method") = "auto", py::arg("ef") = 0)
+      .def(
+          "scores",
+          [](const VectorIndex& index, py::handle query, const Column<std::int32_t>& rows) {
+            const VectorArgument argument(query);
+            const auto wanted = view(rows);
+            std::vector<float> out;
+            {
+              const py::gil_scoped_release unlocked;
+              out = index.scores(argument.span(), wanted);
+            }
+            return column(std::move(out));
+          },
+          py::arg("query"), py::arg("rows").noconvert())
+      .def(
+          "vector",
+          [](const VectorIndex& index, std::int64_t row) {
+            const auto values = index.vector(at_least_zero(row, "row"));
+            return copied(std::vector<float>(values.begin(), values.end()));
+          },
+          py::arg("row"))
+      .def_property_readonly("size", &VectorIndex::size)
+      .def_property_readonly("dim", &VectorIndex::dim)
+      .def_property_readonly("has_graph", &VectorIndex::has_graph)
+      .def_property_readonly("default_ef", &VectorIndex::default_ef)
+      .def_property_readonly("memory_bytes", &VectorIndex::memory_bytes)
+      .def("save", &VectorIndex::save, py::arg("path"), py::call_guard<py::gil_scoped_release>())
+      .def_static("load", &VectorIndex::load, py::arg("path"),
+                  py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace toolroll::bindings

@@ -1,0 +1,33 @@
+/// Which instruction set the kernels of this process use, decided once, at run time.
+///
+/// CPUID and XGETBV are asked directly: `__builtin_cpu_supports` answered "no" to everything in a
+/// wheel linked by another compiler, and the module then ran on the baseline with no sign of it.
+#pragma once
+
+#include <string_view>
+
+namespace toolroll {
+
+/// Ordered on each architecture: a higher set includes the lower ones.
+enum class Isa {
+  kBaseline,  ///< what every CPU of the architecture has (SSE2 on x86-64); the scalar reference
+  kNeon,      ///< AArch64
+  kAvx2,      ///< AVX2, FMA, F16C, BMI1, BMI2, LZCNT, POPCNT: Haswell (2013), Zen, and later
+  kAvx512,    ///< kAvx2 and AVX-512 F, BW, DQ, VL, VNNI: Ice Lake, Zen 4, and later
+};
+
+/// What this CPU and operating system can run. TOOLROLL_ISA does not change it.
+Isa isa_supported();
+
+/// What the kernels use: isa_supported(), lowered by the environment variable TOOLROLL_ISA
+/// ("baseline", "avx2", ...) as it was at the first call. A value that is unknown or higher than
+/// what the CPU can run is ignored. Any thread.
+Isa isa();
+
+/// The set that a process uses which can run `supported` and finds `wanted` in TOOLROLL_ISA.
+Isa isa_lowered(Isa supported, std::string_view wanted);
+
+/// "baseline", "neon", "avx2" or "avx512".
+std::string_view isa_name(Isa isa);
+
+}  // namespace toolroll

@@ -1,0 +1,112 @@
+/// Inner products of one query with many rows, in float32 and in 8 bits, on the best instruction
+/// set.
+///
+/// Every operation exists as plain loops (Isa::kBaseline, the oracle of the others) and as SIMD
+/// twins behind one table. Rows are padded with zeros to a multiple of 64 values, so no kernel has
+/// a tail.
+///
+/// Within one instruction set a row's float32 product is the same number wherever the row stands
+/// and whichever function computes it: scores of a scan and of a rescoring can be compared bit by
+/// bit. Between instruction sets float32 products differ in the last digits; 8-bit products are
+/// exact.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "toolroll/cpu.hpp"
+
+namespace toolroll {
+
+inline constexpr std::size_t kWidthUnit = 64;
+inline constexpr std::size_t kMaxDim = 65536;  ///< 127 * 127 * 65536 still fits 32 bits
+
+/// A row's width in memory.
+constexpr std::size_t padded_width(std::size_t dim) {
+  return (dim + kWidthUnit - 1) / kWidthUnit * kWidthUnit;
+}
+
+namespace detail {
+/// Zeroed memory on a cache line; from 4 MB on, on huge pages where Linux grants them.
+void* allocate_rows(std::size_t bytes);
+void free_rows(void* memory, std::size_t bytes) noexcept;
+}  // namespace detail
+
+/// n rows of dim values each, padded with zeros; fixed size, not copyable.
+template <typename T>
+class Rows {
+ public:
+  Rows() = default;
+  Rows(std::size_t n, std::size_t dim)
+      : n_(n),
+        width_(padded_width(dim)),
+        data_(static_cast<T*>(detail::allocate_rows(bytes())), Free{bytes()}) {}
+
+  std::size_t size() const { return n_; }
+  std::size_t width() const { return width_; }
+  std::size_t bytes() const { return n_ * width_ * sizeof(T); }
+  T* row(std::size_t i) { return data_.get() + i * width_; }
+  const T* row(std::size_t i) const { return data_.get() + i * width_; }
+  const T* data() const { return data_.get(); }
+
+ private:
+  struct Free {
+    std::size_t bytes = 0;
+    void operator()(T* memory) const { detail::free_rows(memory, bytes); }
+  };
+  std::size_t n_ = 0;
+  std::size_t width_ = 0;
+  std::unique_ptr<T[], Free> data_;
+};
+
+/// A vector in 8 bits: x is close to step * values, with values in -127..127.
+struct Quantised {
+  float step;   ///< 0 for a zero vector
+  float error;  ///< at least the Euclidean length of x - step * values
+};
+
+/// Turns 8-bit products into an interval that holds the float32 product: see bounds below.
+struct BoundTerms {
+  float step;       ///< of the query
+  float per_error;  ///< times the row's quantisation error
+  float constant;   ///< what does not depend on the row
+};
+
+/// One instruction set's functions. `width` is a padded width; pointers to rows need no alignment.
+struct DotKernels {
+  Isa isa;
+
+  /// out[i] = query . row i, for n rows one behind the other.
+  void (*f32)(const float* query, const float* rows, std::size_t n, std::size_t width, float* out);
+  /// out[i] = query . row at[i].
+  void (*f32_at)(const float* query, const float* rows, const std::int32_t* at, std::size_t n,
+                 std::size_t width, float* out);
+  /// The same over 8-bit values in -127..127, exact.
+  void (*i8)(const std::int8_t* query, const std::int8_t* rows, std::size_t n, std::size_t width,
+             std::int32_t* out);
+  void (*i8_at)(const std::int8_t* query, const std::int8_t* rows, const std::int32_t* at,
+                std::size_t n, std::size_t width, std::int32_t* out);
+
+  /// Sum of squares in double: not finite exactly if a value is not.
+  double (*squares)(const float* x, std::size_t width);
+  /// out[i] = x[i] * factor, in double, rounded once.
+  void (*scale)(const float* x, double factor, std::size_t width, float* out);
+  /// Rounds a vector of length about 1 (or 0) to 8 bits.
+  Quantised (*quantise)(const float* x, std::size_t width, std::int8_t* values);
+  /// lower[i], upper[i] = products[i] * row_step[i] * step -+ (per_error * row_error[i] +
+  /// constant).
+  void (*bounds)(const std::int32_t* products, const float* row_step, const float* row_error,
+                 std::size_t n, const BoundTerms& terms, float* lower, float* upper);
+  /// Number of bits set in n words.
+  std::size_t (*ones)(const std::uint64_t* words, std::size_t n);
+};
+
+/// The table for isa().
+const DotKernels& dot_kernels();
+/// The table for one instruction set; nullptr if this build or this CPU does not have it.
+const DotKernels* dot_kernels(Isa isa);
+
+}  // namespace toolroll

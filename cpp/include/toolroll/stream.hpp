@@ -1,0 +1,48 @@
+/// Counter-based random numbers: pure functions of (seed, key, counter), with nothing to advance.
+///
+/// A stream is named by a seed (one decision) and a key (one arm); its counter picks a number in
+/// it. So a draw can be made again from a log, alone and in any order, and threads share nothing.
+///
+/// Source: Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as
+/// 1, 2, 3", SC 2011. It passes BigCrush, and it is a bijection of the counter for each seed: two
+/// numbers of one seed never come from the same block. Ten rounds are three more than BigCrush
+/// asks.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace toolroll {
+
+/// One block of Philox4x32-10, as published (the known answers are in the tests).
+std::array<std::uint32_t, 4> philox4x32(const std::array<std::uint32_t, 4>& counter,
+                                        const std::array<std::uint32_t, 2>& key);
+
+/// The random numbers of one (seed, key). A value: copy it freely.
+///
+/// Block b is philox4x32({key low, key high, b low, b high}, {seed low, seed high}). The library
+/// keeps b's high word for the purpose: draws of different purposes share no block.
+class Stream {
+ public:
+  Stream(std::uint64_t seed, std::uint64_t key) : seed_(seed), key_(key) {}
+
+  /// 128 bits.
+  std::array<std::uint32_t, 4> block(std::uint64_t number) const;
+  /// 64 bits: the first two words (low first) of block counter / 2, or its last two if counter is
+  /// odd.
+  std::uint64_t bits(std::uint64_t counter) const;
+  /// Uniform on (0, 1), never 0 or 1: the upper 52 bits, centred in their cells.
+  double uniform(std::uint64_t counter) const;
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t key_;
+};
+
+/// out[i] = Stream(seed, key).bits(counter + i).
+void stream_bits(std::uint64_t seed, std::uint64_t key, std::uint64_t counter,
+                 std::span<std::uint64_t> out);
+
+}  // namespace toolroll

@@ -1,0 +1,69 @@
+/// Numbers for byte strings: the terms of an index, the pieces of a vocabulary.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace toolroll {
+
+/// Maps distinct byte strings to 0, 1, 2, ... in the order in which they were added.
+///
+/// Open addressing over one arena: a lookup is a hash, mostly one cache line of slots and one compare,
+/// and allocates nothing. Reading is safe from many threads, adding is not.
+class StringTable {
+ public:
+  static constexpr std::uint32_t kMissing = 0xFFFFFFFF;
+
+  /// A hash that grows byte by byte, so that all prefixes of a word cost one pass.
+  /// Source: Fowler, Noll & Vo, FNV-1a (RFC 9923).
+  class Hash {
+   public:
+    void add(char byte) { state_ = (state_ ^ static_cast<unsigned char>(byte)) * 0x100000001B3U; }
+    /// The state with its high bits, the well mixed ones, brought down to where a table looks.
+    std::uint64_t value() const { return (state_ ^ (state_ >> 32)) * 0x9E3779B97F4A7C15U; }
+
+   private:
+    std::uint64_t state_ = 0xCBF29CE484222325U;
+  };
+  static Hash hash(std::string_view text) {
+    Hash hash;
+    for (const char byte : text) hash.add(byte);
+    return hash;
+  }
+
+  /// The number of the string, a new one if it is new.
+  /// Throws std::length_error beyond 2^31 strings.
+  std::uint32_t add(std::string_view text);
+  /// The number of the string, or kMissing.
+  std::uint32_t find(std::string_view text) const { return find(text, hash(text)); }
+  /// The same where the hash of the text is known already.
+  std::uint32_t find(std::string_view text, Hash hash) const;
+
+  std::size_t size() const { return ends_.size(); }
+  std::string_view operator[](std::size_t number) const {
+    const std::size_t begin = number == 0 ? 0 : ends_[number - 1];
+    return std::string_view(bytes_).substr(begin, ends_[number] - begin);
+  }
+  /// All strings end to end, and where each one ends: what is saved of the table.
+  const std::string& bytes() const { return bytes_; }
+  const std::vector<std::uint64_t>& ends() const { return ends_; }
+  std::size_t memory_bytes() const {
+    return bytes_.capacity() + ends_.capacity() * sizeof ends_[0] + slots_.capacity() * sizeof slots_[0];
+  }
+
+ private:
+  struct Slot {
+    std::uint32_t tag;     // upper half of the hash: spares most compares of unequal strings
+    std::uint32_t number;  // kMissing: free
+  };
+  void grow();
+
+  std::string bytes_;
+  std::vector<std::uint64_t> ends_;
+  std::vector<Slot> slots_;  // a power of two, at most half full
+};
+
+}  // namespace toolroll

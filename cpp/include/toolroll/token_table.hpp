@@ -1,0 +1,44 @@
+/// Static sentence vectors: one row of a table for each token of the text, added up.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "toolroll/wordpiece.hpp"
+
+namespace toolroll {
+
+/// A vocabulary with an 8-bit vector for each piece; what a token weighs is in the length of its vector.
+///
+/// Immutable; safe to use from many threads. Rows are added up in the order of the text, dimension by
+/// dimension in float32, and the length is taken in float64 in a fixed order: the same bits on every
+/// instruction set.
+class TokenTable {
+ public:
+  /// Tokens of a text that count; the rest of a longer one is not read.
+  static constexpr std::size_t kMostTokens = 512;
+
+  /// table: int8[V, dim], row-major; the vector of piece i is table[i] * scale[i].
+  /// Throws std::invalid_argument if sizes don't fit, dim is 0, or a scale is not finite.
+  TokenTable(std::span<const std::string_view> vocabulary, std::span<const std::int8_t> table,
+             std::span<const float> scale, std::size_t dim);
+
+  /// Writes the unit vector of the text; zeros if it has no known token. [UNK] counts nothing.
+  /// Throws std::invalid_argument unless out has dim elements.
+  void embed(std::string_view text, std::span<float> out) const;
+
+  std::size_t dim() const { return dim_; }
+  const WordPiece& pieces() const { return pieces_; }
+  std::size_t memory_bytes() const;
+
+ private:
+  WordPiece pieces_;
+  std::size_t dim_;
+  std::vector<std::int8_t> table_;
+  std::vector<float> scale_;
+};
+
+}  // namespace toolroll

@@ -1,0 +1,90 @@
+/// Nearest vectors by cosine: an exact scan and a graph (HNSW) behind one search with a row filter.
+///
+/// The exact scan returns the best k float32 scores by construction: it looks at 8-bit copies first
+/// and rescores every row that could still be among the best. The graph is searched over the same
+/// 8-bit copies, its finds are rescored in float32. How many it has to find for a recall of 0.99 is
+/// measured when it is built, on that index's own rows: no fixed number is right for every kind of
+/// vector.
+///
+/// Immutable once built; any number of threads may search at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "toolroll/archive.hpp"
+#include "toolroll/bitset.hpp"
+
+namespace toolroll {
+
+/// Rows with their scores, best first, ties by ascending row.
+struct Hits {
+  std::vector<std::int32_t> rows;
+  std::vector<float> scores;
+};
+
+enum class Method {
+  kAuto,   ///< whichever is expected to be faster at a recall of at least 0.99
+  kExact,  ///< the scan
+  kGraph,  ///< the graph; a filter that makes it dearer than the scan ends in the scan
+};
+
+/// How to build the graph. Source: Malkov & Yashunin, "Efficient and robust approximate nearest
+/// neighbor search using Hierarchical Navigable Small World graphs", TPAMI 2020; built by hnswlib.
+struct GraphOptions {
+  bool wanted = false;
+  std::size_t m = 16;                 ///< links a row, 2 to 128; twice as many on the lowest level
+  std::size_t ef_construction = 200;  ///< rows kept in mind while linking, at least m
+  std::size_t threads = 1;            ///< with 1 the same input gives the same graph
+};
+
+class VectorIndex {
+ public:
+  /// vectors: row-major float32[n, dim]. Each row is scaled to length 1; a row of zeros has no
+  /// direction, scores 0 and is in no result. Throws std::invalid_argument if dim is not in
+  /// 1..65536, the size is no multiple of it, a value is not finite, or an option out of range.
+  static VectorIndex build(std::span<const float> vectors, std::size_t dim,
+                           const GraphOptions& graph = {});
+  VectorIndex(VectorIndex&&) noexcept;
+  VectorIndex& operator=(VectorIndex&&) noexcept;
+  ~VectorIndex();
+
+  /// The k rows of `allowed` (nullptr: of all) with the highest cosine; fewer if there are fewer;
+  /// none if the query is all zeros. ef: rows the graph search keeps, 0 for the measured one.
+  /// Throws std::invalid_argument if the query's or the filter's size does not fit, a value is not
+  /// finite, or the graph is asked for where there is none.
+  Hits search(std::span<const float> query, std::size_t k, const Bitset* allowed = nullptr,
+              Method method = Method::kAuto, std::size_t ef = 0) const;
+
+  /// Cosine of the query with each of the rows: the same numbers that search gives. 0 for zeros.
+  /// Throws std::invalid_argument as search does, or if a row is not in 0..size()-1.
+  std::vector<float> scores(std::span<const float> query, std::span<const std::int32_t> rows) const;
+
+  std::size_t size() const;
+  std::size_t dim() const;
+  bool has_graph() const;
+  /// What ef = 0 stands for; 0 without a graph.
+  std::size_t default_ef() const;
+  std::size_t memory_bytes() const;
+  /// The row as it is compared: length 1. Throws std::invalid_argument if it is not in 0..size()-1.
+  std::span<const float> vector(std::size_t row) const;
+
+  void save(const std::string& path) const;
+  static VectorIndex load(const std::string& path);
+  /// The archive in memory. Throws ArchiveError unless every row and every link is sound.
+  std::vector<std::byte> bytes() const;
+  static VectorIndex from_bytes(std::vector<std::byte> bytes);
+
+ private:
+  struct Parts;
+  explicit VectorIndex(std::unique_ptr<Parts> parts);
+  ArchiveWriter archive() const;
+  static VectorIndex read(ArchiveReader reader);
+  std::unique_ptr<const Parts> parts_;
+};
+
+}  // namespace toolroll

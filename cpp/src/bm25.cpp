@@ -1,0 +1,492 @@
+#include "toolroll/bm25.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace toolroll {
+namespace {
+
+constexpr std::string_view kKind = "BM25";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kMostRows = std::numeric_limits<std::int32_t>::max();
+
+constexpr std::size_t kColumnShare = 4;   // a term of n / 4 rows gets a column
+constexpr std::size_t kColumnRows = 256;  // and none is worth having below so many rows
+constexpr std::size_t kSmall = 2048;      // rows up to which all sums are scanned, without book-keeping
+constexpr std::size_t kLookUpCost = 32;   // postings walked in the time that one is looked up
+// More than sums of kMostTerms float32 can be off by: bounds are stretched by it before they exclude.
+constexpr double kSlack = 1 + 1e-4;
+
+struct Hit {
+  float score;
+  std::int32_t row;
+};
+constexpr bool better(const Hit& a, const Hit& b) {
+  return a.score > b.score || (a.score == b.score && a.row < b.row);
+}
+
+// The k best hits of a stream: a sorted list for the usual small k, else a heap with the worst in front.
+class Best {
+ public:
+  Best(std::vector<Hit>& hits, std::size_t k) : hits_(hits), k_(k) { hits_.clear(); }
+
+  // No score below it can be among the best any more.
+  float floor() const { return floor_.score; }
+  void push(float score, std::int32_t row) {
+    const Hit hit{score, row};
+    if (!better(hit, floor_)) return;
+    if (k_ <= kSorted) {
+      if (hits_.size() == k_) hits_.pop_back();
+      auto at = hits_.end();
+      while (at != hits_.begin() && better(hit, *(at - 1))) --at;
+      hits_.insert(at, hit);
+      if (hits_.size() == k_) floor_ = hits_.back();
+    } else {
+      if (hits_.size() == k_) {
+        std::pop_heap(hits_.begin(), hits_.end(), better);
+        hits_.pop_back();
+      }
+      hits_.push_back(hit);
+      std::push_heap(hits_.begin(), hits_.end(), better);
+      if (hits_.size() == k_) floor_ = hits_.front();
+    }
+  }
+  Scored take() {
+    if (k_ > kSorted) std::sort_heap(hits_.begin(), hits_.end(), better);
+    Scored best;
+    best.rows.reserve(hits_.size());
+    best.scores.reserve(hits_.size());
+    for (const Hit& hit : hits_) {
+      best.rows.push_back(hit.row);
+      best.scores.push_back(hit.score);
+    }
+    return best;
+  }
+
+ private:
+  static constexpr std::size_t kSorted = 64;
+
+  std::vector<Hit>& hits_;
+  std::size_t k_;
+  Hit floor_{0, -1};  // no row: before there are k hits, whatever scores above 0 is better
+};
+
+// Pushes every sum above 0 of the allowed rows.
+void collect(std::span<const float> sums, const Bitset* allowed, Best& best) {
+  constexpr std::size_t kBlock = 64;
+  for (std::size_t begin = 0; begin < sums.size(); begin += kBlock) {
+    const std::size_t end = std::min(begin + kBlock, sums.size());
+    const float floor = best.floor();
+    if (end - begin == kBlock) {
+      int above = 0;  // without a branch, so that the compiler compares many at once
+      for (std::size_t i = 0; i < kBlock; ++i) above |= static_cast<int>(sums[begin + i] > floor);
+      if (above == 0) continue;
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+      if (sums[i] > floor && (allowed == nullptr || allowed->contains(i))) {
+        best.push(sums[i], static_cast<std::int32_t>(i));
+      }
+    }
+  }
+}
+
+void require(bool sound, const char* what) {
+  if (!sound) throw ArchiveError(std::string("BM25 index: ") + what);
+}
+
+void check(const Bm25Options& options) {
+  if (!(options.k1 >= 0) || !std::isfinite(options.k1)) {
+    throw std::invalid_argument("k1: is " + std::to_string(options.k1) + ", must be >= 0");
+  }
+  if (!(options.b >= 0 && options.b <= 1)) {
+    throw std::invalid_argument("b: is " + std::to_string(options.b) + ", must be in [0, 1]");
+  }
+}
+
+std::size_t checked_rows(std::span<const Field> fields) {
+  if (fields.empty()) throw std::invalid_argument("fields: are none, must be at least one");
+  const std::size_t n = fields[0].texts.size();
+  if (n > kMostRows) throw std::invalid_argument("fields: have more than 2^31 - 1 texts");
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    if (fields[f].texts.size() != n) {
+      throw std::invalid_argument("fields[" + std::to_string(f) + "]: has " +
+                                  std::to_string(fields[f].texts.size()) + " texts, must have " +
+                                  std::to_string(n));
+    }
+    if (!(fields[f].weight >= 0) || !std::isfinite(fields[f].weight)) {
+      throw std::invalid_argument("weights[" + std::to_string(f) + "]: is " +
+                                  std::to_string(fields[f].weight) + ", must be finite and >= 0");
+    }
+  }
+  return n;
+}
+
+}  // namespace
+
+// The known terms of a message, rarest first.
+struct Bm25Index::Query {
+  std::vector<std::uint32_t> terms;
+  std::vector<double> bound;  // bound[j]: more than terms[j] and all behind it can add to a row
+  std::size_t postings = 0;   // of all terms together
+};
+
+// What a search needs beside the index; one a thread, so that searching allocates next to nothing.
+struct Bm25Index::Scratch {
+  Terms terms;
+  Query query;
+  std::vector<float> sums;            // by row; all 0 between searches
+  std::vector<std::int32_t> touched;  // rows whose sum is above 0
+  std::vector<std::int32_t> rows;
+  std::vector<Hit> hits;
+
+  static Scratch& of(std::size_t n) {
+    thread_local Scratch scratch;
+    if (scratch.sums.size() < n) {
+      scratch.sums.resize(n);
+      scratch.touched.resize(n);
+    }
+    return scratch;
+  }
+};
+
+double Bm25Index::idf(std::size_t df) const {
+  const auto n = static_cast<double>(size_);
+  const auto rows = static_cast<double>(df);
+  return std::log1p((n - rows + 0.5) / (rows + 0.5));
+}
+
+Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& options) {
+  check(options);
+  Bm25Index index;
+  index.size_ = checked_rows(fields);
+  index.options_ = options;
+  index.lengths_.resize(index.size_);
+
+  // Row by row: the terms with their weighted frequencies.
+  std::vector<std::uint32_t> term_of;
+  std::vector<double> tf_of;
+  std::vector<std::size_t> row_ends(index.size_);
+  std::vector<std::uint64_t> begins(1, 0);  // first the counts, one behind
+  std::vector<std::size_t> place;           // of a term in term_of, if in this row
+  Terms terms;
+  double total = 0;
+  for (std::size_t row = 0; row < index.size_; ++row) {
+    const std::size_t first = term_of.size();
+    double length = 0;
+    for (const Field& field : fields) {
+      if (field.weight == 0) continue;
+      terms.read(field.texts[row], options.analysis);
+      length += field.weight * static_cast<double>(terms.size());
+      for (std::size_t i = 0; i < terms.size(); ++i) {
+        const std::uint32_t term = index.table_.add(terms[i]);
+        if (term == place.size()) {
+          place.push_back(0);
+          begins.push_back(0);
+        }
+        if (place[term] < first || place[term] >= term_of.size() || term_of[place[term]] != term) {
+          place[term] = term_of.size();
+          term_of.push_back(term);
+          tf_of.push_back(0);
+          ++begins[term + 1];
+        }
+        tf_of[place[term]] += field.weight;
+      }
+    }
+    index.lengths_[row] = static_cast<float>(length);
+    total += length;
+    row_ends[row] = term_of.size();
+  }
+  for (std::size_t t = 1; t < begins.size(); ++t) begins[t] += begins[t - 1];
+
+  // Term by term: the rows with what the term adds to their scores.
+  index.postings_.resize(term_of.size());
+  index.impacts_.resize(term_of.size());
+  std::vector<double> idfs(index.table_.size());
+  for (std::size_t t = 0; t < idfs.size(); ++t) {
+    idfs[t] = index.idf(static_cast<std::size_t>(begins[t + 1] - begins[t]));
+  }
+  index.begins_ = begins;
+  const double mean = index.size_ == 0 ? 0 : total / static_cast<double>(index.size_);
+  for (std::size_t row = 0, i = 0; row < index.size_; ++row) {
+    double length = 0;
+    for (const double* tf = tf_of.data() + i; tf != tf_of.data() + row_ends[row]; ++tf) length += *tf;
+    const double norm = options.k1 * (1 - options.b + options.b * length / mean);
+    for (; i < row_ends[row]; ++i) {
+      const std::uint32_t term = term_of[i];
+      const std::uint64_t to = begins[term]++;
+      index.postings_[to] = static_cast<std::int32_t>(row);
+      const double impact = idfs[term] * (options.k1 + 1) * tf_of[i] / (tf_of[i] + norm);
+      // The least float above 0 stands for less: a posting always shows in a sum.
+      index.impacts_[to] =
+          std::max(static_cast<float>(impact), std::numeric_limits<float>::denorm_min());
+    }
+  }
+  index.derive();
+  return index;
+}
+
+void Bm25Index::derive() {
+  const std::size_t terms = table_.size();
+  greatest_.assign(terms, 0);
+  column_.assign(terms, kNoColumn);
+  std::uint32_t columns = 0;
+  for (std::uint32_t t = 0; t < terms; ++t) {
+    for (std::uint64_t i = begins_[t]; i < begins_[t + 1]; ++i) {
+      greatest_[t] = std::max(greatest_[t], impacts_[i]);
+    }
+    if (size_ >= kColumnRows && df(t) * kColumnShare >= size_) column_[t] = columns++;
+  }
+  columns_.assign(columns * size_, 0);
+  for (std::uint32_t t = 0; t < terms; ++t) {
+    if (column_[t] == kNoColumn) continue;
+    float* const column = columns_.data() + column_[t] * size_;
+    for (std::uint64_t i = begins_[t]; i < begins_[t + 1]; ++i) column[postings_[i]] = impacts_[i];
+  }
+}
+
+void Bm25Index::plan(std::string_view text, Query& query) const {
+  Terms& terms = Scratch::of(0).terms;
+  terms.read(text, options_.analysis);
+  query.terms.clear();
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    const std::uint32_t term = table_.find(terms[i]);
+    if (term != StringTable::kMissing) query.terms.push_back(term);
+  }
+  std::sort(query.terms.begin(), query.terms.end(), [this](std::uint32_t a, std::uint32_t b) {
+    return df(a) < df(b) || (df(a) == df(b) && a < b);
+  });
+  query.terms.erase(std::unique(query.terms.begin(), query.terms.end()), query.terms.end());
+  if (query.terms.size() > kMostTerms) query.terms.resize(kMostTerms);
+
+  query.postings = 0;
+  query.bound.assign(query.terms.size() + 1, 0);
+  for (std::size_t j = query.terms.size(); j-- > 0;) {
+    query.bound[j] = query.bound[j + 1] + kSlack * static_cast<double>(greatest_[query.terms[j]]);
+    query.postings += df(query.terms[j]);
+  }
+}
+
+float Bm25Index::impact(std::uint32_t term, std::int32_t row) const {
+  const std::int32_t* first = postings_.data() + begins_[term];
+  for (std::size_t n = df(term); n > 1; n -= n / 2) {  // halves the range without a branch
+    first += first[n / 2] <= row ? n / 2 : 0;
+  }
+  return *first == row ? impacts_[static_cast<std::size_t>(first - postings_.data())] : 0;
+}
+
+// sums[i] += what the term adds to rows[i].
+void Bm25Index::look_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const {
+  if (const float* const column = column_of(term); column != nullptr) {
+    for (std::size_t i = 0; i < rows.size(); ++i) sums[i] += column[rows[i]];
+  } else {
+    for (std::size_t i = 0; i < rows.size(); ++i) sums[i] += impact(term, rows[i]);
+  }
+}
+
+// sums[row] += what the term adds, for these rows; for others with a sum above 0 perhaps too.
+void Bm25Index::add_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const {
+  if (const float* const column = column_of(term); column != nullptr) {
+    for (const std::int32_t row : rows) sums[row] += column[row];
+  } else if (rows.size() * kLookUpCost < df(term)) {
+    for (const std::int32_t row : rows) sums[row] += impact(term, row);
+  } else {
+    for (std::uint64_t i = begins_[term]; i < begins_[term + 1]; ++i) {
+      if (sums[postings_[i]] > 0) sums[postings_[i]] += impacts_[i];
+    }
+  }
+}
+
+// sums[row] += what the term adds to each row.
+void Bm25Index::add_up(std::uint32_t term, float* sums) const {
+  if (const float* const column = column_of(term); column != nullptr) {
+    for (std::size_t row = 0; row < size_; ++row) sums[row] += column[row];
+    return;
+  }
+  for (std::uint64_t i = begins_[term]; i < begins_[term + 1]; ++i) sums[postings_[i]] += impacts_[i];
+}
+
+Scored Bm25Index::search(std::string_view text, std::size_t k, const Bitset* allowed) const {
+  if (allowed != nullptr && allowed->size() != size_) {
+    throw std::invalid_argument("allowed: has " + std::to_string(allowed->size()) +
+                                " rows, must have " + std::to_string(size_));
+  }
+  k = std::min(k, size_);
+  if (k == 0) return {};
+  Scratch& scratch = Scratch::of(size_);
+  Query& query = scratch.query;
+  plan(text, query);
+  const std::size_t m = query.terms.size();
+  if (m == 0) return {};
+  float* const sums = scratch.sums.data();
+
+  if (allowed != nullptr) {
+    const std::size_t count = allowed->count();
+    if (count * m * kLookUpCost < query.postings) {  // few rows: only these are looked at
+      scratch.rows.clear();
+      allowed->each([&](std::int32_t row) { scratch.rows.push_back(row); });
+      for (const std::uint32_t term : query.terms) look_up(term, scratch.rows, sums);
+      Best best(scratch.hits, k);
+      for (std::size_t i = 0; i < count; ++i) best.push(sums[i], scratch.rows[i]);
+      std::fill_n(sums, count, 0.0F);
+      return best.take();
+    }
+  }
+  const auto is_allowed = [allowed](std::int32_t row) {
+    return allowed == nullptr || allowed->contains(static_cast<std::size_t>(row));
+  };
+
+  // Rare terms first, with a list of the rows that they touch, while that list is short.
+  std::int32_t* const touched = scratch.touched.data();
+  std::size_t count = 0;
+  std::size_t j = 0;
+  for (; j < m && size_ > kSmall; ++j) {
+    const std::uint32_t term = query.terms[j];
+    if (j > 0 && df(term) > count) {
+      Best best(scratch.hits, k);
+      for (std::size_t i = 0; i < count; ++i) {
+        if (is_allowed(touched[i])) best.push(sums[touched[i]], touched[i]);
+      }
+      const auto kth = static_cast<double>(best.floor());  // 0 if there are fewer than k
+      if (kth > query.bound[j]) {  // whoever shares no term so far cannot catch up
+        std::vector<std::int32_t>& rows = scratch.rows;
+        rows.clear();
+        for (std::size_t i = 0; i < count; ++i) {
+          if (is_allowed(touched[i])) rows.push_back(touched[i]);
+        }
+        for (; j < m; ++j) {
+          std::erase_if(rows, [&](std::int32_t row) {
+            return static_cast<double>(sums[row]) * kSlack + query.bound[j] < kth;
+          });
+          add_up(query.terms[j], rows, sums);
+        }
+        Best last(scratch.hits, k);
+        for (const std::int32_t row : rows) last.push(sums[row], row);
+        for (std::size_t i = 0; i < count; ++i) sums[touched[i]] = 0;
+        return last.take();
+      }
+    }
+    if ((count + df(term)) * kColumnShare > size_) break;
+    for (std::uint64_t i = begins_[term]; i < begins_[term + 1]; ++i) {
+      const std::int32_t row = postings_[i];
+      touched[count] = row;
+      count += static_cast<std::size_t>(sums[row] == 0);
+      sums[row] += impacts_[i];
+    }
+  }
+  Best best(scratch.hits, k);
+  if (j == m && size_ > kSmall) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (is_allowed(touched[i])) best.push(sums[touched[i]], touched[i]);
+      sums[touched[i]] = 0;
+    }
+    return best.take();
+  }
+  for (; j < m; ++j) add_up(query.terms[j], sums);
+  collect({sums, size_}, allowed, best);
+  std::fill_n(sums, size_, 0.0F);
+  return best.take();
+}
+
+void Bm25Index::scores(std::string_view text, std::span<const std::int32_t> rows,
+                       std::span<float> out) const {
+  if (out.size() != rows.size()) throw std::invalid_argument("scores: out is not as long as rows");
+  for (const std::int32_t row : rows) {
+    if (row < 0 || static_cast<std::size_t>(row) >= size_) {
+      throw std::invalid_argument("rows: has " + std::to_string(row) + ", must be in 0.." +
+                                  std::to_string(static_cast<std::int64_t>(size_) - 1));
+    }
+  }
+  Query query;
+  plan(text, query);
+  std::fill(out.begin(), out.end(), 0.0F);
+  for (const std::uint32_t term : query.terms) look_up(term, rows, out.data());
+}
+
+double Bm25Index::ceiling(std::string_view text) const {
+  Terms terms;
+  terms.read(text, options_.analysis);
+  StringTable distinct;
+  double sum = 0;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    const std::size_t before = distinct.size();
+    distinct.add(terms[i]);
+    if (distinct.size() == before) continue;
+    const std::uint32_t term = table_.find(terms[i]);
+    sum += idf(term == StringTable::kMissing ? 0 : df(term));
+  }
+  return sum * (options_.k1 + 1);
+}
+
+std::size_t Bm25Index::memory_bytes() const {
+  return table_.memory_bytes() + begins_.capacity() * sizeof begins_[0] +
+         postings_.capacity() * sizeof postings_[0] +
+         column_.capacity() * sizeof column_[0] +
+         (impacts_.capacity() + lengths_.capacity() + greatest_.capacity() + columns_.capacity()) *
+             sizeof(float);
+}
+
+void Bm25Index::save(const std::string& path) const {
+  ArchiveWriter archive(kKind, kVersion);
+  archive.value(options_.k1);
+  archive.value(options_.b);
+  archive.value(static_cast<std::uint8_t>(options_.analysis));
+  archive.column(lengths_);
+  archive.text(table_.bytes());
+  archive.column(table_.ends());
+  archive.column(begins_);
+  archive.column(postings_);
+  archive.column(impacts_);
+  archive.save(path);
+}
+
+Bm25Index Bm25Index::load(const std::string& path) {
+  ArchiveReader archive = ArchiveReader::load(path, kKind, kVersion);
+  Bm25Index index;
+  index.options_.k1 = archive.value<double>();
+  index.options_.b = archive.value<double>();
+  const auto analysis = archive.value<std::uint8_t>();
+  require(analysis <= static_cast<std::uint8_t>(Analysis::kPlain), "unknown analysis");
+  index.options_.analysis = static_cast<Analysis>(analysis);
+  require(index.options_.k1 >= 0 && std::isfinite(index.options_.k1), "k1 out of range");
+  require(index.options_.b >= 0 && index.options_.b <= 1, "b out of range");
+  index.lengths_ = archive.column<float>();
+  index.size_ = index.lengths_.size();
+  require(index.size_ <= kMostRows, "too many rows");
+
+  const std::string bytes = archive.text();
+  const auto ends = archive.column<std::uint64_t>();
+  std::uint64_t begin = 0;
+  for (std::size_t t = 0; t < ends.size(); ++t) {
+    require(ends[t] >= begin && ends[t] <= bytes.size(), "term ends out of order");
+    const std::string_view term = std::string_view(bytes).substr(begin, ends[t] - begin);
+    require(index.table_.add(term) == t, "a term twice");
+    begin = ends[t];
+  }
+  require(begin == bytes.size(), "bytes behind the last term");
+
+  index.begins_ = archive.column<std::uint64_t>();
+  index.postings_ = archive.column<std::int32_t>();
+  index.impacts_ = archive.column<float>();
+  archive.finish();
+  require(index.begins_.size() == ends.size() + 1 && index.begins_[0] == 0, "postings out of place");
+  require(index.begins_.back() == index.postings_.size(), "postings out of place");
+  require(index.impacts_.size() == index.postings_.size(), "not one impact a posting");
+  for (std::size_t t = 0; t < ends.size(); ++t) {
+    require(index.begins_[t] < index.begins_[t + 1], "a term without rows");
+    require(index.begins_[t + 1] <= index.postings_.size(), "postings out of place");
+    std::int32_t before = -1;
+    for (std::uint64_t i = index.begins_[t]; i < index.begins_[t + 1]; ++i) {
+      require(index.postings_[i] > before, "rows out of order");
+      before = index.postings_[i];
+      require(index.impacts_[i] > 0 && std::isfinite(index.impacts_[i]), "an impact out of range");
+    }
+    require(static_cast<std::size_t>(before) < index.size_, "a row out of range");
+  }
+  index.derive();
+  return index;
+}
+
+}  // namespace toolroll

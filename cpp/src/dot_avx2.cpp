@@ -1,0 +1,172 @@
+#include "dot_loops.hpp"
+#include "dot_tables.hpp"
+
+#if defined(__x86_64__) || defined(_M_X64)
+
+#include <immintrin.h>
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#define TOOLROLL_AVX2
+#else
+#define TOOLROLL_AVX2 __attribute__((target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt")))
+#endif
+
+namespace toolroll {
+namespace {
+
+/// Sums of four vectors, each in the one order that makes a product independent of its neighbours.
+TOOLROLL_AVX2 TOOLROLL_INLINE __m128 sums(__m256 a, __m256 b, __m256 c, __m256 d) {
+  const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+  return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+}
+
+TOOLROLL_AVX2 TOOLROLL_INLINE __m128i sums(__m256i a, __m256i b, __m256i c, __m256i d) {
+  const __m256i pairs = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+  return _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+}
+
+/// Two accumulators a row: eight chains keep both multipliers busy, one load of the query feeds
+/// four.
+TOOLROLL_AVX2 TOOLROLL_INLINE __m128 four(const float* q, const float* a, const float* b,
+                                          const float* c, const float* d, std::size_t width) {
+  __m256 a0 = _mm256_setzero_ps(), a1 = a0, b0 = a0, b1 = a0, c0 = a0, c1 = a0, d0 = a0, d1 = a0;
+  for (std::size_t i = 0; i < width; i += 16) {
+    const __m256 q0 = _mm256_loadu_ps(q + i);
+    const __m256 q1 = _mm256_loadu_ps(q + i + 8);
+    a0 = _mm256_fmadd_ps(q0, _mm256_loadu_ps(a + i), a0);
+    a1 = _mm256_fmadd_ps(q1, _mm256_loadu_ps(a + i + 8), a1);
+    b0 = _mm256_fmadd_ps(q0, _mm256_loadu_ps(b + i), b0);
+    b1 = _mm256_fmadd_ps(q1, _mm256_loadu_ps(b + i + 8), b1);
+    c0 = _mm256_fmadd_ps(q0, _mm256_loadu_ps(c + i), c0);
+    c1 = _mm256_fmadd_ps(q1, _mm256_loadu_ps(c + i + 8), c1);
+    d0 = _mm256_fmadd_ps(q0, _mm256_loadu_ps(d + i), d0);
+    d1 = _mm256_fmadd_ps(q1, _mm256_loadu_ps(d + i + 8), d1);
+  }
+  return sums(_mm256_add_ps(a0, a1), _mm256_add_ps(b0, b1), _mm256_add_ps(c0, c1),
+              _mm256_add_ps(d0, d1));
+}
+
+TOOLROLL_AVX2 TOOLROLL_INLINE float one(const float* q, const float* a, std::size_t width) {
+  __m256 a0 = _mm256_setzero_ps(), a1 = a0;
+  for (std::size_t i = 0; i < width; i += 16) {
+    a0 = _mm256_fmadd_ps(_mm256_loadu_ps(q + i), _mm256_loadu_ps(a + i), a0);
+    a1 = _mm256_fmadd_ps(_mm256_loadu_ps(q + i + 8), _mm256_loadu_ps(a + i + 8), a1);
+  }
+  const __m256 sum = _mm256_add_ps(a0, a1);
+  return _mm_cvtss_f32(sums(sum, sum, sum, sum));
+}
+
+TOOLROLL_AVX2 TOOLROLL_INLINE __m256i load(const std::int8_t* at) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+}
+
+/// |row| * (query with the row's sign): two products of at most 127 * 127 fit 16 bits, so that the
+/// saturating pair sum never saturates.
+TOOLROLL_AVX2 TOOLROLL_INLINE __m256i add_products(__m256i sum, __m256i query, __m256i row) {
+  const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(row), _mm256_sign_epi8(query, row));
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+TOOLROLL_AVX2 TOOLROLL_INLINE __m128i four(const std::int8_t* q, const std::int8_t* a,
+                                           const std::int8_t* b, const std::int8_t* c,
+                                           const std::int8_t* d, std::size_t width) {
+  __m256i a0 = _mm256_setzero_si256(), b0 = a0, c0 = a0, d0 = a0;
+  for (std::size_t i = 0; i < width; i += 32) {
+    const __m256i query = load(q + i);
+    a0 = add_products(a0, query, load(a + i));
+    b0 = add_products(b0, query, load(b + i));
+    c0 = add_products(c0, query, load(c + i));
+    d0 = add_products(d0, query, load(d + i));
+  }
+  return sums(a0, b0, c0, d0);
+}
+
+TOOLROLL_AVX2 TOOLROLL_INLINE std::int32_t one(const std::int8_t* q, const std::int8_t* a,
+                                               std::size_t width) {
+  __m256i a0 = _mm256_setzero_si256(), a1 = a0;
+  for (std::size_t i = 0; i < width; i += 64) {
+    a0 = add_products(a0, load(q + i), load(a + i));
+    a1 = add_products(a1, load(q + i + 32), load(a + i + 32));
+  }
+  const __m256i sum = _mm256_add_epi32(a0, a1);
+  return _mm_cvtsi128_si32(sums(sum, sum, sum, sum));
+}
+
+TOOLROLL_AVX2 TOOLROLL_INLINE void store(float* out, __m128 products) {
+  _mm_storeu_ps(out, products);
+}
+
+TOOLROLL_AVX2 TOOLROLL_INLINE void store(std::int32_t* out, __m128i products) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), products);
+}
+
+template <typename T, typename Sum>
+TOOLROLL_AVX2 void each(const T* query, const T* rows, std::size_t n, std::size_t width, Sum* out) {
+  std::size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const T* const a = rows + i * width;
+    store(out + i, four(query, a, a + width, a + 2 * width, a + 3 * width, width));
+  }
+  for (; i < n; ++i) out[i] = one(query, rows + i * width, width);
+}
+
+/// Rows that lie apart defeat the hardware's prefetcher: ask for the next four while four are used.
+/// Behind 512 bytes of a row it has caught on.
+template <typename T>
+TOOLROLL_AVX2 TOOLROLL_INLINE void fetch(const T* row, std::size_t width) {
+  const std::size_t bytes = width * sizeof(T) < 512 ? width * sizeof(T) : 512;
+  for (std::size_t i = 0; i < bytes; i += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(row) + i, _MM_HINT_T0);
+  }
+}
+
+template <typename T, typename Sum>
+TOOLROLL_AVX2 void each_at(const T* query, const T* rows, const std::int32_t* at, std::size_t n,
+                           std::size_t width, Sum* out) {
+  std::size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const std::size_t ahead = i + 8 <= n ? i + 8 : n;
+    for (std::size_t j = i + 4; j < ahead; ++j) fetch(loops::row(rows, at[j], width), width);
+    store(out + i,
+          four(query, loops::row(rows, at[i], width), loops::row(rows, at[i + 1], width),
+               loops::row(rows, at[i + 2], width), loops::row(rows, at[i + 3], width), width));
+  }
+  for (; i < n; ++i) out[i] = one(query, loops::row(rows, at[i], width), width);
+}
+
+TOOLROLL_AVX2 double squares(const float* x, std::size_t width) { return loops::squares(x, width); }
+
+TOOLROLL_AVX2 void scale(const float* x, double factor, std::size_t width, float* out) {
+  loops::scale(x, factor, width, out);
+}
+
+TOOLROLL_AVX2 Quantised quantise(const float* x, std::size_t width, std::int8_t* values) {
+  return finished(loops::quantise(x, width, values));
+}
+
+TOOLROLL_AVX2 void bounds(const std::int32_t* products, const float* row_step,
+                          const float* row_error, std::size_t n, const BoundTerms& terms,
+                          float* lower, float* upper) {
+  loops::bounds(products, row_step, row_error, n, terms, lower, upper);
+}
+
+TOOLROLL_AVX2 std::size_t ones(const std::uint64_t* words, std::size_t n) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < n; ++i) count += static_cast<std::size_t>(_mm_popcnt_u64(words[i]));
+  return count;
+}
+
+constexpr DotKernels kAvx2{Isa::kAvx2, each,  each_at,  each,   each_at,
+                           squares,    scale, quantise, bounds, ones};
+
+}  // namespace
+
+const DotKernels* avx2_kernels() { return &kAvx2; }
+
+}  // namespace toolroll
+
+#else
+
+const toolroll::DotKernels* toolroll::avx2_kernels() { return nullptr; }
+
+#endif

@@ -1,0 +1,40 @@
+/// When a graph is worth walking, and how far: measured on the index itself when it is built.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "dot_scan.hpp"
+#include "hnsw_graph.hpp"
+
+namespace toolroll {
+
+/// A visited row costs as much as this many scanned ones: its product waits for memory, and the
+/// walk keeps two heaps.
+inline constexpr std::size_t kScannedPerVisit = 8;
+
+struct Tuning {
+  std::size_t ef = 0;      ///< found rows that give a recall of 0.99 at k = kTunedFor
+  std::size_t visits = 0;  ///< what such a walk visits, on average
+
+  static constexpr std::size_t kTunedFor = 10;
+
+  std::size_t ef_for(std::size_t k) const { return k <= kTunedFor ? ef : ef * k / kTunedFor; }
+  /// Whether a walk for k of `count` allowed rows out of n should be faster than scanning them.
+  bool prefers_graph(std::size_t n, std::size_t count, std::size_t k) const;
+  /// Whether the numbers, read from a file, are ones that tune could have given.
+  bool is_sound(std::size_t n) const { return ef >= 1 && ef <= kMaxEf && visits <= n; }
+
+  static constexpr std::size_t kMaxEf = 4096;
+};
+
+/// Searches the graph for made-up queries until its answers hold 99 % of the scan's.
+Tuning tune(const VectorRows& rows, const HnswGraph& graph, const std::optional<Bitset>& allowed);
+
+/// Offers the float32 products of what a walk found. False if the walk was about to visit more than
+/// a scan of the `count` allowed rows costs: best is then as it was.
+bool search_graph(const VectorRows& rows, const HnswGraph& graph, const Query& query, std::size_t k,
+                  std::size_t ef, const Bitset* allowed, std::size_t count, Best& best);
+
+}  // namespace toolroll

@@ -1,0 +1,177 @@
+"""What is still in play, how well it fits, and how it came to be so.
+
+Five verbs change a candidate set, each returns a new one and leaves a step in its trail: `forbid` (for
+good), `narrow` (for now), `admit` (brings back what is allowed), `rescore` and `reorder`. `allowed` only
+shrinks and what is in play stays within it, so what a hard stage removed cannot return by pin, session
+or bug.
+
+Until a stage narrows to rows, what is in play is a bitset (`pool`) with evidence for a few of its rows
+beside it; from then on it is two columns, rows and scores, in order. So work follows what is in play and
+not the size of the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll._core import Bitset
+
+Rows: TypeAlias = npt.NDArray[np.int32]
+Scores: TypeAlias = npt.NDArray[np.float32]
+
+NO_ROWS: Rows = np.empty(0, np.int32)
+NO_SCORES: Scores = np.empty(0, np.float32)
+NO_ROWS.flags.writeable = False
+NO_SCORES.flags.writeable = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """Terms of a score that one stage found, for explanations.
+
+    Attributes:
+        rows: int32[n].
+        terms: name of the term → float32[n].
+        words: toolkit → what switched it on, such as "keyword 'rain'".
+    """
+
+    rows: Rows
+    terms: tuple[tuple[str, Scores], ...] = ()
+    words: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """A set of catalog rows in play. Immutable.
+
+    Attributes:
+        allowed: rows that no hard stage removed; shrinks only.
+        pool: rows in play while they are a set; None once they are columns.
+        rows: int32[n]. With a pool: the rows that have evidence so far. Without: the rows in play, in order.
+        scores: float32[n], aligned with rows; higher is better, 0 is no evidence.
+        verb, reason: of the step that made this set, such as "forbid", "settings.missing".
+        evidence: what the step found, where it found something.
+        before: the set before that step; None at the start.
+    """
+
+    allowed: Bitset
+    pool: Bitset | None
+    rows: Rows
+    scores: Scores
+    verb: str = ""
+    reason: str = ""
+    evidence: Evidence | None = None
+    before: Candidates | None = None
+
+    @classmethod
+    def everything(cls, size: int) -> Candidates:
+        """All rows of a catalog, in play and without evidence."""
+        full = Bitset.full(size)
+        return cls(full, full, NO_ROWS, NO_SCORES)
+
+    def forbid(self, denied: Bitset, reason: str) -> Candidates:
+        """Removes rows for good."""
+        if self.pool is None:
+            stays = ~denied.holds(self.rows)
+            return Candidates(
+                self.allowed - denied, None, self.rows[stays], self.scores[stays], "forbid", reason, None, self
+            )
+        rows, scores = self.rows, self.scores
+        if len(rows):
+            stays = ~denied.holds(rows)
+            rows, scores = rows[stays], scores[stays]
+        return Candidates(
+            self.allowed - denied, self.pool - denied, rows, scores, "forbid", reason, None, self
+        )
+
+    def narrow(self, kept: Bitset | Rows, reason: str, evidence: Evidence | None = None) -> Candidates:
+        """Keeps only these rows, for now. Given rows instead of a bitset, they become the columns, in that order.
+
+        Rows that are not in play are passed over. Scores of kept rows stay what they were.
+        """
+        if isinstance(kept, Bitset):
+            stays = kept.holds(self.rows)
+            pool = None if self.pool is None else self.pool & kept
+            return Candidates(
+                self.allowed, pool, self.rows[stays], self.scores[stays], "narrow", reason, evidence, self
+            )
+        if self.pool is not None:
+            held = self.pool.holds(kept)
+            rows = kept if held.all() else kept[held]
+        else:
+            present = set(self.rows.tolist())
+            rows = np.array([row for row in kept.tolist() if row in present], np.int32)
+        if len(self.rows):
+            known = dict(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
+            scores = np.array([known.get(row, 0.0) for row in rows.tolist()], np.float32)
+        else:
+            scores = np.zeros(len(rows), np.float32)
+        return Candidates(self.allowed, None, rows, scores, "narrow", reason, evidence, self)
+
+    def admit(self, rows: Rows, reason: str) -> Candidates:
+        """Brings allowed rows back into play, in front and without a score; the others are passed over."""
+        if self.pool is not None:
+            added = Bitset.of(self.allowed.size, rows[self.allowed.holds(rows)])
+            return Candidates(
+                self.allowed, self.pool | added, self.rows, self.scores, "admit", reason, None, self
+            )
+        present = set(self.rows.tolist())
+        new = [row for row in rows[self.allowed.holds(rows)].tolist() if row not in present]
+        if not new:
+            return self
+        return Candidates(
+            self.allowed,
+            None,
+            np.concatenate((np.array(new, np.int32), self.rows)),
+            np.concatenate((np.zeros(len(new), np.float32), self.scores)),
+            "admit",
+            reason,
+            None,
+            self,
+        )
+
+    def rescore(
+        self, scores: Scores, reason: str, rows: Rows | None = None, evidence: Evidence | None = None
+    ) -> Candidates:
+        """Replaces the scores. With a pool, `rows` says whose they are, and only rows in play count."""
+        if self.pool is None or rows is None:
+            assert len(scores) == len(self.rows)
+            rows = self.rows
+        else:
+            held = self.pool.holds(rows)
+            if not held.all():
+                rows, scores = rows[held], scores[held]
+        return Candidates(self.allowed, self.pool, rows, scores, "rescore", reason, evidence, self)
+
+    def reorder(self, order: npt.NDArray[np.intp], reason: str) -> Candidates:
+        """Puts the columns into another order: a permutation of positions."""
+        assert self.pool is None
+        return Candidates(
+            self.allowed, None, self.rows[order], self.scores[order], "reorder", reason, None, self
+        )
+
+    def trail(self) -> Iterator[Candidates]:
+        """The sets that led here, first one first, this one last."""
+        steps = [self]
+        while steps[-1].before is not None:
+            steps.append(steps[-1].before)
+        return reversed(steps)
+
+    def in_play(self, row: int) -> bool:
+        """Whether the row is in this set. O(n) of the columns: for explanations."""
+        if self.pool is not None:
+            return row in self.pool
+        return bool((self.rows == row).any())
+
+    def score(self, row: int) -> float:
+        """The row's score; 0 without evidence. O(n) of the columns: for explanations."""
+        found = np.flatnonzero(self.rows == row)
+        return float(self.scores[found[0]]) if len(found) else 0.0
+
+    def __len__(self) -> int:
+        return len(self.rows) if self.pool is None else len(self.pool)

@@ -1,0 +1,1 @@
+"""Judges selection: how fast it is, how good it is."""

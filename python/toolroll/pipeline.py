@@ -1,0 +1,82 @@
+"""Runs the stages: hard ones fail closed, soft ones hand their input on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from toolroll.candidates import Candidates
+from toolroll.catalog import Catalog
+from toolroll.context import Turn
+from toolroll.selection import Failure, Selection
+from toolroll.stages import Stage
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pipeline:
+    """A catalog and the stages over it: everything a turn needs, swapped as one.
+
+    Attributes:
+        catalog: what rows mean.
+        hard: run always, in order; a failure leaves only public tools.
+        required: instead of soft, when the caller names the tools.
+        whole: instead of soft, when the catalog is small for its reader (`passes_through`).
+        soft: the selection proper.
+        passes_through: whether the candidates are handed on whole.
+    """
+
+    catalog: Catalog
+    hard: tuple[Stage, ...]
+    required: tuple[Stage, ...]
+    whole: tuple[Stage, ...]
+    soft: tuple[Stage, ...]
+    passes_through: Callable[[Candidates, Turn], bool]
+
+    def decide(
+        self,
+        turn: Turn,
+        event_id: str = "",
+        failures: tuple[Failure, ...] = (),
+        timings: tuple[tuple[str, int], ...] = (),
+    ) -> Selection:
+        """Selects. Pure but for the clock of its timings: the same turn gives the same tools.
+
+        failures, timings: of the steps before the decision, such as embedding the message.
+        """
+        log = _Log(list(failures), list(timings))
+        candidates = Candidates.everything(len(self.catalog))
+        for stage in self.hard:
+            candidates, failed = log.run(stage, candidates, turn)
+            if failed:
+                candidates = candidates.forbid(self.catalog.not_public, "failed.closed")
+        if turn.context.required:
+            stages = self.required
+        elif self.passes_through(candidates, turn):
+            stages = self.whole
+        else:
+            stages = self.soft
+        for stage in stages:
+            candidates, _ = log.run(stage, candidates, turn)
+        return Selection.of(candidates, self.catalog, turn, tuple(log.failures), tuple(log.timings), event_id)
+
+
+@dataclass(slots=True)
+class _Log:
+    """Runs stages and keeps what failed and how long each took."""
+
+    failures: list[Failure]
+    timings: list[tuple[str, int]]
+
+    def run(self, stage: Stage, candidates: Candidates, turn: Turn) -> tuple[Candidates, bool]:
+        """The stage's answer, or its input and True if it failed."""
+        name = type(stage).__name__.lower()
+        start = time.perf_counter_ns()
+        failed = False
+        try:
+            candidates = stage(candidates, turn)
+        except Exception as error:
+            self.failures.append(Failure(name, error))
+            failed = True
+        self.timings.append((name, time.perf_counter_ns() - start))
+        return candidates, failed

@@ -1,0 +1,114 @@
+"""Named compositions: which stages run, in which order, with which parameters. Nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from toolroll.candidates import Candidates
+from toolroll.catalog import Catalog
+from toolroll.context import Turn
+from toolroll.errors import InvalidInput, NotFound
+from toolroll.pipeline import Pipeline
+from toolroll.stages.additions import Additions
+from toolroll.stages.availability import Availability
+from toolroll.stages.cap import Cap
+from toolroll.stages.order import Order
+from toolroll.stages.required import Required
+from toolroll.stages.retrieval import Retrieval
+from toolroll.stages.routes import Reading, Routes
+
+# How many tools one request may carry, where the provider says so.
+PROVIDER_LIMITS: Mapping[str, int] = {"openai": 128, "gemini": 512}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What a profile sets.
+
+    Attributes:
+        k: how many tools retrieval adds, unless the call says.
+        dense, lexical: weights of the two terms of retrieval.
+        threshold: least score of a retrieved tool.
+        candidates: how many retrieved tools are kept until the cut; the cut ones show up in explanations.
+        routes: whether a hit adds to a tool's score ("favour") or leaves only the toolkits it names ("narrow").
+        route_weight: what a hit adds.
+        no_hit: with "narrow", toolkits that stay when nothing hits; None for all.
+        max_tools: how many tools at the most, core tools included; None for the provider's limit.
+        pass_through_tools, pass_through_tokens: a catalog of at most so many tools that cost at most so many
+            tokens is handed on whole, unless the call sets k: searching ten tools helps nobody.
+    """
+
+    k: int | None = 7
+    dense: float = 1.0
+    lexical: float = 0.05
+    threshold: float = 0.0
+    candidates: int = 20
+    routes: Reading = "favour"
+    route_weight: float = 0.25
+    no_hit: tuple[str, ...] | None = None
+    max_tools: int | None = None
+    pass_through_tools: int = 10
+    pass_through_tokens: int = 2_000
+
+    def with_(self, **changes: object) -> Parameters:
+        """A changed copy.
+
+        Raises:
+            InvalidInput: there is no such parameter.
+        """
+        unknown = sorted(set(changes) - set(self.__slots__))
+        if unknown:
+            raise InvalidInput(f"parameter {unknown[0]!r}: unknown; known are {', '.join(self.__slots__)}")
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class PassThrough:
+    """Whether the candidates are few and cheap enough to be handed on whole."""
+
+    catalog: Catalog
+    most_tools: int
+    most_tokens: int
+
+    def __call__(self, candidates: Candidates, turn: Turn) -> bool:
+        """True where the call leaves k open and everything allowed is within both limits."""
+        if turn.k is not None or len(candidates.allowed) > self.most_tools:
+            return False
+        return self.catalog.tokens_of(candidates.allowed.rows()) <= self.most_tokens
+
+
+def compose(catalog: Catalog, p: Parameters) -> Pipeline:
+    """The order of the stages, in one place."""
+    core = {row: at for at, row in enumerate(dict.fromkeys((*catalog.pinned.tolist(), *catalog.base.tolist())))}
+    cap = Cap(core, catalog.costs, p.k, p.max_tools, PROVIDER_LIMITS)
+    order = Order(catalog.names)
+    return Pipeline(
+        catalog,
+        hard=(Availability(catalog.inactive, catalog.switches, catalog.names),),
+        required=(Required(catalog.names),),
+        whole=(cap, order),
+        soft=(
+            Routes(catalog.routes, p.routes, p.route_weight, p.no_hit),
+            Retrieval(catalog.retriever, p.dense, p.lexical, p.threshold, p.candidates),
+            Additions(catalog.base, catalog.pinned),
+            cap,
+            order,
+        ),
+        passes_through=PassThrough(catalog, p.pass_through_tools, p.pass_through_tokens),
+    )
+
+
+PROFILES: Mapping[str, Parameters] = {"default": Parameters()}
+
+
+def profile(name: str) -> Parameters:
+    """The parameters of a named profile.
+
+    Raises:
+        NotFound: no profile of that name.
+    """
+    try:
+        return PROFILES[name]
+    except KeyError:
+        raise NotFound(f"profile {name!r}: unknown; known are {', '.join(PROFILES)}") from None

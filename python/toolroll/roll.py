@@ -1,0 +1,198 @@
+"""`Toolroll`, what users hold: the one place that picks sources, embedders and profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy.typing as npt
+
+from toolroll.catalog import Catalog
+from toolroll.context import Context
+from toolroll.engine import Engine
+from toolroll.errors import InvalidInput, NotFound
+from toolroll.ports import Embedder
+from toolroll.profiles import Parameters, compose, profile
+from toolroll.selection import Selection
+from toolroll.sources.dicts import read_dicts
+from toolroll.sources.folder import read_folder
+from toolroll.tools import Definitions, Route, Toolkit
+
+Progress = Callable[[int, int], None]
+EmbedderChoice = Embedder | Literal["static", "minilm", "none"]
+
+
+class Toolroll:
+    """A catalog, and selections from it. Safe to share between threads.
+
+    Make one with `from_tools`, `from_folder` or `demo`, keep it, call `select` for each message.
+    """
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        *,
+        embedder: EmbedderChoice = "static",
+        profile: str | Parameters = "default",
+        graph: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        self._read: Callable[[], Definitions] | None = None
+        self._embedder = _embedder(embedder)
+        self._parameters = _parameters(profile)
+        self._graph = graph
+        self._engine = Engine(self._compose(definitions, progress), self._embedder)
+
+    @classmethod
+    def from_tools(
+        cls,
+        tools: Iterable[Any],
+        *,
+        toolkits: Iterable[Toolkit] = (),
+        routes: Iterable[Route] = (),
+        embedder: EmbedderChoice = "static",
+        profile: str | Parameters = "default",
+        graph: bool = False,
+        progress: Progress | None = None,
+    ) -> Toolroll:
+        """From `Tool`s, OpenAI, Anthropic, Gemini or MCP definitions and annotated callables, mixed.
+
+        toolkits, routes: what the tools themselves do not say. embedder: "static" (offline, built in),
+        "minilm" (the [onnx] extra), "none" for lexical retrieval only, or an `Embedder`. graph: also builds
+        an HNSW graph, which pays above some 50,000 tools. progress: called with (texts embedded, in all).
+
+        Raises:
+            InvalidDefinition: a tool, toolkit or route is malformed, or a name is there twice.
+        """
+        given, declared = read_dicts(tools), tuple(toolkits)
+        known = {toolkit.name for toolkit in declared}  # what is said here comes before what tools imply
+        implied = (toolkit for toolkit in given.toolkits if toolkit.name not in known)
+        definitions = Definitions(given.tools, (*implied, *declared), (*given.routes, *routes))
+        return cls(definitions, embedder=embedder, profile=profile, graph=graph, progress=progress)
+
+    @classmethod
+    def from_folder(
+        cls,
+        path: str | PathLike[str],
+        *,
+        embedder: EmbedderChoice = "static",
+        profile: str | Parameters = "default",
+        graph: bool = False,
+        progress: Progress | None = None,
+    ) -> Toolroll:
+        """From a folder with one JSON file a toolkit, a folder with `tools.jsonl`, or one such file.
+
+        Raises:
+            InvalidDefinition: with file, line and key of what is wrong.
+            NotFound: there is no such file or folder.
+        """
+        if not Path(path).exists():
+            raise NotFound(f"catalog {str(path)!r}: no such file or folder")
+        roll = cls(read_folder(path), embedder=embedder, profile=profile, graph=graph, progress=progress)
+        roll._read = lambda: read_folder(path)
+        return roll
+
+    @classmethod
+    def demo(cls, *, embedder: EmbedderChoice = "static", profile: str | Parameters = "default") -> Toolroll:
+        """The built-in demonstration catalog: a revenue platform, a personal assistant, a home server."""
+        return cls.from_folder(
+            Path(__file__).with_name("demo") / "toolkits", embedder=embedder, profile=profile
+        )
+
+    def select(
+        self,
+        message: str,
+        context: Context | None = None,
+        k: int | None = None,
+        *,
+        max_tools: int | None = None,
+        budget_tokens: int | None = None,
+        sent: Sequence[str] = (),
+        vector: npt.ArrayLike | None = None,
+        strict: bool = False,
+    ) -> Selection:
+        """Picks the tools for a message.
+
+        Args:
+            message: what the user wrote. Of a long one the first and the last 4,096 characters are read.
+            context: who asks, from where; None for anyone.
+            k: how many tools retrieval adds at the most; base and pinned tools come on top. None leaves it
+                to the profile, and hands a small catalog on whole.
+            max_tools: how many tools at the most, base and pinned ones included.
+            budget_tokens: how many tokens the selected schemas may cost.
+            sent: names already in the conversation's tool list: they keep their places, newcomers go behind.
+            vector: the message's embedding, where the caller has it from this catalog's embedder.
+            strict: raises what would otherwise only be named in `Selection.degraded`.
+
+        Raises:
+            InvalidInput: an argument is of the wrong type or out of range. Nothing else, unless strict.
+        """
+        return self._engine.select(message, context, k, max_tools, budget_tokens, sent, vector, strict)
+
+    async def aselect(
+        self,
+        message: str,
+        context: Context | None = None,
+        k: int | None = None,
+        *,
+        max_tools: int | None = None,
+        budget_tokens: int | None = None,
+        sent: Sequence[str] = (),
+        vector: npt.ArrayLike | None = None,
+        strict: bool = False,
+    ) -> Selection:
+        """`select` for an event loop: an embedder that waits does so in a thread."""
+        return await self._engine.aselect(message, context, k, max_tools, budget_tokens, sent, vector, strict)
+
+    def refresh(self, tools: Iterable[Any] | None = None, *, progress: Progress | None = None) -> Catalog:
+        """Builds the next catalog and puts it in place; if that fails, the last good one goes on serving.
+
+        tools: the new tools; None reads the folder again.
+
+        Raises:
+            InvalidDefinition: the new definitions are malformed.
+            InvalidInput: there is nothing to read again.
+        """
+        if tools is not None:
+            definitions = read_dicts(tools)
+        elif self._read is not None:
+            definitions = self._read()
+        else:
+            raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
+        self._engine.swap(self._compose(definitions, progress))
+        return self.catalog
+
+    @property
+    def catalog(self) -> Catalog:
+        """The snapshot that the next selection reads."""
+        return self._engine.pipeline.catalog
+
+    def __len__(self) -> int:
+        return len(self.catalog)
+
+    def _compose(self, definitions: Definitions, progress: Progress | None) -> Any:
+        catalog = Catalog.build(definitions, self._embedder, graph=self._graph, progress=progress)
+        return compose(catalog, self._parameters)
+
+
+def _embedder(choice: EmbedderChoice) -> Embedder | None:
+    if not isinstance(choice, str):
+        return choice
+    if choice == "none":
+        return None
+    if choice == "static":
+        from toolroll.embedders.static import StaticEmbedder
+
+        return StaticEmbedder()
+    if choice == "minilm":
+        from toolroll.embedders.cached import CachedEmbedder
+        from toolroll.embedders.minilm import MiniLMEmbedder
+
+        return CachedEmbedder(MiniLMEmbedder())
+    raise NotFound(f"embedder {choice!r}: unknown; known are static, minilm, none")
+
+
+def _parameters(choice: str | Parameters) -> Parameters:
+    return profile(choice) if isinstance(choice, str) else choice

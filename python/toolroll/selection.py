@@ -1,0 +1,204 @@
+"""What came out: the tools in the order to send them, and why these and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from toolroll.candidates import Candidates, Rows
+from toolroll.catalog import Catalog
+from toolroll.context import Turn
+from toolroll.errors import Denied, NotFound
+from toolroll.schemas import convert_all
+from toolroll.tools import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that failed on the way and cost its own contribution only.
+
+    Attributes:
+        where: name of the stage or dependency.
+        error: what it raised.
+    """
+
+    where: str
+    error: Exception
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.error or type(self.error).__name__}"
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Estimated tokens of tool schemas.
+
+    Attributes:
+        selected: of the tools in the selection.
+        total: of all tools that this caller could have been sent.
+    """
+
+    selected: int
+    total: int
+
+    @property
+    def saved(self) -> int:
+        """What the selection keeps out of the prompt."""
+        return self.total - self.selected
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The tools for one turn. Immutable; explanations are made when somebody asks.
+
+    Attributes:
+        names: in the order to send.
+        failures: what failed on the way; `degraded` has their names.
+        timings: (stage, nanoseconds) in the order they ran.
+        event_id: names this selection in outcomes.
+    """
+
+    names: tuple[str, ...]
+    candidates: Candidates
+    catalog: Catalog
+    turn: Turn
+    failures: tuple[Failure, ...]
+    timings: tuple[tuple[str, int], ...]
+    event_id: str
+
+    @classmethod
+    def of(
+        cls,
+        candidates: Candidates,
+        catalog: Catalog,
+        turn: Turn,
+        failures: tuple[Failure, ...],
+        timings: tuple[tuple[str, int], ...],
+        event_id: str,
+    ) -> Selection:
+        """Reads the names off the final candidates."""
+        if candidates.pool is not None:  # the stage that cuts has failed: everything allowed, by name
+            candidates = candidates.narrow(candidates.pool.rows(), "failed.open")
+        tools = catalog.tools
+        names = tuple([tools[row].name for row in candidates.rows.tolist()])
+        return cls(names, candidates, catalog, turn, failures, timings, event_id)
+
+    @property
+    def rows(self) -> Rows:
+        """int32[n]: the selected rows of `catalog`, in order."""
+        return self.candidates.rows
+
+    @property
+    def tools(self) -> tuple[Any, ...]:
+        """The caller's own tool objects, untouched; a `Tool` where it came from a file."""
+        return tuple(tool if tool.original is None else tool.original for tool in self._definitions)
+
+    def schemas(self, provider: str) -> list[dict[str, Any]]:
+        """What to send as `tools`: "openai", "openai_responses", "anthropic", "gemini" or "mcp".
+
+        A name that the provider refuses is sent as another one; `sent_names` has the way back.
+
+        Raises:
+            InvalidInput: the provider is unknown.
+        """
+        return convert_all(self._definitions, provider)[0]
+
+    def sent_names(self, provider: str) -> dict[str, str]:
+        """Name that the provider's model will call → the tool's own name."""
+        return convert_all(self._definitions, provider)[1]
+
+    @property
+    def _definitions(self) -> tuple[Tool, ...]:
+        return tuple(self.catalog.tools[row] for row in self.rows.tolist())
+
+    def check(self, name: str) -> Tool:
+        """The tool of this name, if it was offered. Listing and calling go through this one decision.
+
+        Raises:
+            Denied: the tool was not offered in this selection, or there is no such tool.
+        """
+        if name not in self._offered:
+            raise Denied(f"tool {name!r}: was not offered in this turn; offered: {', '.join(self.names) or 'none'}")
+        return self.catalog.tools[self.catalog.names[name]]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._offered
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    @cached_property
+    def _offered(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    @property
+    def catalog_revision(self) -> str:
+        """Revision of the catalog that was read."""
+        return self.catalog.revision
+
+    @property
+    def total(self) -> int:
+        """How many tools the catalog holds."""
+        return len(self.catalog)
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """Stages and dependencies that failed; empty when all went well."""
+        return tuple(failure.where for failure in self.failures)
+
+    @property
+    def unresolved(self) -> tuple[str, ...]:
+        """Names in `Context.required` that are unknown or not allowed here."""
+        return tuple(name for name in dict.fromkeys(self.turn.context.required) if name not in self._offered)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """Estimated tokens of the selection, and of everything this caller could have been sent."""
+        allowed = self.candidates.allowed.rows()
+        return Tokens(self.catalog.tokens_of(self.rows), self.catalog.tokens_of(allowed))
+
+    @property
+    def timings_us(self) -> dict[str, float]:
+        """Microseconds by stage, with their sum as "total"."""
+        spent: dict[str, float] = {}
+        for stage, nanoseconds in self.timings:
+            spent[stage] = spent.get(stage, 0.0) + nanoseconds / 1e3
+        return spent | {"total": sum(spent.values())}
+
+    @cached_property
+    def activated(self) -> dict[str, str]:
+        """Toolkit → what speaks for it most, such as "keyword 'rain'" or "dense 0.52"; selected toolkits only."""
+        from toolroll.explanation import activated
+
+        return activated(self)
+
+    def explain(self, name: str | None = None) -> str:
+        """A table: each tool, which stage put it there or took it out, with which score.
+
+        name: only this tool.
+
+        Raises:
+            NotFound: no tool of that name in the catalog.
+        """
+        from toolroll.explanation import explain
+
+        if name is not None and name not in self.catalog.names:
+            raise NotFound(f"tool {name!r}: is not in the catalog")
+        return explain(self, name)
+
+    def summary(self) -> str:
+        """One line for a log: 18/35 tools | activated: weather(keyword 'rain'), calendar(dense 0.52) | 0.21 ms."""
+        from toolroll.explanation import summary
+
+        return summary(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `toolroll select --json` prints: plain values, ready for JSON."""
+        from toolroll.explanation import to_dict
+
+        return to_dict(self)

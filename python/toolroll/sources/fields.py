@@ -1,0 +1,243 @@
+"""The keys that a tool may have in a file or a plain dictionary, and what each must hold.
+
+One table for all sources. A `Fault` says what is wrong and at which path below the value being read;
+the source that knows the file, the line or the position turns it into an InvalidDefinition.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from toolroll.errors import InvalidDefinition
+from toolroll.tools import STATUSES
+
+MAX_NAME = 256
+MAX_TEXT = 65_536  # characters of any one text: far beyond what any description needs
+MAX_SCHEMA_DEPTH = 64
+MAX_SCHEMA_NODES = 10_000  # objects and lists; bounds the work on one that refers to its own parts many times
+
+# What no reader can see in a name: Default_Ignorable code points outside category Cf, and the blank
+# Braille cell. str.isprintable() already refuses controls, bidi marks, tags, separators and surrogates.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+
+
+class Fault(Exception):
+    """What is wrong with a definition, before anybody knows in which file it stands.
+
+    Attributes:
+        problem: what is wrong and what is allowed.
+        path: keys and positions from the value being read to what is wrong.
+    """
+
+    def __init__(self, problem: str, path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.path = path
+
+    def under(self, *parents: str | int) -> Fault:
+        """The same fault, seen from further up."""
+        self.path = (*parents, *self.path)
+        return self
+
+    def invalid(self, **place: Any) -> InvalidDefinition:
+        """The error that a caller sees; `place` is InvalidDefinition's keyword arguments."""
+        keys = [part for part in self.path if isinstance(part, str)]
+        return InvalidDefinition(self.problem, field=keys[-1] if keys else None, **place)
+
+
+class Wrong(Exception):
+    """A value of the wrong type or range; the reader of its key adds which key that is."""
+
+    def __init__(self, allowed: str, value: Any, path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(allowed)
+        self.allowed = allowed
+        self.value = value
+        self.path = path
+
+
+Field = tuple[str, Callable[[Any], Any]]  # attribute, and what reads its value or raises Wrong
+
+
+def read_fields(item: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, Any]:
+    """Reads an object by a table of its keys. O(keys); raises Fault for the first that is wrong."""
+    values: dict[str, Any] = {}
+    for key, value in item.items():
+        if key not in fields:
+            raise Fault(unknown_key(key, fields), (key,))
+        attribute, read = fields[key]
+        if attribute in values:
+            others = [other for other in item if other != key and fields.get(other, "")[:1] == (attribute,)]
+            raise Fault(f"{key} and {others[0]} say the same thing, must be one of them", (key,))
+        try:
+            values[attribute] = read(value)
+        except Wrong as wrong:
+            place = key + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.path)
+            raise Fault(
+                f"{place} is {shown(wrong.value)}, must be {wrong.allowed}", (key, *wrong.path)
+            ) from None
+    return values
+
+
+def name_of(items: Any, path: tuple[str | int, ...]) -> str | None:
+    """The name of the tool, in a list of them, to which a fault's path leads; None if it has none."""
+    value: Any = items
+    for part in (*path, None):
+        for holder in (value, value.get("function") if isinstance(value, Mapping) else None):
+            found = holder.get("name") if isinstance(holder, Mapping) else getattr(holder, "name", None)
+            if isinstance(found, str) and 0 < len(found) <= MAX_NAME:
+                return found
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            break
+    return None
+
+
+def unknown_key(key: object, known: Iterable[str]) -> str:
+    """Names the known key that is nearest to an unknown one, or all where none is near."""
+    names = sorted(known)
+    near = difflib.get_close_matches(str(key), names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(names)}"
+    return f"unknown key {key!r}; {hint}"
+
+
+def shown(value: object) -> str:
+    """A short form of a wrong value, in JSON's words for JSON's constants."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return reprlib.repr(value)
+
+
+def name(value: Any) -> str:
+    if type(value) is not str or not value or len(value) > MAX_NAME:
+        raise Wrong(f"a string of 1 to {MAX_NAME} characters", value)
+    if not value.isascii() and _INVISIBLE.search(value):
+        raise Wrong("a name without invisible characters", ascii(value))
+    if not value.isprintable() or value[0] == " " or value[-1] == " ":
+        raise Wrong("a name without control or invisible characters or spaces at its ends", ascii(value))
+    return value
+
+
+def text(value: Any) -> str:
+    if type(value) is not str:
+        raise Wrong("a string", value)
+    if len(value) > MAX_TEXT:
+        raise Wrong(f"at most {MAX_TEXT} characters long ({len(value)} given)", value)
+    return value
+
+
+def text_or_null(value: Any) -> str:
+    return "" if value is None else text(value)
+
+
+def name_or_null(value: Any) -> str | None:
+    return None if value is None else name(value)
+
+
+def toolkit(value: Any) -> str:
+    return "" if value is None or value == "" else name(value)
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    if type(value) is not list and type(value) is not tuple:
+        raise Wrong("a list of strings", value)
+    for i, item in enumerate(value):
+        if type(item) is not str:
+            raise Wrong("a string", item, (i,))
+    return tuple(value)
+
+
+def flag(value: Any) -> bool:
+    if type(value) is not bool:
+        raise Wrong("true or false", value)
+    return value
+
+
+def whole(value: Any) -> int:
+    if type(value) is not int:
+        raise Wrong("a whole number", value)
+    return value
+
+
+def status(value: Any) -> str:
+    if type(value) is not str or value not in STATUSES:
+        raise Wrong("draft, active, deprecated or retired", value)
+    return value
+
+
+def schema(value: Any) -> Mapping[str, Any] | None:
+    """Checks what every reader of a schema relies on: a bounded tree of objects, with sane first keys.
+
+    References in it stay as they are: nothing is resolved, expanded or fetched here.
+    """
+    if (checked := shallow_schema(value)) is None:
+        return None
+    level: list[Any] = [checked]
+    nodes = 0
+    for _ in range(MAX_SCHEMA_DEPTH):
+        level = [
+            child
+            for node in level
+            for child in (node if type(node) is list else node.values())
+            if type(child) is dict or type(child) is list
+        ]
+        if not level:
+            return checked
+        nodes += len(level)
+        if nodes > MAX_SCHEMA_NODES:
+            raise Wrong(f"a schema of at most {MAX_SCHEMA_NODES} objects and lists", value)
+    raise Wrong(f"a schema of at most {MAX_SCHEMA_DEPTH} levels", value)
+
+
+def shallow_schema(value: Any) -> Mapping[str, Any] | None:
+    """`schema` for a value that is known to be small, since the text it was read from is."""
+    if value is None:
+        return None
+    if type(value) is not dict and not isinstance(value, Mapping):
+        raise Wrong("a JSON Schema object", value)
+    properties = value.get("properties")
+    if type(properties) is not dict and "properties" in value and not isinstance(properties, Mapping):
+        raise Wrong("an object", properties, ("properties",))
+    required = value.get("required")
+    if type(required) is not list and "required" in value and not isinstance(required, (list, tuple)):
+        raise Wrong("a list of property names", required, ("required",))
+    return value
+
+
+EXTRAS: dict[str, Field] = {
+    "tags": ("tags", texts),
+    "examples": ("examples", texts),
+    "when_to_use": ("when_to_use", text_or_null),
+    "summary": ("summary", text_or_null),
+    "limitations": ("limitations", text_or_null),
+    "pinned": ("pinned", flag),
+    "pin_weight": ("pin_weight", whole),
+    "public": ("public", flag),
+    "status": ("status", status),
+    "version": ("version", text),
+}
+
+FUNCTION: dict[str, Field] = {
+    "name": ("name", name),
+    "description": ("description", text_or_null),
+    "parameters": ("parameters", schema),
+    "inputSchema": ("parameters", schema),
+    "input_schema": ("parameters", schema),
+}
+
+PLAIN: dict[str, Field] = {
+    **FUNCTION,
+    **EXTRAS,
+    "server": ("toolkit", toolkit),
+    "toolkit": ("toolkit", toolkit),
+}
+
+PLAIN_SMALL: dict[str, Field] = {
+    key: (attribute, shallow_schema if read is schema else read) for key, (attribute, read) in PLAIN.items()
+}

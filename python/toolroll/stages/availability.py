@@ -1,0 +1,42 @@
+"""Removes what cannot be used here: inactive tools, toolkits without their settings, the caller's exclusions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolroll._core import Bitset
+from toolroll.candidates import Candidates
+from toolroll.context import Turn
+from toolroll.switches import Switches
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Availability:
+    """Hard. Forbids tools that are not active, switched off or excluded.
+
+    Attributes:
+        inactive: rows whose status is not "active"; None where all are.
+        switches: toolkits that need settings.
+        names: tool name → row.
+    """
+
+    inactive: Bitset | None
+    switches: Switches
+    names: Mapping[str, int]
+
+    def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
+        context = turn.context
+        if self.inactive is not None:
+            candidates = candidates.forbid(self.inactive, "status.inactive")
+        if not context.everything:
+            off = self.switches.off(context)
+            if off is not None:
+                candidates = candidates.forbid(off, "settings.missing")
+        if context.exclude:
+            rows = [self.names[name] for name in context.exclude if name in self.names]
+            denied = Bitset.of(candidates.allowed.size, np.array(rows, np.int32))
+            candidates = candidates.forbid(denied, "caller.excluded")
+        return candidates

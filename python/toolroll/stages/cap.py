@@ -1,0 +1,78 @@
+"""Cuts to what the caller, the provider and the token budget allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll.candidates import Candidates
+from toolroll.context import Turn
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cap:
+    """Soft. Keeps core tools first, then the best by score, then the others by name.
+
+    k bounds what retrieval adds, so it does not touch core tools, and where nothing was retrieved (the
+    stage failed, or the profile has none) it does not apply. `max_tools` and the budget bound everything;
+    a tool that does not fit the budget is passed over and cheaper ones behind it still have their chance.
+
+    Attributes:
+        core: rows that k does not count, base toolkits and pinned tools → their place in front: the same on
+            every turn, so that a provider's prompt cache keeps its prefix.
+        costs: int32[n], tokens of each tool's schema.
+        k: how many retrieved tools, unless the turn says.
+        max_tools: how many tools at the most, unless the turn says; None for no limit.
+        provider_limits: provider → how many tools its API takes.
+    """
+
+    core: Mapping[int, int]
+    costs: npt.NDArray[np.int32]
+    k: int | None
+    max_tools: int | None
+    provider_limits: Mapping[str, int]
+
+    def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
+        if candidates.pool is not None:
+            candidates = self._in_tiers(candidates)
+        else:
+            candidates = self._at_most_k(candidates, self.k if turn.k is None else turn.k)
+        limits = (turn.max_tools, self.max_tools, self.provider_limits.get(turn.context.provider))
+        limit = min((limit for limit in limits if limit is not None), default=None)
+        if limit is not None and len(candidates.rows) > limit:
+            candidates = candidates.narrow(candidates.rows[:limit], "cap.max_tools")
+        if turn.budget_tokens is not None:
+            candidates = self._within(candidates, turn.budget_tokens)
+        return candidates
+
+    def _in_tiers(self, candidates: Candidates) -> Candidates:
+        """Makes columns of a pool: core, by score, by name (rows ascend with names)."""
+        assert candidates.pool is not None
+        rows = candidates.pool.rows()
+        scores = np.zeros(candidates.pool.size, np.float32)
+        scores[candidates.rows] = candidates.scores
+        place = np.full(candidates.pool.size, len(self.core))
+        place[list(self.core)] = list(self.core.values())
+        order = np.lexsort((rows, -scores[rows], place[rows]))
+        return candidates.narrow(rows[order], "cap.tiers")
+
+    def _at_most_k(self, candidates: Candidates, k: int | None) -> Candidates:
+        """Core in its places, then the k best of what was retrieved, which is in order already."""
+        rows = candidates.rows.tolist()
+        kept = [row for row in rows if row in self.core]
+        kept.sort(key=self.core.__getitem__)
+        kept += [row for row in rows if row not in self.core][:k]
+        return candidates if kept == rows else candidates.narrow(np.array(kept, np.int32), "cap.k")
+
+    def _within(self, candidates: Candidates, budget: int) -> Candidates:
+        kept = []
+        for row, cost in zip(candidates.rows.tolist(), self.costs[candidates.rows].tolist(), strict=True):
+            if cost <= budget:
+                budget -= cost
+                kept.append(row)
+        if len(kept) == len(candidates.rows):
+            return candidates
+        return candidates.narrow(np.array(kept, np.int32), "cap.budget")

@@ -1,0 +1,60 @@
+"""Which toolkits are on for whom: a toolkit that needs settings is on only where one of them has a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from toolroll._core import Bitset
+from toolroll.context import Context
+from toolroll.tools import Toolkit
+
+_REMEMBERED = 1024  # sets of settings whose answer is kept; forgotten all at once when there are more
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Switches:
+    """Turns the settings that are present into the set of rows that are off.
+
+    Attributes:
+        size: rows in the catalog.
+        needs: toolkit's settings keys → the rows that hang on them (those of the toolkits below it too).
+        keys: every key that some toolkit reads, sorted.
+    """
+
+    size: int
+    needs: tuple[tuple[frozenset[str], Bitset], ...]
+    keys: tuple[str, ...]
+    _answers: dict[tuple[bool, ...], Bitset] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls, size: int, toolkits: Iterable[Toolkit], rows_below: dict[str, np.ndarray[tuple[int], np.dtype[np.int32]]]
+    ) -> Switches:
+        """Collects the toolkits that need settings. rows_below: toolkit → rows of it and of those below it."""
+        needs = tuple(
+            (frozenset(toolkit.settings_keys), Bitset.of(size, rows_below[toolkit.name]))
+            for toolkit in toolkits
+            if toolkit.settings_keys
+        )
+        return cls(size, needs, tuple(sorted(frozenset().union(*(keys for keys, _ in needs)))))
+
+    def off(self, context: Context) -> Bitset | None:
+        """The rows that are off for this context; None where no toolkit needs a setting."""
+        if not self.keys:
+            return None
+        # Only presence is read, so presence is the whole key: no value can leak through the cache.
+        present = tuple([context.has_setting(key) for key in self.keys])
+        answer = self._answers.get(present)
+        if answer is None:
+            there = {key for key, has in zip(self.keys, present, strict=True) if has}
+            answer = Bitset.empty(self.size)
+            for keys, rows in self.needs:
+                if not keys & there:
+                    answer = answer | rows
+            if len(self._answers) >= _REMEMBERED:
+                self._answers.clear()
+            self._answers[present] = answer
+        return answer

@@ -1,0 +1,34 @@
+"""What a tool's schema costs in tokens, estimated without a tokeniser.
+
+An exact count needs a vocabulary of megabytes and about 100 µs a schema, for a number that holds for
+one provider only. A budget needs less: a number that is near for all, at once.
+"""
+
+from __future__ import annotations
+
+_CHEAP = (
+    b'abcdefghijklmnopqrstuvwxyz"'  # letters of whole words, and quotes, which merge with what surrounds them
+)
+_MIDDLE = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ" + bytes(range(0x80, 0x100))  # they begin a new piece, or part of one
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimates the GPT-style tokens of a text, such as `schemas.schema_text` gives. O(len(text)).
+
+    Four kinds of bytes in UTF-8, each with its cost: lower-case letters and quotes 0.085, spaces 0.617,
+    capitals and bytes of other scripts 0.344, all else (digits, punctuation) 0.851. Fitted to
+    cl100k_base on 14,125 tool schemas of six data sets in English and Korean; on data sets left out of
+    the fit the mean error is 3.3 %, the 5th and 95th percentile -6.7 % and +7.3 %. Only Korean was
+    there to stand for other scripts.
+    """
+    content = text.encode("utf-8", "replace")
+    others = content.translate(None, _CHEAP)
+    dear = others.translate(None, _MIDDLE)
+    spaces = dear.count(b" ")
+    tokens = (
+        0.085 * (len(content) - len(others))
+        + 0.344 * (len(others) - len(dear))
+        + 0.617 * spaces
+        + 0.851 * (len(dear) - spaces)
+    )
+    return max(round(tokens), 1) if content else 0

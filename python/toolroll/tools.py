@@ -1,0 +1,193 @@
+"""Tool, Toolkit, Route: what a catalog is made of.
+
+Values only: frozen, cheap to make by the hundred thousand, without IO. What comes from outside is checked by
+the source that reads it, which knows file and line; what a caller writes by hand is checked here for
+its types.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from toolroll.errors import InvalidDefinition
+
+Status = Literal["draft", "active", "deprecated", "retired"]
+STATUSES: frozenset[str] = frozenset(get_args(Status))
+
+Mode = Literal["substring", "word", "prefix"]
+MODES: frozenset[str] = frozenset(get_args(Mode))
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One function that a model can call, with what it takes to find it.
+
+    Attributes:
+        name: what the model sees and calls; unique within a catalog.
+        description: what the model reads about it.
+        parameters: JSON Schema of the arguments object; None means that the tool takes none.
+        toolkit: the toolkit it belongs to; "" for none.
+        summary: one line for lists and hints.
+        when_to_use: read by retrieval, not sent to the model.
+        limitations: what it cannot do; read by retrieval, not sent to the model.
+        tags: words to find it by.
+        examples: messages that this tool answers; retrieval learns the tool's vector from them.
+        status: only "active" tools are selected.
+        public: may still be shown when no policy can be read.
+        pinned: always selected where policy and settings allow it.
+        pin_weight: among pinned tools, the higher comes first.
+        original: the caller's own object, handed back untouched; no part of equality.
+        version: of the definition, as its author counts.
+        tool_id: what storage knows it by, across renames; "" outside a registry.
+    """
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] | None = field(default=None, hash=False)
+    toolkit: str = ""
+    summary: str = ""
+    when_to_use: str = ""
+    limitations: str = ""
+    tags: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    status: Status = "active"
+    public: bool = False
+    pinned: bool = False
+    pin_weight: int = 0
+    original: object = field(default=None, compare=False, repr=False)
+    version: str = "1.0.0"
+    tool_id: str = ""
+
+    def __post_init__(self) -> None:
+        name = self.name
+        if not isinstance(name, str) or not name:
+            raise InvalidDefinition(f"name is {name!r}, must be a non-empty string", field="name")
+        if not isinstance(self.description, str):
+            raise _wrong(self, "description", "a string")
+        parameters = self.parameters
+        if type(parameters) is not dict and parameters is not None and not isinstance(parameters, Mapping):
+            raise _wrong(self, "parameters", "a JSON Schema object or None")
+        if self.status not in STATUSES:
+            raise _wrong(self, "status", "one of draft, active, deprecated, retired")
+        if type(self.tags) is not tuple:
+            object.__setattr__(self, "tags", _strings(self, "tags", self.tags))
+        if type(self.examples) is not tuple:
+            object.__setattr__(self, "examples", _strings(self, "examples", self.examples))
+
+
+@dataclass(frozen=True, slots=True)
+class Toolkit:
+    """A named pack of tools that is switched on together.
+
+    Attributes:
+        name: unique within a catalog.
+        description: what it is for; retrieval at toolkit level reads it.
+        parent: the toolkit above it; a rule that names a toolkit reaches those below.
+        settings_keys: on only where one of these settings has a value; empty means always on.
+        base: its tools are part of every selection that policy and settings allow.
+        tier: the lowest tier that gets it, in the order that the configuration gives; None for all.
+    """
+
+    name: str
+    description: str = ""
+    parent: str | None = None
+    settings_keys: tuple[str, ...] = ()
+    base: bool = False
+    tier: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidDefinition(f"toolkit name is {self.name!r}, must be non-empty text", field="name")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Keywords and patterns that switch on toolkits.
+
+    Attributes:
+        toolkits: switched on by any hit.
+        keywords: looked for in the folded message.
+        patterns: RE2 expressions, looked for in the message as it is.
+        modes: how each keyword must stand in the message, one a keyword; empty, or "" at a place, leaves
+            that to `default_mode`.
+    """
+
+    toolkits: tuple[str, ...]
+    keywords: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    modes: tuple[Mode | Literal[""], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.modes and len(self.modes) != len(self.keywords):
+            raise InvalidDefinition(
+                f"route to {', '.join(self.toolkits)}: has {len(self.modes)} modes, "
+                f"must be none or one for each of its {len(self.keywords)} keywords",
+                field="modes",
+            )
+        if unknown := sorted(set(self.modes) - MODES - {""}):
+            raise InvalidDefinition(
+                f"route to {', '.join(self.toolkits)}: mode is {unknown[0]!r}, "
+                f"must be one of {', '.join(sorted(MODES))}",
+                field="modes",
+            )
+
+    @property
+    def keyword_modes(self) -> tuple[Mode, ...]:
+        """The mode of each keyword, with the default in place of what was left open."""
+        if not self.modes:
+            return tuple(map(default_mode, self.keywords))
+        return tuple(
+            mode or default_mode(keyword) for mode, keyword in zip(self.modes, self.keywords, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """What a source yields: tools, toolkits and routes, in the source's own order."""
+
+    tools: tuple[Tool, ...] = ()
+    toolkits: tuple[Toolkit, ...] = ()
+    routes: tuple[Route, ...] = ()
+
+
+def default_mode(keyword: str) -> Mode:
+    """How a keyword stands in a message when its author did not say.
+
+    - "prefix" for Hangul: a word begins there, and particles may follow (날씨 is found in 날씨가).
+    - "substring" for scripts written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar), and where an
+      end of the keyword is no word character, so that there is no boundary to ask for ("c++").
+    - "word" for all others ("rain" is not found in "train").
+    """
+    if not keyword or not (_is_word(keyword[0]) and _is_word(keyword[-1])):
+        return "substring"
+    if keyword.isascii():
+        return "word"
+    names = [unicodedata.name(character, "") for character in keyword]
+    if any(name.startswith("HANGUL") for name in names):
+        return "prefix"
+    return "substring" if any(name.startswith(_UNSPACED) for name in names) else "word"
+
+
+_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_" or unicodedata.category(character).startswith("M")
+
+
+def _strings(tool: Tool, name: str, value: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise _wrong(tool, name, "a tuple of strings")
+    strings = tuple(value)
+    if not all(isinstance(text, str) for text in strings):
+        raise _wrong(tool, name, "a tuple of strings")
+    return strings
+
+
+def _wrong(tool: Tool, name: str, allowed: str) -> InvalidDefinition:
+    return InvalidDefinition(
+        f"{name} is {getattr(tool, name)!r:.80}, must be {allowed}", field=name, tool=tool.name
+    )

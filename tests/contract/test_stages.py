@@ -1,0 +1,219 @@
+"""Laws that hold for every stage, on whatever catalog, context and message."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.strategies import contexts, definitions, messages
+
+from toolroll import Context
+from toolroll.candidates import Candidates
+from toolroll.catalog import Catalog
+from toolroll.context import Turn
+from toolroll.embedders.hashing import HashingEmbedder
+from toolroll.pipeline import Pipeline
+from toolroll.profiles import Parameters, compose
+
+EMBEDDER = HashingEmbedder(64)
+HARD = ("Availability",)
+SOFT = ("Routes", "Retrieval", "Additions", "Cap", "Order")
+STAGES = (*HARD, *SOFT, "Required")
+
+
+def pipeline_of(definitions_, **changes) -> Pipeline:
+    return compose(Catalog.build(definitions_, EMBEDDER), Parameters().with_(**changes))
+
+
+def stages_of(pipeline: Pipeline) -> dict[str, object]:
+    return {type(stage).__name__: stage for stage in (*pipeline.hard, *pipeline.required, *pipeline.soft)}
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> Turn:
+    text = draw(messages())
+    return Turn(
+        text.encode("utf-8", "replace").decode(),
+        draw(contexts()),
+        EMBEDDER.embed_query(text),
+        k=draw(st.none() | st.integers(0, 9)),
+        max_tools=draw(st.none() | st.integers(0, 9)),
+        budget_tokens=draw(st.none() | st.integers(0, 400)),
+        sent=tuple(draw(st.lists(st.sampled_from([f"tool_{i}" for i in range(8)]), unique=True))),
+    )
+
+
+def in_play(candidates: Candidates) -> list[int]:
+    return (candidates.rows if candidates.pool is None else candidates.pool.rows()).tolist()
+
+
+def state(candidates: Candidates) -> tuple[list[int], list[int], list[int], list[float]]:
+    return (
+        candidates.allowed.rows().tolist(),
+        in_play(candidates),
+        candidates.rows.tolist(),
+        candidates.scores.tolist(),
+    )
+
+
+def arrivals(pipeline: Pipeline, turn: Turn, name: str) -> Candidates:
+    """The candidates as they reach the stage."""
+    candidates = Candidates.everything(len(pipeline.catalog))
+    for stage in (*pipeline.hard, *pipeline.soft):
+        if type(stage).__name__ == name:
+            return candidates
+        candidates = stage(candidates, turn)
+    return candidates
+
+
+@pytest.mark.parametrize("name", STAGES)
+@given(definitions(), turns(), st.sampled_from(("favour", "narrow")))
+def test_a_stage_answers_the_same_twice_and_leaves_its_input_alone(name, definitions_, turn, routes):
+    pipeline = pipeline_of(definitions_, routes=routes)
+    stage = stages_of(pipeline)[name]
+    candidates = arrivals(pipeline, turn, name)
+    before = state(candidates)
+    first, second = stage(candidates, turn), stage(candidates, turn)
+    assert state(first) == state(second)
+    assert state(candidates) == before
+
+
+@pytest.mark.parametrize("name", SOFT)
+@given(definitions(), turns(), st.sampled_from(("favour", "narrow")))
+def test_a_soft_stage_never_forbids(name, definitions_, turn, routes):
+    pipeline = pipeline_of(definitions_, routes=routes)
+    candidates = arrivals(pipeline, turn, name)
+    after = stages_of(pipeline)[name](candidates, turn)
+    assert after.allowed == candidates.allowed
+    assert set(in_play(after)) <= set(candidates.allowed.rows().tolist())
+
+
+@pytest.mark.parametrize("name", STAGES)
+@given(definitions(), turns())
+def test_the_empty_set_is_fine(name, definitions_, turn):
+    pipeline = pipeline_of(definitions_)
+    everything = Candidates.everything(len(pipeline.catalog))
+    nothing = everything.forbid(everything.allowed, "all")
+    after = stages_of(pipeline)[name](nothing, turn)
+    assert in_play(after) == []
+
+
+@given(definitions(), turns(), st.sampled_from(("favour", "narrow")))
+def test_each_row_is_selected_or_its_leaving_has_a_reason(definitions_, turn, routes):
+    pipeline = pipeline_of(definitions_, routes=routes)
+    selection = pipeline.decide(turn)
+    for row, tool in enumerate(pipeline.catalog.tools):
+        if tool.name in selection:
+            continue
+        left = [
+            step.reason
+            for step in selection.candidates.trail()
+            if step.before is not None and step.before.in_play(row) and not step.in_play(row)
+        ]
+        assert left and left[-1]
+
+
+@given(definitions(), turns())
+def test_rows_in_a_selection_are_unique_and_scores_finite(definitions_, turn):
+    selection = pipeline_of(definitions_).decide(turn)
+    assert len(set(selection.names)) == len(selection.names)
+    assert np.isfinite(selection.candidates.scores).all()
+
+
+@given(definitions(), turns())
+def test_limits_hold(definitions_, turn):
+    pipeline = pipeline_of(definitions_)
+    selection = pipeline.decide(turn)
+    if turn.context.required:
+        return
+    core = set(pipeline.catalog.base.tolist()) | set(pipeline.catalog.pinned.tolist())
+    found = [row for row in selection.rows.tolist() if row not in core]
+    if turn.k is not None:
+        assert len(found) <= turn.k
+    if turn.max_tools is not None:
+        assert len(selection) <= turn.max_tools
+    if turn.budget_tokens is not None:
+        assert selection.tokens.selected <= turn.budget_tokens
+
+
+@given(definitions(), turns())
+def test_no_inactive_excluded_or_unconfigured_tool_is_ever_selected(definitions_, turn):
+    pipeline = pipeline_of(definitions_)
+    selection = pipeline.decide(turn)
+    kits = pipeline.catalog.toolkits
+    for name in selection.names:
+        tool = pipeline.catalog.tools[pipeline.catalog.names[name]]
+        assert tool.status == "active"
+        assert name not in turn.context.exclude
+        at = kits.get(tool.toolkit)
+        while at is not None and not turn.context.everything:
+            assert not at.settings_keys or any(turn.context.has_setting(key) for key in at.settings_keys)
+            at = kits.get(at.parent) if at.parent is not None else None
+
+
+@given(definitions(), turns())
+def test_required_names_are_the_selection_in_their_order(definitions_, turn):
+    if not turn.context.required:
+        return
+    pipeline = pipeline_of(definitions_)
+    selection = pipeline.decide(turn)
+    allowed = {pipeline.catalog.tools[row].name for row in selection.candidates.allowed.rows().tolist()}
+    wanted = dict.fromkeys(turn.context.required)
+    assert selection.names == tuple(name for name in wanted if name in allowed)
+    assert set(selection.unresolved) == set(wanted) - allowed
+
+
+@given(definitions(), turns())
+def test_the_order_of_definitions_does_not_change_the_selection(definitions_, turn):
+    reversed_ = type(definitions_)(definitions_.tools[::-1], definitions_.toolkits, definitions_.routes)
+    one, other = pipeline_of(definitions_), pipeline_of(reversed_)
+    assert one.decide(turn).names == other.decide(turn).names
+    assert one.catalog.revision == other.catalog.revision
+
+
+@given(definitions(), turns())
+def test_a_failing_soft_stage_hands_its_input_on_and_is_named(definitions_, turn):
+    class Broken:
+        def __call__(self, candidates, turn):
+            raise RuntimeError("out of order")
+
+    pipeline = pipeline_of(definitions_)
+    for at in range(len(pipeline.soft)):
+        soft = (*pipeline.soft[:at], Broken(), *pipeline.soft[at:])
+        broken = Pipeline(
+            pipeline.catalog, pipeline.hard, (Broken(), *pipeline.required), (Broken(), *pipeline.whole), soft,
+            pipeline.passes_through,
+        )
+        selection = broken.decide(turn)
+        assert selection.names == pipeline.decide(turn).names
+        assert selection.degraded == ("broken",)
+
+
+@given(definitions(), turns())
+def test_a_failing_hard_stage_leaves_only_public_tools(definitions_, turn):
+    class Broken:
+        def __call__(self, candidates, turn):
+            raise RuntimeError("rules cannot be read")
+
+    pipeline = pipeline_of(definitions_)
+    broken = Pipeline(
+        pipeline.catalog, (Broken(), *pipeline.hard), pipeline.required, pipeline.whole, pipeline.soft,
+        pipeline.passes_through,
+    )
+    for name in broken.decide(turn).names:
+        assert pipeline.catalog.tools[pipeline.catalog.names[name]].public
+
+
+def test_nothing_depends_on_who_asked_before():
+    from toolroll import Tool, Toolkit
+    from toolroll.tools import Definitions
+
+    pipeline = pipeline_of(
+        Definitions((Tool("a", toolkit="kit"),), (Toolkit("kit", settings_keys=("key",)),)),
+    )
+    with_key = Turn("a", Context(settings=("key",)))
+    without = Turn("a", Context(settings=("other",)))
+    assert pipeline.decide(without).names == ()
+    assert pipeline.decide(with_key).names == ("a",)
+    assert pipeline.decide(without).names == ()

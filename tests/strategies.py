@@ -1,0 +1,86 @@
+"""Small worlds for property tests: at most eight tools find the same bugs as eight hundred."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from toolroll import Context, Route, Tool, Toolkit
+from toolroll._core import Bitset
+from toolroll.candidates import Candidates
+from toolroll.tools import Definitions
+
+WORDS = ("rain", "mail", "deal", "light", "song", "날씨", "backup", "note")
+TOOLKITS = ("weather", "email", "sales", "home")
+SETTINGS = ("api_key", "token", "url")
+
+
+def words() -> st.SearchStrategy[str]:
+    return st.sampled_from(WORDS)
+
+
+def texts() -> st.SearchStrategy[str]:
+    return st.lists(words(), max_size=4).map(" ".join)
+
+
+def messages() -> st.SearchStrategy[str]:
+    return texts() | st.text(max_size=20)
+
+
+@st.composite
+def definitions(draw: st.DrawFn) -> Definitions:
+    names = draw(st.lists(st.sampled_from([f"tool_{i}" for i in range(8)]), unique=True, max_size=8))
+    tools = tuple(
+        Tool(
+            name,
+            draw(texts()),
+            toolkit=draw(st.sampled_from(("", *TOOLKITS))),
+            examples=tuple(draw(st.lists(texts(), max_size=2))),
+            status=draw(st.sampled_from(("active", "active", "active", "draft", "retired"))),
+            public=draw(st.booleans()),
+            pinned=draw(st.sampled_from((False, False, True))),
+            pin_weight=draw(st.integers(0, 2)),
+        )
+        for name in names
+    )
+    kits = tuple(
+        Toolkit(
+            name,
+            parent=draw(st.sampled_from((None, *TOOLKITS[:at]))),
+            settings_keys=tuple(draw(st.lists(st.sampled_from(SETTINGS), unique=True, max_size=2))),
+            base=draw(st.sampled_from((False, False, False, True))),
+        )
+        for at, name in enumerate(TOOLKITS)
+    )
+    routes = tuple(
+        Route((draw(st.sampled_from(TOOLKITS)),), tuple(draw(st.lists(words(), max_size=2))))
+        for _ in range(draw(st.integers(0, 3)))
+    )
+    return Definitions(tools, kits, routes)
+
+
+@st.composite
+def contexts(draw: st.DrawFn) -> Context:
+    some = st.lists(st.sampled_from([f"tool_{i}" for i in range(8)]), max_size=3).map(tuple)
+    return Context(
+        settings=tuple(draw(st.lists(st.sampled_from(SETTINGS), unique=True))),
+        required=draw(st.just(()) | some),
+        exclude=draw(some),
+        everything=draw(st.booleans()),
+        provider=draw(st.sampled_from(("", "openai"))),
+    )
+
+
+@st.composite
+def candidate_sets(draw: st.DrawFn, size: int = 8) -> Candidates:
+    """A set after a few verbs, with or without columns."""
+    candidates = Candidates.everything(size)
+    rows = st.lists(st.integers(0, size - 1), unique=True).map(lambda rows: np.array(rows, np.int32))
+    candidates = candidates.forbid(Bitset.of(size, draw(rows)), "forbidden")
+    candidates = candidates.narrow(Bitset.full(size) - Bitset.of(size, draw(rows)), "narrowed")
+    scored = draw(rows)
+    scores = np.array(draw(st.lists(st.floats(0, 1, width=32), min_size=len(scored), max_size=len(scored))))
+    candidates = candidates.rescore(scores.astype(np.float32), "scored", scored)
+    if draw(st.booleans()):
+        candidates = candidates.narrow(draw(rows), "columns")
+    return candidates

@@ -1,0 +1,152 @@
+"""The command line, as typed."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from toolroll.cli import main
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    status = main(arguments)
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_an_umbrella_finds_the_forecast_although_no_keyword_says_so(capsys):
+    status, out, _ = run(capsys, "select", "Should I bring an umbrella?", "--json")
+    picked = json.loads(out)
+    names = [tool["name"] for tool in picked["tools"]]
+    reasons = {tool["name"]: tool["reasons"] for tool in picked["tools"]}
+    assert status == 0
+    assert "get_forecast" in names
+    assert not any("keyword" in reason for reason in reasons["get_forecast"])
+
+
+def test_json_is_one_object_and_nothing_else_on_standard_output(capsys):
+    _, out, err = run(capsys, "select", "turn the lights off", "--json", "-k", "3")
+    picked = json.loads(out)
+    assert err == ""
+    assert set(picked) >= {
+        "tools", "selected", "total", "tokens", "timings_us", "activated", "degraded", "event_id", "catalog_revision"
+    }
+    assert picked["selected"] == len(picked["tools"])
+    assert picked["total"] >= 158
+
+
+def test_plain_output_is_names_with_the_summary_aside(capsys):
+    status, out, err = run(capsys, "select", "will it rain in Oslo tomorrow", "-k", "2")
+    assert status == 0
+    assert "get_forecast" in out.split()
+    assert " tools | activated: " in err and " ms" in err
+
+
+def test_explain_prints_a_table(capsys):
+    _, out, _ = run(capsys, "select", "will it rain in Oslo tomorrow", "--explain")
+    assert "get_forecast" in out and "dense" in out and "base toolkit" in out
+
+
+def test_schemas_are_printed_ready_to_send(capsys):
+    _, out, _ = run(capsys, "select", "will it rain", "-k", "1", "--schemas", "anthropic")
+    assert all("input_schema" in tool for tool in json.loads(out))
+
+
+def test_the_message_may_come_from_standard_input(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("will it rain tomorrow"))
+    _, out, _ = run(capsys, "select", "-", "-k", "2")
+    assert "get_forecast" in out.split()
+
+
+def test_settings_switch_toolkits(capsys):
+    def names(*arguments: str) -> list[str]:
+        return run(capsys, "select", "turn on the lights in the kitchen", "-k", "5", *arguments)[1].split()
+
+    everything, none = names(), names("--setting", "something_else")
+    configured = names("--setting", "home_assistant_url")
+    assert configured == everything
+    assert none != everything
+
+
+def test_a_catalog_with_tools_jsonl_is_taken(capsys, tmp_path):
+    tools = [
+        {"name": "add", "description": "Add two numbers", "parameters": {}, "server": "math", "examples": []},
+        {"name": "sing", "description": "Sing a song", "parameters": {}, "server": "", "examples": []},
+    ]
+    (tmp_path / "tools.jsonl").write_text("\n".join(map(json.dumps, tools)))
+    status, out, _ = run(capsys, "select", "what is two plus two numbers", "--catalog", str(tmp_path), "-k", "1")
+    assert (status, out.split()) == (0, ["add"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "what"),
+    [
+        (("select", "x", "--catalog", "/no/such/folder"), 1, "no such file or folder"),
+        (("select", "x", "--profile", "best"), 1, "profile 'best': unknown"),
+        (("select", "x", "--embedder", "bert"), 1, "embedder 'bert': unknown"),
+        (("select", "x", "--schemas", "cohere"), 1, "cohere"),
+    ],
+)
+def test_what_fails_says_what_and_exits_with_1(capsys, arguments, status, what):
+    found, out, err = run(capsys, *arguments)
+    assert found == status
+    assert what in err
+    assert err.startswith("toolroll select: ")
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("select", "x", "-k", "-1"), "must be at least 0"),
+        (("select", "x", "-k", "seven"), "'seven': must be a whole number"),
+        (("select",), "MESSAGE"),
+        (("choose", "x"), "choose"),
+        (("select", "x", "--json", "--explain"), "not allowed with"),
+    ],
+)
+def test_wrong_use_exits_with_2(capsys, arguments, what):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert what in capsys.readouterr().err
+
+
+def test_no_command_prints_the_help(capsys):
+    status, _, err = run(capsys)
+    assert status == 2
+    assert "select" in err and "bench" in err
+
+
+def test_a_malformed_toolkit_file_is_named_with_line_and_key(capsys, tmp_path):
+    (tmp_path / "crm.json").write_text('{\n "name": "crm",\n "tasks": [\n  {"function": {"name": 7}}\n ]\n}')
+    status, _, err = run(capsys, "select", "x", "--catalog", str(tmp_path))
+    assert status == 1
+    assert "crm.json:4" in err and "name" in err
+
+
+def test_bytes_that_are_no_utf8_do_not_crash_it():
+    command = [sys.executable, "-m", "toolroll", "select", b"caf\xe9 weather \xff", "--json", "-k", "1"]
+    picked = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert picked["degraded"] == []
+
+
+def test_a_closed_pipe_is_no_traceback():
+    command = f'"{sys.executable}" -m toolroll select rain --explain | true'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert "Traceback" not in done.stderr
+
+
+def test_bench_measures_this_machine(capsys):
+    status, out, _ = run(capsys, "bench", "--tools", "20", "--seconds", "0.05", "--json")
+    (result,) = json.loads(out)["results"]
+    assert status == 0
+    assert result["tools"] == 20
+    assert 0 < result["p50_us"] <= result["p99_us"]
+    assert {"embed", "retrieval"} <= set(result["stages_us"])
+    status, out, _ = run(capsys, "bench", "--tools", "20", "--seconds", "0.05")
+    assert "p99" in out and "numpy" in out

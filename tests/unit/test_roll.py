@@ -1,0 +1,202 @@
+"""Building, refreshing, failing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from toolroll import Context, Route, Tool, Toolkit, Toolroll
+from toolroll.errors import EmbedderUnavailable, InvalidDefinition, InvalidInput, NotFound
+from toolroll.tools import Definitions
+
+WEATHER = {
+    "name": "weather",
+    "keywords": ["rain"],
+    "tasks": [{"type": "function", "function": {"name": "forecast", "description": "Weather", "parameters": {}}}],
+}
+
+
+def test_a_folder_is_read_and_read_again(tmp_path):
+    (tmp_path / "weather.json").write_text(json.dumps(WEATHER))
+    roll = Toolroll.from_folder(tmp_path)
+    before = roll.catalog.revision
+    assert roll.select("rain", k=1).names == ("forecast",)
+    WEATHER2 = {**WEATHER, "tasks": [{"function": {"name": "outlook", "description": "Weather"}}]}
+    (tmp_path / "weather.json").write_text(json.dumps(WEATHER2))
+    roll.refresh()
+    assert roll.select("rain", k=1).names == ("outlook",)
+    assert roll.catalog.revision != before
+
+
+def test_the_last_good_catalog_goes_on_serving(tmp_path):
+    (tmp_path / "weather.json").write_text(json.dumps(WEATHER))
+    roll = Toolroll.from_folder(tmp_path)
+    (tmp_path / "weather.json").write_text('{"name": "weather",\n "tasks": [}')
+    with pytest.raises(InvalidDefinition, match=r"weather\.json:2"):
+        roll.refresh()
+    assert roll.select("rain", k=1).names == ("forecast",)
+
+
+def test_tools_may_be_replaced_whole():
+    roll = Toolroll.from_tools([Tool("a", "alpha")])
+    roll.refresh([Tool("b", "beta")])
+    assert roll.select("beta", k=1).names == ("b",)
+    with pytest.raises(InvalidInput, match="made from objects"):
+        roll.refresh()
+
+
+def test_a_selection_keeps_the_catalog_it_was_made_from():
+    roll = Toolroll.from_tools([Tool("a", "alpha")])
+    picked = roll.select("alpha", k=1)
+    roll.refresh([Tool("b", "beta")])
+    assert picked.check("a").name == "a"
+    assert "alpha" in picked.schemas("openai")[0]["function"]["description"]
+
+
+def test_duplicate_names_are_refused_with_both_homes():
+    twins = (Tool("send", toolkit="mail"), Tool("send", toolkit="sms"))
+    with pytest.raises(InvalidDefinition, match=r"tools\[1\]: tool 'send': name is already taken by tools\[0\]"):
+        Toolroll.from_tools(twins)
+    with pytest.raises(InvalidDefinition, match=r"'send'.*more than once.*mail.*sms"):
+        Toolroll(Definitions(twins))
+
+
+@pytest.mark.parametrize(
+    ("toolkits", "what"),
+    [
+        ((Toolkit("a", parent="nowhere"),), "parent 'nowhere' is not in the catalog"),
+        ((Toolkit("a", parent="b"), Toolkit("b", parent="a")), "cycle: a → b → a"),
+        ((Toolkit("a"), Toolkit("a")), "more than once"),
+    ],
+)
+def test_toolkits_that_do_not_hang_together_are_refused(toolkits, what):
+    with pytest.raises(InvalidDefinition, match=what):
+        Toolroll.from_tools([Tool("t", toolkit="a")], toolkits=toolkits)
+
+
+@pytest.mark.parametrize(
+    ("route", "what"),
+    [
+        (Route(("wether",), ("rain",)), "did you mean 'weather'"),
+        (Route(("weather",), (" ",)), "keyword is empty"),
+        (Route(("weather",), (), ("(?=rain)",)), "not valid RE2"),
+    ],
+)
+def test_routes_that_lead_nowhere_are_refused(route, what):
+    with pytest.raises(InvalidDefinition, match=what):
+        Toolroll.from_tools([Tool("t", toolkit="weather")], routes=[route])
+
+
+def test_unknown_choices_are_named():
+    with pytest.raises(NotFound, match="profile 'best': unknown; known are default"):
+        Toolroll.from_tools([], profile="best")
+    with pytest.raises(NotFound, match="embedder 'bert': unknown; known are static"):
+        Toolroll.from_tools([], embedder="bert")
+    with pytest.raises(NotFound, match="no such file or folder"):
+        Toolroll.from_folder("/no/such/folder")
+
+
+class Lying:
+    """An embedder that answers well for tools and in some way badly for messages."""
+
+    identity, dim, is_instant = "lying@1", 8, True
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def embed(self, texts):
+        rows = np.ones((len(texts), 8), np.float32)
+        return rows / np.sqrt(np.float32(8))
+
+    def embed_query(self, text):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return np.array(self.answer, np.float32)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [EmbedderUnavailable("down"), RuntimeError("boom"), [np.nan] * 8, [1.0] * 8, [1.0], [[1.0] * 8], [np.inf] * 8],
+    ids=str,
+)
+def test_an_embedder_that_fails_or_lies_costs_its_own_contribution_only(answer, caplog):
+    roll = Toolroll.from_tools([Tool("a", "alpha"), Tool("b", "beta")], embedder=Lying(answer))
+    picked = roll.select("beta", k=1)
+    assert picked.names == ("b",)
+    assert picked.degraded == ("embedder",)
+    assert "embedder" in picked.summary()
+    assert "selection degraded: embedder" in caplog.text
+    with pytest.raises(EmbedderUnavailable if not isinstance(answer, RuntimeError) else RuntimeError):
+        roll.select("beta", k=1, strict=True)
+
+
+def test_without_an_embedder_words_decide():
+    roll = Toolroll.from_tools([Tool("a", "alpha"), Tool("b", "beta")], embedder="none")
+    picked = roll.select("beta", k=1)
+    assert picked.names == ("b",)
+    assert picked.degraded == ()
+
+
+def test_selecting_in_an_event_loop_gives_the_same(demo):
+    message = "will it rain in Lisbon?"
+    assert asyncio.run(demo.aselect(message, k=3)).names == demo.select(message, k=3).names
+
+
+def test_a_slow_embedder_does_not_block_the_event_loop():
+    class Slow(Lying):
+        is_instant = False
+
+        def embed_query(self, text):
+            assert threading.current_thread() is not threading.main_thread()
+            return super().embed_query(text)
+
+    roll = Toolroll.from_tools([Tool("a", "alpha")], embedder=Slow(np.ones(8) / np.sqrt(8)))
+    assert asyncio.run(roll.aselect("alpha", k=1)).degraded == ()
+
+
+def test_many_threads_select_while_the_catalog_is_swapped():
+    catalogs = ([Tool("a", "alpha"), Tool("c", "gamma")], [Tool("b", "alpha")])
+    roll = Toolroll.from_tools(catalogs[0])
+    wrong: list[object] = []
+    done = threading.Event()
+
+    def select() -> None:
+        while not done.is_set():
+            picked = roll.select("alpha", Context(user="u"), k=1)
+            if picked.names not in (("a",), ("b",)) or picked.degraded:
+                wrong.append(picked.summary())
+
+    threads = [threading.Thread(target=select) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for i in range(30):
+        roll.refresh(catalogs[i % 2])
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_graph_gives_the_same_tools_on_a_small_catalog():
+    tools = [Tool(f"tool_{i}", f"{word} things") for i, word in enumerate("red green blue mail rain".split())]
+    exact, graph = Toolroll.from_tools(tools), Toolroll.from_tools(tools, graph=True)
+    assert graph.select("blue", k=2).names == exact.select("blue", k=2).names
+
+
+def test_importing_toolroll_loads_neither_numpy_nor_the_core():
+    code = "import sys, toolroll; print('numpy' in sys.modules, 'toolroll._core' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False", "False"]
+
+
+def test_an_unknown_public_name_is_an_attribute_error():
+    import toolroll
+
+    with pytest.raises(AttributeError, match="no attribute 'Toolrol'"):
+        toolroll.Toolrol  # noqa: B018
+    assert {"Toolroll", "Context", "Tool"} <= set(dir(toolroll))

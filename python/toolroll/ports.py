@@ -13,8 +13,8 @@ class Embedder(Protocol):
     """Turns texts into unit vectors whose inner product says how much two texts have in common.
 
     A vector is a function of its text and of `identity` alone, whatever else is embedded beside it. Any str
-    is accepted: empty, a megabyte long, with NUL or lone surrogates. A zero row means that nothing is known of
-    the text; it matches nothing. Calls from several threads are safe. Failing raises EmbedderUnavailable.
+    is accepted: empty, a megabyte long, with NUL or lone surrogates. A zero row means that nothing is known
+    of the text; it matches nothing. Calls from several threads are safe. Failing raises EmbedderUnavailable.
     """
 
     @property

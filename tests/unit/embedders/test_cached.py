@@ -127,7 +127,9 @@ def test_only_the_latest_queries_are_remembered(tmp_path: Path, monkeypatch: pyt
         ("vectors", "no array"),
     ],
 )
-def test_an_answer_that_is_no_vector_is_an_error_and_is_not_kept(tmp_path: Path, answer: Any, said: str) -> None:
+def test_an_answer_that_is_no_vector_is_an_error_and_is_not_kept(
+    tmp_path: Path, answer: Any, said: str
+) -> None:
     cache = CachedEmbedder(Lying(answer), tmp_path)
     with pytest.raises(EmbedderUnavailable, match=said):
         cache.embed(["a", "b"])
@@ -144,7 +146,9 @@ def test_a_query_vector_that_is_none_is_an_error_and_is_not_remembered(tmp_path:
             cache.embed_query("a")
 
 
-def test_what_an_interrupted_run_had_embedded_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_interrupted_run_had_embedded_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cached, "CHUNK", 2)
 
     class Breaking(Counting):
@@ -275,10 +279,13 @@ def test_several_processes_fill_one_file(tmp_path: Path) -> None:
         "import sys; from toolroll.embedders.cached import CachedEmbedder;"
         "from toolroll.embedders.hashing import HashingEmbedder;"
         "cache = CachedEmbedder(HashingEmbedder(16), sys.argv[1]);"
-        "[cache.embed([f'tool {i} {j}' for j in range(5)]) for i in range(int(sys.argv[2]), int(sys.argv[2]) + 30)]"
+        "start = int(sys.argv[2]);"
+        "[cache.embed([f'tool {i} {j}' for j in range(5)]) for i in range(start, start + 30)]"
     )
     # Two of the four write the same texts.
-    processes = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), s]) for s in ("0", "0", "30", "60")]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, str(tmp_path), s]) for s in ("0", "0", "30", "60")
+    ]
     assert [p.wait(120) for p in processes] == [0] * 4
     cache = CachedEmbedder(HashingEmbedder(16), tmp_path)
     texts = [f"tool {i} {j}" for i in range(90) for j in range(5)]
@@ -292,7 +299,9 @@ def test_several_threads_share_one_cache(tmp_path: Path) -> None:
     texts = [f"tool {i}" for i in range(50)]
     expected = HashingEmbedder(16).embed(texts)
     answers: list[bool] = []
-    threads = [Thread(target=lambda: answers.append(np.array_equal(cache.embed(texts), expected))) for _ in range(4)]
+    threads = [
+        Thread(target=lambda: answers.append(np.array_equal(cache.embed(texts), expected))) for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -301,7 +310,9 @@ def test_several_threads_share_one_cache(tmp_path: Path) -> None:
     assert rows_in(cache) == 50
 
 
-def test_the_folder_is_the_environments_or_the_platforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_the_environments_or_the_platforms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TOOLROLL_CACHE", str(tmp_path))
     assert default_folder() == tmp_path / "vectors"
     monkeypatch.delenv("TOOLROLL_CACHE")

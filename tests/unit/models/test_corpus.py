@@ -10,10 +10,10 @@ import pytest
 from toolroll.models import corpus
 
 NOUNS = """  1 This software and database is being provided to you
-00000010 06 n 02 umbrella 0 rain_cover 0 001 @ 00000020 n 0000 | a lightweight handheld canopy; "she opened her umbrella"  
-00000020 13 n 01 apple 0 000 | fruit with red or yellow skin; "an apple a day"; "two apples"  
+00000010 06 n 02 umbrella 0 rain_cover 0 001 @ 00000020 n 0000 | a handheld canopy; "her umbrella is open"
+00000020 13 n 01 apple 0 000 | fruit with red or yellow skin; "an apple a day"; "two apples"
 """
-VERBS = '00000030 30 v 01 rain 0 000 01 + 01 00 | precipitate as rain; "If it rains much more, we can expect flooding"  \n'
+VERBS = '00000030 30 v 01 rain 0 000 01 + 01 00 | precipitate as rain; "If it rains, there will be floods"\n'
 NOUN_INDEX = """  1 This software
 apple n 1 1 @ 1 1 00000020
 rain_cover n 1 1 @ 1 0 00000010
@@ -23,15 +23,22 @@ umbrella n 2 1 @ 2 1 00000010 00000020
 
 @pytest.fixture
 def wordnet(tmp_path: Path) -> Path:
-    for name, content in {"data.noun": NOUNS, "data.verb": VERBS, "data.adj": "", "data.adv": "",
-                          "index.noun": NOUN_INDEX, "index.verb": "rain v 1 1 + 1 1 00000030\n"}.items():  # fmt: skip
+    for name, content in {"data.noun": NOUNS, "data.verb": VERBS, "data.adj": "",
+                          "data.adv": "", "index.noun": NOUN_INDEX,
+                          "index.verb": "rain v 1 1 + 1 1 00000030\n"}.items():  # fmt: skip
         (tmp_path / name).write_text(content)
     return tmp_path
 
 
 def test_a_synset_is_words_definition_and_examples(wordnet: Path) -> None:
     umbrella, apple = corpus.synsets(wordnet, "noun")
-    assert umbrella == (10, 6, ["umbrella", "rain cover"], "a lightweight handheld canopy", ["she opened her umbrella"])
+    assert umbrella == (
+        10,
+        6,
+        ["umbrella", "rain cover"],
+        "a handheld canopy",
+        ["her umbrella is open"],
+    )
     assert apple[3:] == ("fruit with red or yellow skin", ["an apple a day", "two apples"])
 
 

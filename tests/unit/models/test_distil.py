@@ -38,7 +38,9 @@ def test_fewer_columns_keep_the_inner_products_of_what_lies_in_them() -> None:
 
 
 def test_agreement_is_one_with_oneself_and_near_zero_with_noise() -> None:
-    ours, noise = (distil.sums(RNG.normal(size=(60, 8)), [np.array([i]) for i in range(60)]) for _ in range(2))
+    ours, noise = (
+        distil.sums(RNG.normal(size=(60, 8)), [np.array([i]) for i in range(60)]) for _ in range(2)
+    )
     assert distil.agreement(ours, ours) == pytest.approx(1)
     assert abs(distil.agreement(ours, noise)) < 0.2
 
@@ -51,9 +53,7 @@ def test_descent_finds_rows_whose_sums_point_where_the_teacher_points_and_does_s
     begin = RNG.normal(size=(20, 6)).astype(np.float32)
 
     def learn() -> distil.Floats:
-        return distil.descend(
-            begin, pieces, targets, steps=300, batch=64, rate=3e-2, seed=1, started=0.0
-        )
+        return distil.descend(begin, pieces, targets, steps=300, batch=64, rate=3e-2, seed=1, started=0.0)
 
     learnt = learn()
     fit = (distil.sums(learnt, pieces) * targets).sum(1).mean()

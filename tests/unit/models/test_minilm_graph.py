@@ -30,4 +30,6 @@ def test_what_the_embedder_hands_over_is_what_the_graph_asks_for() -> None:
 
     given = minilm._weights(minilm._installed())
     types = {"int8": I8, "float32": F32}
-    assert {n: (types[str(w.dtype)], w.shape) for n, w in given.items()} == {n: (k, s) for n, k, s in weights()}
+    assert {n: (types[str(w.dtype)], w.shape) for n, w in given.items()} == {
+        n: (k, s) for n, k, s in weights()
+    }

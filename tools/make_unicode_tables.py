@@ -29,7 +29,19 @@ UNSPACED_RANGES = [
 HANGUL_RANGES = [
     (0x1100, 0x11FF), (0x3131, 0x318E), (0xA960, 0xA97C), (0xAC00, 0xD7A3), (0xD7B0, 0xD7FB), (0xFFA0, 0xFFDC),
 ]  # fmt: skip
-SPACES = {*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
+SPACES = {
+    *range(0x09, 0x0E),
+    0x20,
+    0x85,
+    0xA0,
+    0x1680,
+    *range(0x2000, 0x200B),
+    0x2028,
+    0x2029,
+    0x202F,
+    0x205F,
+    0x3000,
+}
 
 
 def within(c: int, ranges: Iterable[tuple[int, int]]) -> bool:
@@ -140,7 +152,8 @@ def main() -> None:
 
     records: dict[tuple[int, int], int] = {}
     cells = [
-        records.setdefault((properties(c, seconds), unicodedata.combining(chr(c))), len(records)) for c in range(LAST + 1)
+        records.setdefault((properties(c, seconds), unicodedata.combining(chr(c))), len(records))
+        for c in range(LAST + 1)
     ]
     emit_trie("Property", cells)
     emit("std::uint32_t", "kPropertyRecord", [flags | rank << 16 for flags, rank in records])
@@ -152,7 +165,9 @@ def main() -> None:
         {c: [ord(d) for d in nfd(chr(c))] for c in characters if c not in HANGUL and nfd(chr(c)) != chr(c)},
         "char32_t",
     )
-    emit_mapping("Lower", {c: [ord(chr(c).lower()[0])] for c in characters if chr(c).lower() != chr(c)}, "char32_t")
+    emit_mapping(
+        "Lower", {c: [ord(chr(c).lower()[0])] for c in characters if chr(c).lower() != chr(c)}, "char32_t"
+    )
     ordered = sorted(pairs.items())
     emit("std::uint64_t", "kComposeKey", [first << 32 | second for (first, second), _ in ordered])
     emit("char32_t", "kComposed", [composed for _, composed in ordered])

@@ -1,10 +1,13 @@
 #include "toolroll/archive.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
+#include <utility>
 
 namespace toolroll {
 namespace {
@@ -84,9 +87,11 @@ ArchiveWriter::ArchiveWriter(std::string_view kind, std::uint32_t version) {
 }
 
 void ArchiveWriter::append(const void* data, std::size_t size) {
+  if (sealed_) throw std::logic_error("archive: is sealed, nothing can be added");
   if (size == 0) return;  // an empty column may have no address
-  const auto* bytes = static_cast<const std::byte*>(data);
-  buffer_.insert(buffer_.end(), bytes, bytes + size);
+  const std::size_t at = buffer_.size();
+  buffer_.resize(at + size);
+  std::memcpy(buffer_.data() + at, data, size);
 }
 
 void ArchiveWriter::text(std::string_view bytes) {
@@ -95,10 +100,10 @@ void ArchiveWriter::text(std::string_view bytes) {
 
 void ArchiveWriter::seal() {
   if (sealed_) return;
-  sealed_ = true;
   const std::uint64_t size = buffer_.size() - kHeader;
   std::memcpy(buffer_.data() + kSizeAt, &size, sizeof size);
   value(xxh64(buffer_));
+  sealed_ = true;
 }
 
 std::vector<std::byte> ArchiveWriter::bytes() {
@@ -155,6 +160,10 @@ ArchiveReader::ArchiveReader(std::vector<std::byte> bytes, std::string_view kind
 
 ArchiveReader ArchiveReader::load(const std::string& path, std::string_view kind,
                                   std::uint32_t version) {
+  // A folder opens like a file on Linux, and states an absurd size.
+  std::error_code unreadable;
+  if (!std::filesystem::is_regular_file(path, unreadable))
+    throw ArchiveError("cannot read " + path);
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) throw ArchiveError("cannot read " + path);
   const std::streamoff size = file.tellg();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <tuple>
@@ -16,25 +17,50 @@ namespace {
 constexpr std::string_view kKind = "KEYWORDS";
 constexpr std::uint32_t kVersion = 1;
 
-// The roots of the two tries are the first two slots.
+// The tries: node 0 is the root of the substrings, node 1 of the words and prefixes.
 constexpr std::uint32_t kSubstringRoot = 0;
 constexpr std::uint32_t kWordRoot = 1;
 constexpr std::uint32_t kRoots = 2;
-constexpr std::uint32_t kNoParent = ~std::uint32_t{0};
 
 constexpr unsigned kSubstringBit = 1;
 constexpr unsigned kWordBit = 2;
-constexpr std::size_t kWindow = 4;  // bytes the filter sees
-constexpr std::size_t kShort = 2;   // ... for patterns shorter than the window
+constexpr unsigned kShortShift = 2;                // the same for patterns shorter than a stride
+constexpr unsigned kLongShift = 4;                 // ... and for the others
+constexpr std::size_t kStride = 4;                 // bytes a trie's edge takes
+constexpr std::size_t kTail = 8;                   // bytes a group compares
+constexpr std::size_t kPadding = kStride + kTail;  // zero bytes behind a text that is scanned
+
+// Substrings up to here are walked for at every position, whatever the text: at most so many bytes
+// divided by the stride. Longer ones need failure links to keep the promise of linear time.
+constexpr std::size_t kLongestWalk = 64;
 
 std::uint32_t root_of(MatchMode mode) {
   return mode == MatchMode::kSubstring ? kSubstringRoot : kWordRoot;
 }
 
-std::uint32_t window_at(const char* at) {
-  std::uint32_t window;
-  std::memcpy(&window, at, kWindow);
-  return window;
+template <typename Word>
+Word word_at(const char* at) {
+  Word word;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+static_assert(std::endian::native == std::endian::little, "the first byte is the lowest");
+
+// The lowest bytes of a word.
+constexpr std::uint64_t low_bytes(std::size_t count) {
+  return count >= 8 ? ~std::uint64_t{0} : (std::uint64_t{1} << (8 * count)) - 1;
+}
+
+constexpr unsigned low_bits(std::size_t count) { return (1U << count) - 1; }
+
+// The edge of a trie's node by `size` bytes: kStride leads to a child, less to the pattern's end.
+constexpr std::uint64_t edge(std::uint32_t node, std::size_t size, std::uint32_t window) {
+  return std::uint64_t{node} << 35 | std::uint64_t{size} << 32 | (window & low_bytes(size));
+}
+
+// The edge of a state of the Aho-Corasick automaton.
+constexpr std::uint64_t edge(std::uint32_t state, char byte) {
+  return std::uint64_t{state} << 8 | static_cast<unsigned char>(byte);
 }
 
 // Two bits of a packed table.
@@ -81,69 +107,6 @@ bool is_boundary(std::string_view text, std::size_t at) {
          left != kind(decode(text, at).code_point);
 }
 
-// Gives out slots of the double array: for each set of children the first place where all fit.
-class Slots {
- public:
-  explicit Slots(std::uint32_t taken) : free_(taken) { grow(taken + 256); }
-
-  // A base such that base + c is free for every class; takes those slots.
-  std::uint32_t place(std::span<const std::uint8_t> classes) {
-    std::uint32_t slot = free_;
-    for (int tries = 0;; ++tries) {
-      if (tries == kTries)
-        slot = static_cast<std::uint32_t>(next_.size());  // all free from here on
-      grow(std::size_t{slot} + 256);
-      if (slot >= classes[0] && fits(slot - classes[0], classes)) break;
-      slot = next_[slot];
-    }
-    const std::uint32_t base = slot - classes[0];
-    for (const std::uint8_t c : classes) take(base + c);
-    return base;
-  }
-
-  std::size_t size() const { return next_.size(); }
-
- private:
-  // A set that fits nowhere near is put at the end: the build stays linear and few slots are lost.
-  static constexpr int kTries = 64;
-  static constexpr std::uint32_t kTaken = 0;
-
-  bool fits(std::uint32_t base, std::span<const std::uint8_t> classes) const {
-    return std::all_of(classes.begin(), classes.end(),
-                       [&](std::uint8_t c) { return next_[base + c] != kTaken; });
-  }
-
-  // Free slots form a list, ascending, through next_ and last_; it ends at the size of the array.
-  void take(std::uint32_t slot) {
-    const std::uint32_t next = next_[slot];
-    const std::uint32_t last = last_[slot];
-    if (slot == free_) {
-      free_ = next;
-    } else {
-      next_[last] = next;
-    }
-    if (next < last_.size())
-      last_[next] = last;
-    else
-      tail_ = last;
-    next_[slot] = kTaken;
-  }
-
-  void grow(std::size_t size) {
-    while (next_.size() < size) {
-      const auto slot = static_cast<std::uint32_t>(next_.size());
-      next_.push_back(slot < free_ ? kTaken : slot + 1);
-      last_.push_back(tail_);
-      if (slot >= free_) tail_ = slot;
-    }
-  }
-
-  std::vector<std::uint32_t> next_;  // kTaken for a slot in use
-  std::vector<std::uint32_t> last_;
-  std::uint32_t free_;      // the first free slot
-  std::uint32_t tail_ = 0;  // the last one
-};
-
 // What a search writes while it runs, kept by each thread from one search to the next.
 struct Scratch {
   static constexpr std::size_t kKept = std::size_t{1} << 20;  // bytes of folded text
@@ -171,8 +134,8 @@ class Search {
   std::string_view folded(std::string_view text) {
     std::string& buffer = scratch_.folded;
     const std::size_t size = fold(text, buffer);
-    if (buffer.size() < size + kWindow) buffer.resize(size + kWindow);
-    std::memset(buffer.data() + size, 0, kWindow);
+    if (buffer.size() < size + kPadding) buffer.resize(size + kPadding);
+    std::memset(buffer.data() + size, 0, kPadding);
     return {buffer.data(), size};
   }
 
@@ -226,8 +189,40 @@ Automaton::Automaton(std::span<const std::string> patterns, std::span<const Matc
   build();
 }
 
+// A table at most half full, and at least so that its hash has a bit.
+void Automaton::Table::reserve(std::size_t count) {
+  const auto bits = std::max(static_cast<unsigned>(std::bit_width(count * 2)), 1U);
+  shift = 64 - bits;
+  slots.assign(std::size_t{1} << bits, {0, kNone});
+}
+
+std::size_t Automaton::Table::position(std::uint64_t key) const {
+  std::size_t i = static_cast<std::size_t>((key * 0x9E3779B97F4A7C15U) >> shift);
+  while (slots[i].key != key && slots[i].value != kNone) i = (i + 1) & (slots.size() - 1);
+  return i;
+}
+
+std::uint32_t Automaton::Root::find(std::uint32_t window, std::size_t slot) const {
+  while (slots[slot].window != window && slots[slot].child != kNone) {
+    slot = (slot + 1) & (slots.size() - 1);
+  }
+  return slots[slot].child;
+}
+
+void Automaton::Root::build(std::span<const Edge> edges) {
+  // A quarter full at most: most looks meet the edge or an empty slot at once.
+  const auto bits = static_cast<unsigned>(std::bit_width(edges.size() * 2)) + 1;
+  shift = 32 - bits;
+  slots.assign(std::size_t{1} << bits, {0, kNone});
+  for (const Edge& edge : edges) {
+    std::size_t slot = hashed(edge.window, shift);
+    while (slots[slot].child != kNone) slot = (slot + 1) & (slots.size() - 1);
+    slots[slot] = edge;
+  }
+}
+
 void Automaton::build() {
-  // Sorted, the patterns of a trie node lie side by side.
+  // Sorted, the patterns of a trie's node lie side by side.
   std::vector<std::uint32_t> order(size());
   std::iota(order.begin(), order.end(), 0U);
   const auto rank = [&](std::uint32_t i) {
@@ -236,116 +231,48 @@ void Automaton::build() {
   std::sort(order.begin(), order.end(),
             [&](std::uint32_t a, std::uint32_t b) { return rank(a) < rank(b); });
 
-  std::vector<std::string_view> keys;  // of each entry
-  std::uint32_t word_keys = 0;         // where those of the second trie begin
+  std::vector<Key> keys;
+  std::size_t words = 0;  // where the keys of the second trie begin
+  std::size_t longest = 0;
   for (const std::uint32_t i : order) {
     const auto at = static_cast<std::uint32_t>(patterns_.size());
+    const bool same_trie = !keys.empty() && root_of(entries_.back().mode) == root_of(modes_[i]);
+    const bool same_text = same_trie && keys.back().text == pattern(i);
     patterns_.push_back(static_cast<std::int32_t>(i));
-    if (entries_.empty() || keys.back() != pattern(i) || entries_.back().mode != modes_[i]) {
-      keys.push_back(pattern(i));
+    if (!same_text || entries_.back().mode != modes_[i]) {
+      if (same_text) {
+        entries_.back().more = true;
+      } else {
+        keys.push_back({pattern(i), static_cast<std::uint32_t>(entries_.size())});
+      }
       entries_.push_back({at, at, static_cast<std::uint32_t>(pattern(i).size()), modes_[i], false});
-      if (modes_[i] == MatchMode::kSubstring) ++word_keys;
     }
     entries_.back().end = at + 1;
-  }
-
-  // Neighbouring letters get neighbouring classes, and with them neighbouring slots.
-  std::array<bool, 256> used{};
-  for (const char byte : text_) used[static_cast<unsigned char>(byte)] = true;
-  std::uint8_t classes = 0;  // folded text is well-formed UTF-8, which has at most 243 bytes
-  for (std::size_t byte = 0; byte < used.size(); ++byte) {
-    if (used[byte]) class_[byte] = ++classes;
-  }
-
-  // Breadth first: the nodes near the roots, where searches spend their time, get the first slots.
-  struct Node {
-    std::uint32_t slot;
-    std::uint32_t begin, end;  // of its keys
-    std::uint32_t depth;
-  };
-  const auto all = static_cast<std::uint32_t>(keys.size());
-  std::vector<Node> nodes{{kSubstringRoot, 0, word_keys, 0}, {kWordRoot, word_keys, all, 0}};
-  std::vector<std::uint32_t> substring_slots;
-  Slots slots(kRoots);
-  units_.assign(slots.size(), {0, kNoParent});
-  entry_of_.assign(slots.size(), 0);
-  std::vector<std::uint8_t> branches;
-  for (std::size_t n = 0; n < nodes.size(); ++n) {
-    const Node node = nodes[n];
-    std::uint32_t at = node.begin;
-    while (at < node.end && entries_[at].length == node.depth) {
-      if (at == node.begin)
-        entry_of_[node.slot] = at + 1;
-      else
-        entries_[at - 1].more = true;
-      ++at;
-    }
-    const bool ends = at != node.begin;
-    branches.clear();
-    const std::size_t first_child = nodes.size();
-    while (at < node.end) {
-      const char byte = keys[at][node.depth];
-      const std::uint32_t begin = at;
-      while (at < node.end && keys[at][node.depth] == byte) ++at;
-      branches.push_back(class_[static_cast<unsigned char>(byte)]);
-      nodes.push_back({0, begin, at, node.depth + 1});
-    }
-    std::uint32_t base = 0;  // of a leaf: no slot there has it as its parent
-    if (!branches.empty()) {
-      base = slots.place(branches);
-      units_.resize(slots.size(), {0, kNoParent});
-      entry_of_.resize(slots.size(), 0);
-    }
-    units_[node.slot].base = base << 1 | (ends ? 1U : 0U);
-    for (std::size_t i = 0; i < branches.size(); ++i) {
-      const std::uint32_t slot = base + branches[i];
-      nodes[first_child + i].slot = slot;
-      units_[slot].parent = node.slot;
-      if (node.end <= word_keys) substring_slots.push_back(slot);
+    if (modes_[i] == MatchMode::kSubstring) {
+      words = keys.size();
+      longest = std::max(longest, pattern(i).size());
     }
   }
-  units_.shrink_to_fit();
-  entry_of_.shrink_to_fit();
-  build_links(substring_slots);
-  build_filter(keys);
+  const std::span<const Key> all(keys);
+  build_filter(all);
+  build_tries(all.first(words), all.subspan(words));
+  if (longest > kLongestWalk) build_links(all.first(words));
 }
 
-// slots: those of the substring trie, shallow ones first, without the root.
-void Automaton::build_links(std::span<const std::uint32_t> slots) {
-  if (slots.empty()) return;
-  failure_.assign(units_.size(), kSubstringRoot);
-  suffix_.assign(units_.size(), 0);
-  for (const std::uint32_t slot : slots) {
-    const std::uint32_t parent = units_[slot].parent;
-    const std::uint32_t branch = slot - (units_[parent].base >> 1);
-    for (std::uint32_t from = parent; from != kSubstringRoot;) {
-      from = failure_[from];
-      const std::uint32_t target = (units_[from].base >> 1) + branch;
-      if (units_[target].parent == from) {
-        failure_[slot] = target;
-        break;
-      }
-    }
-    const std::uint32_t failure = failure_[slot];
-    suffix_[slot] = entry_of_[failure] != 0 ? failure : suffix_[failure];
-  }
-}
-
-void Automaton::build_filter(std::span<const std::string_view> keys) {
+void Automaton::build_filter(std::span<const Key> keys) {
   const auto bits = std::clamp(static_cast<unsigned>(std::bit_width(keys.size() * 8)), 10U, 20U);
   starts_shift_ = 32 - bits;
   starts_.assign(std::size_t{1} << (bits - 2), 0);
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const unsigned bit = entries_[i].mode == MatchMode::kSubstring ? kSubstringBit : kWordBit;
-    const std::string_view key = keys[i];
-    if (key.size() >= kWindow) {
-      set_bits(starts_, hashed(window_at(key.data()), starts_shift_), bit);
+  for (const auto& [text, entry] : keys) {
+    const unsigned bit = entries_[entry].mode == MatchMode::kSubstring ? kSubstringBit : kWordBit;
+    if (text.size() >= kStride) {
+      set_bits(starts_, hashed(word_at<std::uint32_t>(text.data()), starts_shift_), bit);
       continue;
     }
     short_starts_.resize((std::size_t{1} << 16) / 4);
-    const std::size_t first = static_cast<unsigned char>(key[0]);
-    if (key.size() >= kShort) {
-      set_bits(short_starts_, first | std::size_t{static_cast<unsigned char>(key[1])} << 8, bit);
+    const std::size_t first = static_cast<unsigned char>(text[0]);
+    if (text.size() >= 2) {
+      set_bits(short_starts_, first | std::size_t{static_cast<unsigned char>(text[1])} << 8, bit);
     } else {
       for (std::size_t second = 0; second < 256; ++second) {
         set_bits(short_starts_, first | second << 8, bit);
@@ -354,104 +281,286 @@ void Automaton::build_filter(std::span<const std::string_view> keys) {
   }
 }
 
-// Reports every pattern that begins at an offset; returns the steps it took.
-template <typename Report>
-std::size_t Automaton::walk(std::uint32_t root, std::string_view text, std::size_t begin,
-                            Report&& report) const {
-  const Unit* const units = units_.data();
-  std::uint32_t slot = root;
-  std::uint32_t base = units[root].base;
-  std::size_t at = begin;
-  while (at < text.size()) {
-    const std::uint32_t next = (base >> 1) + class_[static_cast<unsigned char>(text[at])];
-    if (units[next].parent != slot) break;
-    slot = next;
-    base = units[next].base;
-    ++at;
-    if ((base & 1) == 0) continue;
-    for (std::uint32_t entry = entry_of_[slot] - 1;; ++entry) {
-      if (entries_[entry].mode != MatchMode::kWord || is_boundary(text, at)) report(entry, at);
-      if (!entries_[entry].more) break;
+void Automaton::build_tries(std::span<const Key> substrings, std::span<const Key> words) {
+  struct Node {
+    std::uint32_t id;
+    std::span<const Key> keys;
+    std::size_t depth;
+  };
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> edges;
+  std::array<std::vector<Root::Edge>, kRoots> from_root;
+  std::vector<Node> nodes{{kSubstringRoot, substrings, 0}, {kWordRoot, words, 0}};
+  sizes_.assign(kRoots, 0);
+  while (!nodes.empty()) {
+    const Node node = nodes.back();
+    nodes.pop_back();
+    for (std::size_t i = 0; i < node.keys.size();) {
+      const std::string_view rest = node.keys[i].text.substr(node.depth);
+      const std::size_t size = std::min(rest.size(), kStride);
+      std::uint32_t window = 0;
+      std::memcpy(&window, rest.data(), size);
+      sizes_[node.id] = static_cast<std::uint8_t>(sizes_[node.id] | 1U << size);
+      std::size_t end = i + 1;
+      if (size < kStride) {
+        edges.emplace_back(edge(node.id, size, window), node.keys[i].entry);
+      } else {
+        const std::string_view begin = rest.substr(0, kStride);
+        while (end < node.keys.size() && node.keys[end].text.substr(node.depth, kStride) == begin) {
+          ++end;
+        }
+        const auto below = node.keys.subspan(i, end - i);
+        const std::size_t depth = node.depth + kStride;
+        std::uint32_t child;
+        if (below.size() <= kGroup) {
+          child = static_cast<std::uint32_t>(groups_.size()) << 1 | 1;
+          add_group(below, depth);
+        } else {
+          const auto id = static_cast<std::uint32_t>(sizes_.size());
+          child = id << 1;
+          sizes_.push_back(0);
+          nodes.push_back({id, below, depth});
+        }
+        if (node.id < kRoots) {
+          from_root[node.id].push_back({window, child});
+        } else {
+          edges.emplace_back(edge(node.id, kStride, window), child);
+        }
+      }
+      i = end;
     }
   }
-  return at - begin;
+  edges_.reserve(edges.size());
+  for (const auto& [key, value] : edges) edges_.slots[edges_.position(key)] = {key, value};
+  for (std::size_t root = 0; root < kRoots; ++root) roots_[root].build(from_root[root]);
+}
+
+void Automaton::add_group(std::span<const Key> keys, std::size_t depth) {
+  Group group;
+  group.mask.fill(0);
+  group.value.fill(1);  // nothing & 0 is 1
+  group_entries_.resize(group_entries_.size() + kGroup, 0);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::string_view rest = keys[i].text.substr(depth, kTail);
+    group.mask[i] = low_bytes(rest.size());
+    group.value[i] = 0;
+    std::memcpy(&group.value[i], rest.data(), rest.size());
+    group_entries_[groups_.size() * kGroup + i] = keys[i].entry;
+  }
+  groups_.push_back(group);
+}
+
+void Automaton::build_links(std::span<const Key> keys) {
+  std::size_t most = 0;
+  for (const Key& key : keys) most += key.text.size();
+  state_edges_.reserve(most);
+  struct Edge {
+    std::uint32_t from;
+    char byte;
+  };
+  std::vector<std::vector<std::uint32_t>> by_depth;
+  std::vector<Edge> into{{0, 0}};  // by state: the edge that leads to it
+  states_.assign(1, {0, 0, 0});
+  for (const auto& [text, entry] : keys) {
+    std::uint32_t state = 0;
+    by_depth.resize(std::max(by_depth.size(), text.size()));
+    for (std::size_t depth = 0; depth < text.size(); ++depth) {
+      const std::uint64_t key = edge(state, text[depth]);
+      Table::Slot& slot = state_edges_.slots[state_edges_.position(key)];
+      if (slot.value == kNone) {
+        slot = {key, static_cast<std::uint32_t>(states_.size())};
+        by_depth[depth].push_back(slot.value);
+        into.push_back({state, text[depth]});
+        states_.push_back({0, 0, 0});
+      }
+      state = slot.value;
+    }
+    states_[state].entry = entry + 1;
+  }
+  for (const auto& level : by_depth) {  // what a link leads to is on a level above
+    for (const std::uint32_t state : level) {
+      std::uint32_t from = into[state].from;
+      while (from != 0) {
+        from = states_[from].failure;
+        const std::uint32_t target = state_edges_.find(edge(from, into[state].byte));
+        if (target != kNone) {
+          states_[state].failure = target;
+          break;
+        }
+      }
+      const std::uint32_t failure = states_[state].failure;
+      states_[state].suffix = states_[failure].entry != 0 ? failure : states_[failure].suffix;
+    }
+  }
+}
+
+// Reports the entries of one text, found in [begin, end), in the modes that allow it there.
+template <typename Report>
+void Automaton::report_entries(std::uint32_t entry, std::string_view text, std::size_t end,
+                               Report&& report) const {
+  if (end > text.size()) return;  // reaches into the padding
+  for (;; ++entry) {
+    if (entries_[entry].mode != MatchMode::kWord || is_boundary(text, end)) report(entry, end);
+    if (!entries_[entry].more) return;
+  }
+}
+
+// Reports the keys of a group, whose first bytes were found in [begin, at), that go on as the text.
+template <typename Report>
+void Automaton::try_group(std::uint32_t group, std::string_view text, std::size_t begin,
+                          std::size_t at, Report&& report) const {
+  const auto tail = word_at<std::uint64_t>(text.data() + at);
+  const Group& keys = groups_[group];
+  unsigned hits = 0;
+  for (std::size_t i = 0; i < kGroup; ++i) {
+    hits |= static_cast<unsigned>((tail & keys.mask[i]) == keys.value[i]) << i;
+  }
+  for (; hits != 0; hits &= hits - 1) {
+    const auto i = static_cast<std::size_t>(std::countr_zero(hits));
+    const std::uint32_t entry = group_entries_[group * kGroup + i];
+    const std::size_t end = begin + entries_[entry].length;
+    if (end > text.size()) continue;  // reaches into the padding
+    if (end > at + kTail) {           // the group has seen its first bytes only
+      const auto id = static_cast<std::size_t>(patterns_[entries_[entry].begin]);
+      const std::string_view rest = pattern(id).substr(at + kTail - begin);
+      if (text.compare(at + kTail, rest.size(), rest) != 0) continue;
+    }
+    report_entries(entry, text, end, report);
+  }
+}
+
+// Reports the texts that end less than a stride below a node; sizes: the lengths there are.
+template <typename Report>
+void Automaton::try_short(std::uint32_t node, unsigned sizes, std::string_view text, std::size_t at,
+                          Report&& report) const {
+  const auto window = word_at<std::uint32_t>(text.data() + at);
+  for (std::size_t size = 0; size < kStride; ++size) {
+    if ((sizes >> size & 1) == 0) continue;
+    const std::uint32_t entry = edges_.find(edge(node, size, window));
+    if (entry != kNone) report_entries(entry, text, at + size, report);
+  }
+}
+
+// Reports the texts below a root's child that begin at an offset; returns where the trie and the
+// text part.
+template <typename Report>
+std::size_t Automaton::walk(std::uint32_t child, std::string_view text, std::size_t begin,
+                            Report&& report) const {
+  for (std::size_t at = begin + kStride;; at += kStride) {
+    if (at > text.size()) return text.size();
+    if ((child & 1) != 0) {
+      try_group(child >> 1, text, begin, at, report);
+      return at;
+    }
+    const std::uint32_t node = child >> 1;
+    if ((sizes_[node] & low_bits(kStride)) != 0) try_short(node, sizes_[node], text, at, report);
+    child = edges_.find(edge(node, kStride, word_at<std::uint32_t>(text.data() + at)));
+    if (child == kNone) return at;
+  }
 }
 
 // Reports every substring that begins at an offset or later, in linear time. report returns false
 // to say that what ends with the same entry has been reported before.
 template <typename Report>
 void Automaton::scan_linked(std::string_view text, std::size_t begin, Report&& report) const {
-  const Unit* const units = units_.data();
-  std::uint32_t slot = kSubstringRoot;
+  std::uint32_t state = 0;
   for (std::size_t at = begin; at < text.size();) {
-    const std::uint32_t branch = class_[static_cast<unsigned char>(text[at])];
+    const char byte = text[at];
     ++at;
-    for (;;) {
-      const std::uint32_t next = (units[slot].base >> 1) + branch;
-      if (units[next].parent == slot) {
-        slot = next;
-        break;
-      }
-      if (slot == kSubstringRoot) break;
-      slot = failure_[slot];
+    std::uint32_t next = state_edges_.find(edge(state, byte));
+    while (next == kNone && state != 0) {
+      state = states_[state].failure;
+      next = state_edges_.find(edge(state, byte));
     }
-    std::uint32_t ending = (units[slot].base & 1) != 0 ? slot : suffix_[slot];
-    while (ending != 0 && report(entry_of_[ending] - 1, at)) ending = suffix_[ending];
+    state = next == kNone ? 0 : next;
+    std::uint32_t ending = states_[state].entry != 0 ? state : states_[state].suffix;
+    while (ending != 0 && report(states_[ending].entry - 1, at)) ending = states_[ending].suffix;
   }
 }
 
-// Reports every match as (entry, end). kWindow zero bytes stand behind the text.
+// Tries one trie at the starts of a block. go_on(at, steps) is asked after each of them.
+template <typename GoOn, typename Report>
+void Automaton::try_all(std::uint32_t root, std::span<const Start> starts, std::size_t block,
+                        std::string_view text, GoOn&& go_on, Report&& report) const {
+  const Root& edges = roots_[root];
+  const unsigned bit = root == kSubstringRoot ? kSubstringBit : kWordBit;
+  // Again without a branch: whether an edge may fit is a look at one slot.
+  struct Try {
+    std::uint32_t offset;
+    std::uint32_t slot;
+  };
+  std::array<Try, kBlock> tries;
+  std::size_t count = 0;
+  for (const Start start : starts) {
+    const auto window = word_at<std::uint32_t>(text.data() + block + start.offset);
+    const std::uint32_t slot = hashed(window, edges.shift);
+    const bool is_short = (start.bits & bit << kShortShift) != 0;
+    tries[count] = {start.offset | std::uint32_t{is_short} << 16, slot};
+    const bool is_edge = edges.slots[slot].child != kNone;
+    count += ((start.bits & bit) != 0) & (is_short | is_edge) ? 1 : 0;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = block + (tries[i].offset & 0xFFFF);
+    if (root == kWordRoot && !is_boundary(text, at)) continue;
+    if (tries[i].offset >> 16 != 0) try_short(root, sizes_[root], text, at, report);
+    const std::uint32_t child = edges.find(word_at<std::uint32_t>(text.data() + at), tries[i].slot);
+    if (child == kNone) continue;
+    if (!go_on(at, walk(child, text, at, report) - at)) return;
+  }
+}
+
+// Reports every match as (entry, end). kPadding zero bytes stand behind the text.
 template <typename Report>
 void Automaton::scan(std::string_view text, Report&& report) const {
   // Positions are filtered in blocks, without a branch on what is found, then tried.
-  constexpr std::size_t kBlock = 256;
-  struct Start {
-    std::uint16_t offset;
-    std::uint16_t bits;
-  };
   std::array<Start, kBlock> starts;
   const char* const bytes = text.data();
   const std::uint8_t* const long_starts = starts_.data();
   const std::uint8_t* const short_starts = short_starts_.empty() ? nullptr : short_starts_.data();
   const unsigned shift = starts_shift_;
-  std::size_t budget = 16 * text.size() + 4096;  // steps in the substring trie
+  // Bytes that walks for substrings may take before failure links do the rest.
+  std::size_t budget =
+      states_.empty() ? std::numeric_limits<std::size_t>::max() : kLongestWalk * text.size();
   bool linked = false;
   std::uint8_t last_word = 0;
 
   for (std::size_t block = 0; block < text.size(); block += kBlock) {
     const std::size_t end = std::min(kBlock, text.size() - block);
     std::size_t count = 0;
-    const auto filter = [&](auto more) {
+    const auto filter = [&](auto has_short) {
       for (std::size_t i = 0; i < end; ++i) {
-        const std::uint32_t window = window_at(bytes + block + i);
+        const auto window = word_at<std::uint32_t>(bytes + block + i);
         unsigned bits = bits_at(long_starts, hashed(window, shift));
-        if constexpr (more) bits |= bits_at(short_starts, window & 0xFFFF);
+        if constexpr (has_short) {
+          const unsigned found = bits_at(short_starts, window & 0xFFFF);
+          bits |= found | found << kShortShift;
+        }
         const std::uint8_t word = kAsciiWord[window & 0xFF];
         bits &= ~((unsigned{last_word} & word) * kWordBit);  // inside an ASCII word no word begins
         last_word = word;
         starts[count] = {static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(bits)};
-        count += bits != 0 ? 1 : 0;
+        count += (bits & (kSubstringBit | kWordBit)) != 0 ? 1 : 0;
       }
     };
-    if (short_starts == nullptr)
+    if (short_starts == nullptr) {
       filter(std::false_type{});
-    else
+    } else {
       filter(std::true_type{});
-
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t at = block + starts[i].offset;
-      if ((starts[i].bits & kSubstringBit) != 0 && !linked) {
-        const std::size_t steps = walk(kSubstringRoot, text, at, report);
-        if (steps > budget) {
-          linked = true;
-          scan_linked(text, at + 1, report);
-        }
-        budget -= std::min(budget, steps);
-      }
-      if ((starts[i].bits & kWordBit) != 0 && is_boundary(text, at)) {
-        walk(kWordRoot, text, at, report);
-      }
     }
+
+    const std::span<const Start> filtered(starts.data(), count);
+    if (!linked) {
+      try_all(
+          kSubstringRoot, filtered, block, text,
+          [&](std::size_t at, std::size_t steps) {
+            linked = steps > budget;
+            budget -= std::min(budget, steps);
+            if (linked) scan_linked(text, at + 1, report);
+            return !linked;
+          },
+          report);
+    }
+    try_all(
+        kWordRoot, filtered, block, text, [](std::size_t, std::size_t) { return true; }, report);
   }
 }
 
@@ -470,7 +579,7 @@ std::vector<std::int32_t> Automaton::find(std::string_view text) const {
 std::vector<Match> Automaton::matches(std::string_view text) const {
   Folded folded = fold(text);
   const std::size_t size = folded.text.size();
-  folded.text.append(kWindow, '\0');
+  folded.text.append(kPadding, '\0');
   std::vector<Match> matches;
   scan(std::string_view(folded.text).substr(0, size), [&](std::uint32_t entry, std::size_t end) {
     const Entry& ids = entries_[entry];
@@ -487,10 +596,11 @@ std::vector<Match> Automaton::matches(std::string_view text) const {
 }
 
 std::size_t Automaton::memory_bytes() const {
-  const auto bytes = [](const auto& column) { return column.capacity() * sizeof column[0]; };
-  return sizeof *this + bytes(text_) + bytes(offsets_) + bytes(modes_) + bytes(units_) +
-         bytes(entry_of_) + bytes(failure_) + bytes(suffix_) + bytes(entries_) + bytes(patterns_) +
-         bytes(starts_) + bytes(short_starts_);
+  const auto bytes = [](const auto& column) { return column.capacity() * sizeof(column[0]); };
+  return sizeof *this + text_.capacity() + bytes(offsets_) + bytes(modes_) + bytes(entries_) +
+         bytes(patterns_) + bytes(starts_) + bytes(short_starts_) + bytes(edges_.slots) +
+         bytes(roots_[0].slots) + bytes(roots_[1].slots) + bytes(sizes_) + bytes(groups_) +
+         bytes(group_entries_) + bytes(states_) + bytes(state_edges_.slots);
 }
 
 void Automaton::write(ArchiveWriter& archive) const {

@@ -9,12 +9,14 @@ namespace {
 
 constexpr std::size_t kBlock = 256;  // products of a block stay in the first-level cache
 
-// Up to here one pass over float32 is as fast as two stages. Whole calls from Python at 384 dimensions
-// (Zen 4, p50): 64 rows 3.0 us either way, 158 rows 4.7 in one pass and 4.0 in two, 300 rows 7.1 and 4.9.
+// Up to here one pass over float32 is as fast as two stages. Whole calls from Python at 384
+// dimensions (Zen 4, p50): 64 rows 3.0 us either way, 158 rows 4.7 in one pass and 4.0 in two, 300
+// rows 7.1 and 4.9.
 constexpr std::size_t kPlainRows = 64;
 // Two stages keep far more than k candidates; when k is a large part of the rows they save nothing.
 constexpr std::size_t kPlainPerResult = 4;
-// Below this share of allowed rows they are fetched one by one, above it all rows are read in order.
+// Below this share of allowed rows they are fetched one by one, above it all rows are read in
+// order.
 constexpr double kSweepShare = 0.5;
 
 /// `count` rows: those listed in `at`, or if that is nullptr the ones from `first` on.

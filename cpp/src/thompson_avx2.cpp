@@ -24,10 +24,9 @@ struct alignas(32) Packed {
   std::size_t size;
 };
 constexpr Packed kPacked[16] = {
-    {{}, 0},           {{0}, 1},       {{2}, 1},       {{0, 2}, 2},
-    {{4}, 1},          {{0, 4}, 2},    {{2, 4}, 2},    {{0, 2, 4}, 3},
-    {{6}, 1},          {{0, 6}, 2},    {{2, 6}, 2},    {{0, 2, 6}, 3},
-    {{4, 6}, 2},       {{0, 4, 6}, 3}, {{2, 4, 6}, 3}, {{0, 2, 4, 6}, 4},
+    {{}, 0},     {{0}, 1},       {{2}, 1},       {{0, 2}, 2},       {{4}, 1},    {{0, 4}, 2},
+    {{2, 4}, 2}, {{0, 2, 4}, 3}, {{6}, 1},       {{0, 6}, 2},       {{2, 6}, 2}, {{0, 2, 6}, 3},
+    {{4, 6}, 2}, {{0, 4, 6}, 3}, {{2, 4, 6}, 3}, {{0, 2, 4, 6}, 4},
 };
 
 struct FourLanes {
@@ -48,11 +47,21 @@ struct FourLanes {
   };
   struct Word {
     __m256i all;
-    friend TOOLROLL_INLINE Word operator+(Word x, Word y) { return {_mm256_add_epi64(x.all, y.all)}; }
-    friend TOOLROLL_INLINE Word operator-(Word x, Word y) { return {_mm256_sub_epi64(x.all, y.all)}; }
-    friend TOOLROLL_INLINE Word operator&(Word x, Word y) { return {_mm256_and_si256(x.all, y.all)}; }
-    friend TOOLROLL_INLINE Word operator|(Word x, Word y) { return {_mm256_or_si256(x.all, y.all)}; }
-    friend TOOLROLL_INLINE Word operator^(Word x, Word y) { return {_mm256_xor_si256(x.all, y.all)}; }
+    friend TOOLROLL_INLINE Word operator+(Word x, Word y) {
+      return {_mm256_add_epi64(x.all, y.all)};
+    }
+    friend TOOLROLL_INLINE Word operator-(Word x, Word y) {
+      return {_mm256_sub_epi64(x.all, y.all)};
+    }
+    friend TOOLROLL_INLINE Word operator&(Word x, Word y) {
+      return {_mm256_and_si256(x.all, y.all)};
+    }
+    friend TOOLROLL_INLINE Word operator|(Word x, Word y) {
+      return {_mm256_or_si256(x.all, y.all)};
+    }
+    friend TOOLROLL_INLINE Word operator^(Word x, Word y) {
+      return {_mm256_xor_si256(x.all, y.all)};
+    }
   };
   static constexpr std::size_t kLanes = 4;
 

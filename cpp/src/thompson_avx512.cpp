@@ -7,7 +7,8 @@
 
 // AVX-512 brings FMA along: -ffp-contract=off (CMakeLists.txt) keeps products and sums apart.
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,popcnt"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,popcnt"))), \
+                             apply_to = function)
 #elif defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12's own header, bug 105593
 #pragma GCC push_options
@@ -41,11 +42,21 @@ struct EightLanes {
   };
   struct Word {
     __m512i all;
-    friend TOOLROLL_INLINE Word operator+(Word x, Word y) { return {_mm512_add_epi64(x.all, y.all)}; }
-    friend TOOLROLL_INLINE Word operator-(Word x, Word y) { return {_mm512_sub_epi64(x.all, y.all)}; }
-    friend TOOLROLL_INLINE Word operator&(Word x, Word y) { return {_mm512_and_si512(x.all, y.all)}; }
-    friend TOOLROLL_INLINE Word operator|(Word x, Word y) { return {_mm512_or_si512(x.all, y.all)}; }
-    friend TOOLROLL_INLINE Word operator^(Word x, Word y) { return {_mm512_xor_si512(x.all, y.all)}; }
+    friend TOOLROLL_INLINE Word operator+(Word x, Word y) {
+      return {_mm512_add_epi64(x.all, y.all)};
+    }
+    friend TOOLROLL_INLINE Word operator-(Word x, Word y) {
+      return {_mm512_sub_epi64(x.all, y.all)};
+    }
+    friend TOOLROLL_INLINE Word operator&(Word x, Word y) {
+      return {_mm512_and_si512(x.all, y.all)};
+    }
+    friend TOOLROLL_INLINE Word operator|(Word x, Word y) {
+      return {_mm512_or_si512(x.all, y.all)};
+    }
+    friend TOOLROLL_INLINE Word operator^(Word x, Word y) {
+      return {_mm512_xor_si512(x.all, y.all)};
+    }
   };
   static constexpr std::size_t kLanes = 8;
 
@@ -54,9 +65,7 @@ struct EightLanes {
     return {_mm512_set1_epi64(static_cast<long long>(number))};
   }
   static TOOLROLL_INLINE Real load(const double* at) { return {_mm512_loadu_pd(at)}; }
-  static TOOLROLL_INLINE Word load(const std::uint64_t* at) {
-    return {_mm512_loadu_si512(at)};
-  }
+  static TOOLROLL_INLINE Word load(const std::uint64_t* at) { return {_mm512_loadu_si512(at)}; }
   static TOOLROLL_INLINE Word load(const std::uint32_t* at) {
     return {_mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)))};
   }
@@ -83,9 +92,7 @@ struct EightLanes {
   static TOOLROLL_INLINE Word select(Mask mask, Word yes, Word no) {
     return {_mm512_mask_blend_epi64(mask.all, no.all, yes.all)};
   }
-  static TOOLROLL_INLINE Word lane_numbers() {
-    return {_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7)};
-  }
+  static TOOLROLL_INLINE Word lane_numbers() { return {_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7)}; }
   // Compressed in a register: compressing into memory is slow on Zen 4.
   static TOOLROLL_INLINE std::size_t append(std::uint32_t* to, Word x, Mask wanted) {
     const __m512i packed = _mm512_maskz_compress_epi64(wanted.all, x.all);

@@ -31,7 +31,8 @@ struct OneLane {
 
   static Word select(Mask mask, Word yes, Word no) { return mask ? yes : no; }
   static Word lane_numbers() { return 0; }
-  // Writes the low halves of the wanted lanes, and may write anything up to kLanes; returns how many.
+  // Writes the low halves of the wanted lanes, and may write anything up to kLanes; returns how
+  // many.
   static std::size_t append(std::uint32_t* to, Word x, Mask wanted) {
     *to = static_cast<std::uint32_t>(x);
     return wanted ? 1 : 0;

@@ -1,23 +1,24 @@
 /// The sampler itself, written once over "lanes" and compiled for each instruction set.
 ///
-/// A lanes type L offers Real (doubles), Word (64-bit words) and Mask for L::kLanes arms side by side,
-/// with the operations used below; each must give in every lane what the one-lane type of
+/// A lanes type L offers Real (doubles), Word (64-bit words) and Mask for L::kLanes arms side by
+/// side, with the operations used below; each must give in every lane what the one-lane type of
 /// thompson_baseline.cpp gives. Everything has internal linkage (the including file opens an
 /// anonymous namespace after setting its target): code built for a newer processor can't be
 /// linked into a path for an older one. For the same reason nothing of the standard library is
 /// called here.
 ///
-/// The naive form loops per arm until an attempt is accepted. In lanes that wastes the other lanes on
-/// the slowest: about half of all attempts with four. So arms are drawn in blocks: a pass tries every
-/// arm once and notes who failed, the next pass gathers only those into full vectors. The first pass
-/// has no branches and skips Marsaglia and Tsang's logarithmic test: arms that fail the squeeze alone
-/// are judged by it in the next pass, on the same random numbers.
+/// The naive form loops per arm until an attempt is accepted. In lanes that wastes the other lanes
+/// on the slowest: about half of all attempts with four. So arms are drawn in blocks: a pass tries
+/// every arm once and notes who failed, the next pass gathers only those into full vectors. The
+/// first pass has no branches and skips Marsaglia and Tsang's logarithmic test: arms that fail the
+/// squeeze alone are judged by it in the next pass, on the same random numbers.
 
 constexpr int kBlockBits = 10;
 constexpr std::uint32_t kBlock = 1U << kBlockBits;
 constexpr int kRounds = 10;
 
-// Such that the ratio of two gammas, and its inverse, is a normal double: the smallest cube is 2^-159.
+// Such that the ratio of two gammas, and its inverse, is a normal double: the smallest cube is
+// 2^-159.
 constexpr double kSmallestShape = 1e-250;
 constexpr double kGreatestShape = 1e250;
 
@@ -172,7 +173,8 @@ struct Sampler {
   // x = 2^k m with m in [sqrt(1/2), sqrt(2)), log m = 2 atanh(s), s = (m - 1) / (m + 1).
   static TOOLROLL_INLINE Real log(Real x) {
     const Word bits = L::as_word(x);
-    const Word biased = L::template right<52>(bits + word(0x4000000000000000U - 0x3FE6A09E667F3BCDU));
+    const Word biased =
+        L::template right<52>(bits + word(0x4000000000000000U - 0x3FE6A09E667F3BCDU));
     const Word mantissa = bits - L::template left<52>(biased) + word(std::uint64_t{1024} << 52);
     const Real k = L::as_real(biased | word(0x4330000000000000U)) - real(0x1p52 + 1024);
     const Real m = L::as_real(mantissa);
@@ -193,7 +195,8 @@ struct Sampler {
 
   // exp of a number in [-708, 0], within 2 units in the last place: 2^k exp(r), |r| <= ln(2) / 2.
   static TOOLROLL_INLINE Real exp(Real x) {
-    const Real shift = real(0x1.8p52);  // adding it rounds to an integer and leaves it in the low bits
+    const Real shift =
+        real(0x1.8p52);  // adding it rounds to an integer and leaves it in the low bits
     const Real shifted = x * real(0x1.71547652b82fep0) + shift;
     const Real k = shifted - shift;
     const Real r = (x - k * real(0x1.62e42feep-1)) - k * real(0x1.a39ef35793c76p-33);
@@ -354,8 +357,8 @@ struct Sampler {
     }
   };
 
-  // Arms that still need an accepted attempt: kBlock times the attempt's number plus the arm's place in
-  // the block. Filled without branches, since who fails is random.
+  // Arms that still need an accepted attempt: kBlock times the attempt's number plus the arm's
+  // place in the block. Filled without branches, since who fails is random.
   struct Pending {
     std::uint32_t codes[kBlock + 2 * kLanes];
     std::size_t size = 0;
@@ -370,7 +373,8 @@ struct Sampler {
   static TOOLROLL_INLINE std::size_t fewer(std::size_t x, std::size_t y) { return x < y ? x : y; }
 
   // Appends the codes of those who failed among the first `here` lanes; returns how many.
-  static TOOLROLL_INLINE std::size_t note(std::uint32_t* to, Word codes, Mask done, std::size_t here) {
+  static TOOLROLL_INLINE std::size_t note(std::uint32_t* to, Word codes, Mask done,
+                                          std::size_t here) {
     std::size_t size = L::append(to, codes, L::negate(done));
     // What only filled the vector up comes last.
     for (std::uint32_t rest = L::bits(L::negate(done)) >> here; rest != 0; rest &= rest - 1) --size;
@@ -463,13 +467,12 @@ struct Sampler {
     const RoundKeys keys = round_keys(seed);
     for (std::size_t from = 0; from < n; from += kBlock) {
       const std::size_t size = fewer(n - from, kBlock);
-      const Columns block{arms.key + from, arms.first + from, arms.second + from,
-                          arms.value + from,
+      const Columns block{arms.key + from, arms.first + from, arms.second + from, arms.value + from,
                           arms.log_odds == nullptr ? nullptr : arms.log_odds + from};
       Pending pending;
       try_all<Family>(keys, block, size, pending);
-      // Every third attempt fails at worst: 200 in a row happen to nobody, and bound the loop even if
-      // another thread writes NaN into the columns meanwhile.
+      // Every third attempt fails at worst: 200 in a row happen to nobody, and bound the loop even
+      // if another thread writes NaN into the columns meanwhile.
       for (int pass = 0; pending.size != 0 && pass < 200; ++pass) {
         try_pending<Family>(keys, block, pending);
       }

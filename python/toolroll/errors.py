@@ -30,7 +30,7 @@ class InvalidDefinition(InvalidInput):
 
     Attributes:
         problem: what is wrong and what is allowed, without the place.
-        file: the file as the caller named it, or None for a value that came from no file.
+        file: the file as the caller named it, or the place in the caller's own list (``tools[3]``).
         line: 1-based line in that file.
         column: 1-based column, where the text itself is malformed.
         field: the key that is wrong.

@@ -67,7 +67,7 @@ def account(selection: Selection, row: int) -> Account:
         if stays:
             reasons += _for(step, row, tool.toolkit, selection)
             if not was:
-                reasons.append(REASONS.get(step.reason, step.reason))
+                reasons = [REASONS.get(step.reason, step.reason)]  # what took it out before does not matter
             elif step.reason == "required":
                 reasons.append(REASONS["required"])
         elif was:

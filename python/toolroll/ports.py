@@ -27,6 +27,11 @@ class Embedder(Protocol):
         """Width of a vector."""
         ...
 
+    @property
+    def is_instant(self) -> bool:
+        """Whether a message is embedded without waiting, so that an event loop may do it itself."""
+        ...
+
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """float32[n, dim], a row for each text, each of unit length or zero."""
         ...

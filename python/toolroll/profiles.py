@@ -80,7 +80,7 @@ class PassThrough:
 
 def compose(catalog: Catalog, p: Parameters) -> Pipeline:
     """The order of the stages, in one place."""
-    core = frozenset(catalog.base.tolist()) | frozenset(catalog.pinned.tolist())
+    core = {row: at for at, row in enumerate(dict.fromkeys((*catalog.pinned.tolist(), *catalog.base.tolist())))}
     cap = Cap(core, catalog.costs, p.k, p.max_tools, PROVIDER_LIMITS)
     order = Order(catalog.names)
     return Pipeline(

@@ -66,8 +66,10 @@ class Toolroll:
         Raises:
             InvalidDefinition: a tool, toolkit or route is malformed, or a name is there twice.
         """
-        given = read_dicts(tools)
-        definitions = Definitions(given.tools, (*given.toolkits, *toolkits), (*given.routes, *routes))
+        given, declared = read_dicts(tools), tuple(toolkits)
+        known = {toolkit.name for toolkit in declared}  # what is said here comes before what tools imply
+        implied = (toolkit for toolkit in given.toolkits if toolkit.name not in known)
+        definitions = Definitions(given.tools, (*implied, *declared), (*given.routes, *routes))
         return cls(definitions, embedder=embedder, profile=profile, graph=graph, progress=progress)
 
     @classmethod

@@ -11,7 +11,7 @@ from toolroll.candidates import Candidates, Rows
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.errors import Denied, NotFound
-from toolroll.schemas import convert
+from toolroll.schemas import convert_all
 from toolroll.tools import Tool
 
 
@@ -93,12 +93,25 @@ class Selection:
     @property
     def tools(self) -> tuple[Any, ...]:
         """The caller's own tool objects, untouched; a `Tool` where it came from a file."""
-        tools = (self.catalog.tools[row] for row in self.rows.tolist())
-        return tuple(tool if tool.original is None else tool.original for tool in tools)
+        return tuple(tool if tool.original is None else tool.original for tool in self._definitions)
 
     def schemas(self, provider: str) -> list[dict[str, Any]]:
-        """The tools as the provider's API takes them: "openai", "anthropic", "gemini" or "mcp"."""
-        return [convert(self.catalog.tools[row], provider) for row in self.rows.tolist()]
+        """What to send as `tools`: "openai", "openai_responses", "anthropic", "gemini" or "mcp".
+
+        A name that the provider refuses is sent as another one; `sent_names` has the way back.
+
+        Raises:
+            InvalidInput: the provider is unknown.
+        """
+        return convert_all(self._definitions, provider)[0]
+
+    def sent_names(self, provider: str) -> dict[str, str]:
+        """Name that the provider's model will call → the tool's own name."""
+        return convert_all(self._definitions, provider)[1]
+
+    @property
+    def _definitions(self) -> tuple[Tool, ...]:
+        return tuple(self.catalog.tools[row] for row in self.rows.tolist())
 
     def check(self, name: str) -> Tool:
         """The tool of this name, if it was offered. Listing and calling go through this one decision.

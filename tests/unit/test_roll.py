@@ -13,6 +13,7 @@ import pytest
 
 from toolroll import Context, Route, Tool, Toolkit, Toolroll
 from toolroll.errors import EmbedderUnavailable, InvalidDefinition, InvalidInput, NotFound
+from toolroll.tools import Definitions
 
 WEATHER = {
     "name": "weather",
@@ -59,8 +60,11 @@ def test_a_selection_keeps_the_catalog_it_was_made_from():
 
 
 def test_duplicate_names_are_refused_with_both_homes():
+    twins = (Tool("send", toolkit="mail"), Tool("send", toolkit="sms"))
+    with pytest.raises(InvalidDefinition, match=r"tools\[1\]: tool 'send': name is already taken by tools\[0\]"):
+        Toolroll.from_tools(twins)
     with pytest.raises(InvalidDefinition, match=r"'send'.*more than once.*mail.*sms"):
-        Toolroll.from_tools([Tool("send", toolkit="mail"), Tool("send", toolkit="sms")])
+        Toolroll(Definitions(twins))
 
 
 @pytest.mark.parametrize(

@@ -180,8 +180,16 @@ def test_the_callers_own_objects_come_back():
 def test_schemas_are_ready_to_send(roll, provider):
     picked = roll.select("rain", MAIL, k=2)
     schemas = picked.schemas(provider)
-    assert len(schemas) == len(picked)
+    declared = schemas[0]["function_declarations"] if provider == "gemini" else schemas
+    assert len(declared) == len(picked)
     assert json.loads(json.dumps(schemas)) == schemas
+
+
+def test_names_that_a_provider_refuses_have_a_way_back():
+    picked = Toolroll.from_tools([Tool("math.add"), Tool("math/sub")]).select("math")
+    back = picked.sent_names("openai")
+    assert {schema["function"]["name"] for schema in picked.schemas("openai")} == set(back)
+    assert set(back.values()) == {"math.add", "math/sub"}
 
 
 def test_an_unknown_provider_is_named(roll):

@@ -26,7 +26,8 @@ class ArchiveError : public std::invalid_argument {
 /// 64-bit checksum of bytes. Source: Y. Collet, XXH64 specification 0.1.1.
 std::uint64_t xxh64(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 
-/// Collects numbers and columns, then writes them in one piece.
+/// Collects numbers and columns, then writes them in one piece. Adding to it after save() or bytes()
+/// throws std::logic_error.
 class ArchiveWriter {
  public:
   /// kind: at most 8 characters that name the index.

@@ -40,16 +40,17 @@ struct Match {
 /// Patterns and texts are compared folded (unicode.hpp): case and composition make no difference.
 /// Duplicates are fine, each keeps its number: its position in the list.
 ///
-/// The patterns are two tries in one double array, substrings in one, words and prefixes in the
-/// other. A search looks at the four bytes that begin at each position, in a small table that tells
-/// whether a pattern may start with them, and walks down a trie where one may. Repetitive texts
-/// would make that quadratic, so after a number of steps linear in the text it goes on by the
-/// failure links of Aho and Corasick: the search for substrings is O(n) whatever the text, plus the
-/// matches reported. Words and prefixes are tried only where one can begin, O(n * kLongestWord) at
-/// worst.
+/// The patterns are two hashed tries whose edges take four bytes: one of substrings, one of words
+/// and prefixes. A small table tells for each position whether a pattern may begin with the four
+/// bytes there; most positions end with that. From the others a trie is walked down; where four
+/// patterns or fewer are left their next eight bytes are compared at once, without a branch on the
+/// outcome. Words and prefixes are tried only where one can begin.
 ///
-/// Source: Aho & Corasick, "Efficient string matching", CACM 1975; Aoe, "An efficient digital
-/// search algorithm by using a double-array structure", IEEE TSE 1989.
+/// A walk takes at most length / 4 steps. Where substrings are so long that a repetitive text could
+/// make that too many, an Aho-Corasick automaton is built as well, and the search changes over to
+/// its failure links after a number of steps linear in the text: O(n), whatever text and patterns.
+///
+/// Source: Aho & Corasick, "Efficient string matching", CACM 1975.
 class Automaton {
  public:
   /// Bytes, folded, that a word or prefix pattern may have.
@@ -82,22 +83,63 @@ class Automaton {
   static Automaton from_bytes(std::vector<std::byte> bytes);
 
  private:
-  struct Unit {  // a slot of the double array
-    std::uint32_t
-        base;  // children are at base + class of their byte; lowest bit: a pattern ends here
-    std::uint32_t parent;  // the slot this one is a child of
-  };
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  static constexpr std::size_t kGroup = 4;
+  static constexpr std::size_t kBlock = 256;
+
   struct Entry {          // one text in one mode, with the patterns that have it
     std::uint32_t begin;  // in patterns_
     std::uint32_t end;
     std::uint32_t length;  // of the text, bytes
     MatchMode mode;
-    bool more;  // the next entry ends at the same slot
+    bool more;  // the next entry has the same text
+  };
+  struct Key {  // one text of a trie
+    std::string_view text;
+    std::uint32_t entry;  // its first
+  };
+  struct Table {  // a hash table with linear probing, of the edges of a trie
+    struct Slot {
+      std::uint64_t key;
+      std::uint32_t value;  // kNone: empty
+    };
+    std::vector<Slot> slots;
+    unsigned shift = 0;
+
+    void reserve(std::size_t count);
+    std::size_t position(std::uint64_t key) const;  // of the key, or where it would be
+    std::uint32_t find(std::uint64_t key) const { return slots[position(key)].value; }
+  };
+  struct Root {  // the edges of kStride bytes from a root: the ones every search meets
+    struct Edge {
+      std::uint32_t window;
+      std::uint32_t child;  // kNone: empty
+    };
+    std::vector<Edge> slots;
+    unsigned shift = 0;
+
+    void build(std::span<const Edge> edges);
+    std::uint32_t find(std::uint32_t window, std::size_t slot) const;  // slot: its hash
+  };
+  struct Group {  // what follows in up to kGroup texts: text & mask == value
+    std::array<std::uint64_t, kGroup> mask;
+    std::array<std::uint64_t, kGroup> value;
+  };
+  struct Start {  // where a pattern may begin: the tries, and those with a short text
+    std::uint16_t offset;
+    std::uint16_t bits;
+  };
+  struct State {            // of the Aho-Corasick automaton
+    std::uint32_t failure;  // the longest proper suffix that is a state
+    std::uint32_t suffix;   // the longest one that is a text, 0 for none
+    std::uint32_t entry;    // 1 + the first entry of its text, 0 for none
   };
 
   void build();
-  void build_links(std::span<const std::uint32_t> slots);
-  void build_filter(std::span<const std::string_view> keys);
+  void build_filter(std::span<const Key> keys);
+  void build_tries(std::span<const Key> substrings, std::span<const Key> words);
+  void add_group(std::span<const Key> keys, std::size_t depth);
+  void build_links(std::span<const Key> keys);
   std::string_view pattern(std::size_t i) const {
     return std::string_view(text_).substr(offsets_[i], offsets_[i + 1] - offsets_[i]);
   }
@@ -105,9 +147,21 @@ class Automaton {
   void scan(std::string_view text, Report&& report) const;
   template <typename Report>
   void scan_linked(std::string_view text, std::size_t begin, Report&& report) const;
+  template <typename GoOn, typename Report>
+  void try_all(std::uint32_t root, std::span<const Start> starts, std::size_t block,
+               std::string_view text, GoOn&& go_on, Report&& report) const;
   template <typename Report>
-  std::size_t walk(std::uint32_t root, std::string_view text, std::size_t begin,
+  void try_short(std::uint32_t node, unsigned sizes, std::string_view text, std::size_t at,
+                 Report&& report) const;
+  template <typename Report>
+  std::size_t walk(std::uint32_t child, std::string_view text, std::size_t begin,
                    Report&& report) const;
+  template <typename Report>
+  void try_group(std::uint32_t group, std::string_view text, std::size_t begin, std::size_t at,
+                 Report&& report) const;
+  template <typename Report>
+  void report_entries(std::uint32_t entry, std::string_view text, std::size_t end,
+                      Report&& report) const;
   void write(ArchiveWriter& archive) const;
   static Automaton read(ArchiveReader& archive);
 
@@ -115,13 +169,19 @@ class Automaton {
   std::vector<std::uint64_t> offsets_;  // size() + 1
   std::vector<MatchMode> modes_;
 
-  std::array<std::uint8_t, 256> class_{};  // of a byte; 0: in no pattern
-  std::vector<Unit> units_;
-  std::vector<std::uint32_t> entry_of_;  // by slot: 1 + its first entry, 0 for none
-  std::vector<std::uint32_t> failure_;   // by slot: the longest proper suffix that is in the trie
-  std::vector<std::uint32_t> suffix_;    // by slot: the longest one that is a pattern, 0 for none
   std::vector<Entry> entries_;
   std::vector<std::int32_t> patterns_;
+
+  // By node: bit s is set if there is an edge of s bytes. One of kStride bytes leads to node v >>
+  // 1, or, if v is odd, to that group; a shorter one to the entry of the text that ends there.
+  std::vector<std::uint8_t> sizes_;
+  std::array<Root, 2> roots_;
+  Table edges_;
+  std::vector<Group> groups_;
+  std::vector<std::uint32_t> group_entries_;  // kGroup for each
+
+  std::vector<State> states_;  // empty if no substring is long enough
+  Table state_edges_;
 
   // What a pattern may begin with, two bits each (substrings, words): by a hash of four bytes, and
   // for patterns shorter than that by their first two.

@@ -1,11 +1,12 @@
 /// Counter-based random numbers: pure functions of (seed, key, counter), with nothing to advance.
 ///
-/// A stream is named by a seed (one decision) and a key (one arm); its counter picks a number in it.
-/// So a draw can be made again from a log, alone and in any order, and threads share nothing.
+/// A stream is named by a seed (one decision) and a key (one arm); its counter picks a number in
+/// it. So a draw can be made again from a log, alone and in any order, and threads share nothing.
 ///
 /// Source: Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as
 /// 1, 2, 3", SC 2011. It passes BigCrush, and it is a bijection of the counter for each seed: two
-/// numbers of one seed never come from the same block. Ten rounds are three more than BigCrush asks.
+/// numbers of one seed never come from the same block. Ten rounds are three more than BigCrush
+/// asks.
 #pragma once
 
 #include <array>
@@ -29,7 +30,8 @@ class Stream {
 
   /// 128 bits.
   std::array<std::uint32_t, 4> block(std::uint64_t number) const;
-  /// 64 bits: the first two words (low first) of block counter / 2, or its last two if counter is odd.
+  /// 64 bits: the first two words (low first) of block counter / 2, or its last two if counter is
+  /// odd.
   std::uint64_t bits(std::uint64_t counter) const;
   /// Uniform on (0, 1), never 0 or 1: the upper 52 bits, centred in their cells.
   double uniform(std::uint64_t counter) const;

@@ -1,17 +1,18 @@
 /// Thompson sampling: draws from the Beta posteriors of many arms, and a rerank by them.
 ///
-/// A draw is a function of (seed, key, alpha, beta) alone. Neighbours, order, batch size, threads and
-/// the instruction set cannot change a bit of it, so a logged decision replays anywhere: every
+/// A draw is a function of (seed, key, alpha, beta) alone. Neighbours, order, batch size, threads
+/// and the instruction set cannot change a bit of it, so a logged decision replays anywhere: every
 /// instruction set runs the same additions, multiplications, divisions and square roots (IEEE 754
 /// rounds them all alike), with logarithm and exponential built from these, and never fuses two.
 ///
-/// How an arm is drawn. Block t = 1, 2, ... of its stream (stream.hpp) is one attempt: two words give a
-/// pair of normals by the polar method, each normal proposes a gamma variate by Marsaglia and Tsang's
-/// cube, the other two words accept or reject both at once (with the product of their probabilities,
-/// which leaves the two independent). The first accepted attempt is the draw. A shape below 1 is
-/// drawn at shape + 1 and boosted by log(u) / shape, with u from block 0: in logarithms, since at
-/// shape 1e-3 both gammas are often below the smallest double. Each normal rests on 32 bits and the
-/// uniforms on 52: what happens less than once in 2^32 draws is not resolved finely.
+/// How an arm is drawn. Block t = 1, 2, ... of its stream (stream.hpp) is one attempt: two words
+/// give a pair of normals by the polar method, each normal proposes a gamma variate by Marsaglia
+/// and Tsang's cube, the other two words accept or reject both at once (with the product of their
+/// probabilities, which leaves the two independent). The first accepted attempt is the draw. A
+/// shape below 1 is drawn at shape + 1 and boosted by log(u) / shape, with u from block 0: in
+/// logarithms, since at shape 1e-3 both gammas are often below the smallest double. Each normal
+/// rests on 32 bits and the uniforms on 52: what happens less than once in 2^32 draws is not
+/// resolved finely.
 ///
 /// Sources: Marsaglia & Bray, "A Convenient Method for Generating Normal Variables", SIAM Review
 /// 1964. Ahrens & Dieter, "Computer Methods for Sampling from Gamma, Beta, Poisson and Binomial
@@ -44,8 +45,8 @@ struct Arms {
 void thompson_sample(const Arms& arms, std::uint64_t seed, std::span<double> out,
                      Isa using_isa = isa());
 
-/// Draws the natural logarithm of one Gamma(shape[i], scale 1) variate per row, from a stream of its
-/// own (independent of thompson_sample's under the same seed and key). Same rules and errors.
+/// Draws the natural logarithm of one Gamma(shape[i], scale 1) variate per row, from a stream of
+/// its own (independent of thompson_sample's under the same seed and key). Same rules and errors.
 void log_gamma_sample(std::span<const std::uint64_t> key, std::span<const double> shape,
                       std::uint64_t seed, std::span<double> out, Isa using_isa = isa());
 
@@ -55,8 +56,8 @@ struct Retrieved {
   std::span<const float> scores;  // finite
 };
 
-/// Where the best candidates are written, best first; the spans are equally long, at most as long as
-/// the candidates.
+/// Where the best candidates are written, best first; the spans are equally long, at most as long
+/// as the candidates.
 struct Reranked {
   std::span<std::int32_t> rows;
   std::span<float> scores;
@@ -66,13 +67,13 @@ struct Reranked {
 /// Scales the score of each candidate by 1 - weight + weight * draw and writes the best.rows.size()
 /// best. Reads the arms at the candidates' rows only: O(m log k) for m candidates, whatever n is.
 ///
-/// A score of 0 or below means no evidence and stays as it is: no draw lifts or sinks it. Equal scaled
-/// scores (compared in double precision) are ordered by the log-odds of the draw, which still tell
-/// arms apart whose draws are all exactly 1.0 or 0.0; then by ascending row. Weight 0, or a score
-/// without evidence, asks no draw: there only the row breaks ties.
+/// A score of 0 or below means no evidence and stays as it is: no draw lifts or sinks it. Equal
+/// scaled scores (compared in double precision) are ordered by the log-odds of the draw, which
+/// still tell arms apart whose draws are all exactly 1.0 or 0.0; then by ascending row. Weight 0,
+/// or a score without evidence, asks no draw: there only the row breaks ties.
 ///
-/// Throws std::invalid_argument if columns differ in length, a row is not in 0..n-1, a score or one of
-/// the shapes read is not finite (a shape: and positive), the weight is not in [0, 1], or more
+/// Throws std::invalid_argument if columns differ in length, a row is not in 0..n-1, a score or one
+/// of the shapes read is not finite (a shape: and positive), the weight is not in [0, 1], or more
 /// is asked for than there are candidates; best is then untouched.
 void thompson_rerank(const Arms& arms, std::uint64_t seed, const Retrieved& candidates,
                      double weight, const Reranked& best);

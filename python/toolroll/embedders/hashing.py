@@ -24,6 +24,8 @@ class HashingEmbedder:
     Source: Weinberger et al., "Feature Hashing for Large Scale Multitask Learning", ICML 2009.
     """
 
+    is_instant = True
+
     def __init__(self, dim: int = 256) -> None:
         if dim < 1:
             raise InvalidInput(f"hashing embedder: dim is {dim}, must be at least 1")

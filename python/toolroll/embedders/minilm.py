@@ -53,6 +53,7 @@ class MiniLMEmbedder:
     """
 
     dim = DIM
+    is_instant = False
 
     def __init__(
         self, path: str | os.PathLike[str] | None = None, *, threads: int = 1, max_tokens: int = MAX_TOKENS
@@ -173,7 +174,7 @@ def _renamed(source: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[An
     positions, steps = scaled(tables + "position_embeddings.weight")
     out["position"] = positions * steps[:, None] + source[tables + "token_type_embeddings.weight"][0]
     out["norm.w"], out["norm.b"] = source[prefix + norm], source[tables + "LayerNorm.bias"]
-    matrices = sorted((int(m[1]) for m in (re.fullmatch(r"val_(\d+)_q", n) for n in source) if m))
+    matrices = sorted(int(m[1]) for m in (re.fullmatch(r"val_(\d+)_q", n) for n in source) if m)
     for layer in range(LAYERS):
         names = [f"val_{n}" for n in matrices[6 * layer : 6 * layer + 6]]
         query, key, value, attended, up, down = map(scaled, names)

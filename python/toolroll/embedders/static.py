@@ -31,6 +31,8 @@ class StaticEmbedder:
         dim: 256.
     """
 
+    is_instant = True
+
     def __init__(self) -> None:
         self._table, self.identity = _shared()
         self.dim: int = self._table.dim

@@ -19,6 +19,8 @@ from toolroll.tools import Tool
 MAX_NODES = 2_000  # of a translated schema: a few definitions that use each other can grow without bound
 MAX_DEPTH = 32
 
+_MAX_PARTS = 100  # of one allOf
+
 _KEYS = frozenset(
     {
         "name",
@@ -152,19 +154,17 @@ class _Translation:
             translated["format"] = schema["format"]
         if kind == "integer":
             _close_bounds(schema, translated)
-        if (values := _enumeration(schema)) is not None:
-            if kind == "string" and all(isinstance(value, str) for value in values):
-                translated["enum"] = [value for value in values if value] or None  # "" is refused
-                translated = {key: value for key, value in translated.items() if value is not None}
-            else:  # only strings can be enumerated: say it to the model in words
-                said = ", ".join(map(str, values[:50]))
-                translated["description"] = f"{translated.get('description', '')} One of: {said}.".strip()
+        _enumerate(schema, kind, translated)
         if kind == "object" and isinstance(properties := schema.get("properties"), Mapping):
             translated["properties"] = {
-                str(name): self.schema(value, depth - 1, entered) for name, value in properties.items()
+                str(name): self.schema(value, depth - 1, entered)
+                for name, value in properties.items()
+                if self.nodes <= MAX_NODES
             }
             required = schema.get("required")
-            if isinstance(required, Sequence) and (kept := [key for key in required if key in properties]):
+            if isinstance(required, Sequence) and (
+                kept := [key for key in required if key in translated["properties"]]
+            ):
                 translated["required"] = kept
         if kind == "array":
             translated["items"] = self._items(schema, depth, entered)
@@ -195,6 +195,8 @@ class _Translation:
         }
         distinct: list[dict[str, Any]] = []
         for choice in real:
+            if self.nodes > MAX_NODES:
+                break
             merged = {**shared, **choice} if isinstance(choice, Mapping) else choice
             made = self.schema(merged, depth - 1, entered)
             options = made["anyOf"] if set(made) == {"anyOf"} else [made]
@@ -246,12 +248,11 @@ def _guess(schema: Mapping[str, Any], values: list[Any] | None) -> str:
 
 
 def _enumeration(schema: Mapping[str, Any]) -> list[Any] | None:
+    """The values that a schema allows, null among them; None where it doesn't list any."""
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")
-    if not isinstance(values, Sequence) or isinstance(values, str):
-        return None
-    return [value for value in values if value is not None] if len(values) > 1 else list(values)
+    return list(values) if isinstance(values, Sequence) and not isinstance(values, str) else None
 
 
 def _is_null(schema: Any) -> bool:
@@ -270,6 +271,17 @@ def _without_foreign(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return {key: value for key, value in schema.items() if key not in foreign and key != "description"}
 
 
+def _enumerate(schema: Mapping[str, Any], kind: str, translated: dict[str, Any]) -> None:
+    """Only strings can be enumerated, and none may be empty: other values are told to the model in words."""
+    values = [value for value in _enumeration(schema) or () if value is not None]
+    if kind == "string" and all(isinstance(value, str) for value in values):
+        if named := [value for value in values if value]:
+            translated["enum"] = named
+    elif values:
+        said = ", ".join(map(str, values[:50]))
+        translated["description"] = f"{translated.get('description', '')} One of: {said}.".strip()
+
+
 def _close_bounds(schema: Mapping[str, Any], translated: dict[str, Any]) -> None:
     """Over whole numbers an exclusive bound has an inclusive twin."""
     low, high = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
@@ -284,7 +296,7 @@ def _merge(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """allOf as one schema: properties and required together, of all else the first that says it."""
     merged = {key: value for key, value in schema.items() if key != "allOf"}
-    for part in parts:
+    for part in parts[:_MAX_PARTS]:
         if isinstance(part, Mapping) and isinstance(reference := part.get("$ref"), str):
             target = None if reference in entered else _resolve(root, reference)
             entered = (*entered, reference)

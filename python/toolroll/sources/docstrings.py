@@ -24,7 +24,7 @@ def read_docstring(docstring: str) -> tuple[str, dict[str, str]]:
     lines = cleandoc(docstring).splitlines()
     starts = [i for i in range(len(lines)) if _starts_section(lines, i)]
     described: dict[str, str] = {}
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
         body = lines[start:end]
         if _SPHINX.match(body[0]):
             described.update(_items(body, _SPHINX, 0))

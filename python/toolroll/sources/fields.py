@@ -16,7 +16,7 @@ from toolroll.errors import InvalidDefinition
 from toolroll.tools import STATUSES
 
 MAX_NAME = 256
-MAX_TEXT = 65_536  # characters of any one text: a description ten times this long tells a model nothing more
+MAX_TEXT = 65_536  # characters of any one text: far beyond what any description needs
 MAX_SCHEMA_DEPTH = 64
 MAX_SCHEMA_NODES = 10_000  # objects and lists; bounds the work on one that refers to its own parts many times
 

@@ -96,8 +96,9 @@ def _files(folder: str) -> Iterator[str]:
     for entry in found:
         if entry.name.startswith("."):
             continue
-        target = os.path.realpath(entry.path)
-        if entry.is_symlink() and os.path.commonpath([root, target]) != root:
+        linked = entry.is_symlink()
+        target = os.path.realpath(entry.path) if linked else os.path.join(root, entry.name)
+        if linked and not target.startswith(os.path.join(root, "")):
             log.warning("%s: skipped, a symbolic link out of the folder", entry.path)
         elif not entry.is_file():
             log.warning("%s: skipped, not a regular file", entry.path)

@@ -21,14 +21,15 @@ class Cap:
     a tool that does not fit the budget is passed over and cheaper ones behind it still have their chance.
 
     Attributes:
-        core: rows that k does not count: base toolkits and pinned tools.
+        core: rows that k does not count, base toolkits and pinned tools → their place in front: the same on
+            every turn, so that a provider's prompt cache keeps its prefix.
         costs: int32[n], tokens of each tool's schema.
         k: how many retrieved tools, unless the turn says.
         max_tools: how many tools at the most, unless the turn says; None for no limit.
         provider_limits: provider → how many tools its API takes.
     """
 
-    core: frozenset[int]
+    core: Mapping[int, int]
     costs: npt.NDArray[np.int32]
     k: int | None
     max_tools: int | None
@@ -38,9 +39,7 @@ class Cap:
         if candidates.pool is not None:
             candidates = self._in_tiers(candidates)
         else:
-            k = self.k if turn.k is None else turn.k
-            if k is not None and len(candidates.rows) > k:
-                candidates = self._at_most_k(candidates, k)
+            candidates = self._at_most_k(candidates, self.k if turn.k is None else turn.k)
         limits = (turn.max_tools, self.max_tools, self.provider_limits.get(turn.context.provider))
         limit = min((limit for limit in limits if limit is not None), default=None)
         if limit is not None and len(candidates.rows) > limit:
@@ -55,22 +54,18 @@ class Cap:
         rows = candidates.pool.rows()
         scores = np.zeros(candidates.pool.size, np.float32)
         scores[candidates.rows] = candidates.scores
-        is_core = np.zeros(candidates.pool.size, bool)
-        is_core[list(self.core)] = True
-        order = np.lexsort((rows, -scores[rows], ~is_core[rows]))
+        place = np.full(candidates.pool.size, len(self.core))
+        place[list(self.core)] = list(self.core.values())
+        order = np.lexsort((rows, -scores[rows], place[rows]))
         return candidates.narrow(rows[order], "cap.tiers")
 
-    def _at_most_k(self, candidates: Candidates, k: int) -> Candidates:
-        kept, retrieved = [], 0
-        for row in candidates.rows.tolist():
-            if row in self.core:
-                kept.append(row)
-            elif retrieved < k:
-                retrieved += 1
-                kept.append(row)
-        if len(kept) == len(candidates.rows):
-            return candidates
-        return candidates.narrow(np.array(kept, np.int32), "cap.k")
+    def _at_most_k(self, candidates: Candidates, k: int | None) -> Candidates:
+        """Core in its places, then the k best of what was retrieved, which is in order already."""
+        rows = candidates.rows.tolist()
+        kept = [row for row in rows if row in self.core]
+        kept.sort(key=self.core.__getitem__)
+        kept += [row for row in rows if row not in self.core][:k]
+        return candidates if kept == rows else candidates.narrow(np.array(kept, np.int32), "cap.k")
 
     def _within(self, candidates: Candidates, budget: int) -> Candidates:
         kept = []

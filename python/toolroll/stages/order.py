@@ -24,7 +24,8 @@ class Order:
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         if not turn.sent or candidates.pool is not None:
             return candidates
-        place = {self.names[name]: at for at, name in enumerate(turn.sent) if name in self.names}
+        sent = dict.fromkeys(turn.sent)  # a name counts where it came first
+        place = {self.names[name]: at for at, name in enumerate(sent) if name in self.names}
         behind = len(place)
         ranks = [place.get(row, behind) for row in candidates.rows.tolist()]
         return candidates.reorder(np.argsort(np.array(ranks), kind="stable"), "order.sent_first")

@@ -37,7 +37,8 @@ def test_the_name_is_one_of_the_four() -> None:
 
 
 @pytest.mark.skipif(
-    platform.machine() != "x86_64" or not Path("/proc/cpuinfo").exists(), reason="reads Linux's list of x86 flags"
+    platform.machine() != "x86_64" or not Path("/proc/cpuinfo").exists(),
+    reason="reads Linux's list of x86 flags",
 )
 def test_it_agrees_with_what_the_operating_system_lists() -> None:
     assert isa_of_a_new_process(None) == what_the_kernel_lists()

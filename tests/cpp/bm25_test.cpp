@@ -1,0 +1,76 @@
+#include "toolroll/bm25.hpp"
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <thread>
+
+namespace toolroll {
+namespace {
+
+constexpr std::size_t kRows = 5000;
+
+std::vector<std::string> sentences(std::size_t count, std::size_t words, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<std::string> all(count);
+  for (std::string& sentence : all) {
+    for (std::size_t i = random() % words; i-- > 0;) {
+      const std::uint32_t x = random() % 1000;  // squared: small numbers are frequent
+      sentence += "word" + std::to_string(x * x / 1000) + ' ';
+    }
+  }
+  return all;
+}
+
+Bm25Index index_of(const std::vector<std::string>& texts) {
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const Field field{views, 1.0};
+  return Bm25Index::build({&field, 1}, {});
+}
+
+TEST_CASE("four threads that search one index get the single-threaded answer") {
+  const Bm25Index index = index_of(sentences(kRows, 30, 1));
+  const Bm25Index other = index_of(sentences(300, 30, 2));  // threads switch between sizes
+  const auto messages = sentences(200, 9, 3);
+  std::vector<std::int32_t> rows;
+  for (std::int32_t row = 0; row < static_cast<std::int32_t>(kRows); row += 3) rows.push_back(row);
+  const Bitset allowed = Bitset::of(kRows, rows);
+
+  const auto answers = [&] {
+    std::vector<Scored> found;
+    for (const std::string& message : messages) {
+      found.push_back(index.search(message, 10, nullptr));
+      found.push_back(other.search(message, 10, nullptr));
+      found.push_back(index.search(message, 10, &allowed));
+    }
+    return found;
+  };
+  const std::vector<Scored> expected = answers();
+  std::vector<std::vector<Scored>> found(4);
+  std::vector<std::thread> threads;
+  for (auto& of_thread : found) threads.emplace_back([&] { of_thread = answers(); });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& of_thread : found) {
+    REQUIRE(of_thread.size() == expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CHECK(of_thread[i].rows == expected[i].rows);
+      CHECK(of_thread[i].scores == expected[i].scores);
+    }
+  }
+}
+
+TEST_CASE("a search that throws leaves nothing behind for the next") {
+  const Bm25Index index = index_of(sentences(kRows, 30, 1));
+  const Scored before = index.search("word1 word5 word100", 10, nullptr);
+  CHECK_THROWS_AS(index.search("word1", 10, std::make_unique<Bitset>(7).get()), std::invalid_argument);
+  CHECK(index.search("word1 word5 word100", 10, nullptr).scores == before.scores);
+}
+
+TEST_CASE("ill-formed bytes in texts and messages are not a crash") {
+  const std::vector<std::string> texts = {"weather \xFF\xFE tool", "\xC3", "\xED\xA0\x80"};
+  const Bm25Index index = index_of(texts);
+  CHECK(index.search("weather\xC0", 10, nullptr).rows == std::vector<std::int32_t>{0});
+}
+
+}  // namespace
+}  // namespace toolroll

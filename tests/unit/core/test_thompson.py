@@ -1,0 +1,400 @@
+"""Draws follow their Beta law, depend on nothing but (seed, key, shapes), and rerank as documented.
+
+The oracle is a plain numpy version of the documented recipe (`recipe`), checked against scipy's distribution
+functions like the real one. Statistical tests have fixed seeds; each p-value is compared with ALARM, so that
+all of them together alarm for a sound sampler with probability below 1e-3.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.special import gammaln
+
+from toolroll import _core
+
+Floats = npt.NDArray[np.float64]
+Keys = npt.NDArray[np.uint64]
+
+ALARM = 1e-5
+N = 200_000
+KEYS: Keys = np.arange(N, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+SMOOTH = [
+    (1, 1),
+    (0.5, 3),
+    (2, 3),
+    (30, 2),
+    (1, 5),
+    (1.0001, 1.0001),
+    (1e3, 3e3),
+    (1e8, 1e8),
+    (1e8, 1),
+    (3, 1e8),
+]
+STEEP = [(0.05, 0.05), (1e-3, 1e-3), (1e-3, 2), (0.1, 0.5)]  # much of the mass at 0 and 1
+WORD = st.integers(0, 2**64 - 1)
+SHAPE = st.floats(1e-3, 1e8)
+
+
+def philox(seed: int, key: Keys, block: npt.NDArray[np.uint64] | int) -> list[Keys]:
+    low, half = np.uint64(2**32 - 1), np.uint64(32)
+    block = np.broadcast_to(np.asarray(block, np.uint64), key.shape)
+    x = [key & low, key >> half, block & low, block >> half]
+    k0, k1 = seed & (2**32 - 1), seed >> 32
+    for _ in range(10):
+        product0, product1 = np.uint64(0xD2511F53) * x[0], np.uint64(0xCD9E8D57) * x[2]
+        x = [
+            (product1 >> half) ^ x[1] ^ np.uint64(k0),
+            product1 & low,
+            (product0 >> half) ^ x[3] ^ np.uint64(k1),
+            product0 & low,
+        ]
+        k0, k1 = (k0 + 0x9E3779B9) % 2**32, (k1 + 0xBB67AE85) % 2**32
+    return x
+
+
+def uniform(low: Keys, high: Keys) -> Floats:
+    return np.asarray((((high << np.uint64(32)) | low) >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+def recipe(
+    key: Keys,
+    alpha: Floats,
+    beta: Floats,
+    seed: int,
+    third: float = 1 / 3,
+    squeeze: float = 0.0331,
+    boost: float = 1,
+) -> tuple[Floats, Floats]:
+    """Draws and their log-odds, as thompson.hpp describes them; the constants can be got wrong on purpose."""
+    d = [np.where(shape < 1, shape + 1, shape) - third for shape in (alpha, beta)]
+    ratio = np.zeros(key.size)
+    attempt = np.ones(key.size, np.uint64)
+    left = np.arange(key.size)
+    while left.size:
+        x0, x1, x2, x3 = philox(seed, key[left], attempt[left])
+        x, y, u = (x0 + 0.5) * 2.0**-31 - 1, (x1 + 0.5) * 2.0**-31 - 1, uniform(x2, x3)
+        s = x * x + y * y
+        with np.errstate(invalid="ignore"):
+            m = np.sqrt(-2 * np.log(s) / s)
+            normal = [x * m, y * m]
+            da, db = d[0][left], d[1][left]
+            root = [1 + z / np.sqrt(9 * e) for z, e in zip(normal, (da, db), strict=True)]
+            possible = (s < 1) & (root[0] > 0) & (root[1] > 0)
+            cube = [np.where(possible, r, 1) ** 3 for r in root]
+            bound = sum(
+                z * z / 2 + e * (1 - v + np.log(v)) for z, e, v in zip(normal, (da, db), cube, strict=True)
+            )
+            accepted = (u < 1 - squeeze * (normal[0] ** 4 + normal[1] ** 4)) | (np.log(u) < bound)
+        ratio[left] = da * cube[0] / (db * cube[1])
+        left = left[~(possible & accepted)]
+        attempt[left] += np.uint64(1)
+    words = philox(seed, key, 0)
+    log_a = np.where(alpha < 1, boost * np.log(uniform(words[0], words[1])) / alpha, 0)
+    log_b = np.where(beta < 1, boost * np.log(uniform(words[2], words[3])) / beta, 0)
+    log_odds = np.log(ratio) + (log_a - log_b)
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-log_odds)), log_odds
+
+
+def both(alpha: float, beta: float, n: int = N) -> tuple[Floats, Floats]:
+    return np.full(n, float(alpha)), np.full(n, float(beta))
+
+
+def draws(alpha: float, beta: float, seed: int, n: int = N) -> Floats:
+    return np.asarray(_core.thompson_sample(KEYS[:n], *both(alpha, beta, n), seed))
+
+
+def p_of_beta(sample: Floats, alpha: float, beta: float) -> float:
+    return float(stats.kstest(sample, lambda x: stats.beta.cdf(x, alpha, beta)).pvalue)
+
+
+def p_in_cells(sample: Floats, alpha: float, beta: float) -> float:
+    """Chi-square over fixed cells, for laws whose mass lies where doubles are no longer dense."""
+    small = np.array([1e-280, 1e-200, 1e-100, 1e-50, 1e-20, 1e-10, 1e-5, 1e-2, 0.3])
+    edges = np.concatenate([small, 1 - np.array([0.3, 1e-2, 1e-5, 1e-10, 1e-13])])
+    below = np.concatenate(
+        [
+            stats.beta.cdf(small, alpha, beta),
+            stats.beta.sf([0.3, 1e-2, 1e-5, 1e-10, 1e-13], beta, alpha),
+        ]
+    )
+    expected = np.diff(np.concatenate([[0], below, [1]])) * sample.size
+    counts = np.bincount(np.searchsorted(edges, sample, side="right"), minlength=expected.size).astype(float)
+    rare = expected < 5  # joins the largest cell
+    largest = np.argmax(expected)
+    for column in (expected, counts):
+        column[largest] += column[rare].sum()
+    counts, expected = counts[~rare], expected[~rare]
+    return float(stats.chisquare(counts, expected).pvalue)
+
+
+# The law.
+
+
+@pytest.mark.parametrize(("alpha", "beta"), SMOOTH)
+def test_draws_follow_the_beta_distribution(alpha: float, beta: float) -> None:
+    assert p_of_beta(draws(alpha, beta, 2024), alpha, beta) > ALARM
+
+
+@pytest.mark.parametrize(("alpha", "beta"), STEEP)
+def test_draws_at_small_shapes_fill_cells_down_to_1e_280_as_they_should(alpha: float, beta: float) -> None:
+    assert p_in_cells(draws(alpha, beta, 2024), alpha, beta) > ALARM
+
+
+@pytest.mark.parametrize(("alpha", "beta"), SMOOTH + STEEP)
+def test_mean_and_variance_are_within_five_standard_errors(alpha: float, beta: float) -> None:
+    sample = draws(alpha, beta, 7)
+    law = stats.beta(alpha, beta)
+    total = alpha + beta
+    mean, variance = alpha / total, alpha * beta / (total**2 * (total + 1))
+    kurtosis = float(law.stats(moments="k"))
+    assert abs(sample.mean() - mean) < 5 * np.sqrt(variance / N)
+    spread = variance * np.sqrt(max(kurtosis + 2, 1e-6) / N)
+    assert abs(((sample - mean) ** 2).mean() - variance) < 5 * spread
+
+
+@pytest.mark.parametrize("shape", [1e-3, 0.2, 1.0, 2.5, 40.0, 1e8])
+def test_log_gamma_draws_follow_the_gamma_distribution(shape: float) -> None:
+    logs = np.asarray(_core.log_gamma_sample(KEYS, np.full(N, shape), 3))
+    assert np.isfinite(logs).all()
+    sample = stats.gamma.cdf(np.exp(logs), shape)
+    tiny = logs < -600  # the variate underflows; P(G < g) = g^shape / Gamma(shape + 1) there
+    sample[tiny] = np.exp(shape * logs[tiny] - gammaln(shape + 1))
+    assert stats.kstest(sample, "uniform").pvalue > ALARM
+
+
+def test_neighbouring_keys_and_seeds_give_uncorrelated_draws() -> None:
+    keys = np.arange(N, dtype=np.uint64)
+    sample = np.asarray(_core.thompson_sample(keys, *both(2, 3), 1))
+    other = np.asarray(_core.thompson_sample(keys, *both(2, 3), 2))
+    for x, y in ((sample[:-1], sample[1:]), (sample, other)):
+        assert abs(np.corrcoef(x, y)[0, 1]) < 5 / np.sqrt(N)
+
+
+def test_the_two_gammas_of_a_draw_are_independent_of_each_other() -> None:
+    # With a = b = 1, log-odds is the difference of two Gumbels: logistic, variance pi^2 / 3. A
+    # correlation r of the two would change it by the factor 1 - r.
+    sample = draws(1, 1, 5)
+    variance = float(np.var(np.log(sample / (1 - sample))))
+    assert abs(variance / (np.pi**2 / 3) - 1) < 5 * np.sqrt(3.2 / N)
+
+
+MUTANTS: dict[str, tuple[Callable[[int], Floats], tuple[float, float]]] = {
+    "d = shape - 1/2": (lambda seed: recipe(KEYS, *both(1, 2), seed, third=0.5)[0], (1, 2)),
+    "a loose squeeze": (lambda seed: recipe(KEYS, *both(1, 1), seed, squeeze=0.00331)[0], (1, 1)),
+    "a boost of u^(2 / shape)": (lambda seed: recipe(KEYS, *both(0.5, 3), seed, boost=2)[0], (0.5, 3)),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_the_statistical_test_notices_a_wrong_constant(mutant: str) -> None:
+    sample, shapes = MUTANTS[mutant][0](2024), MUTANTS[mutant][1]
+    assert p_of_beta(sample, *shapes) < ALARM
+
+
+# A function of (seed, key, alpha, beta), and the documented one.
+
+
+@given(st.lists(st.tuples(WORD, SHAPE, SHAPE), max_size=40), WORD)
+def test_draws_are_those_of_the_documented_recipe(arms: list[tuple[int, float, float]], seed: int) -> None:
+    key = np.array([arm[0] for arm in arms], np.uint64)
+    alpha, beta = (np.array([arm[i] for arm in arms], np.float64) for i in (1, 2))
+    expected, _ = recipe(key, alpha, beta, seed)
+    sample = np.asarray(_core.thompson_sample(key, alpha, beta, seed))
+    np.testing.assert_allclose(sample, expected, rtol=1e-11, atol=1e-300)
+
+
+@given(st.data(), WORD)
+def test_a_draw_does_not_depend_on_neighbours_order_or_batch_size(data: st.DataObject, seed: int) -> None:
+    arms = data.draw(st.lists(st.tuples(WORD, SHAPE, SHAPE), min_size=1, max_size=70))
+    order = data.draw(st.permutations(range(len(arms))))
+    kept = order[: data.draw(st.integers(1, len(arms)))]
+    key = np.array([arm[0] for arm in arms], np.uint64)
+    alpha, beta = (np.array([arm[i] for arm in arms], np.float64) for i in (1, 2))
+    whole = _core.thompson_sample(key, alpha, beta, seed)
+    part = _core.thompson_sample(key[kept], alpha[kept], beta[kept], seed)
+    assert np.array_equal(whole[kept], part)
+
+
+def test_a_draw_is_the_same_in_a_large_batch_and_alone() -> None:
+    random = np.random.default_rng(4)
+    key = random.integers(0, 2**64, 5000, dtype=np.uint64)
+    alpha, beta = random.uniform(0.01, 4, (2, 5000))
+    whole = _core.thompson_sample(key, alpha, beta, 9)
+    alone = [
+        _core.thompson_sample(key[i : i + 1], alpha[i : i + 1], beta[i : i + 1], 9)[0]
+        for i in range(0, 5000, 37)
+    ]
+    assert whole[::37].tolist() == alone
+
+
+DIGEST = """
+import hashlib, numpy as np
+from toolroll import _core
+at = np.arange(50_003, dtype=np.uint64)
+key = at * np.uint64(0x9E3779B97F4A7C15)
+alpha = (at * np.uint64(7919) % np.uint64(100_003) + np.uint64(1)) / 1e3
+beta = (at * np.uint64(104_729) % np.uint64(1_000_003) + np.uint64(1)) / np.where(at % 3 == 0, 1e-3, 1e4)
+out = [_core.thompson_sample(key, alpha, beta, 5), _core.log_gamma_sample(key, alpha, 5)]
+rows = np.arange(0, 50_000, 1000, dtype=np.int32)
+out += _core.thompson_rerank(key, alpha, beta, 5, rows, np.ones(rows.size, np.float32), 0.7, 40)
+digest = hashlib.sha256()
+for column in out:
+    digest.update(column.tobytes())
+print(_core.isa(), digest.hexdigest())
+"""
+
+
+def test_every_instruction_set_gives_the_same_bits() -> None:
+    digests = {}
+    for wanted in ("baseline", "avx2", "avx512"):
+        run = subprocess.run(
+            [sys.executable, "-c", DIGEST],
+            env=os.environ | {"TOOLROLL_ISA": wanted},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+        isa, digest = run.stdout.split()
+        digests[isa] = digest
+    assert "baseline" in digests
+    assert len(set(digests.values())) == 1, digests
+    # The bits are a promise to logged decisions, on every machine and in every later version.
+    assert digests["baseline"] == "e1e28c242b19e9aa19b976f524cc97b603d826d899e0a59ea29f06a61926bedc"
+
+
+# The edges.
+
+
+@pytest.mark.parametrize("alpha", [5e-324, 1e-300, 1e-3, 1.0, 1e8, 1e308])
+@pytest.mark.parametrize("beta", [5e-324, 1e-300, 1e-3, 1.0, 1e8, 1e308])
+def test_no_pair_of_shapes_gives_nan(alpha: float, beta: float) -> None:
+    sample = draws(alpha, beta, 1, n=1000)
+    assert ((sample >= 0) & (sample <= 1)).all()
+    assert np.isfinite(_core.log_gamma_sample(KEYS[:1000], np.full(1000, alpha), 1)).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 0.0, -1.0])
+@pytest.mark.parametrize("column", ["alpha", "beta"])
+def test_a_shape_that_is_not_finite_and_positive_is_an_error_that_names_its_row(
+    bad: float, column: str
+) -> None:
+    columns = dict(zip(("alpha", "beta"), both(1, 1, 20), strict=True))
+    columns[column][13] = bad
+    with pytest.raises(ValueError, match=rf"{column}\[13\]"):
+        _core.thompson_sample(KEYS[:20], columns["alpha"], columns["beta"], 1)
+
+
+def test_wrong_columns_are_errors_that_name_the_column() -> None:
+    one = np.ones(3)
+    with pytest.raises(ValueError, match="beta: has 2 entries, must have 3"):
+        _core.thompson_sample(KEYS[:3], one, one[:2], 1)
+    with pytest.raises(ValueError, match="alpha: has 2 dimensions"):
+        _core.thompson_sample(KEYS[:3], one.reshape(3, 1), one, 1)
+    with pytest.raises(TypeError, match="alpha: must be a contiguous array of float64, is of float32"):
+        _core.thompson_sample(KEYS[:3], one.astype(np.float32), one, 1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="beta: must be a contiguous array of float64"):
+        _core.thompson_sample(KEYS[:3], one, np.ones(6)[::2], 1)
+    with pytest.raises(TypeError, match="alpha: must be a contiguous array of float64, is of >f8"):
+        _core.thompson_sample(KEYS[:3], one.astype(">f8"), one, 1)
+    with pytest.raises(TypeError):
+        _core.thompson_sample(KEYS[:3], one, one, -1)
+
+
+def test_no_arms_give_no_draws() -> None:
+    assert _core.thompson_sample(KEYS[:0], np.ones(0), np.ones(0), 1).size == 0
+
+
+# The rerank.
+
+
+@given(st.data())
+def test_rerank_gives_the_best_scaled_scores_with_ties_by_log_odds_then_row(data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 12))
+    shape = st.sampled_from([1e-3, 0.5, 1.0, 3.0, 1e8])
+    key = np.array(data.draw(st.lists(st.sampled_from([1, 2, 3]), min_size=n, max_size=n)), np.uint64)
+    alpha, beta = (np.array(data.draw(st.lists(shape, min_size=n, max_size=n))) for _ in range(2))
+    rows = np.array(data.draw(st.lists(st.integers(0, n - 1), max_size=20)), np.int32)
+    score = st.sampled_from([-0.5, 0.0, 0.25, 0.5, 1.0])
+    scores = np.array(data.draw(st.lists(score, min_size=rows.size, max_size=rows.size)), np.float32)
+    weight, k, seed = (
+        data.draw(st.sampled_from([0.0, 0.4, 1.0])),
+        data.draw(st.integers(-1, 25)),
+        data.draw(WORD),
+    )
+
+    theta = _core.thompson_sample(key[rows], alpha[rows], beta[rows], seed)
+    log_odds = recipe(key[rows], alpha[rows], beta[rows], seed)[1]
+    is_drawn = (scores > 0) & (weight > 0)
+    scaled = np.where(is_drawn, scores * (1 - weight + weight * theta), scores)
+    order = np.lexsort([rows, -np.where(is_drawn, log_odds, -np.inf), -scaled])[: max(k, 0)]
+
+    best_rows, best_scores, best_draws = _core.thompson_rerank(
+        key, alpha, beta, seed, rows, scores, weight, k
+    )
+    assert best_scores.tolist() == scaled[order].astype(np.float32).tolist()
+    assert best_rows.tolist() == rows[order].tolist()
+    assert best_draws.tolist() == theta[order].tolist()
+
+
+def test_arms_whose_draws_are_all_one_do_not_fall_back_to_row_order() -> None:
+    n = 400
+    alpha, beta = both(1e-3, 1e-3, n)
+    theta = _core.thompson_sample(KEYS[:n], alpha, beta, 1)
+    certain = np.flatnonzero(theta == 1.0).astype(np.int32)
+    assert certain.size > 100
+    rows, scores, _ = _core.thompson_rerank(
+        KEYS[:n], alpha, beta, 1, certain, np.ones(certain.size, np.float32), 1.0, certain.size
+    )
+    assert (scores == 1.0).all()
+    log_odds = recipe(KEYS[:n], alpha, beta, 1)[1]
+    assert rows.tolist() == certain[np.argsort(-log_odds[certain])].tolist()
+
+
+def test_rerank_reads_no_arm_that_is_not_a_candidate() -> None:
+    alpha, beta = both(2, 3, 10)
+    alpha[[0, 9]] = np.nan
+    rows = np.array([3, 1, 8], np.int32)
+    assert _core.thompson_rerank(KEYS[:10], alpha, beta, 1, rows, np.ones(3, np.float32), 1.0, 3)[0].size == 3
+    with pytest.raises(ValueError, match=r"alpha\[9\]"):
+        _core.thompson_rerank(
+            KEYS[:10], alpha, beta, 1, np.array([3, 9], np.int32), np.ones(2, np.float32), 1.0, 2
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": np.array([0, 5], np.int32)}, r"rows\[1\]: is 5, must be in 0\.\.5"),
+        ({"rows": np.array([-1, 2], np.int32)}, r"rows\[0\]: is -1"),
+        ({"scores": np.array([1, np.nan], np.float32)}, r"scores\[1\]"),
+        ({"scores": np.array([1], np.float32)}, "scores: has 1 entries, must have 2"),
+        ({"weight": 1.5}, "weight"),
+        ({"weight": float("nan")}, "weight"),
+        ({"beta": np.ones(4)}, "beta: has 4 entries, must have 5"),
+    ],
+)
+def test_a_wrong_rerank_is_an_error_that_says_what_is_wrong(change: dict[str, object], message: str) -> None:
+    arguments: dict[str, object] = {
+        "key": KEYS[:5],
+        "alpha": np.ones(5),
+        "beta": np.ones(5),
+        "seed": 1,
+        "rows": np.array([0, 3], np.int32),
+        "scores": np.ones(2, np.float32),
+        "weight": 0.5,
+        "k": 2,
+    }
+    with pytest.raises(ValueError, match=message):
+        _core.thompson_rerank(**(arguments | change))  # type: ignore[arg-type]

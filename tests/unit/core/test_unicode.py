@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolroll import _core
+
+# The tables are of Unicode 15.1; what this interpreter's older one does not assign has no oracle.
+CHARACTERS = [
+    chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000 and unicodedata.category(chr(c)) != "Cn"
+]
+TRICKY = "aAbBiIıİßſŉǰΐᾳᾴςσΣéÉe\u0301\u0323\u0307\u0345\u0344\u3099かハ가각\u1100\u1161\u11a8ﬁﬃŁК\u0306Å\u212b\U0001d160日 .\U0001f600\ufe0f\u200d\u0958\ufb2c\U00011099\U000110ba"
+texts = st.text(st.sampled_from(TRICKY), max_size=12) | st.text(st.sampled_from(CHARACTERS), max_size=12)
+
+
+def caseless(text: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
+
+
+def replaced(text: str) -> str:
+    return "".join("\ufffd" if 0xD800 <= ord(c) < 0xE000 else c for c in text)
+
+
+def test_every_code_point_folds_as_unicode_says() -> None:
+    assert [c for c in CHARACTERS if _core.fold(c) != caseless(c)] == []
+
+
+@given(texts)
+def test_every_text_folds_as_unicode_says(text: str) -> None:
+    assert _core.fold(text) == caseless(text)
+
+
+@given(texts)
+def test_case_and_composition_make_no_difference(text: str) -> None:
+    for form in ("NFC", "NFD"):
+        assert _core.fold(unicodedata.normalize(form, text)) == _core.fold(text)
+        assert _core.fold(_core.fold(text)) == _core.fold(text)
+
+
+def test_folding_is_full() -> None:
+    assert _core.fold("Straße ﬁx İ ΣΑΣ") == "strasse fix i̇ σασ"
+
+
+def test_conjoining_jamo_become_the_syllables_that_keyboards_write() -> None:
+    assert _core.fold(unicodedata.normalize("NFD", "날씨 값")) == "날씨 값"
+
+
+@pytest.mark.parametrize("length", range(20))
+def test_ascii_folds_in_words_of_eight_wherever_they_end(length: int) -> None:
+    for last in ("", "é", "É", "\u0301", "가", "\ufffd", "\U0001f600"):
+        for behind in ("", "Z", "ZZZZZZZZ["):
+            text = ("@AZ[`az{" * 3)[:length] + last + behind
+            assert _core.fold(text) == caseless(text)
+
+
+@given(st.binary(max_size=24) | st.lists(st.sampled_from([bytes([b]) for b in b"\x00\x41\x7f\x80\x8f\x90\x9f\xa0\xbf\xc1\xc2\xdf\xe0\xed\xef\xf0\xf4\xf5\xff"])).map(b"".join))  # fmt: skip
+def test_invalid_utf8_decodes_as_python_replaces_it(data: bytes) -> None:
+    assert _core.decode(data) == data.decode("utf-8", "replace")
+    folded = _core.fold_bytes(data).text.decode("utf-8")
+    known = data.decode("utf-8", "replace")
+    if all(unicodedata.category(c) != "Cn" for c in known):
+        assert folded == caseless(known)
+
+
+@given(st.text(st.characters() | st.sampled_from("\ud800\udfffA")))
+def test_a_lone_surrogate_is_a_replacement_character(text: str) -> None:
+    assert _core.fold(text) == _core.fold(replaced(text))
+
+
+@given(texts, st.data())
+def test_folded_offsets_lead_back_to_the_characters_they_come_from(text: str, data: st.DataObject) -> None:
+    source = text.encode()
+    folded = _core.fold_bytes(source)
+    characters = folded.text.decode()
+    begin = data.draw(st.integers(0, len(characters)))
+    end = data.draw(st.integers(begin, len(characters)))
+    found = characters[begin:end]
+    start = folded.source(len(characters[:begin].encode()))
+    stop = folded.source_end(len(characters[:end].encode()))
+    if found:
+        assert start < stop
+        assert found in caseless(source[start:stop].decode())  # on code point boundaries
+    assert folded.source(len(folded.text)) == len(source)
+    assert folded.source_end(0) == 0
+
+
+@given(texts)
+def test_neighbouring_matches_do_not_overlap_unless_one_character_gave_both(text: str) -> None:
+    folded = _core.fold_bytes(text.encode())
+    size = len(folded.text)
+    starts = [folded.source(byte) for byte in range(size + 1)]
+    ends = [folded.source_end(byte) for byte in range(size + 1)]
+    assert starts == sorted(starts)
+    assert ends == sorted(ends)
+    assert all(start <= end for start, end in zip(starts[:-1], ends[1:], strict=True))
+
+
+def test_a_match_inside_an_expansion_is_the_whole_character() -> None:
+    folded = _core.fold_bytes("aßb".encode())
+    assert folded.text == b"assb"
+    assert [folded.source(byte) for byte in range(5)] == [0, 1, 1, 3, 4]
+    assert [folded.source_end(byte) for byte in range(5)] == [0, 1, 3, 3, 4]
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_needs_no_map(text: str) -> None:
+    assert _core.fold_bytes(text.encode()).edits == 0
+
+
+def test_a_long_run_of_marks_folds_in_good_time() -> None:
+    n = 200_000  # unicodedata takes quadratic time for this
+    assert _core.fold("A" + "\u0301\u0323" * n) == "\u1ea1" + "\u0323" * (n - 1) + "\u0301" * n
+
+
+def test_properties_are_those_of_the_categories() -> None:
+    for c in CHARACTERS:
+        number, category = ord(c), unicodedata.category(c)
+        if unicodedata.unidata_version == "15.1.0":
+            assert _core.is_control(number) == (category[0] == "C" and c not in "\t\n\r")
+            assert _core.is_mark(number) == (category == "Mn")
+        if category[0] in "LN":
+            assert _core.is_word(number), hex(number)
+        if category[0] in "ZSC":
+            assert not _core.is_word(number), hex(number)
+        if number > 127 and category[0] != "C":  # some have changed their category since
+            assert not (_core.is_punctuation(number) and category[0] == "L")
+
+
+def test_ascii_punctuation_is_what_bert_splits_at() -> None:
+    found = "".join(chr(c) for c in range(128) if _core.is_punctuation(c))
+    assert found == "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+
+
+def test_scripts_are_told_apart() -> None:
+    kinds = {"日": "cjk", "か": "cjk", "ー": "cjk", "ไ": "cjk", "က": "cjk", "ក": "cjk", "ລ": "cjk", "가": "hangul", "ㅋ": "hangul", "a": "word", "ж": "word", "ि": "word", "٣": "word", "_": "word", "。": "", "\ufe0f": "", "☀": ""}  # fmt: skip
+    for c, expected in kinds.items():
+        number = ord(c)
+        found = "cjk" if _core.is_cjk(number) else "hangul" if _core.is_hangul(number) else "word"
+        assert (found if _core.is_word(number) else "") == expected, c
+
+
+def test_decomposition_lower_case_and_accents_follow_unicode() -> None:
+    for c in CHARACTERS:
+        number = ord(c)
+        decomposed = unicodedata.normalize("NFD", c)
+        assert _core.decompose(number) == [ord(part) for part in decomposed]
+        assert _core.lower(number) == ord(c.lower()[0])
+        expected = 0 if unicodedata.category(c) == "Mn" else ord(decomposed[0])
+        assert _core.strip_accent(number) == expected
+
+
+def test_a_number_beyond_unicode_is_refused() -> None:
+    with pytest.raises(ValueError, match="code point"):
+        _core.is_word(0x110000)

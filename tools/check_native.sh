@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# Builds the C++ core without Python and runs its tests plain, under the sanitizers and fuzzed.
+set -euo pipefail
+
+usage() {
+  cat <<'USAGE'
+usage: tools/check_native.sh [all|plain|asan|tsan|fuzz]...
+
+  plain  warnings as errors, the doctest suite
+  asan   the suite under AddressSanitizer and UndefinedBehaviorSanitizer
+  tsan   the suite under ThreadSanitizer
+  fuzz   every tests/cpp/fuzz_*.cpp for FUZZ_SECONDS, under address and undefined (needs clang++)
+  all    the four (default); fuzz is left out with a notice where clang++ is missing
+
+environment
+  FUZZ_SECONDS=20       for each fuzzer
+  BUILD_DIR=build/native
+  JOBS=2
+  CXX                   compiler of plain, asan and tsan
+  TOOLROLL_ISA          run the suites on a lower instruction set: baseline, avx2
+  HNSWLIB_INCLUDE       folder that holds hnswlib/hnswlib.h; default: the Python package assorthead,
+                        installed into a throw-away environment if python3 has none
+
+exit status: 0 passed, 1 a check failed, 2 wrong use or something is missing
+USAGE
+}
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${BUILD_DIR:-$root/build/native}
+jobs=${JOBS:-2}
+seconds=${FUZZ_SECONDS:-20}
+
+stop() {
+  echo "check_native: $1" >&2
+  exit "${2:-2}"
+}
+
+# need PROGRAM PACKAGE: the program, or how to get it.
+need() {
+  command -v "$1" >/dev/null || stop "$1 is missing. Debian and Ubuntu: apt-get install $2"
+}
+
+[[ $seconds =~ ^[0-9]+$ && $seconds -gt 0 ]] || stop "FUZZ_SECONDS is '$seconds', must be a number above 0"
+
+modes=()
+for mode in "${@:-all}"; do
+  case $mode in
+    all) modes+=(plain asan tsan fuzz) ;;
+    plain | asan | tsan | fuzz) modes+=("$mode") ;;
+    -h | --help) usage && exit 0 ;;
+    *) usage >&2 && exit 2 ;;
+  esac
+done
+
+need cmake cmake
+need "${CXX:-c++}" g++
+generator=()
+command -v ninja >/dev/null && generator=(-G Ninja)
+
+hnswlib_include() {
+  local find='import assorthead; print(assorthead.includes(), end="")'
+  if [[ -n ${HNSWLIB_INCLUDE:-} ]]; then
+    echo "$HNSWLIB_INCLUDE"
+  elif python3 -c "$find" 2>/dev/null; then
+    :
+  else
+    need python3 python3-venv
+    local env=$build/assorthead
+    if [[ ! -x $env/bin/python ]]; then
+      python3 -m venv "$env" || stop "python3 can't make an environment. Debian: apt-get install python3-venv"
+    fi
+    "$env/bin/python" -m pip install -q assorthead==0.2.2 >&2 || stop "assorthead (hnswlib's headers) can't be installed; set HNSWLIB_INCLUDE"
+    "$env/bin/python" -c "$find"
+  fi
+}
+
+# configure NAME OPTION...: build tree $build/NAME, then everything is built.
+configure() {
+  local name=$1
+  shift
+  cmake -S "$root" -B "$build/$name" "${generator[@]}" -Wno-dev --log-level=WARNING \
+    -DCMAKE_BUILD_TYPE=Release -DTOOLROLL_PYTHON=OFF -DTOOLROLL_WERROR=ON \
+    -DTOOLROLL_HNSWLIB_INCLUDE="$include" "$@" >/dev/null || stop "$name: can't be configured" 1
+  cmake --build "$build/$name" -j "$jobs" || stop "$name: can't be built" 1
+}
+
+suite() {
+  local name=$1
+  shift
+  cmake_has_doctest || stop "doctest is missing. Debian and Ubuntu: apt-get install doctest-dev"
+  configure "$name" -DTOOLROLL_TESTS=ON "$@"
+  "$build/$name/tests/cpp/toolroll_tests" || stop "$name: the suite failed" 1
+}
+
+cmake_has_doctest() {
+  cmake --find-package -DNAME=doctest -DCOMPILER_ID=GNU -DLANGUAGE=CXX -DMODE=EXIST >/dev/null 2>&1
+}
+
+fuzz() {
+  local clang=${FUZZ_CXX:-clang++}
+  if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+    "$clang" -fsanitize=fuzzer,address,undefined -x c++ - -o "$build/probe" 2>/dev/null; then
+    local missing="fuzzing needs clang++ and its runtime. Debian and Ubuntu: apt-get install clang libclang-rt-14-dev (libclang-rt-VERSION-dev)"
+    [[ ${1:-} == optional ]] && echo "check_native: left out: $missing" >&2 && return
+    stop "$missing"
+  fi
+  configure fuzz -DCMAKE_CXX_COMPILER="$clang" -DTOOLROLL_FUZZ=ON -DTOOLROLL_SANITIZE=address,undefined
+  local fuzzer name
+  for fuzzer in "$build"/fuzz/tests/cpp/fuzz_*; do
+    [[ -f $fuzzer && -x $fuzzer ]] || continue
+    name=$(basename "$fuzzer")
+    echo "== $name, $seconds s"
+    mkdir -p "$build/corpus/$name"
+    "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
+      -print_final_stats=1 -artifact_prefix="$build/$name-" "$build/corpus/$name" ||
+      stop "$name: failed; the input that did it is beside $build" 1
+  done
+}
+
+mkdir -p "$build"
+include=$(hnswlib_include)
+wanted=$#
+for mode in "${modes[@]}"; do
+  echo "== $mode"
+  case $mode in
+    plain) suite plain ;;
+    asan) suite asan -DTOOLROLL_SANITIZE=address,undefined ;;
+    tsan) suite tsan -DTOOLROLL_SANITIZE=thread ;;
+    fuzz) if [[ $wanted -eq 0 ]]; then fuzz optional; else fuzz; fi ;;
+  esac
+done
+echo "check_native: ${modes[*]}: passed"

@@ -162,6 +162,7 @@ def _child(options: argparse.Namespace) -> int:
         harness.asked_sizes = tuple(int(size.replace("_", "")) for size in options.sizes.split(","))
     try:
         how = timing.Conditions(options.quick, options.cpu, options.realtime)
+        harness.asked_realtime = options.realtime
         module = importlib.import_module(f"bench.latency.{options.child}")
         for case in module.cases(options.quick):
             if isinstance(case, harness.Figure):

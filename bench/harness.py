@@ -21,6 +21,7 @@ from bench.timing import Call, Conditions, Contestant, Remote, preemptions, take
 _AS_USUAL = Conditions()
 
 asked_sizes: tuple[int, ...] = ()
+asked_realtime = False  # for modules that time a process of their own; cases are timed by `run_case`
 
 
 def sizes(*usual: int) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """What a catalog costs before the first message: seconds without embedding, and memory.
 
-Each size is built in a process of its own: ``python -m bench.latency.catalog_build N`` prints one JSON line.
+Each size is built in a process of its own; ``python -m bench.latency.catalog_build N [realtime]`` prints what
+one finds as a line of JSON.
 "Without embedding" is a second build with an embedder that gives out the vectors of the first.
 """
 
@@ -15,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bench import peers, workloads
+from bench import harness, peers, timing, workloads
 from bench.harness import Figure, sizes
 from bench.peers.run import rss_bytes
 
@@ -64,6 +65,7 @@ def cases(quick: bool) -> Iterator[Figure]:
 
 def _measured(n: int) -> dict[str, Any] | None:
     command = [sys.executable, "-m", "bench.latency.catalog_build", str(n)]
+    command += ["realtime"] if harness.asked_realtime else []
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode == 3:
         return None
@@ -101,7 +103,7 @@ class _Replayed:
         return self._embedder.embed_query(text)
 
 
-def _measure(n: int) -> dict[str, Any]:
+def _measure(n: int, realtime: bool) -> dict[str, Any]:
     from toolroll import Toolroll
     from toolroll.embedders.static import StaticEmbedder
 
@@ -127,7 +129,8 @@ def _measure(n: int) -> dict[str, Any]:
         replayed.rewind()
         gc.collect()
         start, start_cpu = time.perf_counter(), time.process_time()
-        roll = Toolroll.from_tools(definitions, embedder=replayed)
+        with timing.scheduled(None, realtime):
+            roll = Toolroll.from_tools(definitions, embedder=replayed)
         took.append(time.perf_counter() - start)
         cpu.append(time.process_time() - start_cpu)
         del roll
@@ -155,7 +158,7 @@ def _peak_bytes() -> int:
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONHASHSEED", "0")
     try:
-        print(json.dumps(_measure(int(sys.argv[1]))))
+        print(json.dumps(_measure(int(sys.argv[1]), "realtime" in sys.argv)))
     except ImportError as failure:
         print(f"toolroll: {failure}", file=sys.stderr)
         sys.exit(3)

@@ -10,7 +10,7 @@
 namespace toolroll {
 namespace {
 
-constexpr std::size_t kLeastFromEach = 32;
+constexpr std::size_t kLeastFromEach = 24;
 
 void check_size(const char* what, std::size_t found, std::size_t size) {
   if (found != size) {
@@ -65,7 +65,8 @@ Retrieved Retriever::search(std::string_view text, std::span<const float> vector
   const bool is_dense = vectors_ && !vector.empty() && fusion.dense > 0.0F;
   const bool is_lexical = postings_ && fusion.lexical > 0.0F;
   const Bitset* const filter = in_play.count() == size_ ? nullptr : &in_play;
-  const std::size_t from_each = std::max(2 * std::min(k, size_), kLeastFromEach);
+  const std::size_t within = std::min(k, size_);
+  const std::size_t from_each = std::max(within + within / 4, kLeastFromEach);
 
   std::vector<std::int32_t> near;
   std::vector<std::int32_t> matching;

@@ -42,7 +42,7 @@ class Retriever {
   Retriever(std::size_t size, std::shared_ptr<const VectorIndex> vectors,
             std::shared_ptr<const Bm25Index> postings);
 
-  /// The k best rows in play. Each index names its nearest max(2k, 32); rows that either names, and those
+  /// The k best rows in play. Each index names its nearest max(1.25 k, 24); rows that either names, and those
   /// of known, are then scored by both, so no arm's opinion on them is missing.
   ///
   /// vector: of the message; empty leaves the dense term out. known: rows with evidence from elsewhere, all

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 #: True where numpy was loaded before this package and may run with several threads or a slower kernel.
 numpy_came_first = "numpy" in sys.modules
@@ -23,3 +24,7 @@ for _name in (
     os.environ[_name] = "1"
 for _name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NPY_DISABLE_CPU_FEATURES"):
     os.environ.pop(_name, None)
+
+# Peers live in environments without toolroll; their data comes from its sources. Behind all else on the
+# path: an installed toolroll goes first.
+sys.path.append(str(Path(__file__).parents[1] / "python"))

@@ -52,7 +52,12 @@ def test_every_key_of_json_output_is_in_the_readme(demo):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, value in vars(toolroll.errors).items() if inspect.isclass(value) and value.__module__ == "toolroll.errors"]
+    "name",
+    [
+        name
+        for name, value in vars(toolroll.errors).items()
+        if inspect.isclass(value) and value.__module__ == "toolroll.errors"
+    ],
 )
 def test_every_error_is_documented(name):
     assert f"`{name}`" in CATALOGS
@@ -63,12 +68,19 @@ def test_every_parameter_is_documented(field):
     assert f"`{field}`" in CATALOGS
 
 
-@pytest.mark.parametrize("stage", sorted(path.stem for path in (ROOT / "python/toolroll/stages").glob("[a-z]*.py")))
+@pytest.mark.parametrize(
+    "stage", sorted(path.stem for path in (ROOT / "python/toolroll/stages").glob("[a-z]*.py"))
+)
 def test_every_stage_is_documented(stage):
     assert f"| `{stage.capitalize()}` |" in CATALOGS
 
 
 def test_no_document_is_missing():
-    for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob(".github/*.md"), ROOT / "bench/README.md"]:
+    for path in [
+        ROOT / "README.md",
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob(".github/*.md"),
+        ROOT / "bench/README.md",
+    ]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text("utf-8")):
             assert (path.parent / target).exists(), f"{path.relative_to(ROOT)}: {target}"

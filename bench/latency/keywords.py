@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from bench import workloads
 from bench.harness import Case
 from toolroll._core import Automaton
+from toolroll.evaluation import workloads
 
 Search = Callable[[str], list[int]]
 Occurrences = Callable[[str], "Iterator[tuple[int, int, int]]"]
@@ -34,7 +34,7 @@ def installed(name: str) -> ModuleType | None:
 
 
 def korean(n: int, length: int, patterns: list[str], seed: int = 4) -> list[str]:
-    """n messages of about `length` bytes: three words in five are Hangul, one in 25 is a pattern."""
+    """N messages of about `length` bytes: three words in five are Hangul, one in 25 is a pattern."""
     rng = random.Random(seed)
     latin = [pattern for pattern in patterns if pattern.isascii()]
     made = []
@@ -55,7 +55,7 @@ def hangul(rng: random.Random) -> str:
 
 
 def mixed(n: int) -> list[str]:
-    """n keywords, one in three of them Korean."""
+    """N keywords, one in three of them Korean."""
     rng = random.Random(n)
     made = dict.fromkeys(workloads.keywords(n - n // 3))
     while len(made) < n:

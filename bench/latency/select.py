@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from bench import peers, workloads
+from bench import peers
 from bench.harness import Case, sizes
 from bench.peers.run import Remembered, hash_embed, hits
 from bench.timing import Call
+from toolroll.evaluation import workloads
 
 MESSAGES = 4096
 CHECKED = 200

@@ -22,7 +22,8 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from bench import machine, timing, workloads
+from bench import machine, timing
+from toolroll.evaluation import workloads
 
 _TOYS = [
     {

@@ -31,7 +31,7 @@ _HOMES = {
     "ToolrollError": "toolroll.errors",
 }
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

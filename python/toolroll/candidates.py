@@ -79,7 +79,14 @@ class Candidates:
         if self.pool is None:
             stays = ~denied.holds(self.rows)
             return Candidates(
-                self.allowed - denied, None, self.rows[stays], self.scores[stays], "forbid", reason, None, self
+                self.allowed - denied,
+                None,
+                self.rows[stays],
+                self.scores[stays],
+                "forbid",
+                reason,
+                None,
+                self,
             )
         rows, scores = self.rows, self.scores
         if len(rows):
@@ -89,8 +96,10 @@ class Candidates:
             self.allowed - denied, self.pool - denied, rows, scores, "forbid", reason, None, self
         )
 
-    def narrow(self, kept: Bitset | Rows | slice, reason: str, evidence: Evidence | None = None) -> Candidates:
-        """Keeps only these rows, for now. Given rows instead of a bitset, they become the columns, in that order.
+    def narrow(
+        self, kept: Bitset | Rows | slice, reason: str, evidence: Evidence | None = None
+    ) -> Candidates:
+        """Keeps only these rows, for now. Rows instead of a bitset become the columns, in that order.
 
         A slice keeps these places of the columns. Rows that are not in play are passed over. Scores of kept
         rows stay what they were.

@@ -11,6 +11,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +80,7 @@ class Catalog:
         CPU for 100,000. progress: called with (texts embedded, texts in all).
 
         Raises:
-            InvalidDefinition: duplicate names, unknown parents, a cycle of parents, a route that leads nowhere.
+            InvalidDefinition: duplicate names, unknown parents, a cycle of parents, a lost route.
         """
         tools = tuple(sorted(definitions.tools, key=lambda tool: tool.name))
         names = {tool.name: row for row, tool in enumerate(tools)}
@@ -92,9 +93,8 @@ class Catalog:
         if embedder is not None and tools:
             vectors = VectorIndex.build(tool_vectors(tools, embedder, progress), graph)
         postings = Bm25Index.build(
-            [list(column) for column in zip(*map(fields, tools), strict=True)]
-            or [[] for _ in FIELD_WEIGHTS],
-            FIELD_WEIGHTS
+            [list(column) for column in zip(*map(fields, tools), strict=True)] or [[] for _ in FIELD_WEIGHTS],
+            FIELD_WEIGHTS,
         )
         return cls(
             tools=tools,
@@ -105,7 +105,9 @@ class Catalog:
             switches=Switches.of(len(tools), toolkits.values(), below),
             inactive=_rows_where(tools, lambda tool: tool.status != "active"),
             not_public=Bitset.of(len(tools), _rows(row for row, tool in enumerate(tools) if not tool.public)),
-            base=_rows(sorted({row for kit in toolkits.values() if kit.base for row in below[kit.name].tolist()})),
+            base=_rows(
+                sorted({row for kit in toolkits.values() if kit.base for row in below[kit.name].tolist()})
+            ),
             pinned=_rows(
                 sorted(
                     (row for row, tool in enumerate(tools) if tool.pinned),
@@ -127,7 +129,7 @@ class Catalog:
 
 
 def _duplicate(tools: Sequence[Tool]) -> InvalidDefinition:
-    for tool, following in zip(tools, tools[1:], strict=False):
+    for tool, following in pairwise(tools):
         if tool.name == following.name:
             homes = sorted({tool.toolkit or "no toolkit", following.toolkit or "no toolkit"})
             return InvalidDefinition(
@@ -162,7 +164,8 @@ def _check_parents(toolkit: Toolkit, toolkits: Mapping[str, Toolkit]) -> None:
             )
         if at.parent in seen:
             raise InvalidDefinition(
-                f"toolkit {toolkit.name!r}: its parents form a cycle: {' → '.join([*seen, at.parent])}", field="parent"
+                f"toolkit {toolkit.name!r}: its parents form a cycle: {' → '.join([*seen, at.parent])}",
+                field="parent",
             )
         seen.append(at.parent)
         at = toolkits[at.parent]
@@ -200,7 +203,15 @@ def _revision(
 ) -> str:
     digest = hashlib.sha256()
     for tool, schema in zip(tools, schemas, strict=True):
-        kept = (tool.toolkit, tool.summary, tool.when_to_use, tool.tags, tool.examples, tool.status, tool.public)
+        kept = (
+            tool.toolkit,
+            tool.summary,
+            tool.when_to_use,
+            tool.tags,
+            tool.examples,
+            tool.status,
+            tool.public,
+        )
         digest.update(repr((schema, kept, tool.pinned, tool.pin_weight)).encode("utf-8", "surrogatepass"))
     for toolkit in sorted(definitions.toolkits, key=lambda toolkit: toolkit.name):
         digest.update(repr(toolkit).encode("utf-8", "surrogatepass"))

@@ -58,14 +58,22 @@ def _add_select(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     select.add_argument(
         "--catalog",
         metavar="PATH",
-        help="folder of toolkit JSON files, folder with tools.jsonl, or one such file (default: the demonstration)",
+        help="folder of toolkit files, folder with tools.jsonl, or one such file (default: a demonstration)",
     )
-    select.add_argument("-k", type=_count, metavar="N", help="tools that retrieval adds (default: the profile's, 7)")
-    select.add_argument("--max-tools", type=_count, metavar="N", help="tools in all, base and pinned ones included")
-    select.add_argument("--budget-tokens", type=_count, metavar="N", help="tokens that the tools' schemas may cost")
+    select.add_argument(
+        "-k", type=_count, metavar="N", help="tools that retrieval adds (default: the profile's, 7)"
+    )
+    select.add_argument(
+        "--max-tools", type=_count, metavar="N", help="tools in all, base and pinned ones included"
+    )
+    select.add_argument(
+        "--budget-tokens", type=_count, metavar="N", help="tokens that the tools' schemas may cost"
+    )
     select.add_argument("--org", default="", help="organisation that asks")
     select.add_argument("--user", default="", help="user that asks")
-    select.add_argument("--role", action="append", default=[], metavar="ROLE", help="role of the user; repeatable")
+    select.add_argument(
+        "--role", action="append", default=[], metavar="ROLE", help="role of the user; repeatable"
+    )
     select.add_argument("--tier", default="", help="subscription tier")
     select.add_argument("--page", default="", help="page that the user is on")
     select.add_argument("--provider", default="", help="whose limits apply: openai, anthropic, gemini, mcp")
@@ -75,8 +83,12 @@ def _add_select(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="KEY",
         help="a setting that has a value; repeatable (default: every toolkit counts as configured)",
     )
-    select.add_argument("--require", action="append", default=[], metavar="NAME", help="select just this tool")
-    select.add_argument("--exclude", action="append", default=[], metavar="NAME", help="never select this tool")
+    select.add_argument(
+        "--require", action="append", default=[], metavar="NAME", help="select just this tool"
+    )
+    select.add_argument(
+        "--exclude", action="append", default=[], metavar="NAME", help="never select this tool"
+    )
     select.add_argument("--profile", default="default", metavar="NAME", help="composition of stages")
     select.add_argument("--embedder", default="static", metavar="NAME", help="static, minilm or none")
     form = select.add_mutually_exclusive_group()
@@ -90,7 +102,7 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     bench = commands.add_parser(
         "bench",
         help="measure selection on this machine",
-        description="Times whole selections on made-up catalogs, by stage, beside the plain Python that they replace.",
+        description="Times whole selections on made-up catalogs, by stage, beside plain Python with numpy.",
     )
     bench.add_argument(
         "--tools",

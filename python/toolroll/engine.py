@@ -58,7 +58,9 @@ class Engine:
         pipeline = self._pipeline
         text = _readable(message)
         start = time.perf_counter_ns()
-        embedded, failures = self._embed(text) if vector is None else (_given(vector, pipeline.catalog.dim), _NOTHING_FAILED)
+        embedded, failures = (
+            self._embed(text) if vector is None else (_given(vector, pipeline.catalog.dim), _NOTHING_FAILED)
+        )
         spent = time.perf_counter_ns() - start
         turn = _turn(text, context, embedded, k, max_tools, budget_tokens, sent)
         return _finish(pipeline, turn, failures, spent, strict)
@@ -78,6 +80,7 @@ class Engine:
         pipeline = self._pipeline
         text = _readable(message)
         start = time.perf_counter_ns()
+        embedded: Vector | None
         if vector is not None:
             embedded, failures = _given(vector, pipeline.catalog.dim), _NOTHING_FAILED
         elif self._embedder is None or self._embedder.is_instant:
@@ -133,7 +136,9 @@ def _given(vector: npt.ArrayLike, dim: int) -> Vector:
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"vector: {error}; must be a sequence of numbers") from error
     if array.shape != (dim,):
-        raise InvalidInput(f"vector: has shape {array.shape}, must be ({dim},), the width of the catalog's vectors")
+        raise InvalidInput(
+            f"vector: has shape {array.shape}, must be ({dim},), the width of the catalog's vectors"
+        )
     if not np.isfinite(array).all():
         raise InvalidInput("vector: holds NaN or infinity, must hold finite numbers")
     return array

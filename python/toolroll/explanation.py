@@ -164,11 +164,20 @@ def _table(accounts: Sequence[Account]) -> str:
     for one in accounts:
         place += one.selected
         score = f"{one.score:.2f}" if one.score else ""
-        rows.append((str(place) if one.selected else "-", one.name, one.toolkit, score, ", ".join(one.reasons)))
+        rows.append(
+            (str(place) if one.selected else "-", one.name, one.toolkit, score, ", ".join(one.reasons))
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return "\n".join(
-        "  ".join([row[0].rjust(widths[0]), row[1].ljust(widths[1]), row[2].ljust(widths[2]),
-                   row[3].rjust(widths[3]), row[4]]).rstrip()
+        "  ".join(
+            [
+                row[0].rjust(widths[0]),
+                row[1].ljust(widths[1]),
+                row[2].ljust(widths[2]),
+                row[3].rjust(widths[3]),
+                row[4],
+            ]
+        ).rstrip()
         for row in rows
     )
 
@@ -179,7 +188,12 @@ def to_dict(selection: Selection) -> dict[str, Any]:
     tokens = selection.tokens
     return {
         "tools": [
-            {"name": one.name, "toolkit": one.toolkit, "score": round(one.score, 6), "reasons": list(one.reasons)}
+            {
+                "name": one.name,
+                "toolkit": one.toolkit,
+                "score": round(one.score, 6),
+                "reasons": list(one.reasons),
+            }
             for one in accounts
         ],
         "selected": len(selection),

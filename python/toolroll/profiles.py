@@ -31,7 +31,7 @@ class Parameters:
         dense, lexical: weights of the two terms of retrieval.
         threshold: least score of a retrieved tool.
         candidates: how many retrieved tools are kept until the cut; the cut ones show up in explanations.
-        routes: whether a hit adds to a tool's score ("favour") or leaves only the toolkits it names ("narrow").
+        routes: whether a hit adds to a tool's score ("favour") or leaves only its toolkits ("narrow").
         route_weight: what a hit adds.
         no_hit: with "narrow", toolkits that stay when nothing hits; None for all.
         max_tools: how many tools at the most, core tools included; None for the provider's limit.
@@ -80,7 +80,9 @@ class PassThrough:
 
 def compose(catalog: Catalog, p: Parameters) -> Pipeline:
     """The order of the stages, in one place."""
-    core = {row: at for at, row in enumerate(dict.fromkeys((*catalog.pinned.tolist(), *catalog.base.tolist())))}
+    core = {
+        row: at for at, row in enumerate(dict.fromkeys((*catalog.pinned.tolist(), *catalog.base.tolist())))
+    }
     cap = Cap(core, catalog.costs, p.k, p.max_tools, PROVIDER_LIMITS)
     order = Order(catalog.names)
     return Pipeline(

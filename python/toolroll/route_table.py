@@ -42,7 +42,7 @@ class RouteTable:
         """Compiles the routes.
 
         Raises:
-            InvalidDefinition: a route names an unknown toolkit, has an empty keyword or a pattern that RE2 refuses.
+            InvalidDefinition: an unknown toolkit, an empty keyword or a pattern that RE2 refuses.
         """
         texts, modes = [], []
         keywords, expressions, patterns = [], [], []
@@ -91,7 +91,8 @@ def _check(route: Route, rows: Mapping[str, Rows]) -> None:
         if toolkit not in rows:
             near = get_close_matches(toolkit, rows, 1)
             raise InvalidDefinition(
-                f"route: toolkit {toolkit!r} is not in the catalog" + (f"; did you mean {near[0]!r}?" if near else ""),
+                f"route: toolkit {toolkit!r} is not in the catalog"
+                + (f"; did you mean {near[0]!r}?" if near else ""),
                 field="toolkits",
             )
     if any(not keyword.strip() for keyword in route.keywords):

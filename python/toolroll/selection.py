@@ -120,7 +120,9 @@ class Selection:
             Denied: the tool was not offered in this selection, or there is no such tool.
         """
         if name not in self._offered:
-            raise Denied(f"tool {name!r}: was not offered in this turn; offered: {', '.join(self.names) or 'none'}")
+            raise Denied(
+                f"tool {name!r}: was not offered in this turn; offered: {', '.join(self.names) or 'none'}"
+            )
         return self.catalog.tools[self.catalog.names[name]]
 
     def __contains__(self, name: object) -> bool:
@@ -172,7 +174,7 @@ class Selection:
 
     @cached_property
     def activated(self) -> dict[str, str]:
-        """Toolkit → what speaks for it most, such as "keyword 'rain'" or "dense 0.52"; selected toolkits only."""
+        """Toolkit → what speaks for it most, such as "keyword 'rain'"; toolkits with a selected tool only."""
         from toolroll.explanation import activated
 
         return activated(self)
@@ -192,7 +194,7 @@ class Selection:
         return explain(self, name)
 
     def summary(self) -> str:
-        """One line for a log: 18/35 tools | activated: weather(keyword 'rain'), calendar(dense 0.52) | 0.21 ms."""
+        """A line for a log: 18/35 tools | activated: weather(keyword 'rain'), mail(dense 0.52) | 0.21 ms."""
         from toolroll.explanation import summary
 
         return summary(self)

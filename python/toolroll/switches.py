@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from toolroll._core import Bitset
+from toolroll.candidates import Rows
 from toolroll.context import Context
 from toolroll.tools import Toolkit
 
@@ -31,9 +30,12 @@ class Switches:
 
     @classmethod
     def of(
-        cls, size: int, toolkits: Iterable[Toolkit], rows_below: dict[str, np.ndarray[tuple[int], np.dtype[np.int32]]]
+        cls,
+        size: int,
+        toolkits: Iterable[Toolkit],
+        rows_below: Mapping[str, Rows],
     ) -> Switches:
-        """Collects the toolkits that need settings. rows_below: toolkit → rows of it and of those below it."""
+        """Collects the toolkits that need settings. rows_below: toolkit → rows of it and those below it."""
         needs = tuple(
             (frozenset(toolkit.settings_keys), Bitset.of(size, rows_below[toolkit.name]))
             for toolkit in toolkits

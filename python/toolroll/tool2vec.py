@@ -32,9 +32,7 @@ def tool_vectors(
     progress: called with (texts embedded, texts in all) after each batch.
     """
     texts = [description_text(tool) for tool in tools]
-    owners = [
-        row for row, tool in enumerate(tools) if tool.examples for _ in tool.examples[:MOST_EXAMPLES]
-    ]
+    owners = [row for row, tool in enumerate(tools) if tool.examples for _ in tool.examples[:MOST_EXAMPLES]]
     texts += [text for tool in tools if tool.examples for text in tool.examples[:MOST_EXAMPLES]]
     embedded = np.empty((len(texts), embedder.dim), np.float32)
     for at in range(0, len(texts), _BATCH):
@@ -52,5 +50,5 @@ def tool_vectors(
 
 
 def _unit(rows: Scores) -> Scores:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    lengths: Scores = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths > 0, lengths, np.float32(1))

@@ -13,7 +13,9 @@ from toolroll.tools import Tool
 # while warm ones gain 0.745 → 0.860).
 FIELD_WEIGHTS = (2.0, 1.0, 0.5, 0.5)
 
-MOST_EXAMPLES = 8  # counted for one tool: 64 planted examples captured 66 % of foreign messages, 8 captured 5 %
+MOST_EXAMPLES = (
+    8  # counted for one tool: 64 planted examples captured 66 % of foreign messages, 8 captured 5 %
+)
 
 _LONGEST = 2_000  # characters of a field that are read: a page of text must not outweigh a name
 _MOST_PARAMETERS = 64

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.strategies import contexts, definitions, messages
 
+from tests.strategies import contexts, definitions, messages
 from toolroll import Context
 from toolroll.candidates import Candidates
 from toolroll.catalog import Catalog
@@ -182,7 +182,11 @@ def test_a_failing_soft_stage_hands_its_input_on_and_is_named(definitions_, turn
     for at in range(len(pipeline.soft)):
         soft = (*pipeline.soft[:at], Broken(), *pipeline.soft[at:])
         broken = Pipeline(
-            pipeline.catalog, pipeline.hard, (Broken(), *pipeline.required), (Broken(), *pipeline.whole), soft,
+            pipeline.catalog,
+            pipeline.hard,
+            (Broken(), *pipeline.required),
+            (Broken(), *pipeline.whole),
+            soft,
             pipeline.passes_through,
         )
         selection = broken.decide(turn)
@@ -198,7 +202,11 @@ def test_a_failing_hard_stage_leaves_only_public_tools(definitions_, turn):
 
     pipeline = pipeline_of(definitions_)
     broken = Pipeline(
-        pipeline.catalog, (Broken(), *pipeline.hard), pipeline.required, pipeline.whole, pipeline.soft,
+        pipeline.catalog,
+        (Broken(), *pipeline.hard),
+        pipeline.required,
+        pipeline.whole,
+        pipeline.soft,
         pipeline.passes_through,
     )
     for name in broken.decide(turn).names:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.strategies import candidate_sets
 
+from tests.strategies import candidate_sets
 from toolroll._core import Bitset
 from toolroll.candidates import Candidates
 

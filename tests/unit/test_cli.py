@@ -33,7 +33,15 @@ def test_json_is_one_object_and_nothing_else_on_standard_output(capsys):
     picked = json.loads(out)
     assert err == ""
     assert set(picked) >= {
-        "tools", "selected", "total", "tokens", "timings_us", "activated", "degraded", "event_id", "catalog_revision"
+        "tools",
+        "selected",
+        "total",
+        "tokens",
+        "timings_us",
+        "activated",
+        "degraded",
+        "event_id",
+        "catalog_revision",
     }
     assert picked["selected"] == len(picked["tools"])
     assert picked["total"] >= 158
@@ -78,7 +86,9 @@ def test_a_catalog_with_tools_jsonl_is_taken(capsys, tmp_path):
         {"name": "sing", "description": "Sing a song", "parameters": {}, "server": "", "examples": []},
     ]
     (tmp_path / "tools.jsonl").write_text("\n".join(map(json.dumps, tools)))
-    status, out, _ = run(capsys, "select", "what is two plus two numbers", "--catalog", str(tmp_path), "-k", "1")
+    status, out, _ = run(
+        capsys, "select", "what is two plus two numbers", "--catalog", str(tmp_path), "-k", "1"
+    )
     assert (status, out.split()) == (0, ["add"])
 
 

@@ -18,7 +18,9 @@ from toolroll.tools import Definitions
 WEATHER = {
     "name": "weather",
     "keywords": ["rain"],
-    "tasks": [{"type": "function", "function": {"name": "forecast", "description": "Weather", "parameters": {}}}],
+    "tasks": [
+        {"type": "function", "function": {"name": "forecast", "description": "Weather", "parameters": {}}}
+    ],
 }
 
 
@@ -61,7 +63,9 @@ def test_a_selection_keeps_the_catalog_it_was_made_from():
 
 def test_duplicate_names_are_refused_with_both_homes():
     twins = (Tool("send", toolkit="mail"), Tool("send", toolkit="sms"))
-    with pytest.raises(InvalidDefinition, match=r"tools\[1\]: tool 'send': name is already taken by tools\[0\]"):
+    with pytest.raises(
+        InvalidDefinition, match=r"tools\[1\]: tool 'send': name is already taken by tools\[0\]"
+    ):
         Toolroll.from_tools(twins)
     with pytest.raises(InvalidDefinition, match=r"'send'.*more than once.*mail.*sms"):
         Toolroll(Definitions(twins))
@@ -122,7 +126,15 @@ class Lying:
 
 @pytest.mark.parametrize(
     "answer",
-    [EmbedderUnavailable("down"), RuntimeError("boom"), [np.nan] * 8, [1.0] * 8, [1.0], [[1.0] * 8], [np.inf] * 8],
+    [
+        EmbedderUnavailable("down"),
+        RuntimeError("boom"),
+        [np.nan] * 8,
+        [1.0] * 8,
+        [1.0],
+        [[1.0] * 8],
+        [np.inf] * 8,
+    ],
     ids=str,
 )
 def test_an_embedder_that_fails_or_lies_costs_its_own_contribution_only(answer, caplog):
@@ -184,7 +196,9 @@ def test_many_threads_select_while_the_catalog_is_swapped():
 
 
 def test_a_graph_gives_the_same_tools_on_a_small_catalog():
-    tools = [Tool(f"tool_{i}", f"{word} things") for i, word in enumerate("red green blue mail rain".split())]
+    tools = [
+        Tool(f"tool_{i}", f"{word} things") for i, word in enumerate(["red", "green", "blue", "mail", "rain"])
+    ]
     exact, graph = Toolroll.from_tools(tools), Toolroll.from_tools(tools, graph=True)
     assert graph.select("blue", k=2).names == exact.select("blue", k=2).names
 

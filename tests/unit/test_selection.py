@@ -121,7 +121,12 @@ def test_narrowing_routes_leave_only_the_toolkits_that_were_hit():
         TOOLS, toolkits=TOOLKITS, routes=ROUTES, profile=Parameters(routes="narrow", no_hit=("calendar",))
     )
     assert set(roll.select("rain", MAIL, k=5).names) == {"get_forecast", "now", "send_email"}
-    assert set(roll.select("nothing hits", MAIL, k=5).names) <= {"create_event", "list_events", "now", "send_email"}
+    assert set(roll.select("nothing hits", MAIL, k=5).names) <= {
+        "create_event",
+        "list_events",
+        "now",
+        "send_email",
+    }
 
 
 def test_max_tools_keeps_core_tools_first(roll):
@@ -199,7 +204,9 @@ def test_an_unknown_provider_is_named(roll):
 
 def test_the_dictionary_has_all_that_the_command_line_prints(roll):
     plain = json.loads(json.dumps(roll.select("rain", MAIL, k=2).to_dict()))
-    assert {"tools", "selected", "total", "tokens", "timings_us", "activated", "degraded", "event_id"} <= set(plain)
+    assert {"tools", "selected", "total", "tokens", "timings_us", "activated", "degraded", "event_id"} <= set(
+        plain
+    )
     assert set(plain["tools"][0]) == {"name", "toolkit", "score", "reasons"}
     assert set(plain["tokens"]) == {"selected", "total", "saved"}
     assert all(tool["reasons"] for tool in plain["tools"])

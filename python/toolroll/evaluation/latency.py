@@ -54,7 +54,9 @@ def measure(size: int, seconds: float) -> dict[str, Any]:
 
 def table(results: Sequence[dict[str, Any]]) -> str:
     """The results as text."""
-    lines = [f"{'tools':>9}{'build s':>9}{'p50 µs':>10}{'p95 µs':>10}{'p99 µs':>10}{'numpy µs':>11}{'ratio':>8}"]
+    lines = [
+        f"{'tools':>9}{'build s':>9}{'p50 µs':>10}{'p95 µs':>10}{'p99 µs':>10}{'numpy µs':>11}{'ratio':>8}"
+    ]
     for r in results:
         lines.append(
             f"{r['tools']:>9,}{r['build_s']:>9.2f}{r['p50_us']:>10.1f}{r['p95_us']:>10.1f}{r['p99_us']:>10.1f}"
@@ -63,7 +65,9 @@ def table(results: Sequence[dict[str, Any]]) -> str:
     for r in results:
         stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in r["stages_us"].items())
         lines.append(f"{r['tools']:,} tools by stage (median µs): {stages}")
-    lines.append("numpy: the same message vector against all tool vectors, and words counted, in plain Python.")
+    lines.append(
+        "numpy: the same message vector against all tool vectors, and words counted, in plain Python."
+    )
     return "\n".join(lines)
 
 

@@ -185,7 +185,7 @@ class _Translation:
         depth: int,
         entered: tuple[str, ...],
     ) -> dict[str, Any]:
-        """anyOf stands alone in Gemini: description and nullable go into the alternatives."""
+        """AnyOf stands alone in Gemini: description and nullable go into the alternatives."""
         real = [choice for choice in choices if not _is_null(choice)]
         nullable = nullable or len(real) < len(choices)
         shared = {
@@ -294,7 +294,7 @@ def _close_bounds(schema: Mapping[str, Any], translated: dict[str, Any]) -> None
 def _merge(
     schema: Mapping[str, Any], parts: Sequence[Any], root: Mapping[str, Any], entered: tuple[str, ...]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """allOf as one schema: properties and required together, of all else the first that says it."""
+    """AllOf as one schema: properties and required together, of all else the first that says it."""
     merged = {key: value for key, value in schema.items() if key != "allOf"}
     for part in parts[:_MAX_PARTS]:
         if isinstance(part, Mapping) and isinstance(reference := part.get("$ref"), str):

@@ -10,9 +10,30 @@ from hypothesis import strategies as st
 from toolroll.schemas.gemini import MAX_NODES, gemini_schema
 
 ALLOWED = set(  # the fields of Schema in the Gemini API reference
-    "type format title description nullable enum maxItems minItems properties required minProperties "
-    "maxProperties minLength maxLength pattern example anyOf propertyOrdering default items minimum "
-    "maximum".split()
+    [
+        "type",
+        "format",
+        "title",
+        "description",
+        "nullable",
+        "enum",
+        "maxItems",
+        "minItems",
+        "properties",
+        "required",
+        "minProperties",
+        "maxProperties",
+        "minLength",
+        "maxLength",
+        "pattern",
+        "example",
+        "anyOf",
+        "propertyOrdering",
+        "default",
+        "items",
+        "minimum",
+        "maximum",
+    ]
 )
 
 

@@ -52,7 +52,7 @@ class Person:
 
 @dataclasses.dataclass
 class Node:
-    child: Optional[Node] = None  # noqa: UP045, the spelling is what is tested
+    child: Optional[Node] = None
 
 
 UserId = NewType("UserId", int)

@@ -51,4 +51,6 @@ def tool_vectors(
 
 def _unit(rows: Scores) -> Scores:
     lengths: Scores = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(lengths > 0, lengths, np.float32(1))
+    lengths[lengths == 0] = 1
+    unit: Scores = rows / lengths
+    return unit

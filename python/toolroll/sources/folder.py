@@ -292,7 +292,7 @@ def _patterns(value: Any) -> tuple[str, ...]:
     patterns = fields.texts(value)
     if patterns:
         # Not at the top: most folders have no patterns, and it takes as long to import as all else here.
-        import re2  # type: ignore[import-untyped]
+        import re2
 
         options = re2.Options()
         options.log_errors = False

@@ -1,6 +1,7 @@
 #include "hnsw_tuning.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -52,16 +53,23 @@ bool Tuning::prefers_graph(std::size_t n, std::size_t count, std::size_t k) cons
   return walk * static_cast<double>(kScannedPerVisit) < static_cast<double>(count);
 }
 
+bool Tuning::is_sound(std::size_t n) const {
+  return ef >= 1 && ef <= kMaxEf && visits <= n &&
+         std::ranges::all_of(least, [](float cosine) { return std::abs(cosine) <= 1.1F; });
+}
+
 Tuning tune(const VectorRows& rows, const HnswGraph& graph, const std::optional<Bitset>& allowed) {
   std::vector<std::size_t> some;
   for (std::size_t row = 0; row < rows.size(); ++row) {
     if (!rows.is_zero(row)) some.push_back(row);
   }
   const std::size_t k = std::min(Tuning::kTunedFor, some.size());
-  if (k == 0) return {1, 0};
+  if (k == 0) return {1, 0, {}};
 
   std::vector<Query> queries(kQueries);
   std::vector<float> worst(kQueries);  // of the true best k
+  std::array<float, Tuning::kTunedFor> least;
+  least.fill(1.0F);
   std::vector<std::int32_t> at;
   std::vector<float> scores;
   for (std::size_t i = 0; i < kQueries; ++i) {
@@ -74,6 +82,7 @@ Tuning tune(const VectorRows& rows, const HnswGraph& graph, const std::optional<
     scan(rows, queries[i], k, allowed ? &*allowed : nullptr, some.size(), best);
     best.take(at, scores);
     worst[i] = scores.back();
+    for (std::size_t j = 0; j < k; ++j) least[j] = std::min(least[j], scores[j]);
   }
 
   Tuning tuning;
@@ -89,7 +98,7 @@ Tuning tune(const VectorRows& rows, const HnswGraph& graph, const std::optional<
       visits += visited;
       for (const float score : scores) hits += score >= worst[i] ? 1 : 0;
     }
-    tuning = {ef, std::min(visits / kQueries, rows.size())};
+    tuning = {ef, std::min(visits / kQueries, rows.size()), least};
     const bool good = static_cast<double>(hits) >= kRecall * static_cast<double>(kQueries * k);
     // A walk through half of the rows is slower than a scan many times over: no use to go on.
     if (good || tuning.visits > some.size() / 2) break;

@@ -129,13 +129,13 @@ Hits VectorIndex::search(std::span<const float> query, std::size_t k, const Bits
       (method == Method::kGraph || parts_->tuning.prefers_graph(rows.size(), count, k));
   if (walks) {
     ef = std::max(ef == 0 ? parts_->tuning.ef_for(k) : ef, k);
-    if (!search_graph(rows, *parts_->graph, unit, k, ef, allowed, count, best)) {
-      best = Best(k);
-      scan(rows, unit, k, allowed, count, best);
+    if (search_graph(rows, *parts_->graph, unit, k, ef, allowed, count, best)) {
+      best.take(hits.rows, hits.scores);
+      if (method == Method::kGraph || parts_->tuning.is_familiar(hits.scores)) return hits;
     }
-  } else {
-    scan(rows, unit, k, allowed, count, best);
+    best = Best(k);
   }
+  scan(rows, unit, k, allowed, count, best);
   best.take(hits.rows, hits.scores);
   return hits;
 }
@@ -201,6 +201,7 @@ ArchiveWriter VectorIndex::archive() const {
     parts_->graph->save(out);
     out.value<std::uint64_t>(parts_->tuning.ef);
     out.value<std::uint64_t>(parts_->tuning.visits);
+    out.column(std::span<const float>(parts_->tuning.least));
   }
   return out;
 }
@@ -239,6 +240,9 @@ VectorIndex VectorIndex::read(ArchiveReader in) {
     parts->graph = HnswGraph::load(in, parts->rows.size());
     parts->tuning.ef = in.value<std::uint64_t>();
     parts->tuning.visits = in.value<std::uint64_t>();
+    const std::vector<float> least = in.column<float>();
+    if (least.size() != Tuning::kTunedFor) throw ArchiveError("damaged vector index: its tuning");
+    std::ranges::copy(least, parts->tuning.least.begin());
     if (!parts->tuning.is_sound(parts->rows.size())) {
       throw ArchiveError("damaged vector index: its graph is to be searched in an impossible way");
     }

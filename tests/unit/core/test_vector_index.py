@@ -253,6 +253,10 @@ def test_the_graph_finds_99_percent_with_its_own_ef(with_graph: VectorIndex) -> 
     assert recall(with_graph, QUERIES, method="graph") >= 0.99
 
 
+def test_a_query_near_to_nothing_is_found_all_the_same(with_graph: VectorIndex) -> None:
+    assert recall(with_graph, random_vectors(100, 96, 4)) >= 0.99
+
+
 def test_a_larger_ef_finds_more(with_graph: VectorIndex) -> None:
     few, many = (recall(with_graph, QUERIES, method="graph", ef=ef) for ef in (10, 400))
     assert many >= max(0.998, few)

@@ -4,6 +4,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <stdexcept>
@@ -36,12 +37,12 @@ Column<T> column(std::vector<T>&& numbers) {
   return Column<T>(static_cast<py::ssize_t>(owned->size()), owned->data(), owner);
 }
 
-/// UTF-8 of a str, without a copy; valid while the str lives. A lone surrogate raises UnicodeEncodeError.
-inline std::string_view utf8(const py::str& text) {
-  py::ssize_t size = 0;
-  const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
-  if (bytes == nullptr) throw py::error_already_set();
-  return {bytes, static_cast<std::size_t>(size)};
+/// A few numbers as an array: a copy is cheaper than an owner.
+template <typename T>
+Column<T> copied(const std::vector<T>& numbers) {
+  Column<T> array(static_cast<py::ssize_t>(numbers.size()));
+  std::copy(numbers.begin(), numbers.end(), array.mutable_data());
+  return array;
 }
 
 }  // namespace toolroll::bindings

@@ -9,7 +9,8 @@ namespace toolroll::bindings {
 
 void bind_bitset(py::module_& m) {
   py::class_<Bitset>(m, "Bitset")
-      .def_static("empty", [](std::size_t size) { return Bitset(size); }, py::arg("size"))
+      .def_static(
+          "empty", [](std::size_t size) { return Bitset(size); }, py::arg("size"))
       .def_static("full", &Bitset::full, py::arg("size"))
       .def_static(
           "of",
@@ -32,18 +33,19 @@ void bind_bitset(py::module_& m) {
              set.each([&](std::int32_t row) { rows.push_back(row); });
              return column(std::move(rows));
            })
-      .def("holds",
-           [](const Bitset& set, const Column<std::int32_t>& rows) {
-             const auto wanted = view(rows);
-             Column<bool> out(rows.size());
-             bool* const held = out.mutable_data();
-             for (std::size_t i = 0; i < wanted.size(); ++i) {
-               const auto row = static_cast<std::size_t>(wanted[i]);
-               held[i] = wanted[i] >= 0 && row < set.size() && set.contains(row);
-             }
-             return out;
-           },
-           py::arg("rows").noconvert())
+      .def(
+          "holds",
+          [](const Bitset& set, const Column<std::int32_t>& rows) {
+            const auto wanted = view(rows);
+            Column<bool> out(rows.size());
+            bool* const held = out.mutable_data();
+            for (std::size_t i = 0; i < wanted.size(); ++i) {
+              const auto row = static_cast<std::size_t>(wanted[i]);
+              held[i] = wanted[i] >= 0 && row < set.size() && set.contains(row);
+            }
+            return out;
+          },
+          py::arg("rows").noconvert())
       .def(
           "holds_all",
           [](const Bitset& set, const Column<std::int32_t>& rows) {

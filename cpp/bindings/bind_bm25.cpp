@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "texts.hpp"
+#include "arrays.hpp"
+#include "text.hpp"
 #include "toolroll/bm25.hpp"
 #include "toolroll/english.hpp"
 
@@ -39,11 +40,12 @@ const Bitset* row_filter(const py::object& allowed) {
 py::tuple search(const Bm25Index& index, const py::str& text, std::int64_t k,
                  const py::object& filter) {
   const Bitset* const allowed = row_filter(filter);
-  const std::string_view message = utf8(text);
+  const Utf8 message(text);
   Scored best;
   {
     const py::gil_scoped_release unlocked;
-    best = index.search(message, static_cast<std::size_t>(std::max<std::int64_t>(k, 0)), allowed);
+    best = index.search(message.view(), static_cast<std::size_t>(std::max<std::int64_t>(k, 0)),
+                        allowed);
   }
   return py::make_tuple(copied(best.rows), copied(best.scores));
 }
@@ -58,13 +60,13 @@ void bind_bm25(py::module_& m) {
       .def(
           "scores",
           [](const Bm25Index& index, const py::str& text, const Column<std::int32_t>& rows) {
-            const std::string_view message = utf8(text);
+            const Utf8 message(text);
             const auto wanted = view(rows);
             Column<float> out(rows.size());
             const std::span<float> scores{out.mutable_data(), wanted.size()};
             {
               const py::gil_scoped_release unlocked;
-              index.scores(message, wanted, scores);
+              index.scores(message.view(), wanted, scores);
             }
             return out;
           },
@@ -73,7 +75,7 @@ void bind_bm25(py::module_& m) {
           "terms",
           [](const Bm25Index& index, const py::str& text) {
             Terms terms;
-            terms.read(utf8(text), index.options().analysis);
+            terms.read(Utf8(text).view(), index.options().analysis);
             py::list list(terms.size());
             for (std::size_t i = 0; i < terms.size(); ++i) {
               list[i] = py::str(terms[i].data(), terms[i].size());
@@ -84,9 +86,9 @@ void bind_bm25(py::module_& m) {
       .def(
           "ceiling",
           [](const Bm25Index& index, const py::str& text) {
-            const std::string_view message = utf8(text);
+            const Utf8 message(text);
             const py::gil_scoped_release unlocked;
-            return index.ceiling(message);
+            return index.ceiling(message.view());
           },
           py::arg("text"))
       .def_property_readonly("size", &Bm25Index::size)

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "arrays.hpp"
+#include "text.hpp"
 #include "toolroll/fusion.hpp"
 
 namespace toolroll::bindings {
@@ -22,19 +23,18 @@ void bind_fusion(py::module_& m) {
              const std::optional<Column<float>>& vector, const Bitset& in_play,
              const Column<std::int32_t>& known_rows, const Column<float>& known_scores,
              std::size_t k, float dense, float lexical, float threshold) {
-            const std::string_view message = utf8(text);
-            const std::span<const float> query =
-                vector ? view(*vector) : std::span<const float>();
+            const Utf8 message(text);
+            const std::span<const float> query = vector ? view(*vector) : std::span<const float>();
             const auto rows = view(known_rows);
             const auto scores = view(known_scores);
             const Fusion fusion{dense, lexical, threshold};
             Retrieved found;
             {
               const py::gil_scoped_release unlocked;
-              found = retriever.search(message, query, in_play, rows, scores, k, fusion);
+              found = retriever.search(message.view(), query, in_play, rows, scores, k, fusion);
             }
-            return py::make_tuple(column(std::move(found.rows)), column(std::move(found.scores)),
-                                  column(std::move(found.dense)), column(std::move(found.lexical)));
+            return py::make_tuple(copied(found.rows), copied(found.scores), copied(found.dense),
+                                  copied(found.lexical));
           },
           py::arg("text"), py::arg("vector").noconvert(), py::arg("in_play"),
           py::arg("known_rows").noconvert(), py::arg("known_scores").noconvert(), py::arg("k"),

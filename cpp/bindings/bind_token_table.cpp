@@ -1,7 +1,8 @@
 #include <string>
 #include <vector>
 
-#include "texts.hpp"
+#include "arrays.hpp"
+#include "text.hpp"
 #include "toolroll/token_table.hpp"
 #include "toolroll/wordpiece.hpp"
 
@@ -22,12 +23,12 @@ TokenTable table_of(const py::sequence& vocabulary, const Table& table,
 }
 
 Column<float> embed(const TokenTable& table, const py::str& text) {
-  const std::string_view message = utf8(text);
+  const Utf8 message(text);
   Column<float> out(static_cast<py::ssize_t>(table.dim()));
   const std::span<float> vector{out.mutable_data(), table.dim()};
   {
     const py::gil_scoped_release unlocked;
-    table.embed(message, vector);
+    table.embed(message.view(), vector);
   }
   return out;
 }
@@ -58,11 +59,11 @@ void bind_token_table(py::module_& m) {
       .def(
           "encode",
           [](const WordPiece& pieces, const py::str& text, std::size_t max_tokens) {
-            const std::string_view message = utf8(text);
+            const Utf8 message(text);
             std::vector<std::int32_t> ids;
             {
               const py::gil_scoped_release unlocked;
-              pieces.encode(message, max_tokens, ids);
+              pieces.encode(message.view(), max_tokens, ids);
             }
             return copied(ids);
           },

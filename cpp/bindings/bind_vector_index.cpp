@@ -60,13 +60,6 @@ class VectorArgument {
   std::span<const float> span_;
 };
 
-template <typename T>
-Column<T> copied(const std::vector<T>& numbers) {
-  Column<T> out(static_cast<py::ssize_t>(numbers.size()));
-  if (!numbers.empty()) std::memcpy(out.mutable_data(), numbers.data(), numbers.size() * sizeof(T));
-  return out;
-}
-
 Method method_of(std::string_view name) {
   if (name == "auto") return Method::kAuto;
   if (name == "exact") return Method::kExact;

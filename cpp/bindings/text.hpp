@@ -1,4 +1,4 @@
-/// A Python str as UTF-8, whatever it holds.
+/// Python strs as UTF-8, whatever they hold.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -44,6 +44,24 @@ class Utf8 {
  private:
   std::string owned_;
   std::string_view view_;
+};
+
+/// The bytes of a list of str, copied: another thread may change the list while the GIL is
+/// released.
+struct Texts {
+  explicit Texts(const py::sequence& list) {
+    bytes.reserve(list.size());
+    for (const py::handle item : list) {
+      if (!py::isinstance<py::str>(item)) throw py::type_error("texts: must all be str");
+      bytes.emplace_back(Utf8(py::reinterpret_borrow<py::str>(item)).view());
+    }
+    views.assign(bytes.begin(), bytes.end());
+  }
+  Texts(const Texts&) = delete;
+  Texts(Texts&&) = default;  // the strings stay where they are
+
+  std::vector<std::string> bytes;
+  std::vector<std::string_view> views;
 };
 
 /// Turns byte offsets of well-formed UTF-8 into code point offsets. O(n) to make, O(1) to ask.

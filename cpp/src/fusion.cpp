@@ -94,8 +94,8 @@ Retrieved Retriever::search(std::string_view text, std::span<const float> vector
     if (scores[i] > 0.0F && scores[i] >= fusion.threshold) places.push_back(i);
   }
   const std::size_t kept = std::min(k, places.size());
-  std::partial_sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(kept), places.end(),
-                    [&](std::size_t a, std::size_t b) {
+  std::partial_sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(kept),
+                    places.end(), [&](std::size_t a, std::size_t b) {
                       return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
                     });
   places.resize(kept);

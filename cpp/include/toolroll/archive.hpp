@@ -1,10 +1,11 @@
 /// The file format of every index: a checked envelope around columns of plain numbers.
 ///
 /// Layout, little-endian: magic "TOOLROLL", envelope version u32, kind (8 bytes, zero padded), kind
-/// version u32, payload size u64, payload, XXH64 of everything before it. A reader verifies the whole
-/// checksum before it looks at a byte of payload, and every later read is bounds-checked: a truncated,
-/// corrupt or foreign file is an ArchiveError, never a crash. A checksum is no signature: owners of an
-/// index still validate what they read (row numbers in range, offsets ascending).
+/// version u32, payload size u64, payload, XXH64 of everything before it. A reader verifies the
+/// whole checksum before it looks at a byte of payload, and every later read is bounds-checked: a
+/// truncated, corrupt or foreign file is an ArchiveError, never a crash. A checksum is no
+/// signature: owners of an index still validate what they read (row numbers in range, offsets
+/// ascending).
 #pragma once
 
 #include <cstddef>
@@ -26,8 +27,8 @@ class ArchiveError : public std::invalid_argument {
 /// 64-bit checksum of bytes. Source: Y. Collet, XXH64 specification 0.1.1.
 std::uint64_t xxh64(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 
-/// Collects numbers and columns, then writes them in one piece. Adding to it after save() or bytes()
-/// throws std::logic_error.
+/// Collects numbers and columns, then writes them in one piece. Adding to it after save() or
+/// bytes() throws std::logic_error.
 class ArchiveWriter {
  public:
   /// kind: at most 8 characters that name the index.

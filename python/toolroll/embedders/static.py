@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll import _core
-from toolroll.embedders.text import clean
 
 FOLDER = "static_minilm"
 
@@ -39,17 +38,11 @@ class StaticEmbedder:
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """float32[n, dim], each row of unit length or zero."""
-        try:
-            return self._table.embed_batch(list(texts))
-        except UnicodeEncodeError:
-            return self._table.embed_batch([clean(text) for text in texts])
+        return self._table.embed_batch(list(texts))
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         """float32[dim] of unit length, or zeros."""
-        try:
-            return self._table.embed(text)
-        except UnicodeEncodeError:  # a lone surrogate; looking for them first would cost every message
-            return self._table.embed(clean(text))
+        return self._table.embed(text)
 
 
 def checksum(table: npt.NDArray[np.int8], scale: npt.NDArray[np.float32]) -> str:

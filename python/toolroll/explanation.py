@@ -152,9 +152,17 @@ def _found(selection: Selection) -> list[int]:
 
 
 def _removed(selection: Selection) -> Iterable[str]:
+    chosen = frozenset(selection.rows.tolist())
     for step in selection.candidates.trail():
-        if step.before is not None and (gone := len(step.before) - len(step)) > 0:
-            yield f"{gone:>7} removed: {REASONS.get(step.reason, step.reason)}"
+        if step.before is None or len(step.before) <= len(step):
+            continue
+        gone = _in_play(step.before) - _in_play(step) - chosen  # what came back later was not removed
+        if gone:
+            yield f"{len(gone):>7} removed: {REASONS.get(step.reason, step.reason)}"
+
+
+def _in_play(candidates: Candidates) -> frozenset[int]:
+    return frozenset((candidates.rows if candidates.pool is None else candidates.pool.rows()).tolist())
 
 
 def _table(accounts: Sequence[Account]) -> str:

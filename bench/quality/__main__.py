@@ -1,8 +1,8 @@
 """Recall@5 on labelled messages, with and without example messages.
 
 ``python -m bench.quality FOLDER…``. A folder has ``tools.jsonl`` and ``queries.jsonl`` (`id`, `text`, `gold`,
-`split`, `context`). Only the *train* split is read: its odd messages are asked, its even ones give the tools up to eight examples each. So the
-figures may guide development, and the test split stays for the judge.
+`split`, `context`). Only the *train* split is read: its odd messages are asked, its even ones give the tools
+up to eight examples each. So the figures may guide development, and the test split stays for the judge.
 """
 
 from __future__ import annotations

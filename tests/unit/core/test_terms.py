@@ -127,9 +127,8 @@ def test_a_megabyte_of_one_word_is_one_term() -> None:
     assert DEFAULT.terms("x" * 1_000_000) == ["x" * 1_000_000]
 
 
-def test_a_lone_surrogate_is_an_error_and_not_a_crash() -> None:
-    with pytest.raises(UnicodeEncodeError):
-        DEFAULT.terms("\ud800")
+def test_a_lone_surrogate_separates_as_what_replaces_it_does() -> None:
+    assert DEFAULT.terms("rain\ud800mail") == DEFAULT.terms("rain\ufffdmail") == ["rain", "mail"]
 
 
 def test_an_unknown_analysis_is_named() -> None:

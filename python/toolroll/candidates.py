@@ -36,12 +36,12 @@ class Evidence:
 
     Attributes:
         rows: int32[n].
-        terms: name of the term → float32[n].
+        terms: name of the term, its weight in the score, float32[n].
         words: toolkit → what switched it on, such as "keyword 'rain'".
     """
 
     rows: Rows
-    terms: tuple[tuple[str, Scores], ...] = ()
+    terms: tuple[tuple[str, float, Scores], ...] = ()
     words: tuple[tuple[str, str], ...] = ()
 
 

@@ -76,7 +76,7 @@ class Catalog:
     ) -> Catalog:
         """Checks the definitions and builds every index.
 
-        graph: also builds an HNSW graph over the vectors; pays above some 50,000 tools, costs about 30 s of
+        graph: also builds an HNSW graph over the vectors; pays above some 50,000 tools, costs about 50 s of
         CPU for 100,000. progress: called with (texts embedded, texts in all).
 
         Raises:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from toolroll.roll import Toolroll
 
 FAILED, WRONG_USE = 1, 2
+PROVIDERS = ("openai", "anthropic", "gemini", "mcp")  # written out: --help loads nothing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,14 +70,16 @@ def _add_select(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     select.add_argument(
         "--budget-tokens", type=_count, metavar="N", help="tokens that the tools' schemas may cost"
     )
-    select.add_argument("--org", default="", help="organisation that asks")
-    select.add_argument("--user", default="", help="user that asks")
+    select.add_argument(
+        "--org", default="", help="organisation that asks (for policy rules, which are to come)"
+    )
+    select.add_argument("--user", default="", help="user that asks (likewise)")
     select.add_argument(
         "--role", action="append", default=[], metavar="ROLE", help="role of the user; repeatable"
     )
-    select.add_argument("--tier", default="", help="subscription tier")
-    select.add_argument("--page", default="", help="page that the user is on")
-    select.add_argument("--provider", default="", help="whose limits apply: openai, anthropic, gemini, mcp")
+    select.add_argument("--tier", default="", help="subscription tier (likewise)")
+    select.add_argument("--page", default="", help="page that the user is on (likewise)")
+    select.add_argument("--provider", default="", choices=PROVIDERS, help="whose limits apply")
     select.add_argument(
         "--setting",
         action="append",
@@ -94,7 +97,7 @@ def _add_select(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     form = select.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON object")
     form.add_argument("--explain", action="store_true", help="print why each tool is in or out")
-    form.add_argument("--schemas", metavar="PROVIDER", help="print the schemas, ready to send")
+    form.add_argument("--schemas", choices=(*PROVIDERS, "openai_responses"), help="print the schemas to send")
     select.set_defaults(run=_select)
 
 
@@ -111,7 +114,7 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="N[,N…]",
         help="catalog sizes (default: 158,1000,10000)",
     )
-    bench.add_argument("--seconds", type=float, default=1.0, help="time for each measurement (default: 1)")
+    bench.add_argument("--seconds", type=_seconds, default=1.0, help="time for each measurement (default: 1)")
     bench.add_argument("--json", action="store_true", help="print one JSON object")
     bench.set_defaults(run=_bench)
 
@@ -119,7 +122,9 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _select(options: argparse.Namespace) -> int:
     from toolroll.context import Context
 
-    message = sys.stdin.read() if options.message == "-" else options.message
+    message = options.message
+    if message == "-":
+        message = sys.stdin.buffer.read().decode("utf-8", "replace")
     roll = _catalog(options)
     context = Context(
         org=options.org,
@@ -201,6 +206,16 @@ def _count(text: str) -> int:
     if number < 0:
         raise argparse.ArgumentTypeError(f"{number}: must be at least 0")
     return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a number of seconds") from None
+    if not 0 < seconds <= 600:
+        raise argparse.ArgumentTypeError(f"{text}: must be above 0 and at most 600")
+    return seconds
 
 
 def _sizes(text: str) -> tuple[int, ...]:

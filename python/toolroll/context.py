@@ -13,6 +13,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from toolroll.errors import InvalidInput
+
 Vector: TypeAlias = npt.NDArray[np.float32]
 
 
@@ -21,9 +23,10 @@ class Context:
     """Who asks, from where, with which limits.
 
     Attributes:
-        org: organisation; tools and rules of others are out of reach.
-        user, roles, tier, page: attributes that policy and page rules may read.
-        settings: settings that have a value (a mapping, or just their names); only presence is read.
+        org, user, roles, tier, page: attributes for policy and page rules. No stage of this release reads
+            them: what must not be shown is kept out by settings, status and `exclude`.
+        settings: settings that have a value (a mapping, or just their names); only presence is read. None,
+            False, blank text and empty collections are no value.
         provider: whose limits apply: "openai", "anthropic", "gemini", "mcp" or "" for none.
         session: conversation the turn belongs to.
         required: names of tools that are the selection; retrieval is not asked.
@@ -43,11 +46,30 @@ class Context:
     exclude: tuple[str, ...] = ()
     everything: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("org", "user", "tier", "page", "provider", "session"):
+            if not isinstance(value := getattr(self, name), str):
+                raise InvalidInput(f"context: {name} is {value!r:.80}, must be a str")
+        for name in ("roles", "required", "exclude"):
+            if (value := getattr(self, name)) != ():
+                object.__setattr__(self, name, names(value, f"context: {name}"))
+        if isinstance(self.settings, (str, bytes)) or not isinstance(self.settings, Collection):
+            raise InvalidInput(
+                f"context: settings is {type(self.settings).__name__}, must be a mapping or names"
+            )
+        if not isinstance(self.everything, bool):
+            raise InvalidInput(f"context: everything is {self.everything!r:.80}, must be True or False")
+
     def has_setting(self, key: str) -> bool:
-        """Whether the setting is there and, where its value is known, not empty."""
-        if isinstance(self.settings, Mapping):
-            return self.settings.get(key) not in (None, "")
-        return key in self.settings
+        """Whether the setting is there and, where its value is known, has one."""
+        if not isinstance(self.settings, Mapping):
+            return key in self.settings
+        value = self.settings.get(key)
+        if value is None or value is False:
+            return False
+        if isinstance(value, str):
+            return bool(value.strip())
+        return bool(value) if isinstance(value, Collection) else True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,3 +94,17 @@ class Turn:
     budget_tokens: int | None = None
     sent: tuple[str, ...] = ()
     seed: int = 0
+
+
+def names(value: object, what: str) -> tuple[str, ...]:
+    """The names as a tuple.
+
+    Raises:
+        InvalidInput: it is one str, or anything else that is no collection of str.
+    """
+    if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
+        raise InvalidInput(f"{what} is {value!r:.80}, must be a tuple of names")
+    for name in value:
+        if not isinstance(name, str):
+            raise InvalidInput(f"{what} holds {name!r:.80}, must hold names")
+    return tuple(value)

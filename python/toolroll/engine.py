@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import operator
 import os
 import time
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.context import Context, Turn, Vector
+from toolroll.context import Context, Turn, Vector, names
 from toolroll.errors import EmbedderUnavailable, InvalidInput
 from toolroll.pipeline import Pipeline
 from toolroll.ports import Embedder
@@ -131,7 +132,11 @@ def _given(vector: npt.ArrayLike, dim: int) -> Vector:
     Raises:
         InvalidInput: it is no vector of finite numbers, or not of the catalog's width.
     """
+    if not dim:
+        raise InvalidInput("vector: this catalog has none, leave it out or build it with an embedder")
     try:
+        if np.iscomplexobj(vector):
+            raise TypeError("complex numbers")
         array = np.ascontiguousarray(vector, np.float32)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"vector: {error}; must be a sequence of numbers") from error
@@ -139,9 +144,10 @@ def _given(vector: npt.ArrayLike, dim: int) -> Vector:
         raise InvalidInput(
             f"vector: has shape {array.shape}, must be ({dim},), the width of the catalog's vectors"
         )
-    if not np.isfinite(array).all():
+    length = float(np.linalg.norm(array.astype(np.float64)))
+    if not np.isfinite(length):
         raise InvalidInput("vector: holds NaN or infinity, must hold finite numbers")
-    return array
+    return array if length == 0 else (array / length).astype(np.float32)
 
 
 def _turn(
@@ -153,11 +159,26 @@ def _turn(
     budget_tokens: int | None,
     sent: Sequence[str],
 ) -> Turn:
-    for name, limit in (("k", k), ("max_tools", max_tools), ("budget_tokens", budget_tokens)):
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-            raise InvalidInput(f"{name}: is {limit!r}, must be a whole number of at least 0")
+    if context is None:
+        context = _ANYONE
+    elif not isinstance(context, Context):
+        raise InvalidInput(f"context: is {type(context).__name__}, must be toolroll.Context")
+    k, max_tools = _limit("k", k), _limit("max_tools", max_tools)
+    budget_tokens = _limit("budget_tokens", budget_tokens)
+    placed = names(sent, "sent") if sent != () else ()
     seed = int.from_bytes(os.urandom(8), "little")
-    return Turn(text, context or _ANYONE, vector, k, max_tools, budget_tokens, tuple(sent), seed)
+    return Turn(text, context, vector, k, max_tools, budget_tokens, placed, seed)
+
+
+def _limit(name: str, limit: int | None) -> int | None:
+    if limit is None:
+        return None
+    try:
+        if isinstance(limit, bool) or (number := operator.index(limit)) < 0:
+            raise TypeError
+    except TypeError:
+        raise InvalidInput(f"{name}: is {limit!r:.80}, must be a whole number of at least 0") from None
+    return number
 
 
 def _finish(

@@ -15,21 +15,27 @@ if TYPE_CHECKING:
 
 _NEAR_MISSES = 10  # tools in an explanation that were found and cut
 
-# What each step's reason says to a reader. A reason that is not here is shown as it is.
-REASONS = {
+# What a step's reason says of a tool that it kept or brought in. Others say nothing.
+KEPT = {
+    "required": "required by the caller",
+    "pass_through": "small catalog, handed on whole",
+    "failed.open": "nothing could be cut, handed on",
+    "cap.tiers": "nothing could be ranked, handed on",
+    "route.default": "default toolkit",
+    "base": "base toolkit",
+    "pinned": "pinned",
+}
+
+# What it says of a tool that it took out.
+REMOVED = {
     "status.inactive": "not active",
     "settings.missing": "toolkit has no settings",
     "caller.excluded": "excluded by the caller",
     "failed.closed": "a hard stage failed: only public tools stay",
-    "failed.open": "handed on whole: cutting failed",
-    "required": "required by the caller",
-    "route.hit": "route",
-    "route.default": "default toolkit",
-    "retrieval.nearest": "not near enough",
-    "base": "base toolkit",
-    "pinned": "pinned",
-    "cap.tiers": "in play",
-    "cap.core_first": "in play",
+    "required": "not among the required",
+    "route.hit": "its toolkit was not hit",
+    "route.default": "not in a default toolkit",
+    "retrieval.nearest": "not among the nearest",
     "cap.k": "cut: beyond k",
     "cap.max_tools": "cut: beyond max_tools",
     "cap.budget": "cut: beyond the token budget",
@@ -57,44 +63,54 @@ class Account:
 def account(selection: Selection, row: int) -> Account:
     """Follows one row through the trail."""
     tool = selection.catalog.tools[row]
-    reasons: list[str] = []
+    found: dict[str, float] = {}  # what speaks for it → how much of its score that is
+    kept: list[str] = []
+    removed: list[str] = []
     score = 0.0
     for step in selection.candidates.trail():
-        before = step.before
-        if before is None:
-            continue
-        was, stays = before.in_play(row), step.in_play(row)
-        score = step.score(row) or score
-        if stays:
-            reasons += _for(step, row, tool.toolkit, selection)
-            if not was:
-                reasons = [REASONS.get(step.reason, step.reason)]  # what took it out before does not matter
-            elif step.reason == "required":
-                reasons.append(REASONS["required"])
-        elif was:
-            reasons.append(REASONS.get(step.reason, step.reason))
-    if not reasons and selection.candidates.in_play(row):
-        reasons.append("small catalog, handed on whole")
-    selected = tool.name in selection
-    return Account(tool.name, tool.toolkit, selected, score, tuple(reasons))
+        if step.before is None or not step.before.in_play(row):
+            if step.in_play(row) and step.before is not None:
+                removed = []  # what took it out before does not matter
+                kept.append(KEPT.get(step.reason, step.reason))
+        elif step.in_play(row):
+            score = step.score(row) or score
+            found |= _evidence(step, row, tool.toolkit, selection)
+            if step.reason in KEPT:
+                kept.append(KEPT[step.reason])
+        else:
+            removed = [REMOVED.get(step.reason, step.reason)]
+    kept += _standing(row, selection, kept)
+    strongest = sorted(found, key=lambda reason: -found[reason])
+    return Account(
+        tool.name, tool.toolkit, tool.name in selection, score, (*strongest, *dict.fromkeys(kept), *removed)
+    )
 
 
-def _for(step: Candidates, row: int, toolkit: str, selection: Selection) -> list[str]:
-    """What this step's evidence says for the row."""
+def _standing(row: int, selection: Selection, said: Sequence[str]) -> list[str]:
+    """Why the tool would be there even if no stage had found it."""
+    if selection.turn.context.required or not selection.candidates.in_play(row):
+        return []
+    catalog = selection.catalog
+    standing = [("base", catalog.base), ("pinned", catalog.pinned)]
+    return [KEPT[reason] for reason, rows in standing if row in rows and KEPT[reason] not in said]
+
+
+def _evidence(step: Candidates, row: int, toolkit: str, selection: Selection) -> dict[str, float]:
+    """What this step found for the row, with its part of the score."""
     evidence = step.evidence
     if evidence is None:
-        return []
-    said = []
+        return {}
+    found: dict[str, float] = {}
     if evidence.words:
         words = dict(evidence.words)
         for name in _lineage(toolkit, selection):
             if name in words:
-                said.append(words[name])
+                found[words[name]] = step.score(row) or 1.0
     at = np.flatnonzero(evidence.rows == row)
-    for term, scores in evidence.terms:
+    for term, weight, scores in evidence.terms:
         if len(at) and scores[at[0]] > 0:
-            said.append(f"{term} {scores[at[0]]:.2f}")
-    return said
+            found[f"{term} {scores[at[0]]:.2f}"] = weight * float(scores[at[0]])
+    return found
 
 
 def _lineage(toolkit: str, selection: Selection) -> Iterable[str]:
@@ -158,7 +174,7 @@ def _removed(selection: Selection) -> Iterable[str]:
             continue
         gone = _in_play(step.before) - _in_play(step) - chosen  # what came back later was not removed
         if gone:
-            yield f"{len(gone):>7} removed: {REASONS.get(step.reason, step.reason)}"
+            yield f"{len(gone):>7} removed: {REMOVED.get(step.reason, step.reason)}"
 
 
 def _in_play(candidates: Candidates) -> frozenset[int]:

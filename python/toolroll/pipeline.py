@@ -36,7 +36,10 @@ class Pipeline:
     _start: Candidates = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_start", Candidates.everything(len(self.catalog)))
+        start = Candidates.everything(len(self.catalog))
+        if self.catalog.inactive is not None:  # before any stage, so that none that fails brings one back
+            start = start.forbid(self.catalog.inactive, "status.inactive")
+        object.__setattr__(self, "_start", start)
 
     def decide(
         self,
@@ -58,6 +61,7 @@ class Pipeline:
         if turn.context.required:
             stages = self.required
         elif self.passes_through(candidates, turn):
+            candidates = candidates.narrow(candidates.allowed, "pass_through")
             stages = self.whole
         else:
             stages = self.soft

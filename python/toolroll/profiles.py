@@ -35,6 +35,7 @@ class Parameters:
         route_weight: what a hit adds.
         no_hit: with "narrow", toolkits that stay when nothing hits; None for all.
         max_tools: how many tools at the most, core tools included; None for the provider's limit.
+        unranked_tools: how many tools at the most where nothing could be ranked, as when retrieval fails.
         pass_through_tools, pass_through_tokens: a catalog of at most so many tools that cost at most so many
             tokens is handed on whole, unless the call sets k: searching ten tools helps nobody.
     """
@@ -48,8 +49,34 @@ class Parameters:
     route_weight: float = 0.25
     no_hit: tuple[str, ...] | None = None
     max_tools: int | None = None
+    unranked_tools: int = 128
     pass_through_tools: int = 10
     pass_through_tokens: int = 2_000
+
+    def __post_init__(self) -> None:
+        for name in (
+            "k",
+            "candidates",
+            "max_tools",
+            "unranked_tools",
+            "pass_through_tools",
+            "pass_through_tokens",
+        ):
+            value = getattr(self, name)
+            if value is None and name in ("k", "max_tools"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise InvalidInput(
+                    f"parameter {name}: is {value!r:.80}, must be a whole number of at least 0"
+                )
+        for name in ("dense", "lexical", "threshold", "route_weight"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+                raise InvalidInput(
+                    f"parameter {name}: is {value!r:.80}, must be a finite number of at least 0"
+                )
+        if self.routes not in ("favour", "narrow"):
+            raise InvalidInput(f"parameter routes: is {self.routes!r:.80}, must be favour or narrow")
 
     def with_(self, **changes: object) -> Parameters:
         """A changed copy.
@@ -83,16 +110,16 @@ def compose(catalog: Catalog, p: Parameters) -> Pipeline:
     core = {
         row: at for at, row in enumerate(dict.fromkeys((*catalog.pinned.tolist(), *catalog.base.tolist())))
     }
-    cap = Cap(core, catalog.costs, p.k, p.max_tools, PROVIDER_LIMITS)
+    cap = Cap(core, catalog.costs, p.k, p.max_tools, p.unranked_tools, PROVIDER_LIMITS)
     order = Order(catalog.names)
     return Pipeline(
         catalog,
-        hard=(Availability(catalog.inactive, catalog.switches, catalog.names),),
+        hard=(Availability(catalog.switches, catalog.names),),
         required=(Required(catalog.names),),
         whole=(cap, order),
         soft=(
             Routes(catalog.routes, p.routes, p.route_weight, p.no_hit),
-            Retrieval(catalog.retriever, p.dense, p.lexical, p.threshold, p.candidates),
+            Retrieval(catalog.retriever, p.dense, p.lexical, p.threshold, p.candidates, len(core)),
             Additions(catalog.base, catalog.pinned),
             cap,
             order,

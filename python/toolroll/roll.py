@@ -40,6 +40,7 @@ class Toolroll:
         progress: Progress | None = None,
     ) -> None:
         self._read: Callable[[], Definitions] | None = None
+        self._declared = Definitions()  # toolkits and routes that were given beside the tools
         self._embedder = _embedder(embedder)
         self._parameters = _parameters(profile)
         self._graph = graph
@@ -66,11 +67,12 @@ class Toolroll:
         Raises:
             InvalidDefinition: a tool, toolkit or route is malformed, or a name is there twice.
         """
-        given, declared = read_dicts(tools), tuple(toolkits)
-        known = {toolkit.name for toolkit in declared}  # what is said here comes before what tools imply
-        implied = (toolkit for toolkit in given.toolkits if toolkit.name not in known)
-        definitions = Definitions(given.tools, (*implied, *declared), (*given.routes, *routes))
-        return cls(definitions, embedder=embedder, profile=profile, graph=graph, progress=progress)
+        declared = Definitions((), tuple(toolkits), tuple(routes))
+        roll = cls(
+            _joined(tools, declared), embedder=embedder, profile=profile, graph=graph, progress=progress
+        )
+        roll._declared = declared
+        return roll
 
     @classmethod
     def from_folder(
@@ -149,14 +151,15 @@ class Toolroll:
     def refresh(self, tools: Iterable[Any] | None = None, *, progress: Progress | None = None) -> Catalog:
         """Builds the next catalog and puts it in place; if that fails, the last good one goes on serving.
 
-        tools: the new tools; None reads the folder again.
+        tools: the new tools, under the toolkits and routes that were given at first; None reads the
+            folder again.
 
         Raises:
             InvalidDefinition: the new definitions are malformed.
             InvalidInput: there is nothing to read again.
         """
         if tools is not None:
-            definitions = read_dicts(tools)
+            definitions = _joined(tools, self._declared)
         elif self._read is not None:
             definitions = self._read()
         else:
@@ -177,8 +180,24 @@ class Toolroll:
         return compose(catalog, self._parameters)
 
 
+def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:
+    """The tools, and what was said about their toolkits, which comes before what the tools imply."""
+    for toolkit in declared.toolkits:
+        if not isinstance(toolkit, Toolkit):
+            raise InvalidInput(f"toolkits: holds {toolkit!r:.80}, must hold toolroll.Toolkit")
+    for route in declared.routes:
+        if not isinstance(route, Route):
+            raise InvalidInput(f"routes: holds {route!r:.80}, must hold toolroll.Route")
+    given = read_dicts(tools)
+    known = {toolkit.name for toolkit in declared.toolkits}
+    implied = (toolkit for toolkit in given.toolkits if toolkit.name not in known)
+    return Definitions(given.tools, (*implied, *declared.toolkits), (*given.routes, *declared.routes))
+
+
 def _embedder(choice: EmbedderChoice) -> Embedder | None:
     if not isinstance(choice, str):
+        if not hasattr(choice, "embed_query"):
+            raise InvalidInput(f"embedder: is {choice!r:.80}, must be static, minilm, none or an Embedder")
         return choice
     if choice == "none":
         return None
@@ -195,4 +214,8 @@ def _embedder(choice: EmbedderChoice) -> Embedder | None:
 
 
 def _parameters(choice: str | Parameters) -> Parameters:
-    return profile(choice) if isinstance(choice, str) else choice
+    if isinstance(choice, Parameters):
+        return choice
+    if not isinstance(choice, str):
+        raise InvalidInput(f"profile: is {choice!r:.80}, must be a name or toolroll.Parameters")
+    return profile(choice)

@@ -14,7 +14,7 @@ from toolroll.candidates import NO_ROWS, Rows
 from toolroll.errors import InvalidDefinition
 from toolroll.tools import Route
 
-_PATTERN_MEMORY = 8 << 20  # bytes that RE2 may use for all patterns of a catalog
+_PATTERN_MEMORY = 64 << 20  # bytes that RE2 may use for all patterns of a catalog
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,5 +120,12 @@ def _compile(patterns: list[tuple[str, Route]]) -> Any:
                 "RE2 has no look-around and no back-references",
                 field="patterns",
             ) from error
-    compiled.Compile()
+    try:
+        compiled.Compile()
+    except re2.error as error:
+        raise InvalidDefinition(
+            f"routes: their {len(patterns)} patterns together need more than {_PATTERN_MEMORY >> 20} MB; "
+            "use keywords where no pattern is needed",
+            field="patterns",
+        ) from error
     return compiled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +12,7 @@ from toolroll.candidates import Candidates, Rows
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.errors import Denied, NotFound
-from toolroll.schemas import convert_all
+from toolroll.schemas import PROVIDERS, convert_all
 from toolroll.tools import Tool
 
 
@@ -49,7 +50,7 @@ class Tokens:
         return self.total - self.selected
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     """The tools for one turn. Immutable; explanations are made when somebody asks.
 
@@ -98,12 +99,13 @@ class Selection:
     def schemas(self, provider: str) -> list[dict[str, Any]]:
         """What to send as `tools`: "openai", "openai_responses", "anthropic", "gemini" or "mcp".
 
-        A name that the provider refuses is sent as another one; `sent_names` has the way back.
+        A name that the provider refuses is sent as another one; `sent_names` has the way back. The
+        dictionaries are the caller's to change: nothing of the catalog is in them.
 
         Raises:
             InvalidInput: the provider is unknown.
         """
-        return convert_all(self._definitions, provider)[0]
+        return deepcopy(convert_all(self._definitions, provider)[0])
 
     def sent_names(self, provider: str) -> dict[str, str]:
         """Name that the provider's model will call → the tool's own name."""
@@ -114,11 +116,14 @@ class Selection:
         return tuple(self.catalog.tools[row] for row in self.rows.tolist())
 
     def check(self, name: str) -> Tool:
-        """The tool of this name, if it was offered. Listing and calling go through this one decision.
+        """The tool of this name, its own or one it was sent under, if it was offered.
+
+        Listing and calling go through this one decision.
 
         Raises:
             Denied: the tool was not offered in this selection, or there is no such tool.
         """
+        name = name if name in self._offered else self._sent_as.get(name, name)
         if name not in self._offered:
             raise Denied(
                 f"tool {name!r}: was not offered in this turn; offered: {', '.join(self.names) or 'none'}"
@@ -137,6 +142,14 @@ class Selection:
     @cached_property
     def _offered(self) -> frozenset[str]:
         return frozenset(self.names)
+
+    @cached_property
+    def _sent_as(self) -> dict[str, str]:
+        """Names that some provider is sent in place of the tools' own → the tools' own."""
+        return {sent: own for provider in PROVIDERS for sent, own in self.sent_names(provider).items()}
+
+    def __repr__(self) -> str:
+        return f"<Selection {self.summary()}>"
 
     @property
     def catalog_revision(self) -> str:

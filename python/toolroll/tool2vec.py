@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from toolroll.candidates import Scores
+from toolroll.errors import EmbedderUnavailable
 from toolroll.ports import Embedder
 from toolroll.tool_text import MOST_EXAMPLES, description_text
 from toolroll.tools import Tool
@@ -36,7 +37,7 @@ def tool_vectors(
     texts += [text for tool in tools if tool.examples for text in tool.examples[:MOST_EXAMPLES]]
     embedded = np.empty((len(texts), embedder.dim), np.float32)
     for at in range(0, len(texts), _BATCH):
-        embedded[at : at + _BATCH] = embedder.embed(texts[at : at + _BATCH])
+        embedded[at : at + _BATCH] = _checked(embedder, texts[at : at + _BATCH])
         if progress is not None:
             progress(min(at + _BATCH, len(texts)), len(texts))
     vectors = embedded[: len(tools)]
@@ -46,6 +47,17 @@ def tool_vectors(
         warm = np.unique(owners)
         vectors[warm] = (1 - EXAMPLE_SHARE) * vectors[warm] + EXAMPLE_SHARE * _unit(examples[warm])
         vectors[warm] = _unit(vectors[warm])
+    return vectors
+
+
+def _checked(embedder: Embedder, texts: list[str]) -> Scores:
+    vectors = embedder.embed(texts)
+    shape = getattr(vectors, "shape", None)
+    if shape != (len(texts), embedder.dim) or not np.isfinite(vectors).all():
+        raise EmbedderUnavailable(
+            f"embedder {embedder.identity}: answered {len(texts)} texts with shape {shape}, must be "
+            f"({len(texts)}, {embedder.dim}) and finite"
+        )
     return vectors
 
 

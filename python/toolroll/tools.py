@@ -32,7 +32,7 @@ class Tool:
         toolkit: the toolkit it belongs to; "" for none.
         summary: one line for lists and hints.
         when_to_use: read by retrieval, not sent to the model.
-        limitations: what it cannot do; read by retrieval, not sent to the model.
+        limitations: what it cannot do; for people who read the catalog.
         tags: words to find it by.
         examples: messages that this tool answers; retrieval learns the tool's vector from them.
         status: only "active" tools are selected.
@@ -76,6 +76,18 @@ class Tool:
             object.__setattr__(self, "tags", _strings(self, "tags", self.tags))
         if type(self.examples) is not tuple:
             object.__setattr__(self, "examples", _strings(self, "examples", self.examples))
+        if self.tags or self.examples:
+            for text in (*self.tags, *self.examples):
+                if not isinstance(text, str):
+                    raise _wrong(self, "tags" if text in self.tags else "examples", "a tuple of strings")
+        if type(self.toolkit) is not str or type(self.summary) is not str:
+            raise _wrong(self, "summary" if type(self.toolkit) is str else "toolkit", "a string")
+        if type(self.when_to_use) is not str or type(self.limitations) is not str:
+            raise _wrong(self, "limitations" if type(self.when_to_use) is str else "when_to_use", "a string")
+        if type(self.public) is not bool or type(self.pinned) is not bool:
+            raise _wrong(self, "pinned" if type(self.public) is bool else "public", "True or False")
+        if type(self.pin_weight) is not int:
+            raise _wrong(self, "pin_weight", "a whole number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +113,11 @@ class Toolkit:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidDefinition(f"toolkit name is {self.name!r}, must be non-empty text", field="name")
+        if not _are_strings(self.settings_keys):
+            raise InvalidDefinition(
+                f"toolkit {self.name!r}: settings_keys is {self.settings_keys!r:.80}, must be strings",
+                field="settings_keys",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +138,11 @@ class Route:
     modes: tuple[Mode | Literal[""], ...] = ()
 
     def __post_init__(self) -> None:
+        for name in ("toolkits", "keywords", "patterns"):
+            if not _are_strings(value := getattr(self, name)):
+                raise InvalidDefinition(
+                    f"route: {name} is {value!r:.80}, must be a tuple of strings", field=name
+                )
         if self.modes and len(self.modes) != len(self.keywords):
             raise InvalidDefinition(
                 f"route to {', '.join(self.toolkits)}: has {len(self.modes)} modes, "
@@ -176,6 +198,10 @@ _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 
 def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_" or unicodedata.category(character).startswith("M")
+
+
+def _are_strings(value: object) -> bool:
+    return isinstance(value, (tuple, list)) and all(isinstance(text, str) for text in value)
 
 
 def _strings(tool: Tool, name: str, value: Iterable[str]) -> tuple[str, ...]:

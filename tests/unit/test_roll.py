@@ -11,7 +11,7 @@ import threading
 import numpy as np
 import pytest
 
-from toolroll import Context, Route, Tool, Toolkit, Toolroll
+from toolroll import Context, Parameters, Route, Tool, Toolkit, Toolroll
 from toolroll.errors import EmbedderUnavailable, InvalidDefinition, InvalidInput, NotFound
 from toolroll.tools import Definitions
 
@@ -51,6 +51,17 @@ def test_tools_may_be_replaced_whole():
     assert roll.select("beta", k=1).names == ("b",)
     with pytest.raises(InvalidInput, match="made from objects"):
         roll.refresh()
+
+
+def test_toolkits_and_routes_that_were_given_survive_a_refresh():
+    tools = [Tool("secret_pay", "pay", toolkit="bank"), Tool("look", "look at things")]
+    roll = Toolroll.from_tools(
+        tools, toolkits=[Toolkit("bank", settings_keys=("bank_key",))], routes=[Route(("bank",), ("money",))]
+    )
+    roll.refresh(tools)
+    assert "secret_pay" not in roll.select("pay the money", k=2)
+    paying = roll.select("pay the money", Context(settings=("bank_key",)), k=2)
+    assert "keyword 'money'" in paying.explain("secret_pay")
 
 
 def test_a_selection_keeps_the_catalog_it_was_made_from():
@@ -104,6 +115,59 @@ def test_unknown_choices_are_named():
         Toolroll.from_tools([], embedder="bert")
     with pytest.raises(NotFound, match="no such file or folder"):
         Toolroll.from_folder("/no/such/folder")
+
+
+@pytest.mark.parametrize("shape", [(1, 8), (2, 4), (2,)])
+def test_an_embedder_that_lies_about_tools_builds_no_catalog(shape):
+    class Wrong(Lying):
+        def embed(self, texts):
+            return np.ones(shape, np.float32)
+
+    with pytest.raises(EmbedderUnavailable, match=r"lying@1: answered 2 texts with shape"):
+        Toolroll.from_tools([Tool("a"), Tool("b")], embedder=Wrong(np.ones(8)))
+
+
+def test_an_embedder_that_gives_nan_for_tools_builds_no_catalog():
+    class Wrong(Lying):
+        def embed(self, texts):
+            return np.full((len(texts), 8), np.nan, np.float32)
+
+    with pytest.raises(EmbedderUnavailable, match="finite"):
+        Toolroll.from_tools([Tool("a")], embedder=Wrong(np.ones(8)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"k": -1}, {"max_tools": -1}, {"candidates": -1}, {"dense": float("inf")}, {"threshold": float("nan")},
+     {"routes": "bogus"}, {"lexical": "x"}, {"k": 1.5}],
+    ids=str,
+)  # fmt: skip
+def test_parameters_out_of_range_are_refused(changes):
+    (name,) = changes
+    with pytest.raises(InvalidInput, match=f"parameter {name}: is"):
+        Parameters(**changes)
+    with pytest.raises(InvalidInput, match="parameter 'temperature': unknown"):
+        Parameters().with_(temperature=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ({"toolkits": [{"name": "a"}]}, "toolkits: holds"),
+        ({"routes": [{"keywords": ["a"]}]}, "routes: holds"),
+        ({"embedder": 5}, "embedder: is 5"),
+        ({"profile": None}, "profile: is None"),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_named(arguments, what):
+    with pytest.raises(InvalidInput, match=what):
+        Toolroll.from_tools([Tool("a")], **arguments)
+
+
+def test_more_patterns_than_re2_can_hold_are_a_clear_error():
+    routes = [Route(("kit",), (), tuple(f"(a|b|c{i}){{200}}x{i}.{{900}}" for i in range(300)))]
+    with pytest.raises(InvalidDefinition, match="their 300 patterns together need more than"):
+        Toolroll.from_tools([Tool("a", toolkit="kit")], routes=routes)
 
 
 class Lying:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_a_small_catalog_is_handed_on_whole_when_k_is_left_open(roll):
 
 
 @pytest.mark.parametrize("name", ["k", "max_tools", "budget_tokens"])
-@pytest.mark.parametrize("value", [-1, 1.5, "7", True])
+@pytest.mark.parametrize("value", [-1, 1.5, "7", True, [1], float("nan")])
 def test_a_limit_that_is_no_count_is_refused(roll, name, value):
     with pytest.raises(InvalidInput, match=f"{name}: is .*must be a whole number of at least 0"):
         roll.select("rain", **{name: value})
@@ -243,3 +244,117 @@ def test_an_empty_catalog_selects_nothing():
     assert picked.names == ()
     assert picked.summary().startswith("0/0 tools")
     assert picked.explain()
+
+
+@pytest.mark.parametrize("k", [10**30, 2**63])
+def test_a_k_beyond_every_integer_is_all_that_fits(roll, k):
+    picked = roll.select("rain", MAIL, k=k)
+    assert picked.degraded == ()
+    assert "old_mail" not in picked
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("exclude", "send_email"),
+        ("required", "send_email"),
+        ("required", 5),
+        ("required", ([],)),
+        ("exclude", ("now", ["x"])),
+        ("roles", "admin"),
+        ("settings", "mail_key"),
+        ("settings", 7),
+        ("tier", None),
+        ("everything", "yes"),
+    ],
+)
+def test_a_context_that_would_be_misread_is_refused(field, value):
+    with pytest.raises(InvalidInput, match=f"context: {field}"):
+        Context(**{field: value})
+
+
+@pytest.mark.parametrize("value", [None, False, "", "  ", [], {}])
+def test_a_setting_without_a_value_switches_nothing_on(roll, value):
+    assert "send_email" not in roll.select("send an e-mail", Context(settings={"mail_key": value}), k=3)
+
+
+def test_a_list_of_names_does_as_well_as_a_tuple(roll):
+    assert "send_email" not in roll.select("mail", Context(everything=True, exclude=["send_email"]), k=3)
+
+
+@pytest.mark.parametrize("context", [{}, {"settings": {}}, "anyone", 5])
+def test_what_is_no_context_is_refused(roll, context):
+    with pytest.raises(InvalidInput, match="must be toolroll.Context"):
+        roll.select("rain", context)
+
+
+@pytest.mark.parametrize("sent", [None, 5, "now", (1,)])
+def test_names_sent_that_are_no_names_are_refused(roll, sent):
+    with pytest.raises(InvalidInput, match="sent"):
+        roll.select("rain", sent=sent)
+
+
+def test_core_tools_take_no_places_from_what_is_retrieved():
+    base = [Tool(f"base_{i:02}", "rain rain rain", toolkit="always") for i in range(25)]
+    others = [Tool(f"other_{i}", "rain and more") for i in range(10)]
+    roll = Toolroll.from_tools([*base, *others], toolkits=[Toolkit("always", base=True)])
+    picked = roll.select("rain", k=7)
+    assert len([name for name in picked.names if name.startswith("other")]) == 7
+    assert all("base toolkit" in picked.explain(tool.name) for tool in base)
+
+
+def test_changing_what_was_sent_changes_nothing_in_the_catalog():
+    given = {"name": "a", "description": "alpha", "input_schema": {"type": "object", "properties": {"x": {}}}}
+    roll = Toolroll.from_tools([given])
+    for _ in range(2):
+        (sent,) = roll.select("alpha").schemas("anthropic")
+        assert "cache_control" not in sent
+        sent["cache_control"] = {"type": "ephemeral"}
+        sent["input_schema"]["properties"].clear()
+    assert given["input_schema"]["properties"] == {"x": {}}
+
+
+def test_one_list_has_one_form():
+    chat = {"type": "function", "function": {"name": "a", "description": "alpha", "parameters": {}}}
+    flat = {"type": "function", "name": "b", "description": "beta", "parameters": {}}
+    picked = Toolroll.from_tools([chat, flat]).select("alpha beta")
+    assert all("function" in schema for schema in picked.schemas("openai"))
+    assert all("name" in schema for schema in picked.schemas("openai_responses"))
+
+
+def test_check_takes_the_name_that_the_model_was_sent():
+    picked = Toolroll.from_tools([Tool("math.add")]).select("math")
+    (sent,) = picked.sent_names("openai")
+    assert sent != "math.add"
+    assert picked.check(sent).name == picked.check("math.add").name == "math.add"
+
+
+def test_what_could_not_be_ranked_is_bounded_and_says_so():
+    class Broken:
+        def __call__(self, candidates, turn):
+            raise RuntimeError("no ranking")
+
+    roll = Toolroll.from_tools([Tool(f"tool_{i:03}", "same words") for i in range(200)])
+    pipeline = roll._engine.pipeline
+    soft = tuple(Broken() if type(stage).__name__ == "Retrieval" else stage for stage in pipeline.soft)
+    roll._engine.swap(replace(pipeline, soft=soft))
+    picked = roll.select("same words")
+    assert len(picked) == 128
+    assert "nothing could be ranked" in picked.explain(picked.names[0])
+    assert "small catalog" not in picked.explain()
+
+
+def test_the_strongest_evidence_comes_first():
+    tools = [Tool(f"filler_{i}", "nothing of the kind") for i in range(20)]
+    tools.append(Tool("quark", "zyxomma plugh frobnicate", toolkit="odd"))
+    for weights, first in (({"lexical": 10.0}, "lexical"), ({"lexical": 0.001}, "dense")):
+        roll = Toolroll.from_tools(tools, profile=Parameters(**weights))
+        picked = roll.select("please zyxomma frobnicate the plugh", k=1)
+        assert picked.names == ("quark",)
+        assert picked.activated["odd"].startswith(first)
+
+
+def test_a_tool_that_was_not_required_says_so(roll):
+    picked = roll.select("x", Context(everything=True, required=("now",)))
+    assert "not among the required" in picked.explain("get_forecast")
+    assert "required by the caller" in picked.explain("now")

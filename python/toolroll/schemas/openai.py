@@ -17,10 +17,10 @@ _RESPONSES = frozenset({"type", "name", "description", "parameters", "strict", "
 def to_openai(tool: Tool, name: str | None = None) -> dict[str, Any]:
     """The chat completions form: ``{"type": "function", "function": {...}}``.
 
-    A tool that came in one of OpenAI's forms, chat or Responses, goes out as that same object, whose owner
-    knows which interface it is for. `name` replaces a name that the provider does not allow.
+    A tool that came in this form goes out as that same object. `name` replaces a name that the provider
+    does not allow.
     """
-    original = _original(tool, name, (_is_chat, _is_responses))
+    original = _original(tool, name, (_is_chat,))
     return original or {"type": "function", "function": _function(tool, name)}
 
 

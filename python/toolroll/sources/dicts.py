@@ -94,7 +94,11 @@ def _read(item: Any) -> list[Tool]:
         return [_read_mapping(item)]
     schema = getattr(item, "inputSchema", None) or getattr(item, "input_schema", None)
     if schema is not None and isinstance(getattr(item, "name", None), str):
-        return [_read_mcp(item, item.name, item.description, schema, getattr(item, "title", None))]
+        return [
+            _read_mcp(
+                item, item.name, getattr(item, "description", None), schema, getattr(item, "title", None)
+            )
+        ]
     if callable(item):
         return [read_callable(item)]
     raise Fault(f"is {fields.shown(item)}, a {type(item).__name__}; known shapes: {SHAPES}")
@@ -108,10 +112,10 @@ def _read_mapping(item: Mapping[str, Any]) -> Tool:
 
 
 def _shape(item: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    if "inputSchema" in item:  # first: what a server sends must not pass for a definition of ours
+        return _read_mcp_mapping
     if "function" in item:
         return _read_openai_chat
-    if "inputSchema" in item:
-        return _read_mcp_mapping
     if "input_schema" in item:
         return _read_anthropic
     if "parametersJsonSchema" in item or "parameters_json_schema" in item:

@@ -15,22 +15,20 @@ from toolroll.switches import Switches
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Availability:
-    """Hard. Forbids tools that are not active, switched off or excluded.
+    """Hard. Forbids toolkits that are switched off and tools that the caller excludes.
+
+    What is not active is out before any stage runs.
 
     Attributes:
-        inactive: rows whose status is not "active"; None where all are.
         switches: toolkits that need settings.
         names: tool name → row.
     """
 
-    inactive: Bitset | None
     switches: Switches
     names: Mapping[str, int]
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         context = turn.context
-        if self.inactive is not None:
-            candidates = candidates.forbid(self.inactive, "status.inactive")
         if not context.everything:
             off = self.switches.off(context)
             if off is not None:

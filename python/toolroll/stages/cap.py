@@ -26,6 +26,7 @@ class Cap:
         costs: int32[n], tokens of each tool's schema.
         k: how many retrieved tools, unless the turn says.
         max_tools: how many tools at the most, unless the turn says; None for no limit.
+        unranked: how many tools at the most where nothing could be ranked.
         provider_limits: provider → how many tools its API takes.
     """
 
@@ -33,14 +34,17 @@ class Cap:
     costs: npt.NDArray[np.int32]
     k: int | None
     max_tools: int | None
+    unranked: int
     provider_limits: Mapping[str, int]
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
+        unranked = None
         if candidates.pool is not None:
             candidates = self._in_tiers(candidates)
+            unranked = self.unranked
         else:
             candidates = self._at_most_k(candidates, self.k if turn.k is None else turn.k)
-        limits = (turn.max_tools, self.max_tools, self.provider_limits.get(turn.context.provider))
+        limits = (turn.max_tools, self.max_tools, self.provider_limits.get(turn.context.provider), unranked)
         limit = min((limit for limit in limits if limit is not None), default=None)
         if limit is not None and len(candidates.rows) > limit:
             candidates = candidates.narrow(slice(0, limit), "cap.max_tools")

@@ -22,6 +22,7 @@ class Retrieval:
         dense, lexical: weights of the two terms.
         threshold: least score of a tool that is kept.
         candidates: how many rows are kept at the most; what exceeds k is cut later, with a reason.
+        core: how many more, since so many may be core tools, which are selected anyway.
     """
 
     retriever: Retriever
@@ -29,11 +30,13 @@ class Retrieval:
     lexical: float
     threshold: float
     candidates: int
+    core: int = 0
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         if candidates.pool is None:
             return candidates  # an earlier stage has chosen rows already
-        n = self.candidates if turn.k is None else max(self.candidates, turn.k)
+        wanted = self.candidates if turn.k is None else max(self.candidates, turn.k)
+        n = min(wanted + self.core, candidates.allowed.size)
         rows, scores, dense, lexical = self.retriever.search(
             turn.text,
             turn.vector,
@@ -45,5 +48,5 @@ class Retrieval:
             self.lexical,
             self.threshold,
         )
-        found = Evidence(rows, (("dense", dense), ("lexical", lexical)))
+        found = Evidence(rows, (("dense", self.dense, dense), ("lexical", self.lexical, lexical)))
         return candidates.narrow(rows, "retrieval.nearest").rescore(scores, "retrieval.score", None, found)

@@ -29,7 +29,7 @@ from toolroll.tools import Tool
 
 Schema = dict[str, Any]
 
-_MAX_DEPTH = 16  # of nested types: a dataclass that holds itself ends there
+_MAX_DEPTH = 8  # of nested types: a dataclass that holds itself twice ends there, at 2^8 copies
 
 
 def read_callable(function: Callable[..., Any]) -> Tool:
@@ -167,7 +167,7 @@ def _schema_of_class(annotation: type, depth: int) -> Schema:
         return _enumeration([member.value for member in annotation])
     if typing.is_typeddict(annotation):
         optional: frozenset[str] = getattr(annotation, "__optional_keys__", frozenset())
-        hints = typing.get_type_hints(annotation, include_extras=True)
+        hints = _class_hints(annotation)
         properties = {key: _schema(hint, depth - 1) for key, hint in hints.items()}
         return _record(properties, [key for key in hints if key not in optional])
     if dataclasses.is_dataclass(annotation):
@@ -186,8 +186,18 @@ def _schema_of_class(annotation: type, depth: int) -> Schema:
     raise _NoSchema(f"{annotation.__qualname__} has no form in JSON")
 
 
+def _class_hints(annotation: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(annotation, include_extras=True)
+    except NameError as error:
+        missing = error.name or str(error)
+        raise _NoSchema(
+            f"{annotation.__qualname__} names {missing!r}, which is not defined in its module"
+        ) from error
+
+
 def _schema_of_dataclass(annotation: type, depth: int) -> Schema:
-    hints = typing.get_type_hints(annotation, include_extras=True)
+    hints = _class_hints(annotation)
     _, described = read_docstring(annotation.__doc__ or "")
     properties: dict[str, Schema] = {}
     required = []

@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import enum
 import functools
+import json
 import pathlib
 import uuid
 from collections.abc import Mapping, Sequence
@@ -307,3 +308,29 @@ def test_a_docstring_without_sections_is_all_description():
         {},
     )
     assert read_docstring("") == ("", {})
+
+
+@dataclasses.dataclass
+class Branch:
+    left: Branch | None = None
+    right: Branch | None = None
+
+
+@dataclasses.dataclass
+class Lost:
+    where: Nowhere  # noqa: F821
+
+
+def test_a_class_that_holds_itself_twice_has_a_schema_of_bounded_size() -> None:
+    def plant(tree: Branch) -> None:
+        """Plants a tree."""
+
+    assert len(json.dumps(as_tool(plant).parameters)) < 100_000
+
+
+def test_a_class_with_a_name_that_is_nowhere_is_named() -> None:
+    def seek(what: Lost) -> None:
+        """Seeks."""
+
+    with pytest.raises(InvalidDefinition, match=r"Lost names 'Nowhere', which is not defined"):
+        as_tool(seek)

@@ -133,7 +133,7 @@ def _shape(item: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, A
 
 
 def _read_plain(item: Mapping[str, Any]) -> dict[str, Any]:
-    return fields.read_fields(item, fields.PLAIN)
+    return fields.read_fields(item, fields.PLAIN, is_ours=False)
 
 
 def _read_openai_chat(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ the source that knows the file, the line or the position turns it into an Invali
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
@@ -64,11 +65,19 @@ class Wrong(Exception):
 Field = tuple[str, Callable[[Any], Any]]  # attribute, and what reads its value or raises Wrong
 
 
-def read_fields(item: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, Any]:
-    """Reads an object by a table of its keys. O(keys); raises Fault for the first that is wrong."""
+def read_fields(
+    item: Mapping[str, Any], fields: Mapping[str, Field], *, is_ours: bool = True
+) -> dict[str, Any]:
+    """Reads an object by a table of its keys. O(keys); raises Fault for the first that is wrong.
+
+    is_ours: whether every key must be known. In other people's objects the keys that we do not know are
+    theirs and are passed over, unless one looks like a misspelt one of ours.
+    """
     values: dict[str, Any] = {}
     for key, value in item.items():
         if key not in fields:
+            if not is_ours and not _is_misspelt(str(key), frozenset(fields)):
+                continue
             raise Fault(unknown_key(key, fields), (key,))
         attribute, read = fields[key]
         if attribute in values:
@@ -97,6 +106,11 @@ def name_of(items: Any, path: tuple[str | int, ...]) -> str | None:
         except (KeyError, IndexError, TypeError):
             break
     return None
+
+
+@functools.lru_cache(maxsize=1024)  # a file has the same foreign keys on every line
+def _is_misspelt(key: str, known: frozenset[str]) -> bool:
+    return bool(difflib.get_close_matches(key, known, n=1, cutoff=0.8))
 
 
 def unknown_key(key: object, known: Iterable[str]) -> str:

@@ -28,7 +28,7 @@ def read_lines(text: str, file: str) -> tuple[Definitions, list[int]]:
                 raise Fault(f"is {fields.shown(value)}, must be an object with the fields of a tool")
             brackets = line.count("{") + line.count("[")  # no schema is deeper than the line has brackets
             small = brackets <= fields.MAX_SCHEMA_DEPTH
-            values = fields.read_fields(value, fields.PLAIN_SMALL if small else fields.PLAIN)
+            values = fields.read_fields(value, fields.PLAIN_SMALL if small else fields.PLAIN, is_ours=False)
             if "name" not in values:
                 raise Fault("name is missing")
         except Fault as fault:

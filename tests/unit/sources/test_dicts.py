@@ -223,3 +223,10 @@ def test_nothing_does_anything_but_give_tools_or_raise_an_invalid_definition(ite
         assert str(error).startswith("tools[")
     else:
         assert all(isinstance(tool, Tool) for tool in definitions.tools)
+
+
+def test_keys_of_the_callers_own_are_passed_over_and_come_back() -> None:
+    item = {"name": "a", "description": "alpha", "returns": {"type": "string"}, "owner": 7}
+    tool = as_tool(item)
+    assert (tool.name, tool.description) == ("a", "alpha")
+    assert tool.original is item

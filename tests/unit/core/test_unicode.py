@@ -142,8 +142,12 @@ def test_scripts_are_told_apart() -> None:
         assert (found if _core.is_word(number) else "") == expected, c
 
 
+# Characters whose category is another one in the tables' Unicode than in an older Python's.
+RECLASSIFIED = {"\u1734"}  # Mn before Unicode 14, Mc since
+
+
 def test_decomposition_lower_case_and_accents_follow_unicode() -> None:
-    for c in CHARACTERS:
+    for c in set(CHARACTERS) - RECLASSIFIED:
         number = ord(c)
         decomposed = unicodedata.normalize("NFD", c)
         assert _core.decompose(number) == [ord(part) for part in decomposed]

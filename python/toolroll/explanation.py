@@ -75,7 +75,7 @@ def account(selection: Selection, row: int) -> Account:
         elif step.in_play(row):
             score = step.score(row) or score
             found |= _evidence(step, row, tool.toolkit, selection)
-            if step.reason in KEPT:
+            if step.verb == "narrow" and step.reason in KEPT:  # what is admitted says so of newcomers only
                 kept.append(KEPT[step.reason])
         else:
             removed = [REMOVED.get(step.reason, step.reason)]

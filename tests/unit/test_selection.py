@@ -354,6 +354,14 @@ def test_the_strongest_evidence_comes_first():
         assert picked.activated["odd"].startswith(first)
 
 
+def test_only_core_tools_are_said_to_be_base_or_pinned(roll):
+    picked = roll.select("will it rain?", MAIL, k=2)
+    for name in picked.names:
+        said = picked.explain(name)
+        assert ("base toolkit" in said) == (name == "now")
+        assert ("pinned" in said) == (name == "send_email")
+
+
 def test_a_tool_that_was_not_required_says_so(roll):
     picked = roll.select("x", Context(everything=True, required=("now",)))
     assert "not among the required" in picked.explain("get_forecast")

@@ -20,7 +20,7 @@ KEPT = {
     "required": "required by the caller",
     "pass_through": "small catalog, handed on whole",
     "failed.open": "nothing could be cut, handed on",
-    "cap.tiers": "nothing could be ranked, handed on",
+    "cap.unranked": "nothing could be ranked, handed on",
     "route.default": "default toolkit",
     "base": "base toolkit",
     "pinned": "pinned",

@@ -116,7 +116,7 @@ def compose(catalog: Catalog, p: Parameters) -> Pipeline:
         catalog,
         hard=(Availability(catalog.switches, catalog.names),),
         required=(Required(catalog.names),),
-        whole=(cap, order),
+        whole=(replace(cap, unranked=None), order),
         soft=(
             Routes(catalog.routes, p.routes, p.route_weight, p.no_hit),
             Retrieval(catalog.retriever, p.dense, p.lexical, p.threshold, p.candidates, len(core)),

@@ -344,6 +344,15 @@ def test_what_could_not_be_ranked_is_bounded_and_says_so():
     assert "small catalog" not in picked.explain()
 
 
+def test_a_catalog_that_passes_through_is_handed_on_whole_however_many_its_limit_allows():
+    tools = [Tool(f"tool_{i:03}", "same words") for i in range(200)]
+    roll = Toolroll.from_tools(tools, profile=Parameters(pass_through_tools=500, pass_through_tokens=10**6))
+    picked = roll.select("same words")
+    assert len(picked) == 200
+    assert "small catalog, handed on whole" in picked.explain("tool_000")
+    assert "could be ranked" not in picked.explain("tool_000")
+
+
 def test_the_strongest_evidence_comes_first():
     tools = [Tool(f"filler_{i}", "nothing of the kind") for i in range(20)]
     tools.append(Tool("quark", "zyxomma plugh frobnicate", toolkit="odd"))

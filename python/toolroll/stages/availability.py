@@ -1,4 +1,4 @@
-"""Removes what cannot be used here: inactive tools, toolkits without settings, the caller's exclusions."""
+"""Removes what cannot be used here: toolkits without their settings, and the caller's exclusions."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Cap:
         costs: int32[n], tokens of each tool's schema.
         k: how many retrieved tools, unless the turn says.
         max_tools: how many tools at the most, unless the turn says; None for no limit.
-        unranked: how many tools at the most where nothing could be ranked.
+        unranked: how many tools at the most where nothing could be ranked; None where nothing was to be.
         provider_limits: provider → how many tools its API takes.
     """
 
@@ -34,7 +34,7 @@ class Cap:
     costs: npt.NDArray[np.int32]
     k: int | None
     max_tools: int | None
-    unranked: int
+    unranked: int | None
     provider_limits: Mapping[str, int]
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
@@ -61,7 +61,7 @@ class Cap:
         place = np.full(candidates.pool.size, len(self.core))
         place[list(self.core)] = list(self.core.values())
         order = np.lexsort((rows, -scores[rows], place[rows]))
-        return candidates.narrow(rows[order], "cap.tiers")
+        return candidates.narrow(rows[order], "cap.whole" if self.unranked is None else "cap.unranked")
 
     def _at_most_k(self, candidates: Candidates, k: int | None) -> Candidates:
         """Core in its places, then the k best of what was retrieved, which is in order already."""

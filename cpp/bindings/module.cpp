@@ -8,6 +8,7 @@ void bind_unicode(pybind11::module_& m);
 void bind_automaton(pybind11::module_& m);
 void bind_cpu(pybind11::module_& m);
 void bind_bm25(pybind11::module_& m);
+void bind_spelling(pybind11::module_& m);
 void bind_token_table(pybind11::module_& m);
 void bind_vector_index(pybind11::module_& m);
 void bind_fusion(pybind11::module_& m);
@@ -24,6 +25,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_automaton(m);
   bind_cpu(m);
   bind_bm25(m);
+  bind_spelling(m);
   bind_token_table(m);
   bind_vector_index(m);
   bind_fusion(m);

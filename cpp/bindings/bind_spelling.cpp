@@ -1,0 +1,85 @@
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "arrays.hpp"
+#include "text.hpp"
+#include "toolroll/spelling.hpp"
+
+namespace toolroll::bindings {
+namespace {
+
+// Up to here a message takes some microseconds, less than waiting to get the lock back may take.
+constexpr std::size_t kShortText = 2048;
+
+std::shared_ptr<Lexicon> of_words(const py::sequence& words, const Column<float>& weights) {
+  const Texts texts(words);
+  const std::span<const float> counts = view(weights);
+  const py::gil_scoped_release unlocked;
+  return std::make_shared<Lexicon>(Lexicon::of_words(texts.views, counts));
+}
+
+std::shared_ptr<Lexicon> of_texts(const py::sequence& texts) {
+  const Texts copied(texts);
+  const py::gil_scoped_release unlocked;
+  return std::make_shared<Lexicon>(Lexicon::of_texts(copied.views));
+}
+
+std::vector<Speller::Correction> find(const Speller& speller, std::string_view text) {
+  std::optional<py::gil_scoped_release> unlocked;
+  if (text.size() > kShortText) unlocked.emplace();
+  return speller.corrections(text);
+}
+
+py::str correct(const Speller& speller, const py::str& text) {
+  const Utf8 message(text);
+  const auto found = find(speller, message.view());
+  return found.empty() ? text : py::str(corrected(message.view(), found));
+}
+
+std::vector<std::tuple<std::size_t, std::size_t, std::string>> corrections(const Speller& speller,
+                                                                           const py::str& text) {
+  const Utf8 message(text);
+  const auto found = find(speller, message.view());
+  std::vector<std::tuple<std::size_t, std::size_t, std::string>> out;
+  if (found.empty()) return out;
+  const CodePoints code_points(message.view());
+  for (const Speller::Correction& one : found) {
+    out.emplace_back(code_points.before(one.begin), code_points.before(one.end), one.word);
+  }
+  return out;
+}
+
+}  // namespace
+
+void bind_spelling(py::module_& m) {
+  py::class_<Lexicon, std::shared_ptr<Lexicon>>(m, "Lexicon")
+      .def_static("of_words", &of_words, py::arg("words"), py::arg("weights").noconvert())
+      .def_static("of_texts", &of_texts, py::arg("texts"))
+      .def(
+          "weight",
+          [](const Lexicon& lexicon, const py::str& word) {
+            return lexicon.weight(Utf8(word).view());
+          },
+          py::arg("word"))
+      .def(
+          "knows",
+          [](const Lexicon& lexicon, const py::str& word) {
+            return lexicon.knows(Utf8(word).view());
+          },
+          py::arg("word"))
+      .def_property_readonly("size", &Lexicon::size)
+      .def_property_readonly("memory_bytes", &Lexicon::memory_bytes);
+
+  py::class_<Speller>(m, "Speller")
+      .def(py::init([](std::shared_ptr<Lexicon> catalog, std::shared_ptr<Lexicon> general) {
+             return Speller(std::move(catalog), std::move(general));
+           }),
+           py::arg("catalog"), py::arg("general"))
+      .def("correct", &correct, py::arg("text"))
+      .def("corrections", &corrections, py::arg("text"));
+}
+
+}  // namespace toolroll::bindings

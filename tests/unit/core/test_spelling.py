@@ -1,0 +1,242 @@
+"""Spelling in the core, compared with measuring the distance to every known word."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from toolroll import _core
+from toolroll._core import Lexicon, Speller
+
+GENERAL = {"the": 9.0, "want": 8.0, "what": 7.0, "whether": 6.0, "weather": 1.0, "tomorrow": 3.0, "from": 5.0}
+
+
+def lexicon(words: dict[str, float]) -> Lexicon:
+    return Lexicon.of_words(list(words), np.array(list(words.values()), np.float32))
+
+
+def speller(*catalog: str) -> Speller:
+    return Speller(Lexicon.of_texts(catalog), lexicon(GENERAL))
+
+
+def edit(word: str, other: str) -> str:
+    """Which one edit makes `other` of `word`; "" for none, for more, and for the same word."""
+    if len(word) == len(other):
+        places = [i for i in range(len(word)) if word[i] != other[i]]
+        if len(places) == 1:
+            return "wrong"
+        if len(places) == 2 and places[1] == places[0] + 1:
+            i = places[0]
+            return "swapped" if (word[i], word[i + 1]) == (other[i + 1], other[i]) else ""
+        return ""
+    longer, shorter = (other, word) if len(other) > len(word) else (word, other)
+    if shorter not in [longer[:i] + longer[i + 1 :] for i in range(len(longer))]:
+        return ""
+    return "missing" if longer == other else "added"
+
+
+def oracle(text: str, catalog: dict[str, float], general: dict[str, float]) -> str:
+    """For messages of lower-case words with single spaces, at most 32 of them unknown."""
+    stems = {_core.stem_english(word) for word in (*catalog, *general)}
+
+    def knows(word: str) -> bool:
+        stem = _core.stem_english(word)
+        return word in catalog or word in general or (stem != word and stem in stems)
+
+    def best(word: str) -> tuple[bool, str] | None:
+        found = []
+        for is_general, words in enumerate((catalog, general)):
+            for other, weight in words.items():
+                kind = edit(word, other)
+                if kind and len(other) >= 4 and not (is_general and other in catalog):
+                    weight *= 3 if kind in ("missing", "swapped") else 1
+                    weight *= 3 if other[0] == word[0] else 1
+                    found.append((is_general, -weight, other))
+        return (bool(min(found)[0]), min(found)[2]) if found else None
+
+    words = text.split(" ")
+    read = [word for word in words if len(word) >= 3]
+    unknown = [word for word in read if len(word) >= 4 and not knows(word)]
+    mended = {word: best(word) for word in unknown}
+    of_catalog = [word for word in unknown if (other := mended[word]) and not other[0]]
+    known = [word for word in read if knows(word)] + of_catalog
+    is_english = "the" in known and len(unknown) - len(of_catalog) <= len(known)
+    out = []
+    for word in words:
+        other = mended.get(word)
+        out.append(other[1] if other and (is_english or not other[0]) else word)
+    return " ".join(out)
+
+
+LETTERS = "abcde"
+WORDS = st.text(LETTERS, min_size=3, max_size=6)
+WEIGHTS = st.sampled_from([1.0, 2.0, 3.0, 6.0, 9.0])
+VOCABULARY = st.dictionaries(WORDS, WEIGHTS, max_size=6)
+
+
+@given(VOCABULARY, VOCABULARY, st.lists(WORDS | st.just("the"), max_size=8))
+@example({"abcd": 1.0}, {"abce": 9.0}, ["the", "abca"])
+@example({"aabb": 1.0}, {}, ["abab", "aabbc", "aab", "xaabb"])
+def test_the_corrected_word_is_the_best_of_all_known_ones_at_distance_one(catalog, general, words):
+    general = {**general, "the": 1.0}
+    text = " ".join(words)
+    assert Speller(lexicon(catalog), lexicon(general)).correct(text) == oracle(text, catalog, general)
+
+
+@given(st.text(alphabet=[*"abcdeABé \n\t.,'`-_/@#1한漢。ß\u0301\ud800"], max_size=60), VOCABULARY)
+def test_corrections_are_the_places_where_the_text_changes(text, catalog):
+    reader = Speller(lexicon(catalog), lexicon(GENERAL))
+    found = reader.corrections(text)
+    assert [place for place in found if not place[0] < place[1]] == []
+    assert all(before[1] <= after[0] for before, after in pairwise(found))
+    out, at = "", 0
+    for start, end, word in found:
+        out, at = out + text[at:start] + word, end
+    expected = out + text[at:]
+    if found:  # a text that is written anew has no lone surrogates
+        expected = expected.replace("\ud800", "\ufffd")
+    assert reader.correct(text) == expected
+
+
+@given(st.lists(WORDS | st.just("the"), max_size=30), VOCABULARY)
+def test_a_corrected_text_stays_as_it_is(words, catalog):
+    reader = Speller(lexicon(catalog), lexicon(GENERAL))
+    once = reader.correct(" ".join(words))
+    assert reader.correct(once) == once
+
+
+@pytest.mark.parametrize(
+    "typo", ["weathar", "weathr", "weaather", "waether", "Weathar", "WEATHAR", "wéathar"]
+)
+def test_each_kind_of_typo_is_mended(typo):
+    assert speller("weather").correct(typo) == "weather"
+
+
+def test_a_message_that_is_known_is_handed_back_itself():
+    text = "".join(["what is the weather", " tomorrow"])
+    assert speller("weather").correct(text) is text
+
+
+def test_a_word_of_the_catalog_is_preferred_to_a_commoner_one():
+    assert speller().correct("what is the wether") == "what is the whether"
+    assert speller("weather").correct("what is the wether") == "what is the weather"
+
+
+@pytest.mark.parametrize("word", ["forecasts", "forecasted", "forecasting", "tomorrows"])
+def test_inflections_of_known_words_are_known(word):
+    reader = speller("forecast tomorro forecastes")
+    assert reader.correct(f"the {word}") == f"the {word}"
+
+
+def test_the_stem_of_a_word_is_no_word():
+    assert not Lexicon.of_texts(["schedule"]).knows("schedul")
+    assert speller("schedule").correct("schedul it") == "schedule it"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://exmaple.com/wether",
+        "www.wether.com",
+        "john@wether.com",
+        "#wether",
+        "wether_id",
+        "reports/wether",
+        r"C:\wether",
+        "--wether",
+        "`wether`",
+        "`a wether b`",
+        "getWether",
+        "wether2",
+        "2wether",
+        "wether=1",
+        "wether's",
+        "wether’s",
+        "o'wether",
+        "wetherß",
+        "wetherы",
+    ],
+)
+def test_identifiers_addresses_and_code_are_left_alone(text):
+    message = f"what is the {text} from"
+    assert speller("weather").correct(message) == message
+
+
+@pytest.mark.parametrize("text", ["(wether)", '"wether",', "wether.", "wether, ", "¿wether?", "wether를"])
+def test_punctuation_and_particles_do_not_hide_a_word(text):
+    assert speller("weather").correct(f"the {text}") == f"the {text.replace('wether', 'weather')}"
+
+
+def test_a_back_quote_without_its_partner_quotes_nothing():
+    assert speller("weather").correct("the ` wether") == "the ` weather"
+
+
+def test_what_may_be_a_name_becomes_a_word_of_the_catalog_or_stays():
+    assert speller().correct("Whethar want the what from Whethar") == "whether want the what from Whethar"
+    assert speller("Notion").correct("want the Nption") == "want the notion"
+
+
+def test_a_message_in_another_language_is_mended_by_the_catalog_alone():
+    german = "das wether ist wie ein whethe und die wetter vom kalendar"
+    assert speller("calendar").correct(german) == german.replace("kalendar", "calendar")
+
+
+@pytest.mark.parametrize(("strangers", "last"), [(31, "weather"), (32, "wether")])
+def test_after_32_unknown_words_nothing_more_is_mended(strangers, last):
+    unknown = " ".join(["qzxjqzxj"] * strangers)
+    assert speller("weather").correct(f"{unknown} wether") == f"{unknown} {last}"
+
+
+@pytest.mark.parametrize(("letters", "mended"), [(23, 24), (24, 24), (25, 25), (26, 26)])
+def test_words_of_more_than_24_letters_are_neither_kept_nor_mended(letters, mended):
+    reader = speller("a" * 24, "a" * 26)
+    assert reader.correct("a" * letters) == "a" * mended
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("listGitHub_repos", ["list", "git", "hub", "listgithub", "repos"]),
+        ("HTTPServer v2beta", ["http", "server", "httpserver", "beta"]),
+        ("Météo a la carte", ["meteo", "carte"]),
+        ("날씨weather를 ok", ["weather"]),
+    ],
+)
+def test_texts_give_the_parts_of_identifiers_and_the_whole(text, words):
+    built = Lexicon.of_texts([text])
+    assert built.size == len(words)
+    assert all(built.weight(word) == 1 for word in words)
+
+
+def test_weights_of_texts_are_occurrences():
+    built = Lexicon.of_texts(["Rain, rain", "go away rain"])
+    assert (built.weight("rain"), built.weight("away"), built.weight("snow")) == (3, 1, 0)
+
+
+def test_weights_of_words_add_up_and_what_is_no_word_is_left_out():
+    built = Lexicon.of_words(["Rain", "rain", "x", "two words", "s3"], np.ones(5, np.float32))
+    assert (built.size, built.weight("rain")) == (1, 2)
+
+
+@pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf")])
+def test_weights_must_be_finite_and_positive(weight):
+    with pytest.raises(ValueError, match="weight 0: must be finite and positive"):
+        Lexicon.of_words(["rain"], np.array([weight], np.float32))
+
+
+def test_there_must_be_one_weight_a_word():
+    with pytest.raises(ValueError, match="weights: are 2, must be 1"):
+        Lexicon.of_words(["rain"], np.ones(2, np.float32))
+
+
+def test_a_lexicon_takes_less_than_a_hundred_bytes_a_word():
+    words = [
+        f"{a}{b}{c}{d}xylo" for a in "bcdfghjklm" for b in "aeiou" for c in "bcdfghjklm" for d in "aeiou"
+    ]
+    built = Lexicon.of_texts(words)
+    assert built.size == len(words)
+    assert built.memory_bytes < 100 * len(words)

@@ -16,12 +16,13 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import Bitset, Bm25Index, Retriever, VectorIndex
+from toolroll._core import Bitset, Bm25Index, Retriever, Speller, VectorIndex
 from toolroll.candidates import Rows
 from toolroll.errors import InvalidDefinition
 from toolroll.ports import Embedder
 from toolroll.route_table import RouteTable
 from toolroll.schemas.canonical import schema_text
+from toolroll.spelling import speller_of
 from toolroll.switches import Switches
 from toolroll.tokens import estimate_tokens
 from toolroll.tool2vec import tool_vectors
@@ -39,6 +40,7 @@ class Catalog:
         toolkits: by name; those that only a tool mentions are among them.
         retriever: vectors and postings.
         routes: compiled keywords and patterns.
+        speller: mends messages after the words of tools and keywords.
         switches: toolkits that need settings.
         inactive: rows that are not "active"; None where all are.
         not_public: rows that may not be shown where policy cannot be read.
@@ -55,6 +57,7 @@ class Catalog:
     toolkits: Mapping[str, Toolkit]
     retriever: Retriever
     routes: RouteTable
+    speller: Speller
     switches: Switches
     inactive: Bitset | None
     not_public: Bitset
@@ -92,16 +95,18 @@ class Catalog:
         vectors = None
         if embedder is not None and tools:
             vectors = VectorIndex.build(tool_vectors(tools, embedder, progress), graph)
-        postings = Bm25Index.build(
-            [list(column) for column in zip(*map(fields, tools), strict=True)] or [[] for _ in FIELD_WEIGHTS],
-            FIELD_WEIGHTS,
-        )
+        columns = [list(column) for column in zip(*map(fields, tools), strict=True)] or [
+            [] for _ in FIELD_WEIGHTS
+        ]
+        postings = Bm25Index.build(columns, FIELD_WEIGHTS)
+        keywords = [keyword for route in definitions.routes for keyword in route.keywords]
         return cls(
             tools=tools,
             names=names,
             toolkits=toolkits,
             retriever=Retriever(len(tools), vectors, postings),
             routes=RouteTable.of(len(tools), definitions.routes, below),
+            speller=speller_of((*columns, keywords)),
             switches=Switches.of(len(tools), toolkits.values(), below),
             inactive=_rows_where(tools, lambda tool: tool.status != "active"),
             not_public=Bitset.of(len(tools), _rows(row for row, tool in enumerate(tools) if not tool.public)),

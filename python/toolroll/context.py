@@ -77,13 +77,14 @@ class Turn:
     """One call, gathered: all a decision needs.
 
     Attributes:
-        text: the message as stages read it: valid Unicode, of bounded length.
+        text: the message as patterns read it: valid Unicode, of bounded length.
         vector: float32[dim], unit length; None where there is no embedding.
         k: how many tools retrieval may add; None leaves it to the profile.
         max_tools: how many tools at the most, core tools included; None leaves it to the provider.
         budget_tokens: how many tokens the selected schemas may cost; None for no budget.
         sent: names already in the conversation's tool list, in their order.
         seed: of every random draw of this turn.
+        query: the message as keywords and retrieval read it, spelling mended; "" for `text` itself.
     """
 
     text: str
@@ -94,6 +95,11 @@ class Turn:
     budget_tokens: int | None = None
     sent: tuple[str, ...] = ()
     seed: int = 0
+    query: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.query:
+            object.__setattr__(self, "query", self.text)
 
 
 def names(value: object, what: str) -> tuple[str, ...]:

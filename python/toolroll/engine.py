@@ -59,11 +59,12 @@ class Engine:
         pipeline = self._pipeline
         text = _readable(message)
         start = time.perf_counter_ns()
+        query = text if pipeline.speller is None else pipeline.speller.correct(text)
         embedded, failures = (
-            self._embed(text) if vector is None else (_given(vector, pipeline.catalog.dim), _NOTHING_FAILED)
+            self._embed(query) if vector is None else (_given(vector, pipeline.catalog.dim), _NOTHING_FAILED)
         )
         spent = time.perf_counter_ns() - start
-        turn = _turn(text, context, embedded, k, max_tools, budget_tokens, sent)
+        turn = _turn(text, query, context, embedded, k, max_tools, budget_tokens, sent)
         return _finish(pipeline, turn, failures, spent, strict)
 
     async def aselect(
@@ -81,15 +82,16 @@ class Engine:
         pipeline = self._pipeline
         text = _readable(message)
         start = time.perf_counter_ns()
+        query = text if pipeline.speller is None else pipeline.speller.correct(text)
         embedded: Vector | None
         if vector is not None:
             embedded, failures = _given(vector, pipeline.catalog.dim), _NOTHING_FAILED
         elif self._embedder is None or self._embedder.is_instant:
-            embedded, failures = self._embed(text)
+            embedded, failures = self._embed(query)
         else:
-            embedded, failures = await asyncio.to_thread(self._embed, text)
+            embedded, failures = await asyncio.to_thread(self._embed, query)
         spent = time.perf_counter_ns() - start
-        turn = _turn(text, context, embedded, k, max_tools, budget_tokens, sent)
+        turn = _turn(text, query, context, embedded, k, max_tools, budget_tokens, sent)
         return _finish(pipeline, turn, failures, spent, strict)
 
     def _embed(self, text: str) -> tuple[Vector | None, tuple[Failure, ...]]:
@@ -152,6 +154,7 @@ def _given(vector: npt.ArrayLike, dim: int) -> Vector:
 
 def _turn(
     text: str,
+    query: str,
     context: Context | None,
     vector: Vector | None,
     k: int | None,
@@ -167,7 +170,7 @@ def _turn(
     budget_tokens = _limit("budget_tokens", budget_tokens)
     placed = names(sent, "sent") if sent != () else ()
     seed = int.from_bytes(os.urandom(8), "little")
-    return Turn(text, context, vector, k, max_tools, budget_tokens, placed, seed)
+    return Turn(text, context, vector, k, max_tools, budget_tokens, placed, seed, query)
 
 
 def _limit(name: str, limit: int | None) -> int | None:

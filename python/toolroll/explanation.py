@@ -155,7 +155,8 @@ def explain(selection: Selection, name: str | None) -> str:
     chosen = selection.rows.tolist()
     cut = [row for row in _found(selection) if row not in set(chosen)][:_NEAR_MISSES]
     table = _table([account(selection, row) for row in [*chosen, *cut]])
-    return "\n".join([table, *_removed(selection), *map(str, selection.failures)])
+    read = [f"read {written!r} as {word!r}" for written, word in selection.corrected]
+    return "\n".join([table, *_removed(selection), *read, *map(str, selection.failures)])
 
 
 def _found(selection: Selection) -> list[int]:

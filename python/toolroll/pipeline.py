@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
+from toolroll._core import Speller
 from toolroll.candidates import Candidates
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
@@ -25,6 +26,7 @@ class Pipeline:
         whole: instead of soft, when the catalog is small for its reader (`passes_through`).
         soft: the selection proper.
         passes_through: whether the candidates are handed on whole.
+        speller: what mends a message before it is embedded and read; None leaves it as it is.
     """
 
     catalog: Catalog
@@ -33,6 +35,7 @@ class Pipeline:
     whole: tuple[Stage, ...]
     soft: tuple[Stage, ...]
     passes_through: Callable[[Candidates, Turn], bool]
+    speller: Speller | None = None
     _start: Candidates = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -34,6 +34,7 @@ class Parameters:
         routes: whether a hit adds to a tool's score ("favour") or leaves only its toolkits ("narrow").
         route_weight: what a hit adds.
         no_hit: with "narrow", toolkits that stay when nothing hits; None for all.
+        spelling: whether misspelt words of a message are mended before it is read.
         max_tools: how many tools at the most, core tools included; None for the provider's limit.
         unranked_tools: how many tools at the most where nothing could be ranked, as when retrieval fails.
         pass_through_tools, pass_through_tokens: a catalog of at most so many tools that cost at most so many
@@ -48,6 +49,7 @@ class Parameters:
     routes: Reading = "favour"
     route_weight: float = 0.25
     no_hit: tuple[str, ...] | None = None
+    spelling: bool = True
     max_tools: int | None = None
     unranked_tools: int = 128
     pass_through_tools: int = 10
@@ -77,6 +79,8 @@ class Parameters:
                 )
         if self.routes not in ("favour", "narrow"):
             raise InvalidInput(f"parameter routes: is {self.routes!r:.80}, must be favour or narrow")
+        if not isinstance(self.spelling, bool):
+            raise InvalidInput(f"parameter spelling: is {self.spelling!r:.80}, must be True or False")
 
     def with_(self, **changes: object) -> Parameters:
         """A changed copy.
@@ -125,6 +129,7 @@ def compose(catalog: Catalog, p: Parameters) -> Pipeline:
             order,
         ),
         passes_through=PassThrough(catalog, p.pass_through_tools, p.pass_through_tokens),
+        speller=catalog.speller if p.spelling else None,
     )
 
 

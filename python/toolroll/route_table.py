@@ -59,11 +59,17 @@ class RouteTable:
         compiled = _compile(patterns) if patterns else None
         return cls(automaton, compiled, tuple(keywords), tuple(expressions), rows, size)
 
-    def hits(self, text: str) -> dict[str, str]:
-        """Toolkit → the first keyword or pattern that switched it on. Empty where nothing did."""
+    def hits(self, text: str, query: str = "") -> dict[str, str]:
+        """Toolkit → the first keyword or pattern that switched it on. Empty where nothing did.
+
+        query: the text with its spelling mended; keywords may stand in either, patterns in the text.
+        """
         found: dict[str, str] = {}
         if self.automaton is not None:
-            for keyword in self.automaton.find(text):
+            found_words = self.automaton.find(text)
+            if query and query != text:
+                found_words += self.automaton.find(query)
+            for keyword in found_words:
                 word, toolkits = self.keywords[keyword]
                 for toolkit in toolkits:
                     found.setdefault(toolkit, word)

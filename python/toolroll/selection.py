@@ -167,6 +167,14 @@ class Selection:
         return tuple(failure.where for failure in self.failures)
 
     @property
+    def corrected(self) -> tuple[tuple[str, str], ...]:
+        """Words of the message that were read as others: (as written, as read), in their order."""
+        text = self.turn.text
+        if self.turn.query == text:
+            return ()
+        return tuple((text[start:end], word) for start, end, word in self.catalog.speller.corrections(text))
+
+    @property
     def unresolved(self) -> tuple[str, ...]:
         """Names in `Context.required` that are unknown or not allowed here."""
         return tuple(name for name in dict.fromkeys(self.turn.context.required) if name not in self._offered)

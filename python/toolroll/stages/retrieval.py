@@ -38,7 +38,7 @@ class Retrieval:
         wanted = self.candidates if turn.k is None else max(self.candidates, turn.k)
         n = min(wanted + self.core, candidates.allowed.size)
         rows, scores, dense, lexical = self.retriever.search(
-            turn.text,
+            turn.query,
             turn.vector,
             candidates.pool,
             candidates.rows,

@@ -34,7 +34,7 @@ class Routes:
     no_hit: tuple[str, ...] | None = None
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
-        hits = self.table.hits(turn.text)
+        hits = self.table.hits(turn.text, turn.query)
         if not hits:
             if self.reading == "favour" or self.no_hit is None:
                 return candidates

@@ -9,6 +9,7 @@ import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from toolroll.errors import InvalidInput, Unavailable
@@ -19,7 +20,7 @@ from toolroll.evaluation.run_file import replace_file
 try:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullFormatter, PercentFormatter
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 except ImportError as missing:
     raise Unavailable(f'plot: matplotlib is missing ({missing}): pip install "toolroll[plot]"') from missing
 
@@ -110,11 +111,12 @@ def _dress(axes: Any, results: Sequence[Evaluation], k: int) -> None:
         below = f"{named}; {below}"
     axes.text(0, 1.03, below, transform=axes.transAxes, color=_QUIET, fontsize=9)
     axes.set_xscale("log")
-    axes.set_xlabel("one selection with its embedding: dot p50, line to p99 (log scale)", color=_QUIET)
+    axes.set_xlabel(
+        "one selection with its embedding: dot p50, line to p99 (log scale); dashed: the front", color=_QUIET
+    )
     axes.set_ylabel(f"recall@{k}", color=_QUIET)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda microseconds, _: _time(microseconds)))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
     axes.grid(True, which="major", color=_GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(colors=_QUIET, which="both", length=0)
@@ -123,18 +125,18 @@ def _dress(axes: Any, results: Sequence[Evaluation], k: int) -> None:
 
 
 def _draw_front(axes: Any, points: Sequence[Point]) -> None:
-    best = front(points)
-    if len(points) < 2:
-        return
-    axes.step(
-        [*(point.p50 for point in best), max(point.p99 for point in points) * 4],
-        [*(point.recall for point in best), best[-1].recall],
-        where="post",
-        color=_QUIET,
-        linewidth=1.4,
-        linestyle=(0, (4, 3)),
-        zorder=1,
-    )
+    if len(points) > 1:
+        x, y = _steps(points)
+        axes.plot(x, y, color=_QUIET, linewidth=1.4, linestyle=(0, (4, 3)), zorder=1)
+
+
+def _steps(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+    """The corners of the front, on to the right of every point."""
+    x, y = [], []
+    for point in front(points):
+        x += [point.p50, point.p50] if y else [point.p50]
+        y += [y[-1], point.recall] if y else [point.recall]
+    return [*x, max(point.p99 for point in points) * 100], [*y, y[-1]]
 
 
 def _draw_points(axes: Any, points: Sequence[Point]) -> None:
@@ -152,7 +154,7 @@ def _draw_points(axes: Any, points: Sequence[Point]) -> None:
 def _limits(axes: Any, points: Sequence[Point]) -> None:
     """Room for labels; a whole decade at the least, so that the scale has names on it."""
     low, high = min(point.p50 for point in points), max(point.p99 for point in points)
-    axes.set_xlim(low / 3, max(high * 3, low * 30))
+    axes.set_xlim(low / 4, max(high * 3, low * 30))
     spans = [span for point in points for span in (point.interval or (point.recall,))]
     room = max(0.02, 0.18 * (max(spans) - min(spans)))
     axes.set_ylim(max(0.0, min(spans) - room), min(1.02, max(spans) + room))
@@ -160,8 +162,8 @@ def _limits(axes: Any, points: Sequence[Point]) -> None:
 
 def _label(figure: Any, axes: Any, points: Sequence[Point]) -> None:
     """Names each point where no other name, point or line is in the way."""
-    several = len({point.profile for point in points}) > 1
-    one_embedder = len({point.embedder for point in points}) == 1
+    several_profiles = len({point.profile for point in points}) > 1
+    several_embedders = len({point.embedder for point in points}) > 1
     figure.draw_without_rendering()
     renderer = figure.canvas.get_renderer()
     taken = []
@@ -173,13 +175,18 @@ def _label(figure: Any, axes: Any, points: Sequence[Point]) -> None:
         if point.interval is not None:
             low, high = (axes.transData.transform((point.p50, edge))[1] for edge in point.interval)
             taken.append((x - 2, low, x + 2, high))
+    if len(points) > 1:
+        corners = axes.transData.transform(list(zip(*_steps(points), strict=True)))
+        for (x, y), (to_x, to_y) in pairwise(corners):
+            taken.append((x - 2, y - 2, to_x + 2, to_y + 2))
     for point in sorted(points, key=lambda point: (-point.recall, point.p50)):
-        name = point.profile if one_embedder else point.embedder
-        if several and not one_embedder:
+        name = point.embedder if several_embedders else point.profile
+        if several_embedders == several_profiles:
             name = f"{point.profile}, {point.embedder}"
         text = axes.annotate(
             f"{name}\n{point.recall:.3f}, {_time(point.p50)}",
             (point.p50, point.recall),
+            xytext=(0, 0),
             textcoords="offset points",
             color=_INK,
             fontsize=9,

@@ -55,7 +55,7 @@ def table(results: Sequence[Evaluation]) -> str:
         if result.by:
             head = "" if len(results) == 1 else f"{result.folder}, {_setup(result)}: "
             lines += ["", *_columns(_groups(result, head))]
-    notes = [note for result in results for note in _notes(result, len(results) > 1)]
+    notes = dict.fromkeys(note for result in results for note in _notes(result, len(results) > 1))
     return "\n".join([*lines, *([""] if notes else []), *notes])
 
 
@@ -181,12 +181,13 @@ def _refusals(found: Abstention) -> str:
 
 
 def _notes(result: Evaluation, named: bool) -> Iterable[str]:
-    where = f"{result.folder}, {_setup(result)}: " if named else ""
+    folder = f"{result.folder}: " if named else ""
+    setup = f"{result.folder}, {_setup(result)}: " if named else ""
+    asked = f"{result.figures.queries:,}"
     if result.repeated:
-        of = f"{result.repeated:,} of {result.figures.queries:,}"
-        yield f"{where}{of} messages are word for word an example too"
+        yield f"{folder}{result.repeated:,} of {asked} messages are word for word an example too"
     for what, count in result.degraded.items():
-        yield f"{where}{what} failed in {count:,} of {result.figures.queries:,} selections: {result.failure}"
+        yield f"{setup}{what} failed in {count:,} of {asked} selections: {result.failure}"
 
 
 def _setup(result: Evaluation) -> str:

@@ -132,7 +132,8 @@ def _draw_front(axes: Any, points: Sequence[Point]) -> None:
 
 def _steps(points: Sequence[Point]) -> tuple[list[float], list[float]]:
     """The corners of the front, on to the right of every point."""
-    x, y = [], []
+    x: list[float] = []
+    y: list[float] = []
     for point in front(points):
         x += [point.p50, point.p50] if y else [point.p50]
         y += [y[-1], point.recall] if y else [point.recall]

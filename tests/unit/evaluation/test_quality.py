@@ -103,6 +103,17 @@ def test_only_candidates_are_ranked_and_what_is_as_right_counts(tmp_path):
     assert found.figures.recall[0] == 1
 
 
+@pytest.mark.xfail(reason="Toolroll.select takes no history yet: asking.select is to pass it", strict=True)
+def test_what_was_said_before_is_shown_unless_it_is_hidden(tmp_path):
+    said = [{"role": "user", "content": "any umbrella weather in Oslo"}]
+    folder = write(tmp_path, queries=[query("a", "and tomorrow", ["forecast"], history=said)])
+    shown, hidden = Recorder(), Recorder()
+    evaluate(folder, embedder=shown)
+    evaluate(folder, embedder=hidden, history=False)
+    assert any("umbrella" in text for text in shown.asked)
+    assert not any("umbrella" in text for text in hidden.asked)
+
+
 def test_a_refusal_is_one_and_still_says_what_it_would_have_been(tmp_path):
     lines = [query("a", "will it rain tomorrow", ["forecast"]), query("b", "ζ", [])]
     found = evaluate(write(tmp_path, queries=lines), embedder="none")

@@ -66,6 +66,7 @@ def contexts(draw: st.DrawFn) -> Context:
         settings=tuple(draw(st.lists(st.sampled_from(SETTINGS), unique=True))),
         required=draw(st.just(()) | some),
         exclude=draw(some),
+        within=draw(st.just(()) | some),
         everything=draw(st.booleans()),
         provider=draw(st.sampled_from(("", "openai"))),
     )

@@ -31,6 +31,7 @@ REMOVED = {
     "status.inactive": "not active",
     "settings.missing": "toolkit has no settings",
     "caller.excluded": "excluded by the caller",
+    "caller.outside": "not among the tools that the caller allows",
     "failed.closed": "a hard stage failed: only public tools stay",
     "required": "not among the required",
     "route.hit": "its toolkit was not hit",

@@ -138,7 +138,7 @@ def test_limits_hold(definitions_, turn):
 
 
 @given(definitions(), turns())
-def test_no_inactive_excluded_or_unconfigured_tool_is_ever_selected(definitions_, turn):
+def test_no_inactive_excluded_outside_or_unconfigured_tool_is_ever_selected(definitions_, turn):
     pipeline = pipeline_of(definitions_)
     selection = pipeline.decide(turn)
     kits = pipeline.catalog.toolkits
@@ -146,6 +146,7 @@ def test_no_inactive_excluded_or_unconfigured_tool_is_ever_selected(definitions_
         tool = pipeline.catalog.tools[pipeline.catalog.names[name]]
         assert tool.status == "active"
         assert name not in turn.context.exclude
+        assert not turn.context.within or name in turn.context.within
         at = kits.get(tool.toolkit)
         while at is not None and not turn.context.everything:
             assert not at.settings_keys or any(turn.context.has_setting(key) for key in at.settings_keys)

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.unit.evaluation.worlds import write
 from toolroll.cli import main
 
 
@@ -119,6 +120,17 @@ def test_what_fails_says_what_and_exits_with_1(capsys, arguments, status, what):
         (("bench", "--seconds", "-1"), "must be above 0"),
         (("bench", "--seconds", "nan"), "must be above 0"),
         (("choose", "x"), "choose"),
+        (("eval",), "FOLDER"),
+        (("eval", "x", "-k", "5,1"), "must be ascending"),
+        (("eval", "x", "-k", "0"), "must be at least 1"),
+        (("eval", "x", "-k", "1,,5"), "must be a whole number"),
+        (("eval", "x", "--limit", "0"), "must be at least 1"),
+        (("eval", "x", "--split", "dev"), "dev"),
+        (("eval", "x", "--split", "all"), "cannot be an example"),
+        (("eval", "x", "--embedder", "static,"), "separated by commas"),
+        (("eval", "x", "--embedder", "static,static"), "names one twice"),
+        (("eval", "x", "--set", "k"), "must be NAME=VALUE"),
+        (("eval", "x", "y", "--run-file", "z"), "takes one folder"),
         (("select", "x", "--json", "--explain"), "not allowed with"),
     ],
 )
@@ -132,7 +144,7 @@ def test_wrong_use_exits_with_2(capsys, arguments, what):
 def test_no_command_prints_the_help(capsys):
     status, _, err = run(capsys)
     assert status == 2
-    assert "select" in err and "bench" in err
+    assert "select" in err and "eval" in err and "bench" in err
 
 
 def test_a_malformed_toolkit_file_is_named_with_line_and_key(capsys, tmp_path):
@@ -157,6 +169,96 @@ def test_a_closed_pipe_is_no_traceback():
     command = f'"{sys.executable}" -m toolroll select rain --explain | true'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
     assert "Traceback" not in done.stderr
+
+
+def test_eval_prints_one_object_with_the_keys_that_programs_read(capsys, tmp_path):
+    folder = str(write(tmp_path / "mine"))
+    status, out, err = run(capsys, "eval", folder, "--json", "--by", "kind", "-k", "1,2")
+    judged = json.loads(out, parse_constant=pytest.fail)
+    assert (status, err) == (0, "")
+    assert set(judged) >= {
+        "folder",
+        "profile",
+        "embedder",
+        "split",
+        "tools",
+        "queries",
+        "mrr",
+        "seconds",
+        "by",
+    }
+    for name in ("recall", "complete", "ndcg"):
+        assert set(judged[name]) == {"1", "2"}
+    assert {"precision", "recall", "false_refusals", "auroc", "messages"} <= set(judged["abstention"])
+    for part in ("with_embedding", "without_embedding"):
+        assert set(judged["latency_us"][part]) == {"p50", "p95", "p99"}
+    assert judged["queries"] == 4
+
+
+def test_eval_of_several_folders_gives_each_and_the_mean(capsys, tmp_path):
+    folders = [str(write(tmp_path / name)) for name in ("one", "two")]
+    judged = json.loads(run(capsys, "eval", *folders, "--json")[1])
+    assert [result["folder"] for result in judged["results"]] == ["one", "two"]
+    assert judged["mean"]["recall"] == judged["results"][0]["recall"]
+    _, out, _ = run(capsys, "eval", *folders, "--embedder", "static,none")
+    assert [line.split()[0] for line in out.splitlines()[3:9]] == ["one", "one", "two", "two", "mean", "mean"]
+
+
+def test_eval_says_it_for_people_and_writes_what_was_asked_for(capsys, tmp_path):
+    folder, ranked, picture = write(tmp_path / "mine"), tmp_path / "run.jsonl", tmp_path / "front.png"
+    status, out, err = run(
+        capsys, "eval", str(folder), "--run-file", str(ranked), "--plot", str(picture), "--set", "lexical=0.1"
+    )
+    assert (status, err) == (0, "")
+    assert "4 tools, 4 messages of split test" in out and "profile default lexical=0.1" in out
+    assert "no tool applies" in out and "with embedding" in out
+    assert len(ranked.read_text().splitlines()) == 4
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_eval_shows_progress_to_a_person_and_leaves_the_line_empty(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    status, out, err = run(capsys, "eval", str(write(tmp_path / "mine")), "--json")
+    assert status == 0 and json.loads(out)
+    assert "mine, default, static: " in err
+    assert err.endswith("\r\033[K")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("--profile", "best"), "profile 'best': unknown"),
+        (("--embedder", "bert"), "embedder 'bert': unknown"),
+        (("--set", "density=1"), "parameter 'density': unknown"),
+        (("--set", "k=1", "--set", "k=2"), "--set k: is given twice"),
+        (("--by", "colour"), "no query has 'colour'"),
+        (("--run-file", "/no/such/folder/run.jsonl"), "does not exist"),
+        (("--plot", "/"), "is a folder"),
+    ],
+)
+def test_an_eval_that_fails_says_what_and_exits_with_1(capsys, tmp_path, arguments, what):
+    status, out, err = run(capsys, "eval", str(write(tmp_path / "mine")), *arguments)
+    assert (status, out) == (1, "")
+    assert err.startswith("toolroll eval: ") and what in err
+
+
+def test_an_eval_of_what_is_no_dataset_exits_with_1(capsys, tmp_path):
+    status, _, err = run(capsys, "eval", str(tmp_path / "nowhere"))
+    assert (status, "no such folder" in err) == (1, True)
+    folder = write(tmp_path / "mine", queries=['{"id": "a", "text": "x", "gold": ["nothing"]}'])
+    status, _, err = run(capsys, "eval", str(folder))
+    assert status == 1
+    assert "queries.jsonl:1" in err and "'nothing'" in err
+
+
+def test_eval_without_matplotlib_says_how_to_get_it():
+    program = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from toolroll.cli import main; sys.exit(main(['eval', 'nowhere', '--plot', 'x.png']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert 'pip install "toolroll[plot]"' in done.stderr and "Traceback" not in done.stderr
 
 
 def test_bench_measures_this_machine(capsys):

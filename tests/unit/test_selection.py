@@ -98,6 +98,20 @@ def test_a_toolkit_without_its_settings_is_off_and_with_everything_on(roll):
     assert "send_email" in roll.select("send an e-mail", Context(everything=True), k=3)
 
 
+def test_within_leaves_nothing_else_not_even_what_is_pinned_or_required(roll):
+    within = ("get_forecast", "unheard_of")
+    context = Context(everything=True, within=within)
+    assert roll.select("send a mail", context, k=9).names in ((), ("get_forecast",))
+    context = Context(everything=True, within=within, required=("send_email", "get_forecast"))
+    assert roll.select("x", context).names == ("get_forecast",)
+    outside = roll.select("send a mail", Context(everything=True, within=within), k=9)
+    assert "not among the tools that the caller allows" in outside.explain("send_email")
+
+
+def test_within_unknown_names_leaves_nothing(roll):
+    assert roll.select("send a mail", Context(everything=True, within=("unheard_of",)), k=9).names == ()
+
+
 def test_excluded_tools_stay_out_even_when_pinned(roll):
     context = Context(settings=("mail_key",), exclude=("send_email", "unheard_of"))
     assert "send_email" not in roll.select("send an e-mail", context, k=3)
@@ -257,6 +271,8 @@ def test_a_k_beyond_every_integer_is_all_that_fits(roll, k):
     ("field", "value"),
     [
         ("exclude", "send_email"),
+        ("within", "send_email"),
+        ("within", ("now", 7)),
         ("required", "send_email"),
         ("required", 5),
         ("required", ([],)),

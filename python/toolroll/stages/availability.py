@@ -1,4 +1,4 @@
-"""Removes what cannot be used here: toolkits without their settings, and the caller's exclusions."""
+"""Removes what cannot be used here: toolkits without their settings, and what the caller rules out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolroll.switches import Switches
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Availability:
-    """Hard. Forbids toolkits that are switched off and tools that the caller excludes.
+    """Hard. Forbids toolkits that are switched off and tools that the caller rules out, by name.
 
     What is not active is out before any stage runs.
 
@@ -34,7 +34,13 @@ class Availability:
             if off is not None:
                 candidates = candidates.forbid(off, "settings.missing")
         if context.exclude:
-            rows = [self.names[name] for name in context.exclude if name in self.names]
-            denied = Bitset.of(candidates.allowed.size, np.array(rows, np.int32))
-            candidates = candidates.forbid(denied, "caller.excluded")
+            candidates = candidates.forbid(self._rows(context.exclude), "caller.excluded")
+        if context.within:
+            outside = candidates.allowed - self._rows(context.within)
+            candidates = candidates.forbid(outside, "caller.outside")
         return candidates
+
+    def _rows(self, names: tuple[str, ...]) -> Bitset:
+        """The rows of these names; one that is not in the catalog is passed over."""
+        rows = [self.names[name] for name in names if name in self.names]
+        return Bitset.of(self.switches.size, np.array(rows, np.int32))

@@ -1,1 +1,0 @@
-"""How good the answers are: recall on labelled messages."""

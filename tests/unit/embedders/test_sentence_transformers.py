@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
@@ -112,3 +113,37 @@ def test_a_missing_extra_is_named_with_what_to_install(monkeypatch: pytest.Monke
 def test_senseless_limits_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
         SentenceTransformersEmbedder(Encoder(), **wrong)
+
+
+def test_a_real_model_is_known_by_its_weights_wherever_it_lies(tmp_path: Path) -> None:
+    """Runs where the extra is installed, on a model of random weights that is made here."""
+    library = pytest.importorskip("sentence_transformers")
+    import torch
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    torch.manual_seed(0)
+    words = sorted({word for text in TEXTS for word in text.lower().split()})
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    BertModel(BertConfig(vocab_size=5 + len(words), **shape)).save_pretrained(tmp_path / "bert")
+    BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path / "bert")
+    library.SentenceTransformer(str(tmp_path / "bert"), device="cpu").save(str(tmp_path / "model"))
+
+    by_path = SentenceTransformersEmbedder(str(tmp_path / "model"), device="cpu")
+    model = library.SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    by_instance = SentenceTransformersEmbedder(model)
+    revision = by_path.identity.partition("@")[2]
+    assert by_path.dim == 32 and by_instance.identity.partition("@")[2] == revision
+    together = by_path.embed(TEXTS)
+    assert np.array_equal(together, np.stack([by_instance.embed_query(text) for text in TEXTS]))
+    assert SentenceTransformersEmbedder(model).identity == by_instance.identity  # after use, too
+    with torch.no_grad():
+        next(model.parameters()).mul_(1.01)
+    assert SentenceTransformersEmbedder(model).identity != by_instance.identity
+
+
+@pytest.mark.parametrize("name", ["nobody/no-such-model", "/no/such/folder"])
+def test_a_model_that_is_not_on_this_machine_is_not_downloaded(name: str) -> None:
+    pytest.importorskip("sentence_transformers")
+    with pytest.raises(EmbedderUnavailable, match="local_files_only=False lets the library download it"):
+        SentenceTransformersEmbedder(name)

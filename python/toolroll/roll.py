@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy.typing as npt
 
 from toolroll.catalog import Catalog
 from toolroll.context import Context
+from toolroll.embedders import named
+from toolroll.embedders.named import EmbedderChoice
 from toolroll.engine import Engine
 from toolroll.errors import InvalidInput, NotFound
-from toolroll.ports import Embedder
 from toolroll.profiles import Parameters, compose, profile
 from toolroll.selection import Selection
 from toolroll.sources.dicts import read_dicts
@@ -21,7 +22,6 @@ from toolroll.sources.folder import read_folder
 from toolroll.tools import Definitions, Route, Toolkit
 
 Progress = Callable[[int, int], None]
-EmbedderChoice = Embedder | Literal["static", "minilm", "none"]
 
 
 class Toolroll:
@@ -41,7 +41,7 @@ class Toolroll:
     ) -> None:
         self._read: Callable[[], Definitions] | None = None
         self._declared = Definitions()  # toolkits and routes that were given beside the tools
-        self._embedder = _embedder(embedder)
+        self._embedder = named.embedder(embedder)
         self._parameters = _parameters(profile)
         self._graph = graph
         self._engine = Engine(self._compose(definitions, progress), self._embedder)
@@ -61,7 +61,8 @@ class Toolroll:
         """From `Tool`s, OpenAI, Anthropic, Gemini or MCP definitions and annotated callables, mixed.
 
         toolkits, routes: what the tools themselves do not say. embedder: "static" (offline, built in),
-        "minilm" (the [onnx] extra), "none" for lexical retrieval only, or an `Embedder`. graph: also builds
+        "minilm", "multilingual", "ollama:MODEL", … (`docs/embedders.md`), "none" for lexical retrieval only,
+        or an `Embedder`. graph: also builds
         an HNSW graph, which pays above some 50,000 tools. progress: called with (texts embedded, in all).
 
         Raises:
@@ -192,25 +193,6 @@ def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:
     known = {toolkit.name for toolkit in declared.toolkits}
     implied = (toolkit for toolkit in given.toolkits if toolkit.name not in known)
     return Definitions(given.tools, (*implied, *declared.toolkits), (*given.routes, *declared.routes))
-
-
-def _embedder(choice: EmbedderChoice) -> Embedder | None:
-    if not isinstance(choice, str):
-        if not hasattr(choice, "embed_query"):
-            raise InvalidInput(f"embedder: is {choice!r:.80}, must be static, minilm, none or an Embedder")
-        return choice
-    if choice == "none":
-        return None
-    if choice == "static":
-        from toolroll.embedders.static import StaticEmbedder
-
-        return StaticEmbedder()
-    if choice == "minilm":
-        from toolroll.embedders.cached import CachedEmbedder
-        from toolroll.embedders.minilm import MiniLMEmbedder
-
-        return CachedEmbedder(MiniLMEmbedder())
-    raise NotFound(f"embedder {choice!r}: unknown; known are static, minilm, none")
 
 
 def _parameters(choice: str | Parameters) -> Parameters:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from threading import Thread
 
 import numpy as np
 import pytest
 
+from tests.model_server import ModelServer
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
+from toolroll.embedders.sentence_transformers import SentenceTransformersEmbedder
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.ports import Embedder
 
@@ -41,6 +45,45 @@ def multilingual(folder: Path) -> Embedder:
     return MultilingualEmbedder()
 
 
+@cache
+def server() -> ModelServer:
+    """One for all tests of this file; it ends with the process."""
+    for name in ("urllib3", "tenacity", "circuitbreaker"):
+        pytest.importorskip(name)
+    running = ModelServer()
+    atexit.register(running.close)
+    return running
+
+
+def ollama(folder: Path) -> Embedder:
+    url = server().url
+    from toolroll.embedders.ollama import OllamaEmbedder
+
+    return OllamaEmbedder("bag", url, folder=folder)
+
+
+def openai(folder: Path) -> Embedder:
+    url = server().url
+    from toolroll.embedders.openai_compatible import OpenAICompatibleEmbedder
+
+    return OpenAICompatibleEmbedder("bag", url, folder=folder, batch=3)
+
+
+def guarded(inner: Embedder) -> Embedder:
+    pytest.importorskip("tenacity")
+    pytest.importorskip("circuitbreaker")
+    from toolroll.embedders.guarded import GuardedEmbedder
+
+    return GuardedEmbedder(inner, query_timeout_s=30.0)  # a busy machine is no failure
+
+
+class Encoder:
+    """What of a SentenceTransformer is used."""
+
+    def encode(self, sentences: list[str], **options: object) -> np.ndarray:
+        return HashingEmbedder(64).embed(sentences) + 0.01
+
+
 EMBEDDERS: dict[str, Callable[[Path], Embedder]] = {
     "hashing": lambda folder: HashingEmbedder(),
     "static": lambda folder: StaticEmbedder(),
@@ -49,6 +92,11 @@ EMBEDDERS: dict[str, Callable[[Path], Embedder]] = {
     "multilingual": multilingual,
     "cached": lambda folder: CachedEmbedder(HashingEmbedder(), folder),
     "cached static": lambda folder: CachedEmbedder(StaticEmbedder(), folder),
+    "ollama": ollama,
+    "openai": openai,
+    "sentence-transformers": lambda folder: SentenceTransformersEmbedder(Encoder()),
+    "guarded": lambda folder: guarded(HashingEmbedder()),
+    "cached guarded ollama": lambda folder: CachedEmbedder(guarded(ollama(folder)), folder),
 }
 
 ORDINARY = ["Should I bring an umbrella?", "Gets the weather forecast for a city", "jira_search_issues", "a"]

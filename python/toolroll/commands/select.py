@@ -59,7 +59,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--exclude", action="append", default=[], metavar="NAME", help="never select this tool"
     )
     select.add_argument("--profile", default="default", metavar="NAME", help="composition of stages")
-    select.add_argument("--embedder", default="static", metavar="NAME", help="static, minilm or none")
+    select.add_argument(
+        "--embedder", default="static", metavar="NAME", help="static, minilm, ollama:MODEL, … or none"
+    )
     form = select.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON object")
     form.add_argument("--explain", action="store_true", help="print why each tool is in or out")

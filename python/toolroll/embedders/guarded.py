@@ -1,0 +1,242 @@
+"""Makes an embedder that may wait, fail or lie safe in the path of a turn (extra `remote`).
+
+Outside it belongs a `CachedEmbedder`, so that what is known is asked of nobody:
+`CachedEmbedder(GuardedEmbedder(OllamaEmbedder("nomic-embed-text")))`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll.embedders.answers import Refused, unit_rows
+from toolroll.embedders.deadline import Full, Overdue, Workers
+from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.ports import Embedder
+
+try:
+    from circuitbreaker import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
+        CircuitBreaker,
+    )
+    from tenacity import (
+        RetryCallState,
+        Retrying,
+        retry_if_exception,
+        stop_after_attempt,
+        stop_before_delay,
+        wait_random_exponential,
+    )
+except ImportError as error:
+    raise EmbedderUnavailable(f'guarded embedder: {error}: pip install "toolroll[remote]"') from error
+
+logger = logging.getLogger(__name__)
+
+QUERY_BACKOFF_S, BACKOFF_S = 0.05, 0.25  # the most that the first retry waits; it doubles, with full jitter
+LONGEST_BACKOFF_S = 8.0
+
+
+class GuardedEmbedder:
+    """Embeds by another embedder, within a time, or raises EmbedderUnavailable.
+
+    - **Deadline.** The call runs on a daemon thread of this guard, at most `workers` at a time, and is given
+      up when its time is over. Where every thread is lost to a call that never returned, it fails at once.
+    - **Retries**, with exponential backoff and jitter, or after as long as the embedder asked for, as long as
+      the time suffices. `Refused` is not tried again.
+    - **Circuit breaker.** After `failures` calls in a row that failed or were given up nobody is asked for
+      `rest_s`: a query then costs microseconds. After that one call is let through, and its outcome decides.
+    - **Answers are checked**: wrong count or width, NaN, rows that are neither of unit length nor zero.
+
+    Threads may share it. After a fork the child begins with threads of its own.
+
+    Attributes:
+        identity, dim: the inner embedder's.
+    """
+
+    is_instant = False
+
+    def __init__(
+        self,
+        inner: Embedder,
+        *,
+        query_timeout_s: float = 0.5,
+        timeout_s: float = 60.0,
+        query_attempts: int = 2,
+        attempts: int = 4,
+        batch: int = 64,
+        workers: int = 4,
+        failures: int = 3,
+        rest_s: float = 10.0,
+    ) -> None:
+        """Guards `inner`.
+
+        query_timeout_s, query_attempts: for the message of a turn, retries and waits included.
+        timeout_s, attempts: for each `batch` of documents (tools, examples), retries and waits included.
+        """
+        for name, number, least in (
+            ("query_attempts", query_attempts, 1),
+            ("attempts", attempts, 1),
+            ("batch", batch, 1),
+            ("workers", workers, 1),
+            ("failures", failures, 1),
+        ):
+            if number < least:
+                raise InvalidInput(f"guarded embedder: {name} is {number}, must be at least {least}")
+        for name, seconds in (
+            ("query_timeout_s", query_timeout_s),
+            ("timeout_s", timeout_s),
+            ("rest_s", rest_s),
+        ):
+            if not 0 < seconds < math.inf:
+                raise InvalidInput(f"guarded embedder: {name} is {seconds}, must be above 0 and finite")
+        self.identity, self.dim = inner.identity, inner.dim
+        self._inner = inner
+        self._query = _Patience(query_timeout_s, query_attempts, QUERY_BACKOFF_S)
+        self._documents = _Patience(timeout_s, attempts, BACKOFF_S)
+        self._batch = batch
+        self._limits = workers, failures, rest_s
+        self._begin()
+
+    def _begin(self) -> None:
+        """Threads and breaker of this process: the parent's threads, and its trial, are not in a child."""
+        workers, failures, rest_s = self._limits
+        self._workers = Workers(workers, "toolroll-embedder")
+        self._breaker = Breaker(failures, rest_s, self.identity)
+        self._pid = os.getpid()
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """float32[n, dim]; `timeout_s` for each batch, and the first batch that fails ends it."""
+        vectors = np.empty((len(texts), self.dim), np.float32)
+        for at in range(0, len(texts), self._batch):
+            part = list(texts[at : at + self._batch])
+            ask = partial(self._inner.embed, part)
+            vectors[at : at + len(part)] = self._asked(ask, len(part), self._documents)
+        return vectors
+
+    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        """float32[dim], within `query_timeout_s`."""
+        rows = self._asked(lambda: np.asarray(self._inner.embed_query(text))[None], 1, self._query)
+        vector: npt.NDArray[np.float32] = rows[0]
+        return vector
+
+    def _asked(self, ask: Callable[[], object], count: int, patience: _Patience) -> npt.NDArray[np.float32]:
+        """Checked rows of `ask`, in the time there is, unless the breaker is open."""
+        if self._pid != os.getpid():
+            self._begin()
+        workers, breaker = self._workers, self._breaker
+        deadline = time.monotonic() + patience.timeout_s
+
+        def attempt() -> npt.NDArray[np.float32]:
+            try:
+                answer = workers.run(ask, deadline - time.monotonic())
+            except (EmbedderUnavailable, Full):
+                raise
+            except Overdue as error:
+                raise EmbedderUnavailable(f"embedder {self.identity}: {error}, given up") from error
+            except Exception as error:  # an embedder of somebody else's, whose library's errors came through
+                raise EmbedderUnavailable(
+                    f"embedder {self.identity}: {type(error).__name__}: {error}"
+                ) from error
+            return unit_rows(answer, count, self.dim, self.identity)
+
+        is_trial = breaker.enter()
+        works, why = None, ""  # None: nothing was learnt about the embedder
+        try:
+            rows: npt.NDArray[np.float32] = patience.retrying()(attempt)
+            works = True
+            return rows
+        except Full as error:
+            raise EmbedderUnavailable(f"embedder {self.identity}: {error}") from error
+        except EmbedderUnavailable as error:
+            works, why = isinstance(error, Refused) and error.only_this_text, str(error)
+            raise
+        finally:
+            breaker.leave(is_trial, works, why)
+
+
+class _Patience:
+    """How long a call may take in all, and how often it is tried in that time."""
+
+    def __init__(self, timeout_s: float, attempts: int, backoff_s: float) -> None:
+        self.timeout_s = timeout_s
+        self._stop = stop_after_attempt(attempts) | stop_before_delay(timeout_s)
+        self._backoff = wait_random_exponential(multiplier=backoff_s, max=LONGEST_BACKOFF_S)
+
+    def retrying(self) -> Retrying:
+        return Retrying(stop=self._stop, wait=self._wait, retry=retry_if_exception(_may_pass), reraise=True)
+
+    def _wait(self, state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome is not None else None
+        asked = error.retry_after_s if isinstance(error, EmbedderUnavailable) else None
+        return max(self._backoff(state), asked or 0.0)
+
+
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, EmbedderUnavailable) and not isinstance(error, Refused)
+
+
+class Breaker:
+    """Says whether to ask, from how the last calls went. Threads may share it; its clock is monotonic.
+
+    The library keeps state, counts and clock. It has no lock, and would let every caller through at once
+    when the rest is over: both are added here.
+    """
+
+    def __init__(self, failures: int, rest_s: float, name: str) -> None:
+        """Opens after `failures` in a row, for `rest_s`; name: of the embedder, for messages."""
+        self._state = CircuitBreaker(failure_threshold=failures, recovery_timeout=rest_s, name=name)
+        self._is_trying = False
+        self._lock = Lock()
+
+    def enter(self) -> bool:
+        """Whether this call is the one that is let through on trial.
+
+        Raises:
+            EmbedderUnavailable: it is not to be made.
+        """
+        state = self._state
+        if state.closed:
+            return False
+        with self._lock:
+            if state.closed:
+                return False
+            if state.opened or self._is_trying:
+                raise EmbedderUnavailable(
+                    f"not asked for a while, since {state.failure_count} calls in a row failed: "
+                    f"{state.last_failure}",
+                    retry_after_s=max(0.0, float(state.open_remaining)),
+                )
+            self._is_trying = True
+            return True
+
+    def leave(self, is_trial: bool, works: bool | None, why: str) -> None:
+        """Learns from a call. One that began before the breaker opened and ends after it teaches nothing."""
+        state = self._state
+        if works and state.closed and not state.failure_count:
+            return
+        with self._lock:
+            if is_trial:
+                self._is_trying = False
+            elif not state.closed:
+                return
+            if works:
+                if is_trial:
+                    logger.info("embedder %s: answers again", state.name)
+                state.reset()
+            elif works is False:
+                with suppress(_Failed), state:
+                    raise _Failed(why)  # not the error itself: its traceback holds the texts
+                if state.opened:
+                    logger.warning("embedder %s: not asked for a while: %s", state.name, why)
+
+
+class _Failed(Exception):
+    """Tells the library of a failure."""

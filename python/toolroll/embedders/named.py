@@ -1,0 +1,81 @@
+"""From the name of an embedder to the embedder: in Python, on the command line and in settings the same."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Union
+
+from toolroll.errors import InvalidInput, NotFound
+from toolroll.ports import Embedder
+
+EmbedderChoice = Union[Embedder, str, None]  # noqa: UP007  a protocol has no | at run time in 3.10
+
+# name → module, class, arguments, and whether its vectors are worth keeping on disk.
+_LOCAL: dict[str, tuple[str, str, dict[str, Any], bool]] = {
+    "static": ("static", "StaticEmbedder", {}, False),
+    "minilm": ("minilm", "MiniLMEmbedder", {}, True),
+    "minilm-f32": ("minilm", "MiniLMEmbedder", {"precision": "float32"}, True),
+    "multilingual": ("multilingual", "MultilingualEmbedder", {}, True),
+    "hashing": ("hashing", "HashingEmbedder", {}, False),
+}
+# provider → module, class, whether it waits for somebody, what comes after the colon.
+_OF_MODELS = {
+    "ollama": ("ollama", "OllamaEmbedder", True, "MODEL[@URL]"),
+    "openai": ("openai_compatible", "OpenAICompatibleEmbedder", True, "MODEL[@BASE_URL]"),
+    "sentence-transformers": (
+        "sentence_transformers",
+        "SentenceTransformersEmbedder",
+        False,
+        "MODEL_OR_PATH",
+    ),
+}
+KNOWN = ", ".join([*_LOCAL, "none", *(f"{name}:{form}" for name, (*_, form) in _OF_MODELS.items())])
+
+
+def embedder(choice: EmbedderChoice) -> Embedder | None:
+    """The embedder of that name, with a cache and, where it waits for a server, a guard; None for "none".
+
+    An `Embedder` is handed back as it is: who makes one says what belongs around it.
+
+    Raises:
+        NotFound: there is no such name; the message lists the known ones.
+        EmbedderUnavailable: its extra is not installed, or its server or its model is not there.
+        InvalidInput: `choice` is something else.
+    """
+    if choice is None or choice == "none":
+        return None
+    if not isinstance(choice, str):
+        if not hasattr(choice, "embed_query"):
+            raise InvalidInput(f"embedder: is {choice!r:.80}, must be an Embedder, None or one of {KNOWN}")
+        return choice
+    if choice in _LOCAL:
+        module, name, arguments, is_kept = _LOCAL[choice]
+        made: Embedder = _class(module, name)(**arguments)
+        return _cached(made) if is_kept else made
+    provider, colon, model = choice.partition(":")
+    if not colon or provider not in _OF_MODELS:
+        raise NotFound(f"embedder {choice!r}: unknown; known are {KNOWN}")
+    module, name, waits, form = _OF_MODELS[provider]
+    if not model or model.startswith("@"):
+        raise InvalidInput(f"embedder {choice!r}: names no model, must be {provider}:{form}")
+    if not waits:
+        return _cached(_class(module, name)(model))
+    model, at, url = _parted(model)
+    made = _class(module, name)(model, url) if at else _class(module, name)(model)
+    return _cached(_class("guarded", "GuardedEmbedder")(made))
+
+
+def _parted(model: str) -> tuple[str, str, str]:
+    """Model and address: a name may hold an @, an address begins with its scheme."""
+    at = max(model.find("@http://"), model.find("@https://"))
+    return (model, "", "") if at < 0 else (model[:at], "@", model[at + 1 :])
+
+
+def _cached(made: Embedder) -> Embedder:
+    cached: Embedder = _class("cached", "CachedEmbedder")(made)
+    return cached
+
+
+def _class(module: str, name: str) -> Any:
+    """Imported when it is asked for: `import toolroll` brings nothing of an extra."""
+    return getattr(import_module(f"toolroll.embedders.{module}"), name)

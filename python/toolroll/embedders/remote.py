@@ -1,0 +1,186 @@
+"""What embedders behind HTTP have in common: batches, checks, and knowing the model behind a name."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll.embedders import probes
+from toolroll.embedders.answers import Refused
+from toolroll.embedders.deadline import Full, Overdue, Workers
+from toolroll.embedders.endpoint import Endpoint
+from toolroll.embedders.text import clean
+from toolroll.errors import EmbedderUnavailable, InvalidInput
+
+logger = logging.getLogger(__name__)
+
+BYTES_A_TEXT = 256 * 1024  # of an answer: 8,192 numbers of 30 characters are less
+RECHECK_S = 600.0  # how often the model of a running process is compared with the one it began with
+
+
+class RemoteEmbedder(ABC):
+    """An embedder whose model is on a server and known by its name.
+
+    At construction the model embeds one fixed text, which gives width and identity (`probes.py`). Where the
+    server does not answer but was met before, the embedder takes that identity: what is cached can be used,
+    and the model is compared when it answers again. It is compared every ten minutes, too: a model that
+    was swapped gives vectors that mean nothing beside the old ones, so from then on nothing is answered.
+
+    A text is cut at `max_chars`, since servers refuse longer ones or cut them where they like. A blank
+    one is not sent: its row is zero. A zero vector from the server is an error: a model always knows
+    something. Nothing is tried again and no deadline is kept from outside: that is `GuardedEmbedder`'s.
+
+    Attributes:
+        identity: provider, model and revision, without the address: two servers may run one model.
+        dim: the width of what the model answered.
+    """
+
+    is_instant = False
+    _provider: str
+    _advice: str  # what to do if nothing answers
+
+    def __init__(
+        self,
+        model: str,
+        endpoint: Endpoint,
+        *,
+        dim: int | None,
+        query_prefix: str,
+        document_prefix: str,
+        batch: int,
+        max_chars: int,
+        timeout_s: float,
+        query_timeout_s: float,
+        folder: str | os.PathLike[str] | None,
+    ) -> None:
+        for name, number in (("batch", batch), ("max_chars", max_chars), ("dim", 1 if dim is None else dim)):
+            if number < 1:
+                raise InvalidInput(f"{self._provider} embedder: {name} is {number}, must be at least 1")
+        for name, seconds in (("timeout_s", timeout_s), ("query_timeout_s", query_timeout_s)):
+            if not 0 < seconds < math.inf:
+                raise InvalidInput(
+                    f"{self._provider} embedder: {name} is {seconds}, must be above 0 and finite"
+                )
+        self.model = model
+        self._endpoint, self._asked_dim = endpoint, dim
+        self._query_prefix, self._document_prefix = query_prefix, document_prefix
+        self._batch, self._max_chars = batch, max_chars
+        self._timeout_s, self._query_timeout_s = timeout_s, query_timeout_s
+        settings = {
+            "provider": self._provider,
+            "model": model,
+            "dim": dim,
+            "query_prefix": query_prefix,
+            "document_prefix": document_prefix,
+            "max_chars": max_chars,
+        }
+        self._width, self._recheck_at = dim, -math.inf
+        revision, self._probe = self._meet(probes.Probes(settings, endpoint.url, folder))
+        self._width = self.dim = len(self._probe)
+        self.identity = f"{self._provider}:{model.replace('@', '-')}@{revision}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r}, {self._endpoint.url!r})"
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """float32[n, dim], unit rows, zero for a blank text; a request for each batch."""
+        vectors = np.zeros((len(texts), self.dim), np.float32)
+        told = [row for row, text in enumerate(texts) if text.strip()]
+        for at in range(0, len(told), self._batch):
+            rows = told[at : at + self._batch]
+            sent = [self._document(texts[row]) for row in rows]
+            vectors[rows] = self._ask(sent, self._timeout_s)
+        return vectors
+
+    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        """float32[dim]; with different prefixes not the row that `embed` gives the same text."""
+        if not text.strip():
+            return np.zeros(self.dim, np.float32)
+        row: npt.NDArray[np.float32] = self._ask([self._query(text)], self._query_timeout_s)[0]
+        return row
+
+    def _document(self, text: str) -> str:
+        return self._document_prefix + clean(text)[: self._max_chars]
+
+    def _query(self, text: str) -> str:
+        return self._query_prefix + clean(text)[: self._max_chars]
+
+    def _ask(self, texts: list[str], timeout_s: float) -> npt.NDArray[np.float32]:
+        """Unit rows; when it is time, the fixed text goes along and must have the answer it always had."""
+        if time.monotonic() < self._recheck_at:
+            return self._post(texts, timeout_s)
+        rows = self._post([*texts, self._document(probes.TEXT)], timeout_s)
+        if not probes.is_same(rows[-1], self._probe):
+            raise Refused(
+                f"{self._name}: its server now has another model under this name than when it began; "
+                "make embedder and catalog anew"
+            )
+        self._recheck_at = time.monotonic() + RECHECK_S
+        return rows[:-1]
+
+    def _meet(self, known: probes.Probes) -> tuple[str, npt.NDArray[np.float32]]:
+        """Revision and answer of the model; of the one that was here last, if the server does not answer."""
+        try:
+            workers = Workers(1, "toolroll-probe")  # the deadline of a server that drips its headers
+            text = [self._document(probes.TEXT)]
+            answer = workers.run(lambda: self._post(text, self._timeout_s)[0], self._timeout_s)
+        except (EmbedderUnavailable, Overdue, Full) as error:
+            latest = known.latest
+            if latest is None or isinstance(error, Refused):
+                problem = error if isinstance(error, EmbedderUnavailable) else f"{self._name}: {error}"
+                raise EmbedderUnavailable(f"{problem}. {self._advice}") from error
+            logger.warning("%s; going on with the vectors that are cached", error)
+            return latest
+        self._recheck_at = time.monotonic() + RECHECK_S
+        return known.revision_of(answer), answer
+
+    def _post(self, texts: list[str], timeout_s: float) -> npt.NDArray[np.float32]:
+        answer = self._endpoint.post(self._request(texts), timeout_s, BYTES_A_TEXT * (len(texts) + 1))
+        try:
+            rows = self._rows(answer, len(texts))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise self._lie("answered something else than embeddings") from error
+        return self._units(rows, len(texts))
+
+    def _units(self, rows: list[Any], count: int) -> npt.NDArray[np.float32]:
+        """The rows at unit length, or EmbedderUnavailable for what is no vector."""
+        if len(rows) != count:
+            raise self._lie(f"answered {len(rows)} vectors for {count} texts")
+        try:
+            numbers = np.array(rows)
+        except ValueError as error:
+            raise self._lie("answered vectors of different widths") from error
+        if numbers.ndim != 2 or numbers.dtype.kind not in "fi":
+            raise self._lie("answered something else than vectors of numbers")
+        if self._width not in (None, numbers.shape[1]):
+            raise self._lie(f"answered vectors of width {numbers.shape[1]}, must be {self._width}")
+        numbers = numbers.astype(np.float64)
+        with np.errstate(over="ignore"):
+            lengths = np.sqrt(np.einsum("ij,ij->i", numbers, numbers))
+        if not (np.isfinite(lengths) & (lengths > 0)).all():
+            raise self._lie("answered a vector that is zero or not finite")
+        units: npt.NDArray[np.float32] = (numbers / lengths[:, None]).astype(np.float32)
+        return units
+
+    def _lie(self, what: str) -> EmbedderUnavailable:
+        return EmbedderUnavailable(f"{self._name}: {self._endpoint.url} {what}")
+
+    @property
+    def _name(self) -> str:
+        return f"embedder {self._provider}:{self.model}"
+
+    @abstractmethod
+    def _request(self, texts: list[str]) -> dict[str, Any]:
+        """The body that asks for these texts' vectors."""
+
+    @abstractmethod
+    def _rows(self, answer: Any, count: int) -> list[Any]:
+        """The vectors, in the order of the texts; KeyError, TypeError, ValueError where there are none."""

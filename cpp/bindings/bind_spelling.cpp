@@ -14,17 +14,14 @@ namespace {
 // Up to here a message takes some microseconds, less than waiting to get the lock back may take.
 constexpr std::size_t kShortText = 2048;
 
-std::shared_ptr<Lexicon> of_words(const py::sequence& words, const Column<float>& weights) {
-  const Texts texts(words);
-  const std::span<const float> counts = view(weights);
-  const py::gil_scoped_release unlocked;
-  return std::make_shared<Lexicon>(Lexicon::of_words(texts.views, counts));
-}
+using Build = Lexicon (*)(std::span<const std::string_view>, std::span<const float>);
 
-std::shared_ptr<Lexicon> of_texts(const py::sequence& texts) {
-  const Texts copied(texts);
+template <Build build>
+std::shared_ptr<Lexicon> built(const py::sequence& list, const Column<float>& weights) {
+  const Texts texts(list);
+  const std::span<const float> weight = view(weights);
   const py::gil_scoped_release unlocked;
-  return std::make_shared<Lexicon>(Lexicon::of_texts(copied.views));
+  return std::make_shared<Lexicon>(build(texts.views, weight));
 }
 
 std::vector<Speller::Correction> find(const Speller& speller, std::string_view text) {
@@ -56,8 +53,10 @@ std::vector<std::tuple<std::size_t, std::size_t, std::string>> corrections(const
 
 void bind_spelling(py::module_& m) {
   py::class_<Lexicon, std::shared_ptr<Lexicon>>(m, "Lexicon")
-      .def_static("of_words", &of_words, py::arg("words"), py::arg("weights").noconvert())
-      .def_static("of_texts", &of_texts, py::arg("texts"))
+      .def_static("of_words", &built<&Lexicon::of_words>, py::arg("words"),
+                  py::arg("weights").noconvert())
+      .def_static("of_texts", &built<&Lexicon::of_texts>, py::arg("texts"),
+                  py::arg("weights").noconvert())
       .def(
           "weight",
           [](const Lexicon& lexicon, const py::str& word) {

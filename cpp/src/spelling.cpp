@@ -201,18 +201,24 @@ std::string_view stem_of(std::string_view word, std::array<char, Lexicon::kLonge
   return {buffer.data(), stem_english({buffer.data(), word.size()})};
 }
 
-}  // namespace
-
-Lexicon Lexicon::of_words(std::span<const std::string_view> words, std::span<const float> weights) {
-  if (words.size() != weights.size()) {
+void check(std::string_view each, std::size_t n, std::span<const float> weights) {
+  if (n != weights.size()) {
     throw std::invalid_argument("weights: are " + std::to_string(weights.size()) + ", must be " +
-                                std::to_string(words.size()) + ", one a word");
+                                std::to_string(n) + ", one " + std::string(each));
   }
-  Lexicon lexicon;
-  for (std::size_t i = 0; i < words.size(); ++i) {
+  for (std::size_t i = 0; i < n; ++i) {
     if (!std::isfinite(weights[i]) || weights[i] <= 0) {
       throw std::invalid_argument("weight " + std::to_string(i) + ": must be finite and positive");
     }
+  }
+}
+
+}  // namespace
+
+Lexicon Lexicon::of_words(std::span<const std::string_view> words, std::span<const float> weights) {
+  check("a word", words.size(), weights);
+  Lexicon lexicon;
+  for (std::size_t i = 0; i < words.size(); ++i) {
     const Run run = read_run(words[i], 0);
     if (run.end == words[i].size() && run.is_word(kShortest)) lexicon.add(run.word(), weights[i]);
   }
@@ -220,9 +226,10 @@ Lexicon Lexicon::of_words(std::span<const std::string_view> words, std::span<con
   return lexicon;
 }
 
-Lexicon Lexicon::of_texts(std::span<const std::string_view> texts) {
+Lexicon Lexicon::of_texts(std::span<const std::string_view> texts, std::span<const float> weights) {
+  check("a text", texts.size(), weights);
   Lexicon lexicon;
-  for (const std::string_view text : texts) lexicon.add_words_of(text);
+  for (std::size_t i = 0; i < texts.size(); ++i) lexicon.add_words_of(texts[i], weights[i]);
   lexicon.finish();
   return lexicon;
 }
@@ -234,18 +241,18 @@ void Lexicon::add(std::string_view word, float weight) {
 }
 
 // Letters of any run count here, whatever digits stand beside them, and capitals part words.
-void Lexicon::add_words_of(std::string_view text) {
+void Lexicon::add_words_of(std::string_view text, float weight) {
   Run whole;
   Run part;
   bool before_upper = false;
   const auto end_part = [&] {
-    if (part.is_word(kShortest)) add(part.word(), 1);
+    if (part.is_word(kShortest)) add(part.word(), weight);
     part = Run();
   };
   const auto end_whole = [&] {
     const bool is_parted = part.letters < whole.letters;
     end_part();
-    if (is_parted && whole.is_word(kShortest)) add(whole.word(), 1);
+    if (is_parted && whole.is_word(kShortest)) add(whole.word(), weight);
     whole = Run();
   };
   for (std::size_t at = 0; at < text.size();) {

@@ -106,7 +106,7 @@ class Catalog:
             toolkits=toolkits,
             retriever=Retriever(len(tools), vectors, postings),
             routes=RouteTable.of(len(tools), definitions.routes, below),
-            speller=speller_of((*columns, keywords)),
+            speller=speller_of(columns, keywords),
             switches=Switches.of(len(tools), toolkits.values(), below),
             inactive=_rows_where(tools, lambda tool: tool.status != "active"),
             not_public=Bitset.of(len(tools), _rows(row for row, tool in enumerate(tools) if not tool.public)),

@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view tools[] = {input.substr(0, half), "abcd babab the"};
   const std::string_view words[] = {"the", "abba", "caba", tools[0]};
   const float weights[] = {1, 2, 3, 4};
-  const auto catalog = std::make_shared<Lexicon>(Lexicon::of_texts(tools));
+  const auto catalog = std::make_shared<Lexicon>(Lexicon::of_texts(tools, {weights, 2}));
   const auto general = std::make_shared<Lexicon>(Lexicon::of_words(words, weights));
   require(catalog->knows("babab") && catalog->memory_bytes() > 0);
   const Speller speller(catalog, general);

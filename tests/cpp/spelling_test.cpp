@@ -11,11 +11,12 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kTools = {"get_weather: the weather forecast",
                                                     "listGitHub repositories"};
+constexpr std::array<float, 2> kOnes = {1, 1};
 constexpr std::array<std::string_view, 4> kEnglish = {"the", "whether", "what", "tomorrow"};
 constexpr std::array<float, 4> kWeights = {4, 3, 2, 1};
 
 Speller speller() {
-  return Speller(std::make_shared<Lexicon>(Lexicon::of_texts(kTools)),
+  return Speller(std::make_shared<Lexicon>(Lexicon::of_texts(kTools, kOnes)),
                  std::make_shared<Lexicon>(Lexicon::of_words(kEnglish, kWeights)));
 }
 
@@ -37,7 +38,7 @@ TEST_CASE("corrections say which bytes they replace") {
 }
 
 TEST_CASE("empty lexicons know nothing and correct nothing") {
-  const auto empty = std::make_shared<Lexicon>(Lexicon::of_texts({}));
+  const auto empty = std::make_shared<Lexicon>(Lexicon::of_texts({}, {}));
   CHECK(Speller(empty, empty).corrections("the wether forcast").empty());
   CHECK_THROWS_AS(Speller(empty, nullptr), std::invalid_argument);
 }

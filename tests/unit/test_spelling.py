@@ -20,7 +20,7 @@ TOOLS = (
         parameters={"type": "object", "properties": {"attendeeEmails": {"type": "array"}}},
     ),
 )
-SPELLER = speller_of(zip(*map(fields, TOOLS), strict=True))
+SPELLER = speller_of(list(zip(*map(fields, TOOLS), strict=True)))
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,14 @@ def test_messages_without_typos_stay(message):
     assert SPELLER.correct(message) == message
 
 
+def test_words_of_names_are_preferred_to_words_of_prose():
+    prose = ["whether and whether or not whether"]
+    assert speller_of([["get_weather"], prose, [], []]).correct("wether") == "weather"
+    assert speller_of([["get_it"], prose, [], []], ["weather"]).correct("wether") == "weather"
+
+
 def test_a_catalog_without_tools_still_knows_english():
-    assert speller_of([]).correct("add it to the calender") == "add it to the calendar"
+    assert speller_of([[]] * 4).correct("add it to the calender") == "add it to the calendar"
 
 
 def test_the_general_words_are_read_once():

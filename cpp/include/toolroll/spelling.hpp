@@ -40,10 +40,10 @@ class Lexicon {
   /// or a weight is not finite and positive.
   static Lexicon of_words(std::span<const std::string_view> words, std::span<const float> weights);
 
-  /// The words of texts, weighed by how often they occur. An identifier gives its parts and, where
-  /// only capitals part it, the whole: "listGitHub_repos" -> list, git, hub, listgithub, repos.
-  /// O(total text).
-  static Lexicon of_texts(std::span<const std::string_view> texts);
+  /// The words of texts, weighed by how often they occur and by the texts' weights. An identifier
+  /// gives its parts and, where only capitals part it, the whole: "listGitHub_repos" -> list, git,
+  /// hub, listgithub, repos. Throws as of_words does. O(total text).
+  static Lexicon of_texts(std::span<const std::string_view> texts, std::span<const float> weights);
 
   /// The word's weight; 0 if it is none. The word: ASCII lower-case letters.
   float weight(std::string_view word) const;
@@ -67,7 +67,7 @@ class Lexicon {
  private:
   Lexicon() = default;
   void add(std::string_view word, float weight);
-  void add_words_of(std::string_view text);
+  void add_words_of(std::string_view text, float weight);
   void finish();
   static std::uint64_t bits_of(std::uint64_t mixed) {
     return std::uint64_t{1} << (mixed >> 32 & 63) | std::uint64_t{1} << (mixed >> 38 & 63);

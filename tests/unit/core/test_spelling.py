@@ -19,8 +19,12 @@ def lexicon(words: dict[str, float]) -> Lexicon:
     return Lexicon.of_words(list(words), np.array(list(words.values()), np.float32))
 
 
+def lexicon_of(*texts: str) -> Lexicon:
+    return Lexicon.of_texts(texts, np.ones(len(texts), np.float32))
+
+
 def speller(*catalog: str) -> Speller:
-    return Speller(Lexicon.of_texts(catalog), lexicon(GENERAL))
+    return Speller(lexicon_of(*catalog), lexicon(GENERAL))
 
 
 def edit(word: str, other: str) -> str:
@@ -133,7 +137,7 @@ def test_inflections_of_known_words_are_known(word):
 
 
 def test_the_stem_of_a_word_is_no_word():
-    assert not Lexicon.of_texts(["schedule"]).knows("schedul")
+    assert not lexicon_of("schedule").knows("schedul")
     assert speller("schedule").correct("schedul it") == "schedule it"
 
 
@@ -207,14 +211,14 @@ def test_words_of_more_than_24_letters_are_neither_kept_nor_mended(letters, mend
     ],
 )
 def test_texts_give_the_parts_of_identifiers_and_the_whole(text, words):
-    built = Lexicon.of_texts([text])
+    built = lexicon_of(text)
     assert built.size == len(words)
     assert all(built.weight(word) == 1 for word in words)
 
 
-def test_weights_of_texts_are_occurrences():
-    built = Lexicon.of_texts(["Rain, rain", "go away rain"])
-    assert (built.weight("rain"), built.weight("away"), built.weight("snow")) == (3, 1, 0)
+def test_words_of_texts_weigh_what_their_occurrences_do():
+    built = Lexicon.of_texts(["Rain, rain", "go away rain"], np.array([1, 2], np.float32))
+    assert (built.weight("rain"), built.weight("away"), built.weight("snow")) == (4, 2, 0)
 
 
 def test_weights_of_words_add_up_and_what_is_no_word_is_left_out():
@@ -237,6 +241,6 @@ def test_a_lexicon_takes_less_than_a_hundred_bytes_a_word():
     words = [
         f"{a}{b}{c}{d}xylo" for a in "bcdfghjklm" for b in "aeiou" for c in "bcdfghjklm" for d in "aeiou"
     ]
-    built = Lexicon.of_texts(words)
+    built = lexicon_of(*words)
     assert built.size == len(words)
     assert built.memory_bytes < 100 * len(words)

@@ -1,7 +1,7 @@
 """What misspelt words cost in recall@5, and what mending them gives back.
 
 ``python -m bench.quality.typos [--embedder static|minilm] [--most N] [--kind KIND]… FOLDER…``. Reads the
-*train* split only, as ``bench.quality`` does: its odd messages are asked, its even ones give examples.
+*train* split only: its odd messages are asked, its even ones give the tools up to eight examples each.
 Each message is asked as it is and with a typo in each of two words, as written and mended. ``cost`` is what
 typos cost with the speller; ``touched`` the percentage of messages without typos in which it changed a word.
 """

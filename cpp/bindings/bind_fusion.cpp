@@ -1,44 +1,127 @@
 #include <pybind11/stl.h>
 
+#include <deque>
 #include <memory>
 #include <optional>
+#include <tuple>
+#include <vector>
 
 #include "arrays.hpp"
 #include "text.hpp"
 #include "toolroll/fusion.hpp"
 
 namespace toolroll::bindings {
+namespace {
+
+/// Text, vector, trust and weight of each part, held as long as the parts are used.
+class Parts {
+ public:
+  explicit Parts(const py::tuple& list) {
+    for (const py::handle item : list) {
+      auto [text, vector, trust, weight] =
+          py::cast<std::tuple<py::str, std::optional<Column<float>>, float, float>>(item);
+      texts_.push_back(text);
+      messages_.emplace_back(text);
+      vectors_.push_back(vector ? *vector : Column<float>(0));
+      parts_.push_back({messages_.back().view(), view(vectors_.back()), trust, weight});
+    }
+  }
+
+  std::span<const Part> get() const { return parts_; }
+
+ private:
+  std::deque<py::str> texts_;
+  std::deque<Utf8> messages_;
+  std::deque<Column<float>> vectors_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace
 
 void bind_fusion(py::module_& m) {
+  py::class_<Intents, std::shared_ptr<Intents>>(m, "Intents")
+      .def_static(
+          "build",
+          [](const Column<std::int64_t>& begins, const Column<float>& vectors,
+             const Column<float>& weights) {
+            if (vectors.ndim() != 2)
+              throw std::invalid_argument("vectors: must have 2 dimensions");
+            const std::span<const float> rows{vectors.data(),
+                                              static_cast<std::size_t>(vectors.size())};
+            return std::make_shared<Intents>(Intents::build(
+                view(begins), rows, static_cast<std::size_t>(vectors.shape(1)), view(weights)));
+          },
+          py::arg("begins").noconvert(), py::arg("vectors").noconvert(),
+          py::arg("weights").noconvert())
+      .def(
+          "nearest",
+          [](const Intents& intents, const Column<float>& query, const Column<std::int32_t>& rows) {
+            Column<float> out(rows.size());
+            intents.nearest(view(query), view(rows),
+                            {out.mutable_data(), static_cast<std::size_t>(out.size())});
+            return out;
+          },
+          py::arg("query").noconvert(), py::arg("rows").noconvert())
+      .def_property_readonly("size", &Intents::size)
+      .def_property_readonly("count", &Intents::count)
+      .def_property_readonly("dim", &Intents::dim)
+      .def_property_readonly("memory_bytes", &Intents::memory_bytes);
+
+  py::class_<Fusion>(m, "Fusion")
+      .def(py::init([](float dense, float dense_floor, float lexical, float lexical_mass,
+                       float intents, float intent_floor, float clauses, float threshold) {
+             return Fusion{dense,   dense_floor,  lexical, lexical_mass,
+                           intents, intent_floor, clauses, threshold};
+           }),
+           py::arg("dense") = 1.0F, py::arg("dense_floor") = 0.0F, py::arg("lexical") = 0.0F, py::arg("lexical_mass") = 200.0F,
+           py::arg("intents") = 0.0F, py::arg("intent_floor") = 0.3F, py::arg("clauses") = 0.0F,
+           py::arg("threshold") = 0.0F)
+      .def_readonly("dense", &Fusion::dense)
+      .def_readonly("dense_floor", &Fusion::dense_floor)
+      .def_readonly("lexical", &Fusion::lexical)
+      .def_readonly("lexical_mass", &Fusion::lexical_mass)
+      .def_readonly("intents", &Fusion::intents)
+      .def_readonly("intent_floor", &Fusion::intent_floor)
+      .def_readonly("clauses", &Fusion::clauses)
+      .def_readonly("threshold", &Fusion::threshold);
+
   py::class_<Retriever>(m, "Retriever")
       .def(py::init([](std::size_t size, std::shared_ptr<VectorIndex> vectors,
-                       std::shared_ptr<Bm25Index> postings) {
-             return Retriever(size, std::move(vectors), std::move(postings));
+                       std::shared_ptr<Bm25Index> postings, std::shared_ptr<Intents> intents) {
+             return Retriever(size, std::move(vectors), std::move(postings), std::move(intents));
            }),
-           py::arg("size"), py::arg("vectors"), py::arg("postings"))
+           py::arg("size"), py::arg("vectors"), py::arg("postings"),
+           py::arg("intents") = py::none())
       .def_property_readonly("size", &Retriever::size)
       .def(
           "search",
           [](const Retriever& retriever, const py::str& text,
-             const std::optional<Column<float>>& vector, const Bitset& in_play,
+             const std::optional<Column<float>>& vector, float trust, const py::tuple& clauses,
+             const py::tuple& earlier, const Bitset& in_play,
              const Column<std::int32_t>& known_rows, const Column<float>& known_scores,
-             std::size_t k, float dense, float lexical, float threshold) {
+             std::size_t k, const Fusion& fusion) {
             const Utf8 message(text);
-            const std::span<const float> query = vector ? view(*vector) : std::span<const float>();
+            const Part whole{message.view(), vector ? view(*vector) : std::span<const float>(),
+                             trust};
+            const Parts pieces(clauses);
+            const Parts turns(earlier);
             const auto rows = view(known_rows);
             const auto scores = view(known_scores);
-            const Fusion fusion{dense, lexical, threshold};
             Retrieved found;
             {
               const py::gil_scoped_release unlocked;
-              found = retriever.search(message.view(), query, in_play, rows, scores, k, fusion);
+              found = retriever.search(whole, pieces.get(), turns.get(), in_play, rows, scores, k,
+                                       fusion);
             }
-            return py::make_tuple(copied(found.rows), copied(found.scores), copied(found.dense),
-                                  copied(found.lexical));
+            return py::make_tuple(
+                copied(found.rows), copied(found.scores),
+                py::make_tuple(copied(found.dense), copied(found.intents), copied(found.lexical),
+                               copied(found.clauses), copied(found.earlier)),
+                found.evidence);
           },
-          py::arg("text"), py::arg("vector").noconvert(), py::arg("in_play"),
-          py::arg("known_rows").noconvert(), py::arg("known_scores").noconvert(), py::arg("k"),
-          py::arg("dense"), py::arg("lexical"), py::arg("threshold") = 0.0F);
+          py::arg("text"), py::arg("vector").noconvert(), py::arg("trust"), py::arg("clauses"),
+          py::arg("earlier"), py::arg("in_play"), py::arg("known_rows").noconvert(),
+          py::arg("known_scores").noconvert(), py::arg("k"), py::arg("fusion"));
 }
 
 }  // namespace toolroll::bindings

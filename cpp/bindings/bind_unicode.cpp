@@ -40,6 +40,9 @@ void bind_unicode(py::module_& m) {
       },
       py::arg("code_point"));
   m.def(
+      "latin_share", [](const py::str& text) { return latin_share(Utf8(text).view()); },
+      py::arg("text"));
+  m.def(
       "decode",
       [](const py::bytes& text) {
         const std::u32string decoded = decode(static_cast<std::string_view>(text));

@@ -264,6 +264,25 @@ std::size_t shift_before(const std::vector<Folded::Edit>& edits, std::size_t edi
 
 }  // namespace
 
+double latin_share(std::string_view text) {
+  std::size_t letters = 0;
+  std::size_t latin = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto [c, size] = decode(text, at);
+    at += size;
+    if (c < 0x80) {  // no table is needed for most texts
+      const char32_t lower = c | 0x20;
+      const bool is_letter = lower >= U'a' && lower <= U'z';
+      letters += is_letter ? 1 : 0;
+      latin += is_letter ? 1 : 0;
+    } else if (is_word(c) && !is_mark(c)) {
+      ++letters;
+      latin += c < 0x250 || (c >= 0x1E00 && c < 0x1F00) ? 1 : 0;
+    }
+  }
+  return letters == 0 ? 1.0 : static_cast<double>(latin) / static_cast<double>(letters);
+}
+
 std::u32string decode(std::string_view text) {
   std::u32string out;
   out.reserve(text.size());

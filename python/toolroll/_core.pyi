@@ -40,6 +40,7 @@ def strip_accent(code_point: int) -> int: ...
 def lower(code_point: int) -> int: ...
 def decompose(code_point: int) -> list[int]: ...
 def decode(text: bytes) -> str: ...
+def latin_share(text: str) -> float: ...
 def fold(text: str) -> str: ...
 def fold_bytes(text: bytes) -> Folded: ...
 
@@ -194,20 +195,83 @@ class TokenTable:
     @property
     def memory_bytes(self) -> int: ...
 
+# intents.hpp
+class Intents:
+    @staticmethod
+    def build(
+        begins: NDArray[np.int64], vectors: NDArray[np.float32], weights: NDArray[np.float32]
+    ) -> Intents: ...
+    def nearest(self, query: NDArray[np.float32], rows: NDArray[np.int32]) -> NDArray[np.float32]: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int: ...
+
 # fusion.hpp
+class Fusion:
+    def __init__(
+        self,
+        dense: float = 1.0,
+        dense_floor: float = 0.0,
+        lexical: float = 0.0,
+        lexical_mass: float = 200.0,
+        intents: float = 0.0,
+        intent_floor: float = 0.3,
+        clauses: float = 0.0,
+        threshold: float = 0.0,
+    ) -> None: ...
+    @property
+    def dense(self) -> float: ...
+    @property
+    def dense_floor(self) -> float: ...
+    @property
+    def lexical(self) -> float: ...
+    @property
+    def lexical_mass(self) -> float: ...
+    @property
+    def intents(self) -> float: ...
+    @property
+    def intent_floor(self) -> float: ...
+    @property
+    def clauses(self) -> float: ...
+    @property
+    def threshold(self) -> float: ...
+
 class Retriever:
-    def __init__(self, size: int, vectors: VectorIndex | None, postings: Bm25Index | None) -> None: ...
+    def __init__(
+        self,
+        size: int,
+        vectors: VectorIndex | None,
+        postings: Bm25Index | None,
+        intents: Intents | None = None,
+    ) -> None: ...
     def search(
         self,
         text: str,
         vector: NDArray[np.float32] | None,
+        trust: float,
+        clauses: tuple[tuple[str, NDArray[np.float32] | None, float, float], ...],
+        earlier: tuple[tuple[str, NDArray[np.float32] | None, float, float], ...],
         in_play: Bitset,
         known_rows: NDArray[np.int32],
         known_scores: NDArray[np.float32],
         k: int,
-        dense: float,
-        lexical: float,
-        threshold: float = 0.0,
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]: ...
+        fusion: Fusion,
+    ) -> tuple[
+        NDArray[np.int32],
+        NDArray[np.float32],
+        tuple[
+            NDArray[np.float32],
+            NDArray[np.float32],
+            NDArray[np.float32],
+            NDArray[np.float32],
+            NDArray[np.float32],
+        ],
+        float,
+    ]: ...
     @property
     def size(self) -> int: ...

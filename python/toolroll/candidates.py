@@ -38,11 +38,15 @@ class Evidence:
         rows: int32[n].
         terms: name of the term, its weight in the score, float32[n].
         words: toolkit → what switched it on, such as "keyword 'rain'".
+        confidence: in [0, 1]: how sure it is that some tool serves the message; None where nobody judged.
+        applies: False where the confidence is too low for any tool.
     """
 
     rows: Rows
     terms: tuple[tuple[str, float, Scores], ...] = ()
     words: tuple[tuple[str, str], ...] = ()
+    confidence: float | None = None
+    applies: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,15 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Bitset, Bm25Index, Retriever, Speller, VectorIndex
+from toolroll.calibration import HeldOut, Trial
 from toolroll.candidates import Rows
 from toolroll.errors import InvalidDefinition
 from toolroll.ports import Embedder
 from toolroll.route_table import RouteTable
+from toolroll.scale import Scale, scale_of
 from toolroll.schemas.canonical import schema_text
 from toolroll.spelling import speller_of
 from toolroll.switches import Switches
 from toolroll.tokens import estimate_tokens
-from toolroll.tool2vec import tool_vectors
+from toolroll.tool2vec import Embedded
 from toolroll.tool_text import FIELD_WEIGHTS, fields
 from toolroll.tools import Definitions, Tool, Toolkit
 
@@ -38,8 +40,11 @@ class Catalog:
         tools: by row, ascending by name.
         names: tool name → row.
         toolkits: by name; those that only a tool mentions are among them.
-        retriever: vectors and postings.
+        retriever: vectors, intents and postings.
+        postings: the lexical index by itself.
         routes: compiled keywords and patterns.
+        trial: example messages held out, to learn what scores mean here; None where there are too few.
+        scale: how the embedder's cosines compare to others'.
         speller: mends messages after the words of tools and keywords.
         switches: toolkits that need settings.
         inactive: rows that are not "active"; None where all are.
@@ -56,6 +61,9 @@ class Catalog:
     names: Mapping[str, int]
     toolkits: Mapping[str, Toolkit]
     retriever: Retriever
+    postings: Bm25Index
+    trial: Trial | None
+    scale: Scale
     routes: RouteTable
     speller: Speller
     switches: Switches
@@ -92,19 +100,22 @@ class Catalog:
         toolkits = _toolkits(definitions.toolkits, tools)
         below = _rows_below(toolkits, tools)
         schemas = [schema_text(tool) for tool in tools]
-        vectors = None
+        embedded = scale = vectors = intents = None
         if embedder is not None and tools:
-            vectors = VectorIndex.build(tool_vectors(tools, embedder, progress), graph)
-        columns = [list(column) for column in zip(*map(fields, tools), strict=True)] or [
-            [] for _ in FIELD_WEIGHTS
-        ]
+            scale = scale_of(embedder)
+            embedded = Embedded.of(tools, embedder, progress)
+            vectors, intents = VectorIndex.build(embedded.vectors(), graph), embedded.intents()
+        columns = _columns(tools)
         postings = Bm25Index.build(columns, FIELD_WEIGHTS)
         keywords = [keyword for route in definitions.routes for keyword in route.keywords]
         return cls(
             tools=tools,
             names=names,
             toolkits=toolkits,
-            retriever=Retriever(len(tools), vectors, postings),
+            retriever=Retriever(len(tools), vectors, postings, intents),
+            trial=_trial(tools, embedded, embedder),
+            scale=scale or Scale(),
+            postings=postings,
             routes=RouteTable.of(len(tools), definitions.routes, below),
             speller=speller_of(columns, keywords),
             switches=Switches.of(len(tools), toolkits.values(), below),
@@ -131,6 +142,24 @@ class Catalog:
     def tokens_of(self, rows: Rows) -> int:
         """Estimated tokens of these tools' schemas."""
         return int(self.costs[rows].sum())
+
+
+def _columns(tools: Sequence[Tool]) -> list[list[str]]:
+    return [list(column) for column in zip(*map(fields, tools), strict=True)] or [[] for _ in FIELD_WEIGHTS]
+
+
+def _trial(tools: Sequence[Tool], embedded: Embedded | None, embedder: Embedder | None) -> Trial | None:
+    """A catalog of its own for messages that are held out of it."""
+    held_out = HeldOut.of(tools)
+    if held_out is None:
+        return None
+    vectors = intents = None
+    if embedded is not None:
+        rest = held_out.rest(embedded)
+        vectors, intents = VectorIndex.build(rest.vectors()), rest.intents()
+    world = held_out.world(tools)
+    retriever = Retriever(len(world), vectors, Bm25Index.build(_columns(world), FIELD_WEIGHTS), intents)
+    return held_out.trial(tools, retriever, embedded, embedder)
 
 
 def _duplicate(tools: Sequence[Tool]) -> InvalidDefinition:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from toolroll.errors import InvalidInput
 
 Vector: TypeAlias = npt.NDArray[np.float32]
+Part: TypeAlias = tuple[str, "Vector | None", float, float]  # a text, its vector, how far to trust that, its weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,9 @@ class Turn:
         sent: names already in the conversation's tool list, in their order.
         seed: of every random draw of this turn.
         query: the message as keywords and retrieval read it, spelling mended; "" for `text` itself.
+        trust: in [0, 1]: what the vector counts; less where the embedder does not know the language.
+        clauses: pieces of the query that may each ask for something.
+        earlier: what was said before, as far as it counts.
     """
 
     text: str
@@ -98,6 +102,9 @@ class Turn:
     sent: tuple[str, ...] = ()
     seed: int = 0
     query: str = ""
+    trust: float = 1.0
+    clauses: tuple[Part, ...] = ()
+    earlier: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.query:

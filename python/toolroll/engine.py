@@ -12,17 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.context import Context, Turn, Vector, names
+from toolroll._core import latin_share
+from toolroll.context import Context, Part, Turn, Vector, names
 from toolroll.errors import EmbedderUnavailable, InvalidInput
 from toolroll.pipeline import Pipeline
 from toolroll.ports import Embedder
+from toolroll.reading import Reading
 from toolroll.selection import Failure, Selection
 
 _log = logging.getLogger("toolroll")
-
-# What is read of a long message: its beginning and its end. A request stands in one of them; what is
-# pasted between is not what is asked, and no message may cost more than this much reading.
-_LONGEST = 8_192
 
 _ANYONE = Context()
 _NOTHING_FAILED: tuple[Failure, ...] = ()
@@ -34,6 +32,7 @@ class Engine:
     def __init__(self, pipeline: Pipeline, embedder: Embedder | None) -> None:
         self._pipeline = pipeline
         self._embedder = embedder
+        self._is_english = bool(getattr(embedder, "is_english", False))
 
     @property
     def pipeline(self) -> Pipeline:
@@ -52,20 +51,20 @@ class Engine:
         max_tools: int | None,
         budget_tokens: int | None,
         sent: Sequence[str],
+        history: Sequence[object],
         vector: npt.ArrayLike | None,
         strict: bool,
     ) -> Selection:
         """Gathers, decides and logs; see `Toolroll.select` for the arguments."""
         pipeline = self._pipeline
-        text = _readable(message)
+        given = None if vector is None else _given(vector, pipeline.catalog.dim)
         start = time.perf_counter_ns()
-        query = text if pipeline.speller is None else pipeline.speller.correct(text)
-        embedded, failures = (
-            self._embed(query) if vector is None else (_given(vector, pipeline.catalog.dim), _NOTHING_FAILED)
-        )
-        spent = time.perf_counter_ns() - start
-        turn = _turn(text, query, context, embedded, k, max_tools, budget_tokens, sent)
-        return _finish(pipeline, turn, failures, spent, strict)
+        reading = pipeline.reader.read(message, history)
+        read = time.perf_counter_ns()
+        vectors, failures = self._embed(reading, given)
+        embedded = time.perf_counter_ns()
+        turn = self._turn(reading, vectors, context, k, max_tools, budget_tokens, sent)
+        return _finish(pipeline, turn, failures, (("read", read - start), ("embed", embedded - read)), strict)
 
     async def aselect(
         self,
@@ -75,57 +74,97 @@ class Engine:
         max_tools: int | None,
         budget_tokens: int | None,
         sent: Sequence[str],
+        history: Sequence[object],
         vector: npt.ArrayLike | None,
         strict: bool,
     ) -> Selection:
         """The same; an embedder that may wait does so outside the event loop."""
         pipeline = self._pipeline
-        text = _readable(message)
+        given = None if vector is None else _given(vector, pipeline.catalog.dim)
         start = time.perf_counter_ns()
-        query = text if pipeline.speller is None else pipeline.speller.correct(text)
-        embedded: Vector | None
-        if vector is not None:
-            embedded, failures = _given(vector, pipeline.catalog.dim), _NOTHING_FAILED
-        elif self._embedder is None or self._embedder.is_instant:
-            embedded, failures = self._embed(query)
+        reading = pipeline.reader.read(message, history)
+        read = time.perf_counter_ns()
+        if self._embedder is None or self._embedder.is_instant:
+            vectors, failures = self._embed(reading, given)
         else:
-            embedded, failures = await asyncio.to_thread(self._embed, query)
-        spent = time.perf_counter_ns() - start
-        turn = _turn(text, query, context, embedded, k, max_tools, budget_tokens, sent)
-        return _finish(pipeline, turn, failures, spent, strict)
+            vectors, failures = await asyncio.to_thread(self._embed, reading, given)
+        embedded = time.perf_counter_ns()
+        turn = self._turn(reading, vectors, context, k, max_tools, budget_tokens, sent)
+        return _finish(pipeline, turn, failures, (("read", read - start), ("embed", embedded - read)), strict)
 
-    def _embed(self, text: str) -> tuple[Vector | None, tuple[Failure, ...]]:
-        """The message's vector. An embedder that fails or lies costs its own contribution and no more."""
-        embedder = self._embedder
-        if embedder is None:
-            return None, _NOTHING_FAILED
+    def _embed(
+        self, reading: Reading, given: Vector | None
+    ) -> tuple[list[Vector | None], tuple[Failure, ...]]:
+        """Vectors of the query, its clauses and what was said before, in this order.
+
+        An embedder that fails or lies costs its own contribution and no more: what it gave before stays.
+        """
+        texts = [reading.query, *reading.clauses, *(text for text, _ in reading.earlier)]
+        vectors: list[Vector | None] = [None] * len(texts)
+        vectors[0] = given
+        if self._embedder is None:
+            return vectors, _NOTHING_FAILED
         try:
-            vector = embedder.embed_query(text)
-            length = float(np.vdot(vector, vector))
-            if vector.shape == (embedder.dim,) and (length == 0.0 or 0.99 < length < 1.01):
-                return vector, _NOTHING_FAILED
-            what = f"shape {vector.shape} and squared length {length:.3g}, must be ({embedder.dim},) and 1"
-            raise EmbedderUnavailable(f"embedder {embedder.identity}: its vector has {what}")
+            for at, text in enumerate(texts):
+                if vectors[at] is None:
+                    vectors[at] = _embedded(self._embedder, text)
         except Exception as error:
-            return None, (Failure("embedder", error),)
+            return vectors, (Failure("embedder", error),)
+        return vectors, _NOTHING_FAILED
+
+    def _trust(self, text: str) -> float:
+        """What the vector of a text counts: an embedder knows nothing of a script it has not learnt."""
+        return 1.0 if not self._is_english or text.isascii() else latin_share(text)
+
+    def _turn(
+        self,
+        reading: Reading,
+        vectors: Sequence[Vector | None],
+        context: Context | None,
+        k: int | None,
+        max_tools: int | None,
+        budget_tokens: int | None,
+        sent: Sequence[str],
+    ) -> Turn:
+        if context is None:
+            context = _ANYONE
+        elif not isinstance(context, Context):
+            raise InvalidInput(f"context: is {type(context).__name__}, must be toolroll.Context")
+        weighted = [*((text, 1.0) for text in reading.clauses), *reading.earlier]
+        parts: list[Part] = [
+            (text, vector, self._trust(text), weight)
+            for (text, weight), vector in zip(weighted, vectors[1:], strict=True)
+        ]
+        return Turn(
+            text=reading.text,
+            context=context,
+            vector=vectors[0],
+            k=_limit("k", k),
+            max_tools=_limit("max_tools", max_tools),
+            budget_tokens=_limit("budget_tokens", budget_tokens),
+            sent=names(sent, "sent") if sent != () else (),
+            seed=int.from_bytes(os.urandom(8), "little"),
+            query=reading.query,
+            trust=self._trust(reading.query),
+            clauses=tuple(parts[: len(reading.clauses)]),
+            earlier=tuple(parts[len(reading.clauses) :]),
+        )
 
 
-def _readable(message: str) -> str:
-    """The message as stages read it: valid Unicode, of bounded length.
+def _embedded(embedder: Embedder, text: str) -> Vector:
+    """The vector of one text.
 
     Raises:
-        InvalidInput: the message is no str.
+        EmbedderUnavailable: what the embedder answers is no unit vector of its width.
     """
-    if not isinstance(message, str):
-        raise InvalidInput(f"message: is {type(message).__name__}, must be str")
-    if len(message) > _LONGEST:
-        message = f"{message[: _LONGEST // 2]} {message[-_LONGEST // 2 :]}"
-    if not message.isascii():
-        try:
-            message.encode()
-        except UnicodeEncodeError:  # lone surrogates, from a name or an argument that was not UTF-8
-            message = message.encode("utf-8", "replace").decode()
-    return message
+    vector = embedder.embed_query(text)
+    length = float(np.vdot(vector, vector))
+    if vector.shape == (embedder.dim,) and (length == 0.0 or 0.99 < length < 1.01):
+        return vector
+    raise EmbedderUnavailable(
+        f"embedder {embedder.identity}: its vector has shape {vector.shape} and squared length {length:.3g}, "
+        f"must be ({embedder.dim},) and 1"
+    )
 
 
 def _given(vector: npt.ArrayLike, dim: int) -> Vector:
@@ -152,27 +191,6 @@ def _given(vector: npt.ArrayLike, dim: int) -> Vector:
     return array if length == 0 else (array / length).astype(np.float32)
 
 
-def _turn(
-    text: str,
-    query: str,
-    context: Context | None,
-    vector: Vector | None,
-    k: int | None,
-    max_tools: int | None,
-    budget_tokens: int | None,
-    sent: Sequence[str],
-) -> Turn:
-    if context is None:
-        context = _ANYONE
-    elif not isinstance(context, Context):
-        raise InvalidInput(f"context: is {type(context).__name__}, must be toolroll.Context")
-    k, max_tools = _limit("k", k), _limit("max_tools", max_tools)
-    budget_tokens = _limit("budget_tokens", budget_tokens)
-    placed = names(sent, "sent") if sent != () else ()
-    seed = int.from_bytes(os.urandom(8), "little")
-    return Turn(text, context, vector, k, max_tools, budget_tokens, placed, seed, query)
-
-
 def _limit(name: str, limit: int | None) -> int | None:
     if limit is None:
         return None
@@ -185,9 +203,13 @@ def _limit(name: str, limit: int | None) -> int | None:
 
 
 def _finish(
-    pipeline: Pipeline, turn: Turn, failures: tuple[Failure, ...], embedding_ns: int, strict: bool
+    pipeline: Pipeline,
+    turn: Turn,
+    failures: tuple[Failure, ...],
+    timings: tuple[tuple[str, int], ...],
+    strict: bool,
 ) -> Selection:
-    selection = pipeline.decide(turn, os.urandom(12).hex(), failures, (("embed", embedding_ns),))
+    selection = pipeline.decide(turn, os.urandom(12).hex(), failures, timings)
     if selection.failures:
         for failure in selection.failures:
             if strict:

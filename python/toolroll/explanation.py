@@ -37,6 +37,8 @@ REMOVED = {
     "route.hit": "its toolkit was not hit",
     "route.default": "not in a default toolkit",
     "retrieval.nearest": "not among the nearest",
+    "retrieval.threshold": "below the threshold",
+    "retrieval.no_tool": "no tool seems to serve this message",
     "cap.k": "cut: beyond k",
     "cap.max_tools": "cut: beyond max_tools",
     "cap.budget": "cut: beyond the token budget",
@@ -143,6 +145,8 @@ def summary(selection: Selection) -> str:
     elif selection.activated:
         listed = ", ".join(f"{toolkit}({reason})" for toolkit, reason in selection.activated.items())
         parts.append(f"activated: {listed}")
+    if not selection.applies:
+        parts.append(f"no tool seems to apply ({selection.confidence:.2f})")
     if selection.degraded:
         parts.append(f"degraded: {', '.join(selection.degraded)}")
     parts.append(f"{selection.timings_us['total'] / 1e3:.2f} ms")
@@ -227,6 +231,9 @@ def to_dict(selection: Selection) -> dict[str, Any]:
         "tokens": {"selected": tokens.selected, "total": tokens.total, "saved": tokens.saved},
         "timings_us": {stage: round(spent, 3) for stage, spent in selection.timings_us.items()},
         "activated": selection.activated,
+        "confidence": None if selection.confidence is None else round(selection.confidence, 6),
+        "applies": selection.applies,
+        "corrected": [list(pair) for pair in selection.corrected],
         "degraded": [str(failure) for failure in selection.failures],
         "unresolved": list(selection.unresolved),
         "event_id": selection.event_id,

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
-from toolroll._core import Speller
 from toolroll.candidates import Candidates
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
+from toolroll.reading import Reader
 from toolroll.selection import Failure, Selection
 from toolroll.stages import Stage
+
+_AS_IT_IS = Reader(None, str.split, clauses=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +28,7 @@ class Pipeline:
         whole: instead of soft, when the catalog is small for its reader (`passes_through`).
         soft: the selection proper.
         passes_through: whether the candidates are handed on whole.
-        speller: what mends a message before it is embedded and read; None leaves it as it is.
+        reader: what makes texts to look for of a message, before they are embedded.
     """
 
     catalog: Catalog
@@ -35,7 +37,7 @@ class Pipeline:
     whole: tuple[Stage, ...]
     soft: tuple[Stage, ...]
     passes_through: Callable[[Candidates, Turn], bool]
-    speller: Speller | None = None
+    reader: Reader = _AS_IT_IS
     _start: Candidates = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -15,6 +15,10 @@ class Embedder(Protocol):
     A vector is a function of its text and of `identity` alone, whatever else is embedded beside it. Any str
     is accepted: empty, a megabyte long, with NUL or lone surrogates. A zero row means that nothing is known
     of the text; it matches nothing. Calls from several threads are safe. Failing raises EmbedderUnavailable.
+
+    Two attributes may be left out. `is_english` (bool): it has learnt English alone, so of a text in another
+    script its vector says nothing. `scale` (`toolroll.scale.Scale`): how its cosines compare to others'; measured
+    where it is missing.
     """
 
     @property

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from toolroll._core import Fusion
+from toolroll.calibration import AT_LARGE
 from toolroll.candidates import Candidates
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.pipeline import Pipeline
+from toolroll.reading import Reader
+from toolroll.scale import Scale
 from toolroll.stages.additions import Additions
 from toolroll.stages.availability import Availability
 from toolroll.stages.cap import Cap
 from toolroll.stages.order import Order
 from toolroll.stages.required import Required
-from toolroll.stages.retrieval import Retrieval
+from toolroll.stages.retrieval import OnNoTool, Retrieval
 from toolroll.stages.routes import Reading, Routes
 
 # How many tools one request may carry, where the provider says so.
@@ -28,8 +32,18 @@ class Parameters:
 
     Attributes:
         k: how many tools retrieval adds, unless the call says.
-        dense, lexical: weights of the two terms of retrieval.
+        dense: weight of the cosine of message and tool.
+        lexical, lexical_mass: weight of BM25, and how much a message may say before it halves: among many words
+            more of them match by chance.
+        intents, intent_floor: weight of the nearest group of a tool's examples, and the cosine from which on it
+            counts.
+        clauses: in [0, 1]: how far a tool that fits one clause of the message gains on those that fit the whole.
         threshold: least score of a retrieved tool.
+        minimum: how many are kept even below the threshold.
+        least_confidence: below it no tool applies: `Selection.applies` is False.
+        on_no_tool: what then happens: "tell" says so and keeps the nearest, "empty" keeps none of them.
+        toolkit_threshold: cosine of message and toolkit from which on the toolkit counts as hit by a route; None
+            leaves toolkits to their routes.
         candidates: how many retrieved tools are kept until the cut; the cut ones show up in explanations.
         routes: whether a hit adds to a tool's score ("favour") or leaves only its toolkits ("narrow").
         route_weight: what a hit adds.
@@ -44,7 +58,15 @@ class Parameters:
     k: int | None = 7
     dense: float = 1.0
     lexical: float = 0.05
+    lexical_mass: float = 200.0
+    intents: float = 0.5
+    intent_floor: float = 0.3
+    clauses: float = 0.4
     threshold: float = 0.0
+    minimum: int = 0
+    least_confidence: float = 0.05
+    on_no_tool: OnNoTool = "tell"
+    toolkit_threshold: float | None = None
     candidates: int = 20
     routes: Reading = "favour"
     route_weight: float = 0.25
@@ -59,6 +81,7 @@ class Parameters:
         for name in (
             "k",
             "candidates",
+            "minimum",
             "max_tools",
             "unranked_tools",
             "pass_through_tools",
@@ -71,12 +94,22 @@ class Parameters:
                 raise InvalidInput(
                     f"parameter {name}: is {value!r:.80}, must be a whole number of at least 0"
                 )
-        for name in ("dense", "lexical", "threshold", "route_weight"):
+        for name in ("dense", "lexical", "intents", "threshold", "route_weight"):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
                 raise InvalidInput(
                     f"parameter {name}: is {value!r:.80}, must be a finite number of at least 0"
                 )
+        for name, least in (("clauses", 0), ("least_confidence", 0), ("intent_floor", -1), ("toolkit_threshold", -1)):
+            value = getattr(self, name)
+            if value is None and name == "toolkit_threshold":
+                continue
+            if not isinstance(value, (int, float)) or not least <= value <= 1:
+                raise InvalidInput(f"parameter {name}: is {value!r:.80}, must be between {least} and 1")
+        if not isinstance(self.lexical_mass, (int, float)) or not self.lexical_mass > 0:
+            raise InvalidInput(f"parameter lexical_mass: is {self.lexical_mass!r:.80}, must be above 0")
+        if self.on_no_tool not in ("tell", "empty"):
+            raise InvalidInput(f"parameter on_no_tool: is {self.on_no_tool!r:.80}, must be tell or empty")
         if self.routes not in ("favour", "narrow"):
             raise InvalidInput(f"parameter routes: is {self.routes!r:.80}, must be favour or narrow")
         if not isinstance(self.spelling, bool):
@@ -109,8 +142,25 @@ class PassThrough:
         return self.catalog.tokens_of(candidates.allowed.rows()) <= self.most_tokens
 
 
-def compose(catalog: Catalog, p: Parameters) -> Pipeline:
-    """The order of the stages, in one place."""
+def fusion_of(p: Parameters, scale: Scale) -> Fusion:
+    """The weights of retrieval, for cosines of this scale."""
+    return Fusion(
+        dense=p.dense * scale.gain,
+        dense_floor=scale.floor,
+        lexical=p.lexical,
+        lexical_mass=p.lexical_mass,
+        intents=p.intents * scale.gain,
+        intent_floor=min(1.0, scale.floor + p.intent_floor / scale.gain),
+        clauses=p.clauses,
+    )
+
+
+def compose(catalog: Catalog, p: Parameters, at_once: bool = True) -> Pipeline:
+    """The order of the stages, in one place.
+
+    at_once: whether texts are embedded without waiting, so that each clause of a message may be.
+    """
+    fusion = fusion_of(p, catalog.scale)
     core = {
         row: at for at, row in enumerate(dict.fromkeys((*catalog.pinned.tolist(), *catalog.base.tolist())))
     }
@@ -123,13 +173,23 @@ def compose(catalog: Catalog, p: Parameters) -> Pipeline:
         whole=(replace(cap, unranked=None), order),
         soft=(
             Routes(catalog.routes, p.routes, p.route_weight, p.no_hit),
-            Retrieval(catalog.retriever, p.dense, p.lexical, p.threshold, p.candidates, len(core)),
+            Retrieval(
+                catalog.retriever,
+                fusion,
+                p.threshold,
+                p.minimum,
+                p.candidates,
+                len(core),
+                AT_LARGE if catalog.trial is None else catalog.trial.calibrate(fusion),
+                p.least_confidence,
+                p.on_no_tool,
+            ),
             Additions(catalog.base, catalog.pinned),
             cap,
             order,
         ),
         passes_through=PassThrough(catalog, p.pass_through_tools, p.pass_through_tokens),
-        speller=catalog.speller if p.spelling else None,
+        reader=Reader(catalog.speller if p.spelling else None, catalog.postings.terms, p.clauses > 0 and at_once),
     )
 
 

@@ -113,6 +113,7 @@ class Toolroll:
         max_tools: int | None = None,
         budget_tokens: int | None = None,
         sent: Sequence[str] = (),
+        history: Sequence[object] = (),
         vector: npt.ArrayLike | None = None,
         strict: bool = False,
     ) -> Selection:
@@ -126,13 +127,16 @@ class Toolroll:
             max_tools: how many tools at the most, base and pinned ones included.
             budget_tokens: how many tokens the selected schemas may cost.
             sent: names already in the conversation's tool list: they keep their places, newcomers go behind.
+            history: messages of the conversation before this one, oldest first: dicts with role and content as
+                OpenAI's and Anthropic's, or the user's as plain str. A short message ("yes, at 8") is read
+                with the turns it answers.
             vector: the message's embedding, where the caller has it from this catalog's embedder.
             strict: raises what would otherwise only be named in `Selection.degraded`.
 
         Raises:
             InvalidInput: an argument is of the wrong type or out of range. Nothing else, unless strict.
         """
-        return self._engine.select(message, context, k, max_tools, budget_tokens, sent, vector, strict)
+        return self._engine.select(message, context, k, max_tools, budget_tokens, sent, history, vector, strict)
 
     async def aselect(
         self,
@@ -143,11 +147,12 @@ class Toolroll:
         max_tools: int | None = None,
         budget_tokens: int | None = None,
         sent: Sequence[str] = (),
+        history: Sequence[object] = (),
         vector: npt.ArrayLike | None = None,
         strict: bool = False,
     ) -> Selection:
         """`select` for an event loop: an embedder that waits does so in a thread."""
-        return await self._engine.aselect(message, context, k, max_tools, budget_tokens, sent, vector, strict)
+        return await self._engine.aselect(message, context, k, max_tools, budget_tokens, sent, history, vector, strict)
 
     def refresh(self, tools: Iterable[Any] | None = None, *, progress: Progress | None = None) -> Catalog:
         """Builds the next catalog and puts it in place; if that fails, the last good one goes on serving.
@@ -178,7 +183,7 @@ class Toolroll:
 
     def _compose(self, definitions: Definitions, progress: Progress | None) -> Any:
         catalog = Catalog.build(definitions, self._embedder, graph=self._graph, progress=progress)
-        return compose(catalog, self._parameters)
+        return compose(catalog, self._parameters, self._embedder is None or self._embedder.is_instant)
 
 
 def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:

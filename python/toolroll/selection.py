@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from toolroll.candidates import Candidates, Rows
+from toolroll.candidates import Candidates, Evidence, Rows
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.errors import Denied, NotFound
@@ -160,6 +160,28 @@ class Selection:
     def total(self) -> int:
         """How many tools the catalog holds."""
         return len(self.catalog)
+
+    @cached_property
+    def _judged(self) -> Evidence | None:
+        """What retrieval found, where it ran."""
+        for step in reversed(list(self.candidates.trail())):
+            if step.evidence is not None and step.evidence.confidence is not None:
+                return step.evidence
+        return None
+
+    @property
+    def confidence(self) -> float | None:
+        """How sure it is that some tool serves the message, in [0, 1]; None where retrieval was not asked.
+
+        The share of messages which this catalog does serve that look no better: 0.05 means that one in twenty
+        of those would be turned away at this value.
+        """
+        return self._judged.confidence if self._judged is not None else None
+
+    @property
+    def applies(self) -> bool:
+        """False where the confidence is below the profile's `least_confidence`: no tool seems to serve this."""
+        return self._judged is None or self._judged.applies
 
     @property
     def degraded(self) -> tuple[str, ...]:

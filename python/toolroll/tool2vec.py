@@ -1,53 +1,126 @@
-"""One vector a tool: from the messages it is known to answer, and from its own words.
+"""The vectors of a tool: from its own words, and from the messages it is known to answer.
 
-A message lies nearer to other messages than to any description, so example messages make the better
-vector, but a tool that has them would then win against every tool that has none. The vector of a tool
-with examples is therefore half its examples' mean and half its description's.
+A message lies nearer to other messages than to any description, so example messages make the better vector,
+and the more of them there are, the less the description has to say: it counts as much as three examples. So a
+tool with many examples is found by them, and one with a single example does not win for having one.
 
-Source: S. Moon et al., "Efficient and Scalable Estimation of Tool Representations in Vector Space"
-(Tool2Vec), 2024, for the mean of the example queries.
+One mean blurs a tool that does several things. Where the examples of a tool are many, they are grouped, and
+the nearest group counts on top of the mean: its intents.
+
+Source: S. Moon et al., "Efficient and Scalable Estimation of Tool Representations in Vector Space" (Tool2Vec),
+2024, for the mean of the example queries; A. Gelman et al., "Bayesian Data Analysis", for its shrinkage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from toolroll.candidates import Scores
+from toolroll._core import Intents
+from toolroll.candidates import Rows, Scores
 from toolroll.errors import EmbedderUnavailable
 from toolroll.ports import Embedder
-from toolroll.tool_text import MOST_EXAMPLES, description_text
+from toolroll.tool_text import description_text, example_texts
 from toolroll.tools import Tool
 
-EXAMPLE_SHARE = 0.5
+DESCRIPTION_COUNTS = 3  # as many examples as this
+
+LEAST_GROUPED = 8  # examples of a tool from which on they are grouped
+GROUP_SIZE = 4  # examples in a group, on the mean
+MOST_GROUPS = 8
 
 _BATCH = 4096
+_ROUNDS = 8
 
 
-def tool_vectors(
-    tools: Sequence[Tool], embedder: Embedder, progress: Callable[[int, int], None] | None = None
-) -> Scores:
-    """Embeds the tools: float32[len(tools), embedder.dim], unit rows, zero where nothing is known.
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedded:
+    """Unit vectors of everything that tools say.
 
-    progress: called with (texts embedded, texts in all) after each batch.
+    Attributes:
+        texts: float32[n, dim], of the descriptions.
+        examples: float32[m, dim], of the example messages, tool by tool.
+        begins: int64[n + 1]: tool r has the examples begins[r] to begins[r + 1].
     """
-    texts = [description_text(tool) for tool in tools]
-    owners = [row for row, tool in enumerate(tools) if tool.examples for _ in tool.examples[:MOST_EXAMPLES]]
-    texts += [text for tool in tools if tool.examples for text in tool.examples[:MOST_EXAMPLES]]
-    embedded = np.empty((len(texts), embedder.dim), np.float32)
-    for at in range(0, len(texts), _BATCH):
-        embedded[at : at + _BATCH] = _checked(embedder, texts[at : at + _BATCH])
-        if progress is not None:
-            progress(min(at + _BATCH, len(texts)), len(texts))
-    vectors = embedded[: len(tools)]
-    if owners:
-        examples = np.zeros_like(vectors)
-        np.add.at(examples, owners, embedded[len(tools) :])
-        warm = np.unique(owners)
-        vectors[warm] = (1 - EXAMPLE_SHARE) * vectors[warm] + EXAMPLE_SHARE * _unit(examples[warm])
-        vectors[warm] = _unit(vectors[warm])
-    return vectors
+
+    texts: Scores
+    examples: Scores
+    begins: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, tools: Sequence[Tool], embedder: Embedder, progress: Callable[[int, int], None] | None = None
+    ) -> Embedded:
+        """Embeds the tools' texts. progress: called with (texts embedded, texts in all) after each batch.
+
+        Raises:
+            EmbedderUnavailable: the embedder fails, or answers what is no vector.
+        """
+        examples = [example_texts(tool) for tool in tools]
+        texts = [description_text(tool) for tool in tools]
+        texts += [text for own in examples for text in own]
+        vectors = np.empty((len(texts), embedder.dim), np.float32)
+        for at in range(0, len(texts), _BATCH):
+            vectors[at : at + _BATCH] = _checked(embedder, texts[at : at + _BATCH])
+            if progress is not None:
+                progress(min(at + _BATCH, len(texts)), len(texts))
+        begins = np.concatenate(([0], np.cumsum([len(own) for own in examples]))).astype(np.int64)
+        return cls(vectors[: len(tools)], vectors[len(tools) :], begins)
+
+    def part(self, rows: Rows, kept: npt.NDArray[np.bool_]) -> Embedded:
+        """Of these rows, in this order, with the examples that are kept (bool[m])."""
+        places = [np.arange(self.begins[row], self.begins[row + 1]) for row in rows.tolist()]
+        places = [some[kept[some]] for some in places]
+        begins = np.concatenate(([0], np.cumsum([len(some) for some in places]))).astype(np.int64)
+        every = np.concatenate(places) if places else np.empty(0, np.int64)
+        return Embedded(self.texts[rows], self.examples[every], begins)
+
+    def vectors(self) -> Scores:
+        """float32[n, dim]: one vector a tool, of unit length or zero where nothing is known."""
+        counts = np.diff(self.begins).astype(np.float32)
+        share = (counts / (counts + DESCRIPTION_COUNTS))[:, None]
+        vectors: Scores = (1 - share) * self.texts
+        if len(self.examples):
+            sums = np.zeros_like(self.texts)
+            np.add.at(sums, np.repeat(np.arange(len(counts)), np.diff(self.begins)), self.examples)
+            vectors = vectors + share * _unit(sums)
+        return _unit(vectors)
+
+    def intents(self) -> Intents | None:
+        """The groups of the tools that have many examples, as unit vectors that count as much as the
+        examples do in the tool's vector; None where no tool has so many."""
+        counts = np.diff(self.begins)
+        many = np.flatnonzero(counts >= LEAST_GROUPED)
+        if not len(many):
+            return None
+        begins = np.zeros(len(counts) + 1, np.int64)
+        centres, weights = [], []
+        for row in many.tolist():
+            own = _centres(self.examples[self.begins[row] : self.begins[row + 1]])
+            begins[row + 1] = len(own)
+            centres.append(own)
+            weights += [counts[row] / (counts[row] + DESCRIPTION_COUNTS)] * len(own)
+        return Intents.build(np.cumsum(begins), np.concatenate(centres), np.array(weights, np.float32))
+
+
+def _centres(examples: Scores) -> Scores:
+    """Unit centres of the groups that the examples fall into: spherical k-means, begun farthest first."""
+    wanted = min(MOST_GROUPS, len(examples) // GROUP_SIZE)
+    first = int(np.argmax(examples @ examples.mean(axis=0)))
+    chosen, nearest = [first], examples @ examples[first]
+    while len(chosen) < wanted:
+        chosen.append(int(np.argmin(nearest)))
+        nearest = np.maximum(nearest, examples @ examples[chosen[-1]])
+    centres = examples[chosen]
+    for _ in range(_ROUNDS):
+        group = np.argmax(examples @ centres.T, axis=1)
+        sums = np.zeros_like(centres)
+        np.add.at(sums, group, examples)
+        centres = np.where(sums.any(axis=1, keepdims=True), _unit(sums), centres)
+    return centres
 
 
 def _checked(embedder: Embedder, texts: list[str]) -> Scores:

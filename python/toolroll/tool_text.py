@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from toolroll.tools import Tool
@@ -13,12 +14,13 @@ from toolroll.tools import Tool
 # while warm ones gain 0.745 → 0.860).
 FIELD_WEIGHTS = (2.0, 1.0, 0.5, 0.5)
 
-MOST_EXAMPLES = (
-    8  # counted for one tool: 64 planted examples captured 66 % of foreign messages, 8 captured 5 %
-)
+MOST_EXAMPLES = 64  # counted for one tool: more change little, and none may fill an index by itself
 
 _LONGEST = 2_000  # characters of a field that are read: a page of text must not outweigh a name
+_LONGEST_EXAMPLES = 8_000  # of all examples together
 _MOST_PARAMETERS = 64
+_LONGEST_NAME = 64
+_MOST_NAMED = 12  # parameters whose names are part of what a tool is known by
 _DEEPEST = 4
 
 # lower|Upper, letter|digit-free: HTTPServer -> HTTP Server, listFiles -> list Files
@@ -36,18 +38,45 @@ def fields(tool: Tool) -> tuple[str, str, str, str]:
         f"{tool.name} {tool.toolkit}",
         _prose(tool)[:_LONGEST],
         " ".join(_parameter_words(tool.parameters, 0))[:_LONGEST] if tool.parameters else "",
-        " ".join(tool.examples[:MOST_EXAMPLES])[:_LONGEST],
+        " ".join(example_texts(tool)),
     )
 
 
+def example_texts(tool: Tool) -> list[str]:
+    """The examples that count, the first ones first: at most `MOST_EXAMPLES`, of bounded length together."""
+    left, texts = _LONGEST_EXAMPLES, []
+    for text in tool.examples[:MOST_EXAMPLES]:
+        if not text.strip():
+            continue
+        if len(text) > left:
+            break
+        left -= len(text)
+        texts.append(text)
+    return texts
+
+
 def description_text(tool: Tool) -> str:
-    """The text whose embedding stands for a tool: its toolkit, its name in words, its prose."""
-    head = f"{words(tool.toolkit)}: {words(tool.name)}" if tool.toolkit else words(tool.name)
-    return f"{head}: {_prose(tool)}"[:_LONGEST]
+    """The text whose embedding stands for a tool: its toolkit, its name in words, its prose, its parameters.
+
+    The toolkit is left out where the name says it already (`vm_create` of `vm`).
+    """
+    name, toolkit = words(tool.name), words(tool.toolkit)
+    named = not toolkit or f" {toolkit.casefold()} " in f" {name.casefold()} "
+    head = name if named else f"{toolkit}: {name}"
+    parameters = ", ".join(_parameter_names(tool.parameters)) if tool.parameters else ""
+    tail = f" ({parameters})" if parameters else ""
+    return f"{head}: {_prose(tool)}"[: _LONGEST - len(tail)] + tail
 
 
 def _prose(tool: Tool) -> str:
     return " ".join(filter(None, (tool.description, tool.summary, tool.when_to_use, *tool.tags)))
+
+
+def _parameter_names(schema: Mapping[str, Any]) -> list[str]:
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return []
+    return [words(str(name)[:_LONGEST_NAME]) for name in islice(properties, _MOST_NAMED)]
 
 
 def _parameter_words(schema: Mapping[str, Any], depth: int) -> Iterator[str]:

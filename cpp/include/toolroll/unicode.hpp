@@ -44,6 +44,9 @@ inline Decoded decode(std::string_view text, std::size_t at) {
 /// All code points.
 std::u32string decode(std::string_view text);
 
+/// The share of a text's letters that are Latin, in [0, 1]; 1 for a text without letters.
+double latin_share(std::string_view text);
+
 /// Appends a code point as UTF-8; a surrogate or a number beyond Unicode becomes U+FFFD.
 void encode(char32_t code_point, std::string& out);
 std::string encode(std::u32string_view text);

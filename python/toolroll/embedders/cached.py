@@ -58,6 +58,8 @@ class CachedEmbedder:
         if max_bytes < 2**16:
             raise InvalidInput(f"vector cache: max_bytes is {max_bytes}, must be at least {2**16}")
         self.identity, self.dim, self.is_instant = inner.identity, inner.dim, inner.is_instant
+        self.is_english = bool(getattr(inner, "is_english", False))
+        self.scale = getattr(inner, "scale", None)
         self._inner = inner
         self._max_rows = max(1, max_bytes // (4 * self.dim + 128))  # 128: key, checksum, index
         self._recent: OrderedDict[bytes, npt.NDArray[np.float32]] = OrderedDict()

@@ -23,6 +23,7 @@ from toolroll.embedders import onnx_graph
 from toolroll.embedders.text import clean
 from toolroll.embedders.weights import WeightsFile, onnx_initialisers, safetensors
 from toolroll.errors import InvalidInput
+from toolroll.scale import Scale
 
 Precision = Literal["int8", "float32"]
 
@@ -74,6 +75,8 @@ class MiniLMEmbedder:
 
     dim = DIM
     is_instant = False
+    is_english = True
+    scale = Scale()
 
     def __init__(
         self,

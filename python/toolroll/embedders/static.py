@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll import _core
+from toolroll.scale import Scale
 
 FOLDER = "static_minilm"
 
@@ -31,6 +32,8 @@ class StaticEmbedder:
     """
 
     is_instant = True
+    is_english = True
+    scale = Scale()
 
     def __init__(self) -> None:
         self._table, self.identity = _shared()

@@ -60,7 +60,12 @@ class Latency:
 
 def select(roll: Toolroll, query: Query, k: int, history: bool) -> Selection:
     """One message, as its user would have sent it. history: whether what was said before is shown."""
-    return roll.select(query.text, Context(within=query.candidates, everything=True), k)
+    return roll.select(
+        query.text,
+        Context(within=query.candidates, everything=True),
+        k,
+        history=query.history if history else (),
+    )
 
 
 def answer(picked: Selection, depth: int) -> Answer:
@@ -74,8 +79,8 @@ def answer(picked: Selection, depth: int) -> Answer:
     rows, scores = step.rows[order].tolist(), step.scores[order].tolist()
     return Answer(
         ranked=tuple(picked.catalog.tools[row].name for row in rows),
-        abstained=not picked.names,
-        confidence=float(getattr(picked, "confidence", scores[0] if scores else 0.0)),
+        abstained=not picked.names or not picked.applies,
+        confidence=picked.confidence or 0.0,
         degraded=picked.degraded,
     )
 

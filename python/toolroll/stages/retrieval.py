@@ -1,52 +1,84 @@
-"""Finds the tools whose text and examples are nearest to the message."""
+"""Finds the tools whose texts and examples are nearest to the message."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
-from toolroll._core import Retriever
-from toolroll.candidates import Candidates, Evidence
+import numpy as np
+
+from toolroll._core import Fusion, Retriever
+from toolroll.calibration import AT_LARGE, Calibration
+from toolroll.candidates import NO_ROWS, Candidates, Evidence
 from toolroll.context import Turn
+
+OnNoTool: TypeAlias = Literal["tell", "empty"]
+
+_TERMS = ("dense", "examples", "lexical", "clause", "earlier turns")
+_WHOLE = 0.9  # a turn that sees so much of the catalog is measured against the best of the whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Retrieval:
     """Soft. Narrows to the best rows by dense plus lexical evidence, on top of what earlier stages found.
 
-    A tool's score is `dense` times the cosine of message and tool, plus `lexical` times BM25, plus the
-    score so far. A cosine over a temperature and BM25 are both close to linear in log-odds, so they add on
-    one scale, the same on every catalog. A tool without evidence scores 0 and stays out.
+    The terms of a tool's score are those of `Retriever` in fusion.hpp: the cosine of message and tool, how near the
+    nearest group of the tool's examples is, BM25, what a clause of the message adds to the message as a whole,
+    and what was said before. A tool without evidence scores 0 and stays out.
 
     Attributes:
-        retriever: the catalog's vectors and postings.
-        dense, lexical: weights of the two terms.
+        retriever: the catalog's vectors, intents and postings.
+        fusion: weights of the terms.
         threshold: least score of a tool that is kept.
+        minimum: so many are kept even below the threshold.
         candidates: how many rows are kept at the most; what exceeds k is cut later, with a reason.
         core: how many more, since so many may be core tools, which are selected anyway.
+        calibration: what the best score says of whether any tool applies.
+        least_confidence: below it the answer is that none does.
+        on_no_tool: what follows from that: "tell" says so and keeps the nearest, "empty" keeps none.
     """
 
     retriever: Retriever
-    dense: float
-    lexical: float
+    fusion: Fusion
     threshold: float
+    minimum: int
     candidates: int
     core: int = 0
+    calibration: Calibration = AT_LARGE
+    least_confidence: float = 0.0
+    on_no_tool: OnNoTool = "tell"
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         if candidates.pool is None:
             return candidates  # an earlier stage has chosen rows already
         wanted = self.candidates if turn.k is None else max(self.candidates, turn.k)
-        n = min(wanted + self.core, candidates.allowed.size)
-        rows, scores, dense, lexical = self.retriever.search(
+        size = candidates.allowed.size
+        rows, scores, terms, best = self.retriever.search(
             turn.query,
             turn.vector,
+            turn.trust,
+            turn.clauses,
+            turn.earlier,
             candidates.pool,
             candidates.rows,
             candidates.scores,
-            n,
-            self.dense,
-            self.lexical,
-            self.threshold,
+            min(wanted + self.core, size),
+            self.fusion,
         )
-        found = Evidence(rows, (("dense", self.dense, dense), ("lexical", self.lexical, lexical)))
-        return candidates.narrow(rows, "retrieval.nearest").rescore(scores, "retrieval.score", None, found)
+        kept = rows
+        if self.threshold:
+            enough = max(int(np.searchsorted(-scores, -self.threshold, side="right")), self.minimum)
+            kept = rows[:enough]
+        confidence = self.calibration.confidence(best, len(candidates.pool) >= _WHOLE * size)
+        found = Evidence(
+            rows,
+            tuple((name, 1.0, column) for name, column in zip(_TERMS, terms, strict=True) if column.any()),
+            confidence=confidence,
+            applies=confidence >= self.least_confidence,
+        )
+        ranked = candidates.narrow(rows, "retrieval.nearest").rescore(scores, "retrieval.score", None, found)
+        if len(kept) < len(rows):
+            ranked = ranked.narrow(slice(len(kept)), "retrieval.threshold")
+        if not found.applies and self.on_no_tool == "empty":
+            ranked = ranked.narrow(NO_ROWS, "retrieval.no_tool")
+        return ranked

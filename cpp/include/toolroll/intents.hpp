@@ -1,0 +1,41 @@
+/// Several vectors a row: the groups that a tool's example messages fall into.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "toolroll/vector_index.hpp"
+
+namespace toolroll {
+
+/// For each row any number of unit vectors, each with a weight. Immutable; safe from many threads.
+class Intents {
+ public:
+  /// begins: [rows + 1], ascending from 0: the vectors of row r are begins[r] to begins[r + 1].
+  /// vectors: row-major float32[begins.back(), dim], scaled to length 1. weights: one a vector, in
+  /// [0, 1]. Throws std::invalid_argument if sizes do not fit or a number is out of its range.
+  static Intents build(std::span<const std::int64_t> begins, std::span<const float> vectors,
+                       std::size_t dim, std::span<const float> weights);
+
+  /// The greatest weight * cosine among each row's vectors; 0 where there is none or all are below.
+  /// O(vectors of the rows). Throws std::invalid_argument if a row is out of range, the query's
+  /// size does not fit, or out is not as long as rows.
+  void nearest(std::span<const float> query, std::span<const std::int32_t> rows,
+               std::span<float> out) const;
+
+  std::size_t size() const { return begins_.size() - 1; }
+  std::size_t count() const { return weights_.size(); }
+  std::size_t dim() const { return vectors_.dim(); }
+  std::size_t memory_bytes() const;
+
+ private:
+  Intents(std::vector<std::int64_t> begins, VectorIndex vectors, std::vector<float> weights);
+
+  std::vector<std::int64_t> begins_;
+  VectorIndex vectors_;
+  std::vector<float> weights_;
+};
+
+}  // namespace toolroll

@@ -1,0 +1,69 @@
+#include "toolroll/intents.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace toolroll {
+
+Intents::Intents(std::vector<std::int64_t> begins, VectorIndex vectors, std::vector<float> weights)
+    : begins_(std::move(begins)), vectors_(std::move(vectors)), weights_(std::move(weights)) {}
+
+Intents Intents::build(std::span<const std::int64_t> begins, std::span<const float> vectors,
+                       std::size_t dim, std::span<const float> weights) {
+  if (begins.empty() || begins.front() != 0 || !std::is_sorted(begins.begin(), begins.end()) ||
+      static_cast<std::size_t>(begins.back()) != weights.size()) {
+    throw std::invalid_argument("intents: begins must ascend from 0 to " +
+                                std::to_string(weights.size()) + ", the number of weights");
+  }
+  for (const float weight : weights) {
+    if (!(weight >= 0.0F && weight <= 1.0F)) {
+      throw std::invalid_argument("intents: weight is " + std::to_string(weight) +
+                                  ", must be in [0, 1]");
+    }
+  }
+  VectorIndex index = VectorIndex::build(vectors, dim);
+  if (index.size() != weights.size()) {
+    throw std::invalid_argument("intents: has " + std::to_string(index.size()) +
+                                " vectors, must have " + std::to_string(weights.size()));
+  }
+  return Intents({begins.begin(), begins.end()}, std::move(index),
+                 {weights.begin(), weights.end()});
+}
+
+void Intents::nearest(std::span<const float> query, std::span<const std::int32_t> rows,
+                      std::span<float> out) const {
+  if (out.size() != rows.size()) {
+    throw std::invalid_argument("intents: out has " + std::to_string(out.size()) +
+                                " places, must have " + std::to_string(rows.size()));
+  }
+  std::vector<std::int32_t> places;
+  for (const std::int32_t row : rows) {
+    if (row < 0 || static_cast<std::size_t>(row) >= size()) {
+      throw std::invalid_argument("intents: row " + std::to_string(row) + ", must be below " +
+                                  std::to_string(size()));
+    }
+    const auto at = static_cast<std::size_t>(row);
+    for (std::int64_t place = begins_[at]; place < begins_[at + 1]; ++place) {
+      places.push_back(static_cast<std::int32_t>(place));
+    }
+  }
+  std::fill(out.begin(), out.end(), 0.0F);
+  if (places.empty()) return;
+  const std::vector<float> cosines = vectors_.scores(query, places);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto at = static_cast<std::size_t>(rows[i]);
+    for (std::int64_t place = begins_[at]; place < begins_[at + 1]; ++place, ++next) {
+      out[i] = std::max(out[i], weights_[static_cast<std::size_t>(place)] * cosines[next]);
+    }
+  }
+}
+
+std::size_t Intents::memory_bytes() const {
+  return begins_.capacity() * sizeof(std::int64_t) + weights_.capacity() * sizeof(float) +
+         vectors_.memory_bytes();
+}
+
+}  // namespace toolroll

@@ -1,0 +1,169 @@
+"""What a score means on a catalog: how sure it is that some tool serves the message.
+
+The best score of a message grows with the catalog's examples, its size and its language, so no score means
+the same everywhere. A share does: confidence is the share of messages that some tool does serve whose best score
+is no higher. On every catalog, to refuse what is below 0.05 refuses one in twenty of those messages.
+
+Which messages a tool serves is known from examples. Some are held out, and asked of the catalog without them
+(conformal prediction). Where a catalog has few, the scores of catalogs at large stand in.
+
+Source: V. Vovk et al., "Algorithmic Learning in a Random World", 2005.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from toolroll._core import Bitset, Fusion, Retriever, latin_share
+from toolroll.candidates import NO_ROWS, NO_SCORES, Rows, Scores
+from toolroll.context import Part
+from toolroll.ports import Embedder
+from toolroll.reading import clauses
+from toolroll.tool2vec import Embedded
+from toolroll.tool_text import example_texts
+from toolroll.tools import Tool
+
+MOST_HELD_OUT = 256
+WORLD = 5_000  # tools among which they are asked: more cost more and say the same
+LEAST_EXAMPLES = 2  # of a tool that can spare one
+
+# Best scores of served messages where tools have no examples: a logistic curve, centre and scale, fitted on the
+# train messages of three labelled sets (5 % are below 0.40); and how many held-out messages it weighs.
+_CENTRE, _SCALE, _COUNTS = 0.88, 0.163, 20.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibration:
+    """Scores of messages that are known to be served.
+
+    Attributes:
+        best: float32[n], ascending: the best score of any tool.
+        own: float32[n], ascending: the score of the right tool, for turns that may not see every tool.
+    """
+
+    best: Scores
+    own: Scores
+
+    def confidence(self, score: float, whole: bool) -> float:
+        """The share of served messages that score no higher, in [0, 1].
+
+        whole: whether the turn could see (nearly) the whole catalog.
+        """
+        known = self.best if whole else self.own
+        below = int(np.searchsorted(known, score, side="right"))
+        at_large = 1 / (1 + math.exp(-(score - _CENTRE) / _SCALE)) if score > 0 else 0.0
+        return (_COUNTS * at_large + below) / (_COUNTS + len(known))
+
+
+AT_LARGE = Calibration(NO_SCORES, NO_SCORES)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """Held-out messages, and the catalog without them.
+
+    Attributes:
+        retriever: over the tools of the trial.
+        turns: text, vector and clauses of each message.
+        owners: int32[h], the row of the tool whose example it was.
+    """
+
+    retriever: Retriever
+    turns: tuple[tuple[Part, tuple[Part, ...]], ...]
+    owners: Rows
+
+    def calibrate(self, fusion: Fusion) -> Calibration:
+        """Asks every message, with these weights."""
+        size = self.retriever.size
+        everything = Bitset.full(size)
+        best, own = np.empty((2, len(self.turns)), np.float32)
+        for at, ((text, vector, trust, _), clauses) in enumerate(self.turns):
+            for scores, rows in ((best, everything), (own, Bitset.of(size, self.owners[at : at + 1]))):
+                found = self.retriever.search(
+                    text, vector, trust, clauses, (), rows, NO_ROWS, NO_SCORES, 1, fusion
+                )
+                scores[at] = found[-1]
+        return Calibration(np.sort(best), np.sort(own))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOut:
+    """Examples that are kept apart, and the tools among which they are asked.
+
+    Attributes:
+        rows: int32[w], the tools, ascending.
+        messages: (row, which of its examples), in no order that means anything.
+    """
+
+    rows: Rows
+    messages: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, tools: Sequence[Tool]) -> HeldOut | None:
+        """At most `MOST_HELD_OUT` examples, and of a tool at most an eighth or one; None where tools have too few
+        to spare.
+
+        Which ones is a function of their texts: the same definitions give the same confidence.
+        """
+        lenders = sorted(
+            (_draw(text), row, at)
+            for row, tool in enumerate(tools)
+            if len(tool.examples) >= LEAST_EXAMPLES and len(texts := example_texts(tool)) >= LEAST_EXAMPLES
+            for at, text in enumerate(texts)
+        )
+        chosen: list[tuple[int, int]] = []
+        lent: dict[int, int] = {}
+        for _, row, at in lenders:
+            if len(chosen) == MOST_HELD_OUT:
+                break
+            if lent.get(row, 0) < max(1, len(tools[row].examples) // 8):
+                lent[row] = lent.get(row, 0) + 1
+                chosen.append((row, at))
+        if len(chosen) < _COUNTS:
+            return None
+        others = sorted((row for row in range(len(tools)) if row not in lent), key=lambda row: _draw(tools[row].name))
+        rows = np.array(sorted([*lent, *others[: max(0, WORLD - len(lent))]]), np.int32)
+        return cls(rows, tuple(chosen))
+
+    def world(self, tools: Sequence[Tool]) -> list[Tool]:
+        """The tools of the trial, less the examples that are held out."""
+        out = set(self.messages)
+        return [
+            replace(
+                tools[row],
+                examples=tuple(text for at, text in enumerate(example_texts(tools[row])) if (row, at) not in out),
+            )
+            for row in self.rows.tolist()
+        ]
+
+    def rest(self, embedded: Embedded) -> Embedded:
+        """Their vectors."""
+        kept = np.ones(len(embedded.examples), np.bool_)
+        kept[[embedded.begins[row] + at for row, at in self.messages]] = False
+        return embedded.part(self.rows, kept)
+
+    def trial(
+        self, tools: Sequence[Tool], retriever: Retriever, embedded: Embedded | None, embedder: Embedder | None
+    ) -> Trial:
+        """The messages, ready to be asked. Clauses are embedded where that takes no time."""
+        place = {row: at for at, row in enumerate(self.rows.tolist())}
+        is_english = bool(getattr(embedder, "is_english", False))
+        turns = []
+        for row, at in self.messages:
+            text = example_texts(tools[row])[at]
+            vector = None if embedded is None else embedded.examples[embedded.begins[row] + at]
+            pieces: tuple[Part, ...] = ()
+            if embedder is None or embedder.is_instant:
+                pieces = tuple((piece, None if embedder is None else embedder.embed_query(piece), 1.0, 1.0) for piece in clauses(text))
+            trust = latin_share(text) if is_english else 1.0
+            turns.append(((text, vector, trust, 1.0), pieces))
+        return Trial(retriever, tuple(turns), np.array([place[row] for row, _ in self.messages], np.int32))
+
+
+def _draw(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

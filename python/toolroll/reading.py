@@ -1,0 +1,145 @@
+"""What retrieval reads of a turn: the message, the clauses in it, and what was said before.
+
+A message may ask for several things, and one vector blurs them: its clauses are asked for each by itself. A short
+one ("yes, at 8 please") may ask for nothing that can be found without what it answers: then the turns before
+it count too, the less the more words the message has of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from toolroll._core import Speller
+from toolroll.errors import InvalidInput
+
+LONGEST = 8_192  # what is read of a long message: its beginning and its end, where requests stand
+MOST_CLAUSES = 4
+LEAST_WORDS = 3  # of a clause
+LONGEST_CLAUSED = 1_000  # a longer message is a document, its sentences are no requests
+
+LONGEST_EARLIER = 500  # characters of a turn before this one; of the assistant's the end, where it asks
+# What the turns before count beside a message of one term, and how many terms make that a third.
+USER, BEFORE_THAT, ASSISTANT = 1.0, 0.5, 1.0
+TERMS = 3.0
+_LEAST_WEIGHT = 0.05
+
+_CLAUSE = re.compile(
+    r"(?<=[.!?;])\s+|(?<=[。！？；])\s*|\n+|,?\s+(?:and then|and also|then|and|also|plus|as well as|but)\s+|,\s+|[、，]",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The texts of a turn.
+
+    Attributes:
+        text: the message: valid Unicode, of bounded length.
+        query: the same, spelling mended.
+        clauses: pieces of the query that may each ask for something; none where it is one.
+        earlier: (text, weight) of turns before this one.
+    """
+
+    text: str
+    query: str
+    clauses: tuple[str, ...] = ()
+    earlier: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reader:
+    """Reads messages for one catalog.
+
+    Attributes:
+        speller: mends the spelling; None to read messages as they are.
+        terms: the words of a text as the lexical index sees them.
+        clauses: whether a message is also read clause by clause.
+    """
+
+    speller: Speller | None
+    terms: Callable[[str], list[str]]
+    clauses: bool
+
+    def read(self, message: str, history: Sequence[object]) -> Reading:
+        """The texts of one turn.
+
+        Raises:
+            InvalidInput: message or history are not of their type.
+        """
+        text = readable(message)
+        query = text if self.speller is None else self.speller.correct(text)
+        earlier: tuple[tuple[str, float], ...] = ()
+        if history:
+            earlier = _earlier(_said(history), len(set(self.terms(query))))
+        return Reading(text, query, clauses(query) if self.clauses else (), earlier)
+
+
+def readable(message: str) -> str:
+    """The message as stages read it: valid Unicode, of bounded length.
+
+    Raises:
+        InvalidInput: the message is no str.
+    """
+    if not isinstance(message, str):
+        raise InvalidInput(f"message: is {type(message).__name__}, must be str")
+    if len(message) > LONGEST:
+        message = f"{message[: LONGEST // 2]} {message[-LONGEST // 2 :]}"
+    if not message.isascii():
+        try:
+            message.encode()
+        except UnicodeEncodeError:  # lone surrogates, from a name or an argument that was not UTF-8
+            message = message.encode("utf-8", "replace").decode()
+    return message
+
+
+def clauses(text: str) -> tuple[str, ...]:
+    """The clauses of a message, at most `MOST_CLAUSES`; none where it is a single one or a document."""
+    if len(text) > LONGEST_CLAUSED:
+        return ()
+    pieces = [piece for piece in _CLAUSE.split(text) if len(piece.split()) >= LEAST_WORDS]
+    return tuple(pieces[:MOST_CLAUSES]) if len(pieces) > 1 else ()
+
+
+def _earlier(said: Sequence[tuple[str, str]], terms: int) -> tuple[tuple[str, float], ...]:
+    """The user's last two turns and the assistant's last, with what they count beside so many terms."""
+    weight = math.exp(-max(terms - 1, 0) / TERMS)
+    if weight < _LEAST_WEIGHT:
+        return ()
+    by_user = [text for role, text in said if role == "user"]
+    parts = [(text[:LONGEST_EARLIER], USER * weight) for text in by_user[-1:]]
+    parts += [(text[:LONGEST_EARLIER], BEFORE_THAT * weight) for text in by_user[-2:-1]]
+    if said and said[-1][0] == "assistant":
+        parts.append((said[-1][1][-LONGEST_EARLIER:], ASSISTANT * weight))
+    return tuple((text, weight) for text, weight in parts if weight >= _LEAST_WEIGHT)
+
+
+def _said(history: Sequence[object]) -> list[tuple[str, str]]:
+    """(role, text) of what user and assistant wrote, oldest first."""
+    if isinstance(history, (str, bytes)) or not isinstance(history, Sequence):
+        raise InvalidInput(f"history: is {history!r:.80}, must be a sequence of messages")
+    said = []
+    for at, message in enumerate(history):
+        if isinstance(message, str):
+            role, content = "user", message
+        elif isinstance(message, Mapping) and isinstance(message.get("role"), str):
+            role, content = message["role"], _text(message.get("content"))
+        else:
+            raise InvalidInput(
+                f"history[{at}]: is {message!r:.80}, must be a str or a message with role and content"
+            )
+        if role in ("user", "assistant") and content.strip():
+            said.append((role, readable(content)))
+    return said
+
+
+def _text(content: object) -> str:
+    """The text of a message's content: OpenAI's and Anthropic's str, or their list of blocks."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, (list, tuple)):
+        return ""
+    blocks = (block.get("text") for block in content if isinstance(block, Mapping))
+    return "\n".join(block for block in blocks if isinstance(block, str))

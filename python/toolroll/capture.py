@@ -34,7 +34,7 @@ TOOLKIT_SHARE = 0.25  # or its share of all tools; of multiturn's eleven servers
 
 # A tool at c times its bound is damped to 1 / c³ of the bound: reaching further must not pay.
 _SEVERITY = 3
-_LEAST = 0.6  # factor: where every message is about the toolkit's one subject, its tools must stay in reach
+_LEAST = 0.6  # factor, for a tool and again for its toolkit: found by what is its own, it stays in reach
 _ERRORS = 1.0  # standard errors that a share must lie above its bound
 _VOTES = 0.1  # of a toolkit, at the most
 _HEARD = 0.5  # of a bound: what one toolkit's texts, or one tool's, can bring up against a tool
@@ -73,7 +73,7 @@ def probes_of(tools: Sequence[Tool]) -> Probes:
 
 
 def damping(tools: Sequence[Tool], probes: Probes, scores: Scores, k: int = 5) -> Scores:
-    """The factor for each tool's score: float32[n], 1 for all but the greedy ones, at least 0.6.
+    """The factor for each tool's score: float32[n], 1 for all but the greedy ones, at least 0.36.
 
     scores: float32[probes, n], of each probe and tool, as selection scores a message. Costs O(probes n)
     with a sort of the best 64 of each probe.
@@ -105,8 +105,7 @@ def damping(tools: Sequence[Tool], probes: Probes, scores: Scores, k: int = 5) -
         factors[row] = _factor(own, others, votes[among], speaks[among], float(bounds[row]))
 
     _damp_toolkits(tools, groups, mine, votes, speaks, scores * factors, factors, k)
-    bounded: Scores = np.maximum(factors, np.float32(_LEAST))
-    return bounded
+    return factors
 
 
 def _damp_toolkits(

@@ -226,7 +226,7 @@ class Toolroll:
     @grown.setter
     def grown(self, bank: ExampleBank) -> None:
         if not isinstance(bank, ExampleBank):
-            raise InvalidInput(f"grown: is {type(bank).__name__}, must be toolroll.ExampleBank")
+            raise InvalidInput(f"grown: is {type(bank).__name__}, must be toolroll.example_bank.ExampleBank")
         with self._adding:
             self._grown = bank
 

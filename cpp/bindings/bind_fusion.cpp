@@ -87,11 +87,18 @@ void bind_fusion(py::module_& m) {
 
   py::class_<Retriever>(m, "Retriever")
       .def(py::init([](std::size_t size, std::shared_ptr<VectorIndex> vectors,
-                       std::shared_ptr<Bm25Index> postings, std::shared_ptr<Intents> intents) {
-             return Retriever(size, std::move(vectors), std::move(postings), std::move(intents));
+                       std::shared_ptr<Bm25Index> postings, std::shared_ptr<Intents> intents,
+                       const std::optional<Column<float>>& damping) {
+             std::vector<float> factors;
+             if (damping) {
+               const auto given = view(*damping);
+               factors.assign(given.begin(), given.end());
+             }
+             return Retriever(size, std::move(vectors), std::move(postings), std::move(intents),
+                              std::move(factors));
            }),
            py::arg("size"), py::arg("vectors"), py::arg("postings"),
-           py::arg("intents") = py::none())
+           py::arg("intents") = py::none(), py::arg("damping").noconvert() = py::none())
       .def_property_readonly("size", &Retriever::size)
       .def(
           "search",

@@ -11,6 +11,7 @@ namespace toolroll {
 namespace {
 
 constexpr std::size_t kLeastFromEach = 24;
+constexpr std::size_t kMostInTheWay = 64;  // damped rows that room is made for
 
 void check_size(const char* what, std::size_t found, std::size_t size) {
   if (found != size) {
@@ -127,14 +128,20 @@ struct Search {
 
 Retriever::Retriever(std::size_t size, std::shared_ptr<const VectorIndex> vectors,
                      std::shared_ptr<const Bm25Index> postings,
-                     std::shared_ptr<const Intents> intents)
+                     std::shared_ptr<const Intents> intents, std::vector<float> damping)
     : size_(size),
       vectors_(std::move(vectors)),
       postings_(std::move(postings)),
-      intents_(std::move(intents)) {
+      intents_(std::move(intents)),
+      damping_(std::move(damping)) {
   if (vectors_) check_size("vectors", vectors_->size(), size_);
   if (postings_) check_size("postings", postings_->size(), size_);
   if (intents_) check_size("intents", intents_->size(), size_);
+  if (!damping_.empty()) check_size("damping", damping_.size(), size_);
+  for (const float factor : damping_) {
+    check_share("damping", factor);
+    damped_ += factor < 1.0F ? 1 : 0;
+  }
 }
 
 Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
@@ -154,7 +161,8 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
   const Search search{vectors_.get(), postings_.get(), intents_.get(), fusion};
   const Bitset* const filter = in_play.count() == size_ ? nullptr : &in_play;
   const std::size_t within = std::min(k, size_);
-  const std::size_t most = std::max(within + within / 4, kLeastFromEach);
+  const std::size_t most =
+      std::max(within + within / 4, kLeastFromEach) + std::min(damped_, kMostInTheWay);
 
   std::vector<std::int32_t> rows(known_rows.begin(), known_rows.end());
   search.name(message, most, filter, rows);
@@ -174,13 +182,16 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
     }
   }
   std::vector<float> by_earlier(rows.size());
+  float weights = 1.0F;
   for (const Part& part : earlier) {
+    weights += part.weight;
     const Evidence evidence = search.weigh(part, rows);
     for (std::size_t i = 0; i < rows.size(); ++i) by_earlier[i] += part.weight * evidence.sum(i);
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
     scores[i] += by_clauses[i] + by_earlier[i];
-    out.evidence = std::max(out.evidence, scores[i]);
+    if (damped_ > 0) scores[i] *= damping_[static_cast<std::size_t>(rows[i])];
+    out.evidence = std::max(out.evidence, scores[i] / weights);
   }
   for (std::size_t i = 0; i < known_rows.size(); ++i) {
     const auto found = std::lower_bound(rows.begin(), rows.end(), known_rows[i]);

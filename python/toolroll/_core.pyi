@@ -248,6 +248,7 @@ class Retriever:
         vectors: VectorIndex | None,
         postings: Bm25Index | None,
         intents: Intents | None = None,
+        damping: NDArray[np.float32] | None = None,
     ) -> None: ...
     def search(
         self,

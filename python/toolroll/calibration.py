@@ -28,13 +28,13 @@ from toolroll.tool2vec import Embedded
 from toolroll.tool_text import example_texts
 from toolroll.tools import Tool
 
-MOST_HELD_OUT = 256
+LEAST_HELD_OUT, MOST_HELD_OUT = 20, 256
 WORLD = 5_000  # tools among which they are asked: more cost more and say the same
 LEAST_EXAMPLES = 2  # of a tool that can spare one
 
 # Best scores of served messages where tools have no examples: a logistic curve, centre and scale, fitted on the
 # train messages of three labelled sets (5 % are below 0.40); and how many held-out messages it weighs.
-_CENTRE, _SCALE, _COUNTS = 0.88, 0.163, 20.0
+_CENTRE, _SCALE, _COUNTS = 0.88, 0.163, 8.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,7 +124,7 @@ class HeldOut:
             if lent.get(row, 0) < max(1, len(tools[row].examples) // 8):
                 lent[row] = lent.get(row, 0) + 1
                 chosen.append((row, at))
-        if len(chosen) < _COUNTS:
+        if len(chosen) < LEAST_HELD_OUT:
             return None
         others = sorted((row for row in range(len(tools)) if row not in lent), key=lambda row: _draw(tools[row].name))
         rows = np.array(sorted([*lent, *others[: max(0, WORLD - len(lent))]]), np.int32)

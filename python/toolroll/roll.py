@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,8 @@ from toolroll.context import Context
 from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
 from toolroll.engine import Engine
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.errors import Denied, InvalidInput, NotFound
+from toolroll.example_bank import ExampleBank
 from toolroll.profiles import Parameters, compose, profile
 from toolroll.selection import Selection
 from toolroll.sources.dicts import read_dicts
@@ -44,6 +47,10 @@ class Toolroll:
         self._embedder = named.embedder(embedder)
         self._parameters = _parameters(profile)
         self._graph = graph
+        self._grown = ExampleBank()
+        self._adding = threading.Lock()  # held for one addition
+        self._building = threading.RLock()  # held while a catalog is built: the later one wins
+        self._definitions = definitions
         self._engine = Engine(self._compose(definitions, progress), self._embedder)
 
     @classmethod
@@ -164,14 +171,84 @@ class Toolroll:
             InvalidDefinition: the new definitions are malformed.
             InvalidInput: there is nothing to read again.
         """
-        if tools is not None:
-            definitions = _joined(tools, self._declared)
-        elif self._read is not None:
-            definitions = self._read()
-        else:
-            raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
-        self._engine.swap(self._compose(definitions, progress))
-        return self.catalog
+        with self._building:
+            if tools is not None:
+                definitions = _joined(tools, self._declared)
+            elif self._read is not None:
+                definitions = self._read()
+            else:
+                raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
+            self._engine.swap(self._compose(definitions, progress))
+            self._definitions = definitions
+            return self.catalog
+
+    def grow(self, picked: Selection, message: str, succeeded: Iterable[str], *, source: str) -> int:
+        """Keeps the message as an example of the tools that were called for it with success.
+
+        Counts only what this selection offered. Nothing changes until `apply_grown` or `refresh`; adding
+        waits for neither of them, and no selection waits for it.
+
+        Args:
+            picked: the selection that the model was sent.
+            message: what the user wrote, without what must not be kept: it stays readable in the bank.
+            succeeded: names of the tools that were called and did what was asked.
+            source: who this comes from, such as a user's id: each fills only a part of a tool's examples.
+
+        Returns:
+            How many tools have a new example.
+
+        Raises:
+            InvalidInput: an argument is of the wrong type, or the source is empty.
+        """
+        if not isinstance(picked, Selection):
+            raise InvalidInput(f"picked: is {type(picked).__name__}, must be the Selection that was sent")
+        if isinstance(succeeded, str):
+            raise InvalidInput(f"succeeded: is {succeeded!r:.80}, must be a sequence of names")
+        called = set(_offered(picked, succeeded))
+        with self._adding:
+            bank, added = self._grown, 0
+            for name in sorted(called):
+                grown = bank.add(name, message, source)
+                added += grown is not bank
+                bank = grown
+            self._grown = bank
+        return added
+
+    def apply_grown(self, *, progress: Progress | None = None) -> Catalog:
+        """Builds the next catalog with the examples that have been grown, and puts it in place.
+
+        Only texts that are new need a vector where the embedder keeps them (`minilm` does) or makes them in
+        microseconds (`static` does).
+        """
+        with self._building:
+            self._engine.swap(self._compose(self._definitions, progress))
+            return self.catalog
+
+    @property
+    def grown(self) -> ExampleBank:
+        """What use has taught so far; assign a bank to start from what was kept elsewhere."""
+        return self._grown
+
+    @grown.setter
+    def grown(self, bank: ExampleBank) -> None:
+        if not isinstance(bank, ExampleBank):
+            raise InvalidInput(f"grown: is {type(bank).__name__}, must be toolroll.example_bank.ExampleBank")
+        with self._adding:
+            self._grown = bank
+
+    def forget(self, *, tool: str | None = None, source: str | None = None) -> int:
+        """Takes grown examples back, by tool, by source or both; they go with the next `apply_grown`.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            InvalidInput: neither is given.
+        """
+        with self._adding:
+            before = len(self._grown)
+            self._grown = self._grown.remove(tool=tool, source=source)
+            return before - len(self._grown)
 
     @property
     def catalog(self) -> Catalog:
@@ -182,8 +259,16 @@ class Toolroll:
         return len(self.catalog)
 
     def _compose(self, definitions: Definitions, progress: Progress | None) -> Any:
+        definitions = self._grown.apply(definitions)
         catalog = Catalog.build(definitions, self._embedder, graph=self._graph, progress=progress)
         return compose(catalog, self._parameters, self._embedder is None or self._embedder.is_instant)
+
+
+def _offered(picked: Selection, names: Iterable[str]) -> Iterator[str]:
+    """The tools' own names, of those that the selection offered; models name others too."""
+    for name in names:
+        with suppress(Denied):
+            yield picked.check(name).name
 
 
 def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:

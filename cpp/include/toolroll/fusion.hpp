@@ -50,29 +50,33 @@ struct Part {
 /// Columns of equal length, best first, ties by ascending row.
 struct Retrieved {
   std::vector<std::int32_t> rows;
-  std::vector<float> scores;   // the sum of what follows, and of what was known before
+  std::vector<float> scores;   // the sum of what follows, damped, and of what was known before
   std::vector<float> dense;    // of the message: trust * dense * (cosine - floor)
   std::vector<float> intents;  // of the message: trust * intents * (nearest intent - floor)
   std::vector<float> lexical;  // of the message
   std::vector<float> clauses;  // what the best clause adds to the message as a whole
   std::vector<float> earlier;  // what earlier turns add
-  float evidence = 0.0F;       // the greatest score of any row, without what was known before
+  float evidence = 0.0F;       // the greatest score of any row without what was known before, as if
+                               // message and earlier turns were one message of their mean
 };
 
 /// Vectors, intents and postings over the same rows. Immutable; any number of threads may search at
 /// once.
 class Retriever {
  public:
-  /// Any of the indexes may be missing. Throws std::invalid_argument if one is not of `size` rows.
+  /// Any of the indexes may be missing. damping: what all a row's evidence is multiplied by, in
+  /// [0, 1]; empty for 1. Throws std::invalid_argument if one of them is not of `size` rows, or a
+  /// factor is out of its range.
   Retriever(std::size_t size, std::shared_ptr<const VectorIndex> vectors,
             std::shared_ptr<const Bm25Index> postings,
-            std::shared_ptr<const Intents> intents = nullptr);
+            std::shared_ptr<const Intents> intents = nullptr, std::vector<float> damping = {});
 
-  /// The k best rows in play. For each part each index names its nearest max(1.25 k, 24); rows that
-  /// any of them names, and those of known, are then scored by all, so no arm's opinion on them is
+  /// The k best rows in play. For each part each index names its nearest max(1.25 k, 24), and more
+  /// where rows are damped, so that those cannot keep others from being named; rows that any names, and those of known, are then scored by all, so no arm's opinion on them is
   /// missing. With m, c and e for what the message, its best clause and an earlier turn say:
   ///
-  ///     score = m + fusion.clauses * max(0, c - m) + sum of weight * e + what was known before
+  ///     score = damping * (m + fusion.clauses * max(0, c - m) + sum of weight * e)
+  ///             + what was known before
   ///
   /// clauses: pieces of the message that may each ask for something. earlier: turns before this
   /// one. known: rows with evidence from elsewhere, all of them in play, each once. Throws
@@ -93,6 +97,8 @@ class Retriever {
   std::shared_ptr<const VectorIndex> vectors_;
   std::shared_ptr<const Bm25Index> postings_;
   std::shared_ptr<const Intents> intents_;
+  std::vector<float> damping_;
+  std::size_t damped_ = 0;  // rows with a factor below 1
 };
 
 }  // namespace toolroll

@@ -20,15 +20,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.candidates import Rows, Scores
+from toolroll._core import Bitset, Fusion, Retriever
+from toolroll.candidates import NO_ROWS, NO_SCORES, Rows, Scores
 from toolroll.tool_text import MOST_EXAMPLES, description_text
 from toolroll.tools import Tool
 
-MOST_PROBES = 1_000
+LEAST_PROBES, MOST_PROBES = 200, 1_000
+_LOOKED_AT = 20_000_000  # probes times tools, for which that many are asked
 
 # Shares of foreign probes that are nobody's business, as multiples of the even share k / n. Honest tools
 # reach 2.4 times it with examples and 5.6 times without (metatool, multiturn: 99 % of them 2.1 and 2.7).
-WARM_SHARE = 1.8
+WARM_SHARE = 2.6
 COLD_SHARE = 3.0
 LEAST_SHARE = 0.02
 TOOLKIT_SHARE = 0.25  # or its share of all tools; of multiturn's eleven servers the greediest reaches 0.24
@@ -55,11 +57,29 @@ class Probes:
     texts: tuple[str, ...]
     owners: tuple[tuple[int, ...], ...]
 
+    def asked(
+        self, vectors: Scores | None, retriever: Retriever, fusion: Fusion
+    ) -> tuple[Rows, Scores]:
+        """What selection finds for each probe: int32[m, `FOUND`] and float32[m, `FOUND`], as `damping` takes it.
+
+        vectors: float32[m, dim], of the texts; None where there is no embedder.
+        """
+        rows = np.full((len(self.texts), FOUND), -1, np.int32)
+        scores = np.zeros((len(self.texts), FOUND), np.float32)
+        everything = Bitset.full(retriever.size)
+        for at, text in enumerate(self.texts):
+            vector = None if vectors is None else vectors[at]
+            found, best, *_ = retriever.search(
+                text, vector, 1.0, (), (), everything, NO_ROWS, NO_SCORES, FOUND, fusion
+            )
+            rows[at, : len(found)], scores[at, : len(found)] = found, best
+        return rows, scores
+
 
 def probes_of(tools: Sequence[Tool]) -> Probes:
     """The tools' examples, which are what is asked; descriptions where too few tools have any.
 
-    At most MOST_PROBES, chosen by digest.
+    At most `MOST_PROBES`, fewer in a large catalog; chosen by digest.
     """
     are_enough = sum(bool(tool.examples) for tool in tools) >= _ENOUGH
     owners: defaultdict[str, dict[int, None]] = defaultdict(dict)
@@ -67,7 +87,8 @@ def probes_of(tools: Sequence[Tool]) -> Probes:
         texts = tool.examples[:MOST_EXAMPLES]
         for text in texts if texts or are_enough else (description_text(tool),):
             owners[text][row] = None
-    chosen = sorted(owners, key=_digest)[:MOST_PROBES]
+    most = min(MOST_PROBES, max(LEAST_PROBES, _LOOKED_AT // max(len(tools), 1)))
+    chosen = sorted(owners, key=_digest)[:most]
     return Probes(tuple(chosen), tuple(tuple(owners[text]) for text in chosen))
 
 

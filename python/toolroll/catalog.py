@@ -16,9 +16,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import Bitset, Bm25Index, Retriever, Speller, VectorIndex
+from toolroll._core import Bitset, Bm25Index, Intents, Retriever, Speller, VectorIndex
 from toolroll.calibration import HeldOut, Trial
-from toolroll.candidates import Rows
+from toolroll.candidates import Rows, Scores
+from toolroll.capture import Probes, probes_of
 from toolroll.errors import InvalidDefinition
 from toolroll.ports import Embedder
 from toolroll.route_table import RouteTable
@@ -33,6 +34,20 @@ from toolroll.tools import Definitions, Tool, Toolkit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Indexes:
+    """What retrieval searches: vectors and intents, which need an embedder, and postings."""
+
+    size: int
+    vectors: VectorIndex | None
+    postings: Bm25Index
+    intents: Intents | None
+
+    def retriever(self, damping: Scores | None = None) -> Retriever:
+        """All of them as one. damping: float32[size], a factor for each tool's evidence."""
+        return Retriever(self.size, self.vectors, self.postings, self.intents, damping)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Catalog:
     """Tools by row, and the indexes over them. Built whole, never edited, safe to read from many threads.
 
@@ -40,8 +55,9 @@ class Catalog:
         tools: by row, ascending by name.
         names: tool name → row.
         toolkits: by name; those that only a tool mentions are among them.
-        retriever: vectors, intents and postings.
-        postings: the lexical index by itself.
+        indexes: what retrieval searches.
+        probes: texts that show which tools are found for everybody's messages.
+        probed: float32[m, dim], their vectors; None without an embedder.
         routes: compiled keywords and patterns.
         trial: example messages held out, to learn what scores mean here; None where there are too few.
         scale: how the embedder's cosines compare to others'.
@@ -60,8 +76,9 @@ class Catalog:
     tools: tuple[Tool, ...]
     names: Mapping[str, int]
     toolkits: Mapping[str, Toolkit]
-    retriever: Retriever
-    postings: Bm25Index
+    indexes: Indexes
+    probes: Probes
+    probed: Scores | None
     trial: Trial | None
     scale: Scale
     routes: RouteTable
@@ -100,11 +117,13 @@ class Catalog:
         toolkits = _toolkits(definitions.toolkits, tools)
         below = _rows_below(toolkits, tools)
         schemas = [schema_text(tool) for tool in tools]
-        embedded = scale = vectors = intents = None
+        embedded = scale = vectors = intents = probed = None
+        probes = probes_of(tools)
         if embedder is not None and tools:
             scale = scale_of(embedder)
             embedded = Embedded.of(tools, embedder, progress)
             vectors, intents = VectorIndex.build(embedded.vectors(), graph), embedded.intents()
+            probed = embedder.embed(probes.texts)
         columns = _columns(tools)
         postings = Bm25Index.build(columns, FIELD_WEIGHTS)
         keywords = [keyword for route in definitions.routes for keyword in route.keywords]
@@ -112,10 +131,11 @@ class Catalog:
             tools=tools,
             names=names,
             toolkits=toolkits,
-            retriever=Retriever(len(tools), vectors, postings, intents),
+            indexes=Indexes(len(tools), vectors, postings, intents),
+            probes=probes,
+            probed=probed,
             trial=_trial(tools, embedded, embedder),
             scale=scale or Scale(),
-            postings=postings,
             routes=RouteTable.of(len(tools), definitions.routes, below),
             speller=speller_of(columns, keywords),
             switches=Switches.of(len(tools), toolkits.values(), below),

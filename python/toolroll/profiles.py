@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from toolroll._core import Fusion
+from toolroll._core import Fusion, Retriever
 from toolroll.calibration import AT_LARGE
 from toolroll.candidates import Candidates
+from toolroll.capture import damping
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.errors import InvalidInput, NotFound
@@ -38,6 +39,8 @@ class Parameters:
         intents, intent_floor: weight of the nearest group of a tool's examples, and the cosine from which on it
             counts.
         clauses: in [0, 1]: how far a tool that fits one clause of the message gains on those that fit the whole.
+        damping: whether tools that are found for everybody's messages, by their own texts or their toolkit's,
+            count less.
         threshold: least score of a retrieved tool.
         minimum: how many are kept even below the threshold.
         least_confidence: below it no tool applies: `Selection.applies` is False.
@@ -62,6 +65,7 @@ class Parameters:
     intents: float = 0.5
     intent_floor: float = 0.3
     clauses: float = 0.4
+    damping: bool = True
     threshold: float = 0.0
     minimum: int = 0
     least_confidence: float = 0.05
@@ -112,8 +116,9 @@ class Parameters:
             raise InvalidInput(f"parameter on_no_tool: is {self.on_no_tool!r:.80}, must be tell or empty")
         if self.routes not in ("favour", "narrow"):
             raise InvalidInput(f"parameter routes: is {self.routes!r:.80}, must be favour or narrow")
-        if not isinstance(self.spelling, bool):
-            raise InvalidInput(f"parameter spelling: is {self.spelling!r:.80}, must be True or False")
+        for name in ("spelling", "damping"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidInput(f"parameter {name}: is {getattr(self, name)!r:.80}, must be True or False")
 
     def with_(self, **changes: object) -> Parameters:
         """A changed copy.
@@ -155,6 +160,14 @@ def fusion_of(p: Parameters, scale: Scale) -> Fusion:
     )
 
 
+def _damped(catalog: Catalog, fusion: Fusion) -> Retriever:
+    """The catalog's indexes, with less for tools and toolkits that are found for everybody's messages."""
+    retriever = catalog.indexes.retriever()
+    found = catalog.probes.asked(catalog.probed, retriever, fusion)
+    factors = damping(catalog.tools, catalog.probes, *found)
+    return retriever if (factors == 1).all() else catalog.indexes.retriever(factors)
+
+
 def compose(catalog: Catalog, p: Parameters, at_once: bool = True) -> Pipeline:
     """The order of the stages, in one place.
 
@@ -174,7 +187,7 @@ def compose(catalog: Catalog, p: Parameters, at_once: bool = True) -> Pipeline:
         soft=(
             Routes(catalog.routes, p.routes, p.route_weight, p.no_hit),
             Retrieval(
-                catalog.retriever,
+                _damped(catalog, fusion) if p.damping else catalog.indexes.retriever(),
                 fusion,
                 p.threshold,
                 p.minimum,
@@ -189,7 +202,7 @@ def compose(catalog: Catalog, p: Parameters, at_once: bool = True) -> Pipeline:
             order,
         ),
         passes_through=PassThrough(catalog, p.pass_through_tools, p.pass_through_tokens),
-        reader=Reader(catalog.speller if p.spelling else None, catalog.postings.terms, p.clauses > 0 and at_once),
+        reader=Reader(catalog.speller if p.spelling else None, catalog.indexes.postings.terms, p.clauses > 0 and at_once),
     )
 
 

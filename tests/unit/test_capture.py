@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 
 from toolroll import Tool
-from toolroll.capture import MOST_PROBES, Probes, damping, probes_of
+from toolroll.capture import FOUND, MOST_PROBES, Probes, probes_of
+from toolroll.capture import damping as damping_of_found
 
 N = 60
+
+
+def damping(tools: list[Tool], probes: Probes, scores: np.ndarray) -> np.ndarray:
+    """The factors where selection finds the best of these scores."""
+    width = max(FOUND, scores.shape[1])
+    padded = np.pad(scores, ((0, 0), (0, width - scores.shape[1])))
+    rows = np.argsort(-padded, axis=1, kind="stable")[:, :FOUND].astype(np.int32)
+    best = np.take_along_axis(padded, rows, axis=1)
+    return damping_of_found(tools, probes, np.where(best > 0, rows, -1).astype(np.int32), best)
 
 
 def world(greedy: int = 0) -> tuple[list[Tool], Probes, np.ndarray]:

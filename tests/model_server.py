@@ -39,7 +39,7 @@ class ModelServer:
 
         self._http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._http.daemon_threads = True
-        self._thread = Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread = Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self._thread.start()
         self.port: int = self._http.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"

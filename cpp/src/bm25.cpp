@@ -128,17 +128,11 @@ std::size_t checked_rows(std::span<const Field> fields) {
 
 }  // namespace
 
-// The known terms of a message, rarest first.
-struct Bm25Index::Query {
-  std::vector<std::uint32_t> terms;
-  std::vector<double> bound;  // bound[j]: more than terms[j] and all behind it can add to a row
-  std::size_t postings = 0;   // of all terms together
-};
-
 // What a search needs beside the index; one a thread, so that searching allocates next to nothing.
 struct Bm25Index::Scratch {
   Terms terms;
-  Query query;
+  std::vector<std::string_view> unknown;
+  Message message;
   std::vector<float> sums;            // by row; all 0 between searches
   std::vector<std::int32_t> touched;  // rows whose sum is above 0
   std::vector<std::int32_t> rows;
@@ -234,6 +228,8 @@ Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& opt
 void Bm25Index::derive() {
   const std::size_t terms = table_.size();
   greatest_.assign(terms, 0);
+  reach_.resize(terms);
+  for (std::uint32_t t = 0; t < terms; ++t) reach_[t] = idf(df(t)) * (options_.k1 + 1);
   column_.assign(terms, kNoColumn);
   std::uint32_t columns = 0;
   for (std::uint32_t t = 0; t < terms; ++t) {
@@ -250,26 +246,45 @@ void Bm25Index::derive() {
   }
 }
 
-void Bm25Index::plan(std::string_view text, Query& query) const {
-  Terms& terms = Scratch::of(0).terms;
+void Bm25Index::read(std::string_view text, Message& message) const {
+  Scratch& scratch = Scratch::of(0);
+  Terms& terms = scratch.terms;
+  std::vector<std::string_view>& unknown = scratch.unknown;
   terms.read(text, options_.analysis);
-  query.terms.clear();
+  message.terms.clear();
+  unknown.clear();
   for (std::size_t i = 0; i < terms.size(); ++i) {
     const std::uint32_t term = table_.find(terms[i]);
-    if (term != StringTable::kMissing) query.terms.push_back(term);
+    if (term != StringTable::kMissing) {
+      message.terms.push_back(term);
+    } else {
+      unknown.push_back(terms[i]);
+    }
   }
-  std::sort(query.terms.begin(), query.terms.end(), [this](std::uint32_t a, std::uint32_t b) {
+  std::sort(message.terms.begin(), message.terms.end(), [this](std::uint32_t a, std::uint32_t b) {
     return df(a) < df(b) || (df(a) == df(b) && a < b);
   });
-  query.terms.erase(std::unique(query.terms.begin(), query.terms.end()), query.terms.end());
-  if (query.terms.size() > kMostTerms) query.terms.resize(kMostTerms);
+  message.terms.erase(std::unique(message.terms.begin(), message.terms.end()),
+                      message.terms.end());
+  std::sort(unknown.begin(), unknown.end());
+  unknown.erase(std::unique(unknown.begin(), unknown.end()), unknown.end());
+  message.ceiling = static_cast<double>(unknown.size()) * idf(0) * (options_.k1 + 1);
+  for (const std::uint32_t term : message.terms) message.ceiling += reach_[term];
+  if (message.terms.size() > kMostTerms) message.terms.resize(kMostTerms);
 
-  query.postings = 0;
-  query.bound.assign(query.terms.size() + 1, 0);
-  for (std::size_t j = query.terms.size(); j-- > 0;) {
-    query.bound[j] = query.bound[j + 1] + kSlack * static_cast<double>(greatest_[query.terms[j]]);
-    query.postings += df(query.terms[j]);
+  message.postings = 0;
+  message.bound.assign(message.terms.size() + 1, 0);
+  for (std::size_t j = message.terms.size(); j-- > 0;) {
+    message.bound[j] =
+        message.bound[j + 1] + kSlack * static_cast<double>(greatest_[message.terms[j]]);
+    message.postings += df(message.terms[j]);
   }
+}
+
+Bm25Index::Message Bm25Index::read(std::string_view text) const {
+  Message message;
+  read(text, message);
+  return message;
 }
 
 float Bm25Index::impact(std::uint32_t term, std::int32_t row) const {
@@ -313,6 +328,12 @@ void Bm25Index::add_up(std::uint32_t term, float* sums) const {
 }
 
 Scored Bm25Index::search(std::string_view text, std::size_t k, const Bitset* allowed) const {
+  Message& message = Scratch::of(0).message;
+  read(text, message);
+  return search(message, k, allowed);
+}
+
+Scored Bm25Index::search(const Message& query, std::size_t k, const Bitset* allowed) const {
   if (allowed != nullptr && allowed->size() != size_) {
     throw std::invalid_argument("allowed: has " + std::to_string(allowed->size()) +
                                 " rows, must have " + std::to_string(size_));
@@ -320,8 +341,6 @@ Scored Bm25Index::search(std::string_view text, std::size_t k, const Bitset* all
   k = std::min(k, size_);
   if (k == 0) return {};
   Scratch& scratch = Scratch::of(size_);
-  Query& query = scratch.query;
-  plan(text, query);
   const std::size_t m = query.terms.size();
   if (m == 0) return {};
   float* const sums = scratch.sums.data();
@@ -396,6 +415,13 @@ Scored Bm25Index::search(std::string_view text, std::size_t k, const Bitset* all
 
 void Bm25Index::scores(std::string_view text, std::span<const std::int32_t> rows,
                        std::span<float> out) const {
+  Message& message = Scratch::of(0).message;
+  read(text, message);
+  scores(message, rows, out);
+}
+
+void Bm25Index::scores(const Message& message, std::span<const std::int32_t> rows,
+                       std::span<float> out) const {
   if (out.size() != rows.size()) throw std::invalid_argument("scores: out is not as long as rows");
   for (const std::int32_t row : rows) {
     if (row < 0 || static_cast<std::size_t>(row) >= size_) {
@@ -403,30 +429,20 @@ void Bm25Index::scores(std::string_view text, std::span<const std::int32_t> rows
                                   std::to_string(static_cast<std::int64_t>(size_) - 1));
     }
   }
-  Query query;
-  plan(text, query);
   std::fill(out.begin(), out.end(), 0.0F);
-  for (const std::uint32_t term : query.terms) look_up(term, rows, out.data());
+  for (const std::uint32_t term : message.terms) look_up(term, rows, out.data());
 }
 
 double Bm25Index::ceiling(std::string_view text) const {
-  Terms terms;
-  terms.read(text, options_.analysis);
-  StringTable distinct;
-  double sum = 0;
-  for (std::size_t i = 0; i < terms.size(); ++i) {
-    const std::size_t before = distinct.size();
-    distinct.add(terms[i]);
-    if (distinct.size() == before) continue;
-    const std::uint32_t term = table_.find(terms[i]);
-    sum += idf(term == StringTable::kMissing ? 0 : df(term));
-  }
-  return sum * (options_.k1 + 1);
+  Message& message = Scratch::of(0).message;
+  read(text, message);
+  return message.ceiling;
 }
 
 std::size_t Bm25Index::memory_bytes() const {
   return table_.memory_bytes() + begins_.capacity() * sizeof begins_[0] +
-         postings_.capacity() * sizeof postings_[0] + column_.capacity() * sizeof column_[0] +
+         postings_.capacity() * sizeof postings_[0] + reach_.capacity() * sizeof reach_[0] +
+         column_.capacity() * sizeof column_[0] +
          (impacts_.capacity() + lengths_.capacity() + greatest_.capacity() + columns_.capacity()) *
              sizeof(float);
 }

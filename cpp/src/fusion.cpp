@@ -11,6 +11,7 @@ namespace toolroll {
 namespace {
 
 constexpr std::size_t kLeastFromEach = 24;
+constexpr std::size_t kFromAClause = 8;    // a clause asks for one thing
 constexpr std::size_t kMostInTheWay = 64;  // damped rows that room is made for
 
 void check_size(const char* what, std::size_t found, std::size_t size) {
@@ -73,55 +74,65 @@ struct Evidence {
   float sum(std::size_t i) const { return dense[i] + intents[i] + lexical[i]; }
 };
 
-/// The indexes, and what is asked of them.
-struct Search {
-  const VectorIndex* vectors;
-  const Bm25Index* postings;
-  const Intents* intents;
-  const Fusion& fusion;
-
-  bool is_dense(const Part& part) const {
-    return vectors != nullptr && !part.vector.empty() && part.trust > 0.0F &&
-           (fusion.dense > 0.0F || fusion.intents > 0.0F);
-  }
-  bool is_lexical() const { return postings != nullptr && fusion.lexical > 0.0F; }
-
-  void name(const Part& part, std::size_t most, const Bitset* filter,
-            std::vector<std::int32_t>& rows) const {
-    if (is_dense(part)) {
-      const std::vector<std::int32_t> near = vectors->search(part.vector, most, filter).rows;
-      rows.insert(rows.end(), near.begin(), near.end());
-    }
-    if (is_lexical()) {
-      const std::vector<std::int32_t> matching = postings->search(part.text, most, filter).rows;
-      rows.insert(rows.end(), matching.begin(), matching.end());
-    }
+/// One part, and what the indexes say of it.
+class Asked {
+ public:
+  Asked(const Part& part, const VectorIndex* vectors, const Bm25Index* postings,
+        const Intents* intents, const Fusion& fusion)
+      : part_(part),
+        vectors_(part.vector.empty() || part.trust == 0.0F ||
+                         (fusion.dense == 0.0F && fusion.intents == 0.0F)
+                     ? nullptr
+                     : vectors),
+        postings_(fusion.lexical > 0.0F ? postings : nullptr),
+        intents_(fusion.intents > 0.0F ? intents : nullptr),
+        fusion_(fusion) {
+    if (postings_ != nullptr) message_ = postings_->read(part.text);
   }
 
-  Evidence weigh(const Part& part, std::span<const std::int32_t> rows) const {
+  /// Adds the rows that are nearest to the part, at most so many by each index.
+  void name(std::size_t most, const Bitset* filter, std::vector<std::int32_t>& rows) const {
+    const auto add = [&rows](const std::vector<std::int32_t>& named) {
+      rows.insert(rows.end(), named.begin(), named.end());
+    };
+    if (vectors_ != nullptr) add(vectors_->search(part_.vector, most, filter).rows);
+    if (postings_ != nullptr) add(postings_->search(message_, most, filter).rows);
+  }
+
+  Evidence weigh(std::span<const std::int32_t> rows) const {
     Evidence evidence(rows.size());
-    if (is_dense(part)) {
-      const float dense = part.trust * fusion.dense;
-      evidence.dense = vectors->scores(part.vector, rows);
+    if (vectors_ != nullptr) {
+      const float dense = part_.trust * fusion_.dense;
+      evidence.dense = vectors_->scores(part_.vector, rows);
       for (float& score : evidence.dense) {
-        score = dense * std::max(score - fusion.dense_floor, 0.0F);
+        score = dense * std::max(score - fusion_.dense_floor, 0.0F);
       }
-      if (intents != nullptr && fusion.intents > 0.0F) {
-        const float weight = part.trust * fusion.intents;
-        intents->nearest(part.vector, rows, evidence.intents);
+      if (intents_ != nullptr) {
+        const float weight = part_.trust * fusion_.intents;
+        intents_->nearest(part_.vector, rows, evidence.intents);
         for (float& score : evidence.intents) {
-          score = weight * std::max(score - fusion.intent_floor, 0.0F);
+          score = weight * std::max(score - fusion_.intent_floor, 0.0F);
         }
       }
     }
-    if (is_lexical()) {
-      const auto ceiling = static_cast<float>(postings->ceiling(part.text));
-      const float lexical = fusion.lexical / (1.0F + ceiling / fusion.lexical_mass);
-      postings->scores(part.text, rows, evidence.lexical);
+    if (postings_ != nullptr) {
+      const auto ceiling = static_cast<float>(message_.ceiling);
+      const float lexical = fusion_.lexical / (1.0F + ceiling / fusion_.lexical_mass);
+      postings_->scores(message_, rows, evidence.lexical);
       for (float& score : evidence.lexical) score *= lexical;
     }
     return evidence;
   }
+
+  float weight() const { return part_.weight; }
+
+ private:
+  const Part& part_;
+  const VectorIndex* vectors_;  // nullptr where the part has nothing to ask of it
+  const Bm25Index* postings_;
+  const Intents* intents_;
+  const Fusion& fusion_;
+  Bm25Index::Message message_;
 };
 
 }  // namespace
@@ -158,35 +169,46 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
   Retrieved out;
   if (k == 0) return out;
   if (fusion.clauses == 0.0F) clauses = {};
-  const Search search{vectors_.get(), postings_.get(), intents_.get(), fusion};
+  const auto ask = [&](const Part& part) {
+    return Asked(part, vectors_.get(), postings_.get(), intents_.get(), fusion);
+  };
+  const auto ask_all = [&](std::span<const Part> parts) {
+    std::vector<Asked> asked;
+    asked.reserve(parts.size());
+    for (const Part& part : parts) asked.push_back(ask(part));
+    return asked;
+  };
+  const Asked asked = ask(message);
+  const std::vector<Asked> pieces = ask_all(clauses);
+  const std::vector<Asked> turns = ask_all(earlier);
   const Bitset* const filter = in_play.count() == size_ ? nullptr : &in_play;
   const std::size_t within = std::min(k, size_);
-  const std::size_t most =
-      std::max(within + within / 4, kLeastFromEach) + std::min(damped_, kMostInTheWay);
+  const std::size_t in_the_way = std::min(damped_, kMostInTheWay);
+  const std::size_t most = std::max(within + within / 4, kLeastFromEach) + in_the_way;
 
   std::vector<std::int32_t> rows(known_rows.begin(), known_rows.end());
-  search.name(message, most, filter, rows);
-  for (const Part& part : clauses) search.name(part, most, filter, rows);
-  for (const Part& part : earlier) search.name(part, most, filter, rows);
+  asked.name(most, filter, rows);
+  for (const Asked& piece : pieces) piece.name(kFromAClause + in_the_way, filter, rows);
+  for (const Asked& turn : turns) turn.name(most, filter, rows);
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
 
-  Evidence whole = search.weigh(message, rows);
+  Evidence whole = asked.weigh(rows);
   std::vector<float> scores(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) scores[i] = whole.sum(i);
   std::vector<float> by_clauses(rows.size());
-  for (const Part& part : clauses) {
-    const Evidence evidence = search.weigh(part, rows);
+  for (const Asked& piece : pieces) {
+    const Evidence evidence = piece.weigh(rows);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       by_clauses[i] = std::max(by_clauses[i], fusion.clauses * (evidence.sum(i) - scores[i]));
     }
   }
   std::vector<float> by_earlier(rows.size());
   float weights = 1.0F;
-  for (const Part& part : earlier) {
-    weights += part.weight;
-    const Evidence evidence = search.weigh(part, rows);
-    for (std::size_t i = 0; i < rows.size(); ++i) by_earlier[i] += part.weight * evidence.sum(i);
+  for (const Asked& turn : turns) {
+    weights += turn.weight();
+    const Evidence evidence = turn.weigh(rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) by_earlier[i] += turn.weight() * evidence.sum(i);
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
     scores[i] += by_clauses[i] + by_earlier[i];

@@ -63,13 +63,25 @@ class Bm25Index {
   /// weight is out of its range. O(total text).
   static Bm25Index build(std::span<const Field> fields, const Bm25Options& options);
 
+  /// A message as this index reads it; means nothing to another.
+  struct Message {
+    std::vector<std::uint32_t> terms;  // the known ones, each once, rarest first
+    std::vector<double> bound;         // bound[j]: more than terms[j] and all behind it can add
+    std::size_t postings = 0;          // of all terms together
+    double ceiling = 0;                // see ceiling()
+  };
+  Message read(std::string_view text) const;
+
   /// The best min(k, matching) rows among the allowed ones; a row that shares no term with the
   /// message is never among them. allowed: nullptr for all rows, else of this size (or
   /// std::invalid_argument).
+  Scored search(const Message& message, std::size_t k, const Bitset* allowed) const;
   Scored search(std::string_view text, std::size_t k, const Bitset* allowed) const;
 
   /// The scores of these rows, 0 where no term is shared. Throws std::invalid_argument if a row is
   /// out of range or out is not as long as rows.
+  void scores(const Message& message, std::span<const std::int32_t> rows,
+              std::span<float> out) const;
   void scores(std::string_view text, std::span<const std::int32_t> rows,
               std::span<float> out) const;
 
@@ -87,7 +99,6 @@ class Bm25Index {
   static Bm25Index load(const std::string& path);
 
  private:
-  struct Query;
   struct Scratch;
 
   Bm25Index() = default;
@@ -97,7 +108,7 @@ class Bm25Index {
     return column_[term] == kNoColumn ? nullptr : columns_.data() + column_[term] * size_;
   }
   void derive();
-  void plan(std::string_view text, Query& query) const;
+  void read(std::string_view text, Message& message) const;
   void look_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const;
   void add_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const;
   void add_up(std::uint32_t term, float* sums) const;
@@ -115,6 +126,7 @@ class Bm25Index {
   std::vector<float> lengths_;  // of the rows; saved, so that a file is as large as its rows claim
   // Derived from the above:
   std::vector<float> greatest_;  // impact of each term
+  std::vector<double> reach_;    // idf * (k1 + 1) of each term
   // Terms of a quarter of the rows and more also as a column over all rows, 0 where absent: adding
   // it up is one pass without a scatter, looking a row up one load.
   std::vector<std::uint32_t> column_;  // term -> which column, or kNoColumn

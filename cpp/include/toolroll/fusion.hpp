@@ -71,8 +71,8 @@ class Retriever {
             std::shared_ptr<const Bm25Index> postings,
             std::shared_ptr<const Intents> intents = nullptr, std::vector<float> damping = {});
 
-  /// The k best rows in play. For each part each index names its nearest max(1.25 k, 24), and more
-  /// where rows are damped, so that those cannot keep others from being named; rows that any names, and those of known, are then scored by all, so no arm's opinion on them is
+  /// The k best rows in play. For each part each index names its nearest max(1.25 k, 24), of a clause
+  /// its nearest 8, and more where rows are damped, so that those cannot keep others from being named; rows that any names, and those of known, are then scored by all, so no arm's opinion on them is
   /// missing. With m, c and e for what the message, its best clause and an earlier turn say:
   ///
   ///     score = damping * (m + fusion.clauses * max(0, c - m) + sum of weight * e)

@@ -1,8 +1,8 @@
 """What a score means on a catalog: how sure it is that some tool serves the message.
 
 The best score of a message grows with the catalog's examples, its size and its language, so no score means
-the same everywhere. A share does: confidence is the share of messages that some tool does serve whose best score
-is no higher. On every catalog, to refuse what is below 0.05 refuses one in twenty of those messages.
+the same everywhere. A share does: of the messages that some tool does serve, confidence is the share whose
+best score is no higher. On every catalog, to refuse what is below 0.05 refuses one in twenty of those.
 
 Which messages a tool serves is known from examples. Some are held out, and asked of the catalog without them
 (conformal prediction). Where a catalog has few, the scores of catalogs at large stand in.
@@ -21,7 +21,7 @@ import numpy as np
 
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
 from toolroll.candidates import NO_ROWS, NO_SCORES, Rows, Scores
-from toolroll.context import Part
+from toolroll.context import Part, Vector
 from toolroll.ports import Embedder
 from toolroll.reading import clauses
 from toolroll.tool2vec import Embedded
@@ -32,8 +32,8 @@ LEAST_HELD_OUT, MOST_HELD_OUT = 20, 256
 WORLD = 5_000  # tools among which they are asked: more cost more and say the same
 LEAST_EXAMPLES = 2  # of a tool that can spare one
 
-# Best scores of served messages where tools have no examples: a logistic curve, centre and scale, fitted on the
-# train messages of three labelled sets (5 % are below 0.40); and how many held-out messages it weighs.
+# Best scores of served messages where tools have no examples: a logistic curve by its centre and scale (5 %
+# lie below 0.40), and how many held-out messages it weighs.
 _CENTRE, _SCALE, _COUNTS = 0.88, 0.163, 8.0
 
 
@@ -82,10 +82,10 @@ class Trial:
         size = self.retriever.size
         everything = Bitset.full(size)
         best, own = np.empty((2, len(self.turns)), np.float32)
-        for at, ((text, vector, trust, _), clauses) in enumerate(self.turns):
+        for at, ((text, vector, trust, _), pieces) in enumerate(self.turns):
             for scores, rows in ((best, everything), (own, Bitset.of(size, self.owners[at : at + 1]))):
                 found = self.retriever.search(
-                    text, vector, trust, clauses, (), rows, NO_ROWS, NO_SCORES, 1, fusion
+                    text, vector, trust, pieces, (), rows, NO_ROWS, NO_SCORES, 1, fusion
                 )
                 scores[at] = found[-1]
         return Calibration(np.sort(best), np.sort(own))
@@ -105,8 +105,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, tools: Sequence[Tool]) -> HeldOut | None:
-        """At most `MOST_HELD_OUT` examples, and of a tool at most an eighth or one; None where tools have too few
-        to spare.
+        """At most `MOST_HELD_OUT` examples, of a tool one or an eighth; None where too few can be spared.
 
         Which ones is a function of their texts: the same definitions give the same confidence.
         """
@@ -126,7 +125,9 @@ class HeldOut:
                 chosen.append((row, at))
         if len(chosen) < LEAST_HELD_OUT:
             return None
-        others = sorted((row for row in range(len(tools)) if row not in lent), key=lambda row: _draw(tools[row].name))
+        others = sorted(
+            (row for row in range(len(tools)) if row not in lent), key=lambda row: _draw(tools[row].name)
+        )
         rows = np.array(sorted([*lent, *others[: max(0, WORLD - len(lent))]]), np.int32)
         return cls(rows, tuple(chosen))
 
@@ -136,7 +137,9 @@ class HeldOut:
         return [
             replace(
                 tools[row],
-                examples=tuple(text for at, text in enumerate(example_texts(tools[row])) if (row, at) not in out),
+                examples=tuple(
+                    text for at, text in enumerate(example_texts(tools[row])) if (row, at) not in out
+                ),
             )
             for row in self.rows.tolist()
         ]
@@ -148,7 +151,11 @@ class HeldOut:
         return embedded.part(self.rows, kept)
 
     def trial(
-        self, tools: Sequence[Tool], retriever: Retriever, embedded: Embedded | None, embedder: Embedder | None
+        self,
+        tools: Sequence[Tool],
+        retriever: Retriever,
+        embedded: Embedded | None,
+        embedder: Embedder | None,
     ) -> Trial:
         """The messages, ready to be asked. Clauses are embedded where that takes no time."""
         place = {row: at for at, row in enumerate(self.rows.tolist())}
@@ -159,10 +166,14 @@ class HeldOut:
             vector = None if embedded is None else embedded.examples[embedded.begins[row] + at]
             pieces: tuple[Part, ...] = ()
             if embedder is None or embedder.is_instant:
-                pieces = tuple((piece, None if embedder is None else embedder.embed_query(piece), 1.0, 1.0) for piece in clauses(text))
+                pieces = tuple((piece, _embedded(embedder, piece), 1.0, 1.0) for piece in clauses(text))
             trust = latin_share(text) if is_english else 1.0
             turns.append(((text, vector, trust, 1.0), pieces))
         return Trial(retriever, tuple(turns), np.array([place[row] for row, _ in self.messages], np.int32))
+
+
+def _embedded(embedder: Embedder | None, text: str) -> Vector | None:
+    return None if embedder is None else embedder.embed_query(text)
 
 
 def _draw(text: str) -> bytes:

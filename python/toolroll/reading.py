@@ -1,8 +1,8 @@
 """What retrieval reads of a turn: the message, the clauses in it, and what was said before.
 
-A message may ask for several things, and one vector blurs them: its clauses are asked for each by itself. A short
-one ("yes, at 8 please") may ask for nothing that can be found without what it answers: then the turns before
-it count too, the less the more words the message has of its own.
+A message may ask for several things, and one vector blurs them: its clauses are asked for each by itself. A
+short one ("yes, at 8 please") may ask for nothing that can be found without what it answers: then the turns
+before it count too, the less the more words the message has of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ TERMS = 3.0
 _LEAST_WEIGHT = 0.05
 
 _CLAUSE = re.compile(
-    r"(?<=[.!?;])\s+|(?<=[。！？；])\s*|\n+|,?\s+(?:and then|and also|then|and|also|plus|as well as|but)\s+|,\s+|[、，]",
+    r"(?<=[.!?;])\s+|(?<=[。！？；])\s*|\n+"
+    r"|,?\s+(?:and then|and also|then|and|also|plus|as well as|but)\s+|,\s+|[、，]",
     re.IGNORECASE,
 )
 

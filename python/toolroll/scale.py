@@ -1,7 +1,7 @@
 """How an embedder's cosines compare to the ones that the weights of retrieval were fitted on.
 
-Unrelated texts have a cosine of 0.05 ± 0.08 for one embedder, and 0.77 ± 0.03 for another. So each is measured
-on the same small set of unrelated pairs, and its cosines are moved and stretched to one scale.
+Unrelated texts have a cosine of 0.05 ± 0.08 for one embedder, and 0.77 ± 0.03 for another. So each is
+measured on the same small set of unrelated pairs, and its cosines are moved and stretched to one scale.
 """
 
 from __future__ import annotations

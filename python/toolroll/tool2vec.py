@@ -7,8 +7,9 @@ tool with many examples is found by them, and one with a single example does not
 One mean blurs a tool that does several things. Where the examples of a tool are many, they are grouped, and
 the nearest group counts on top of the mean: its intents.
 
-Source: S. Moon et al., "Efficient and Scalable Estimation of Tool Representations in Vector Space" (Tool2Vec),
-2024, for the mean of the example queries; A. Gelman et al., "Bayesian Data Analysis", for its shrinkage.
+Source: S. Moon et al., "Efficient and Scalable Estimation of Tool Representations in Vector Space"
+(Tool2Vec), 2024, for the mean of the example queries; A. Gelman et al., "Bayesian Data Analysis", 2013, for
+its shrinkage.
 """
 
 from __future__ import annotations
@@ -90,8 +91,10 @@ class Embedded:
         return _unit(vectors)
 
     def intents(self) -> Intents | None:
-        """The groups of the tools that have many examples, as unit vectors that count as much as the
-        examples do in the tool's vector; None where no tool has so many."""
+        """The groups of the tools that have many examples; None where no tool has so many.
+
+        Their unit vectors count as much as the examples do in the tool's vector.
+        """
         counts = np.diff(self.begins)
         many = np.flatnonzero(counts >= LEAST_GROUPED)
         if not len(many):

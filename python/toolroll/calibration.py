@@ -32,9 +32,9 @@ LEAST_HELD_OUT, MOST_HELD_OUT = 20, 256
 WORLD = 5_000  # tools among which they are asked: more cost more and say the same
 LEAST_EXAMPLES = 2  # of a tool that can spare one
 
-# Best scores of served messages where tools have no examples: a logistic curve by its centre and scale (5 %
-# lie below 0.40), and how many held-out messages it weighs.
-_CENTRE, _SCALE, _COUNTS = 0.88, 0.163, 4.0
+# Best scores of served messages where tools have no examples, as logistic curves by centre and scale: with
+# vectors 5 % lie below 0.40, by words alone below 0.12. And how many held-out messages the curve weighs.
+_WITH_VECTORS, _BY_WORDS, _COUNTS = (0.88, 0.163), (0.35, 0.08), 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,19 +44,25 @@ class Calibration:
     Attributes:
         best: float32[n], ascending: the best score of any tool.
         own: float32[n], ascending: the score of the right tool, for turns that may not see every tool.
+        has_vectors: whether they were asked with vectors; scores by words alone are another scale.
     """
 
     best: Scores
     own: Scores
+    has_vectors: bool = False
 
-    def confidence(self, score: float, whole: bool) -> float:
+    def confidence(self, score: float, whole: bool, trust: float | None) -> float:
         """The share of served messages that score no higher, in [0, 1].
 
-        whole: whether the turn could see (nearly) the whole catalog.
+        whole: whether the turn could see (nearly) the whole catalog. trust: how far its vector counts; None
+        where it has none.
         """
+        centre, scale = _WITH_VECTORS if trust is not None and trust >= 0.5 else _BY_WORDS
+        at_large = 1 / (1 + math.exp(-(score - centre) / scale)) if score > 0 else 0.0
+        if self.has_vectors and trust is None:  # the embedder has failed
+            return at_large
         known = self.best if whole else self.own
         below = int(np.searchsorted(known, score, side="right"))
-        at_large = 1 / (1 + math.exp(-(score - _CENTRE) / _SCALE)) if score > 0 else 0.0
         return (_COUNTS * at_large + below) / (_COUNTS + len(known))
 
 
@@ -88,7 +94,8 @@ class Trial:
                     text, vector, trust, pieces, (), rows, NO_ROWS, NO_SCORES, 1, fusion
                 )
                 scores[at] = found[-1]
-        return Calibration(np.sort(best), np.sort(own))
+        has_vectors = any(part[1] is not None for part, _ in self.turns)
+        return Calibration(np.sort(best), np.sort(own), has_vectors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -186,7 +186,7 @@ class Selection:
     @property
     def degraded(self) -> tuple[str, ...]:
         """Stages and dependencies that failed; empty when all went well."""
-        return tuple(failure.where for failure in self.failures)
+        return tuple(dict.fromkeys(failure.where for failure in self.failures))
 
     @property
     def corrected(self) -> tuple[tuple[str, str], ...]:

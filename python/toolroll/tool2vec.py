@@ -1,14 +1,16 @@
 """The vectors of a tool: from its own words, and from the messages it is known to answer.
 
-A message lies nearer to other messages than to any description, so example messages make the better vector,
-and the more of them there are, the less the description has to say: it counts as much as three examples. So a
-tool with many examples is found by them, and one with a single example does not win for having one.
+A message lies nearer to other messages than to any description, so example messages make the better
+vector, and the more of them there are, the less the description has to say: it counts as much as three
+examples. So a tool with many examples is found by them, and one with a single example does not win for
+having one.
 
 One mean blurs a tool that does several things. Where the examples of a tool are many, they are grouped, and
 the nearest group counts on top of the mean: its intents.
 
-Source: S. Moon et al., "Efficient and Scalable Estimation of Tool Representations in Vector Space" (Tool2Vec),
-2024, for the mean of the example queries; A. Gelman et al., "Bayesian Data Analysis", for its shrinkage.
+Source: S. Moon et al., "Efficient and Scalable Estimation of Tool Representations in Vector Space"
+(Tool2Vec), 2024, for the mean of the example queries; A. Gelman et al., "Bayesian Data Analysis", for its
+shrinkage.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ import numpy.typing as npt
 
 from toolroll._core import Intents
 from toolroll.candidates import Rows, Scores
-from toolroll.errors import EmbedderUnavailable
 from toolroll.ports import Embedder
 from toolroll.tool_text import description_text, example_texts
 from toolroll.tools import Tool
+from toolroll.vectors import vectors_of
 
 DESCRIPTION_COUNTS = 3  # as many examples as this
 
@@ -64,7 +66,7 @@ class Embedded:
         texts += [text for own in examples for text in own]
         vectors = np.empty((len(texts), embedder.dim), np.float32)
         for at in range(0, len(texts), _BATCH):
-            vectors[at : at + _BATCH] = _checked(embedder, texts[at : at + _BATCH])
+            vectors[at : at + _BATCH] = vectors_of(embedder, texts[at : at + _BATCH])
             if progress is not None:
                 progress(min(at + _BATCH, len(texts)), len(texts))
         begins = np.concatenate(([0], np.cumsum([len(own) for own in examples]))).astype(np.int64)
@@ -90,8 +92,10 @@ class Embedded:
         return _unit(vectors)
 
     def intents(self) -> Intents | None:
-        """The groups of the tools that have many examples, as unit vectors that count as much as the
-        examples do in the tool's vector; None where no tool has so many."""
+        """The groups of the tools that have many examples; None where no tool has so many.
+
+        Unit vectors, which count as much as the examples do in the tool's vector.
+        """
         counts = np.diff(self.begins)
         many = np.flatnonzero(counts >= LEAST_GROUPED)
         if not len(many):
@@ -121,17 +125,6 @@ def _centres(examples: Scores) -> Scores:
         np.add.at(sums, group, examples)
         centres = np.where(sums.any(axis=1, keepdims=True), _unit(sums), centres)
     return centres
-
-
-def _checked(embedder: Embedder, texts: list[str]) -> Scores:
-    vectors = embedder.embed(texts)
-    shape = getattr(vectors, "shape", None)
-    if shape != (len(texts), embedder.dim) or not np.isfinite(vectors).all():
-        raise EmbedderUnavailable(
-            f"embedder {embedder.identity}: answered {len(texts)} texts with shape {shape}, must be "
-            f"({len(texts)}, {embedder.dim}) and finite"
-        )
-    return vectors
 
 
 def _unit(rows: Scores) -> Scores:

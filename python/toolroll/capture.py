@@ -57,10 +57,8 @@ class Probes:
     texts: tuple[str, ...]
     owners: tuple[tuple[int, ...], ...]
 
-    def asked(
-        self, vectors: Scores | None, retriever: Retriever, fusion: Fusion
-    ) -> tuple[Rows, Scores]:
-        """What selection finds for each probe: int32[m, `FOUND`] and float32[m, `FOUND`], as `damping` takes it.
+    def asked(self, vectors: Scores | None, retriever: Retriever, fusion: Fusion) -> tuple[Rows, Scores]:
+        """What selection finds for each probe, as `damping` takes it: int32 and float32[m, `FOUND`].
 
         vectors: float32[m, dim], of the texts; None where there is no embedder.
         """
@@ -92,13 +90,12 @@ def probes_of(tools: Sequence[Tool]) -> Probes:
     return Probes(tuple(chosen), tuple(tuple(owners[text]) for text in chosen))
 
 
-def damping(
-    tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k: int = 5
-) -> Scores:
+def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k: int = 5) -> Scores:
     """The factor for each tool's score: float32[n], 1 for all but the greedy ones, at least 0.36.
 
-    rows, scores: int32[m, s] and float32[m, s]: what selection finds for each probe, best first, at least k + 1 and
-    better `FOUND`; -1 and 0 where it found fewer. O(m s log s), and O(m) for each tool that reaches far.
+    rows, scores: int32[m, s] and float32[m, s]: what selection finds for each probe, best first, at least
+    k + 1 and better `FOUND`; -1 and 0 where it found fewer. O(m s log s), and O(m) for each tool that
+    reaches far.
     """
     n, m = len(tools), len(probes.texts)
     factors = np.ones(n, np.float32)
@@ -109,8 +106,8 @@ def damping(
     votes = _votes(probes, groups)
     speaks = groups[[owners[0] for owners in probes.owners]]
     mine = np.zeros((m, int(groups.max()) + 1), np.bool_)
-    for at, owners in enumerate(probes.owners):
-        mine[at, groups[list(owners)]] = True
+    for probe, owners in enumerate(probes.owners):
+        mine[probe, groups[list(owners)]] = True
 
     is_found = scores > 0
     floor, below = scores[:, k - 1], scores[:, k]

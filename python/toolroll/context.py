@@ -16,7 +16,8 @@ import numpy.typing as npt
 from toolroll.errors import InvalidInput
 
 Vector: TypeAlias = npt.NDArray[np.float32]
-Part: TypeAlias = tuple[str, "Vector | None", float, float]  # a text, its vector, how far to trust that, its weight
+# A text, its vector, how far to trust that, and the weight of them.
+Part: TypeAlias = tuple[str, "Vector | None", float, float]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ class Embedder(Protocol):
     of the text; it matches nothing. Calls from several threads are safe. Failing raises EmbedderUnavailable.
 
     Two attributes may be left out. `is_english` (bool): it has learnt English alone, so of a text in another
-    script its vector says nothing. `scale` (`toolroll.scale.Scale`): how its cosines compare to others'; measured
-    where it is missing.
+    script its vector says nothing. `scale` (`toolroll.scale.Scale`): how its cosines compare to others';
+    measured where it is missing.
     """
 
     @property

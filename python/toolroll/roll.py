@@ -134,16 +134,18 @@ class Toolroll:
             max_tools: how many tools at the most, base and pinned ones included.
             budget_tokens: how many tokens the selected schemas may cost.
             sent: names already in the conversation's tool list: they keep their places, newcomers go behind.
-            history: messages of the conversation before this one, oldest first: dicts with role and content as
-                OpenAI's and Anthropic's, or the user's as plain str. A short message ("yes, at 8") is read
-                with the turns it answers.
+            history: messages of the conversation before this one, oldest first: dicts with role and content
+                as OpenAI's and Anthropic's, or the user's as plain str. A short message ("yes, at 8") is
+                read with the turns it answers.
             vector: the message's embedding, where the caller has it from this catalog's embedder.
             strict: raises what would otherwise only be named in `Selection.degraded`.
 
         Raises:
             InvalidInput: an argument is of the wrong type or out of range. Nothing else, unless strict.
         """
-        return self._engine.select(message, context, k, max_tools, budget_tokens, sent, history, vector, strict)
+        return self._engine.select(
+            message, context, k, max_tools, budget_tokens, sent, history, vector, strict
+        )
 
     async def aselect(
         self,
@@ -159,7 +161,9 @@ class Toolroll:
         strict: bool = False,
     ) -> Selection:
         """`select` for an event loop: an embedder that waits does so in a thread."""
-        return await self._engine.aselect(message, context, k, max_tools, budget_tokens, sent, history, vector, strict)
+        return await self._engine.aselect(
+            message, context, k, max_tools, budget_tokens, sent, history, vector, strict
+        )
 
     def refresh(self, tools: Iterable[Any] | None = None, *, progress: Progress | None = None) -> Catalog:
         """Builds the next catalog and puts it in place; if that fails, the last good one goes on serving.

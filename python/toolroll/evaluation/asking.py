@@ -76,7 +76,7 @@ def answer(picked: Selection, depth: int) -> Answer:
     if step.pool is not None:  # scores of routes only: nothing was ranked
         step = picked.candidates
     order = np.argsort(-step.scores, kind="stable")[:depth]
-    rows, scores = step.rows[order].tolist(), step.scores[order].tolist()
+    rows = step.rows[order].tolist()
     return Answer(
         ranked=tuple(picked.catalog.tools[row].name for row in rows),
         abstained=not picked.names or not picked.applies,

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from toolroll.embedders.named import EmbedderChoice
 from toolroll.evaluation.labelled import Labelled
 from toolroll.example_bank import ExampleBank
-from toolroll.roll import EmbedderChoice, Toolroll
+from toolroll.roll import Toolroll
 from toolroll.tools import Tool
 
 

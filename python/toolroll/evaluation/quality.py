@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+from toolroll.embedders.named import EmbedderChoice
 from toolroll.errors import InvalidInput
 from toolroll.evaluation.asking import Latency, Progress, Times, answer, select, time_messages
 from toolroll.evaluation.dataset import (
@@ -28,7 +29,7 @@ from toolroll.evaluation.dataset import (
 from toolroll.evaluation.metrics import Answer, Figures, figures
 from toolroll.profiles import Parameters
 from toolroll.profiles import profile as named
-from toolroll.roll import EmbedderChoice, Toolroll
+from toolroll.roll import Toolroll
 from toolroll.tools import Definitions
 
 KS = (1, 3, 5, 7, 10)
@@ -181,7 +182,7 @@ def evaluate(
         folder=dataset.name,
         profile=profile if isinstance(profile, str) else "custom",
         parameters=changes,
-        embedder=embedder if isinstance(embedder, str) else embedder.identity,
+        embedder=_identity(embedder),
         split=split,
         examples=examples,
         taught=sum(bool(query.gold) for query in teachers),
@@ -202,6 +203,12 @@ def evaluate(
 
 def _rounded(times: Times) -> dict[str, float]:
     return {"p50": round(times.p50, 1), "p95": round(times.p95, 1), "p99": round(times.p99, 1)}
+
+
+def _identity(embedder: EmbedderChoice) -> str:
+    if embedder is None:
+        return "none"
+    return embedder if isinstance(embedder, str) else embedder.identity
 
 
 def _by(

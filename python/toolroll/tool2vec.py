@@ -82,12 +82,11 @@ class Embedded:
 
     def vectors(self) -> Scores:
         """float32[n, dim]: one vector a tool, of unit length or zero where nothing is known."""
-        counts = np.diff(self.begins).astype(np.float32)
-        share = (counts / (counts + DESCRIPTION_COUNTS))[:, None]
+        share = self._shares()[:, None]
         vectors: Scores = (1 - share) * self.texts
         if len(self.examples):
             sums = np.zeros_like(self.texts)
-            np.add.at(sums, np.repeat(np.arange(len(counts)), np.diff(self.begins)), self.examples)
+            np.add.at(sums, self._owners(), self.examples)
             vectors = vectors + share * _unit(sums)
         return _unit(vectors)
 
@@ -96,22 +95,36 @@ class Embedded:
 
         Unit vectors, which count as much as the examples do in the tool's vector.
         """
-        counts = np.diff(self.begins)
-        many = np.flatnonzero(counts >= LEAST_GROUPED)
-        if not len(many):
-            return None
-        begins = np.zeros(len(counts) + 1, np.int64)
+        shares = self._shares()
+        begins = np.zeros(len(self.begins), np.int64)
         centres, weights = [], []
-        for row in many.tolist():
-            own = _centres(self.examples[self.begins[row] : self.begins[row + 1]])
-            begins[row + 1] = len(own)
-            centres.append(own)
-            weights += [counts[row] / (counts[row] + DESCRIPTION_COUNTS)] * len(own)
+        for row in np.flatnonzero(np.diff(self.begins) >= LEAST_GROUPED).tolist():
+            own = self.examples[self.begins[row] : self.begins[row + 1]]
+            known = own[own.any(axis=1)]
+            if len(known) < LEAST_GROUPED:
+                continue
+            groups = _centres(known)
+            begins[row + 1] = len(groups)
+            centres.append(groups)
+            weights += [shares[row]] * len(groups)
+        if not centres:
+            return None
         return Intents.build(np.cumsum(begins), np.concatenate(centres), np.array(weights, np.float32))
+
+    def _owners(self) -> npt.NDArray[np.intp]:
+        """The tool of each example."""
+        return np.repeat(np.arange(len(self.texts)), np.diff(self.begins))
+
+    def _shares(self) -> Scores:
+        """What the examples count beside the description; those of which nothing is known do not."""
+        known = self.examples.any(axis=1)
+        counts = np.bincount(self._owners(), known, minlength=len(self.texts))
+        shares: Scores = (counts / (counts + DESCRIPTION_COUNTS)).astype(np.float32)
+        return shares
 
 
 def _centres(examples: Scores) -> Scores:
-    """Unit centres of the groups that the examples fall into: spherical k-means, begun farthest first."""
+    """Unit centres of the groups that unit vectors fall into: spherical k-means, begun farthest first."""
     wanted = min(MOST_GROUPS, len(examples) // GROUP_SIZE)
     first = int(np.argmax(examples @ examples.mean(axis=0)))
     chosen, nearest = [first], examples @ examples[first]

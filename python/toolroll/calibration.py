@@ -1,8 +1,8 @@
 """What a score means on a catalog: how sure it is that some tool serves the message.
 
 The best score of a message grows with the catalog's examples, its size and its language, so no score means
-the same everywhere. A share does: of the messages that some tool does serve, confidence is the share whose
-best score is no higher. On every catalog, to refuse what is below 0.05 refuses one in twenty of those.
+the same everywhere. A share does: confidence is the share of messages that some tool does serve whose best
+score is no higher. On every catalog, to refuse what is below 0.05 refuses one in twenty of those messages.
 
 Which messages a tool serves is known from examples. Some are held out, and asked of the catalog without them
 (conformal prediction). Where a catalog has few, the scores of catalogs at large stand in.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -104,57 +105,58 @@ class HeldOut:
 
     Attributes:
         rows: int32[w], the tools, ascending.
-        messages: (row, which of its examples), in no order that means anything.
+        messages: (row, which of its examples) of each, in no order that means anything.
+        out: all places of these texts: what serves a message may be more than one tool's example.
     """
 
     rows: Rows
     messages: tuple[tuple[int, int], ...]
+    out: frozenset[tuple[int, int]]
 
     @classmethod
     def of(cls, tools: Sequence[Tool]) -> HeldOut | None:
-        """At most `MOST_HELD_OUT` examples, of a tool one or an eighth; None where too few can be spared.
+        """At most `MOST_HELD_OUT`, and of a tool at most an eighth or one; None where tools have too few.
 
         Which ones is a function of their texts: the same definitions give the same confidence.
         """
-        lenders = sorted(
-            (_draw(text), row, at)
-            for row, tool in enumerate(tools)
-            if len(tool.examples) >= LEAST_EXAMPLES and len(texts := example_texts(tool)) >= LEAST_EXAMPLES
-            for at, text in enumerate(texts)
-        )
+        places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        spare = [0] * len(tools)
+        for row, tool in enumerate(tools):
+            if not tool.examples:
+                continue
+            texts = example_texts(tool)
+            spare[row] = max(1, len(texts) // 8) if len(texts) >= LEAST_EXAMPLES else 0
+            for at, text in enumerate(texts):
+                places[text].append((row, at))
         chosen: list[tuple[int, int]] = []
-        lent: dict[int, int] = {}
-        for _, row, at in lenders:
+        out: list[tuple[int, int]] = []
+        for text in sorted(places, key=_draw):
             if len(chosen) == MOST_HELD_OUT:
                 break
-            if lent.get(row, 0) < max(1, len(tools[row].examples) // 8):
-                lent[row] = lent.get(row, 0) + 1
-                chosen.append((row, at))
+            lenders = {row for row, _ in places[text]}
+            if all(spare[row] for row in lenders):
+                for row in lenders:
+                    spare[row] -= 1
+                chosen.append(places[text][0])
+                out += places[text]
         if len(chosen) < LEAST_HELD_OUT:
             return None
-        others = sorted(
-            (row for row in range(len(tools)) if row not in lent), key=lambda row: _draw(tools[row].name)
-        )
+        lent = {row for row, _ in out}
+        others = sorted(set(range(len(tools))) - lent, key=lambda row: _draw(tools[row].name))
         rows = np.array(sorted([*lent, *others[: max(0, WORLD - len(lent))]]), np.int32)
-        return cls(rows, tuple(chosen))
+        return cls(rows, tuple(chosen), frozenset(out))
 
     def world(self, tools: Sequence[Tool]) -> list[Tool]:
         """The tools of the trial, less the examples that are held out."""
-        out = set(self.messages)
-        return [
-            replace(
-                tools[row],
-                examples=tuple(
-                    text for at, text in enumerate(example_texts(tools[row])) if (row, at) not in out
-                ),
-            )
-            for row in self.rows.tolist()
-        ]
+        return [replace(tools[row], examples=self._rest_of(row, tools[row])) for row in self.rows.tolist()]
+
+    def _rest_of(self, row: int, tool: Tool) -> tuple[str, ...]:
+        return tuple(text for at, text in enumerate(example_texts(tool)) if (row, at) not in self.out)
 
     def rest(self, embedded: Embedded) -> Embedded:
         """Their vectors."""
         kept = np.ones(len(embedded.examples), np.bool_)
-        kept[[embedded.begins[row] + at for row, at in self.messages]] = False
+        kept[[embedded.begins[row] + at for row, at in self.out]] = False
         return embedded.part(self.rows, kept)
 
     def trial(
@@ -167,15 +169,20 @@ class HeldOut:
         """The messages, ready to be asked. Clauses are embedded where that takes no time."""
         place = {row: at for at, row in enumerate(self.rows.tolist())}
         is_english = bool(getattr(embedder, "is_english", False))
+        is_instant = embedder is None or embedder.is_instant
         turns = []
         for row, at in self.messages:
             text = example_texts(tools[row])[at]
             vector = None if embedded is None else embedded.examples[embedded.begins[row] + at]
-            pieces: tuple[Part, ...] = ()
-            if embedder is None or embedder.is_instant:
-                pieces = tuple((piece, _embedded(embedder, piece), 1.0, 1.0) for piece in clauses(text))
-            trust = latin_share(text) if is_english else 1.0
-            turns.append(((text, vector, trust, 1.0), pieces))
+            pieces = [
+                (piece, None if embedder is None else embedder.embed_query(piece))
+                for piece in (clauses(text) if is_instant else ())
+            ]
+            parts: list[Part] = [
+                (part, vector, latin_share(part) if is_english else 1.0, 1.0)
+                for part, vector in [(text, vector), *pieces]
+            ]
+            turns.append((parts[0], tuple(parts[1:])))
         return Trial(retriever, tuple(turns), np.array([place[row] for row, _ in self.messages], np.int32))
 
 

@@ -107,8 +107,8 @@ def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k
     votes = _votes(probes, groups)
     speaks = groups[[owners[0] for owners in probes.owners]]
     mine = np.zeros((m, int(groups.max()) + 1), np.bool_)
-    for at, owners in enumerate(probes.owners):
-        mine[at, groups[list(owners)]] = True
+    for probe, owners in enumerate(probes.owners):
+        mine[probe, groups[list(owners)]] = True
 
     is_found = scores > 0
     floor, below = scores[:, k - 1], scores[:, k]

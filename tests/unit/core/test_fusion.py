@@ -138,9 +138,7 @@ def test_how_many_rows_are_asked_for_changes_neither_the_first_nor_the_evidence(
     retriever = Retriever(n, *indexes, None if damping is None else np.array(damping, np.float32))
     of_all = search(retriever, *message[:2], n, clauses=tuple(clauses), fusion=fusion)
     for k in range(1, n):
-        rows, scores, _, evidence = search(
-            retriever, *message[:2], k, clauses=tuple(clauses), fusion=fusion
-        )
+        rows, scores, _, evidence = search(retriever, *message[:2], k, clauses=tuple(clauses), fusion=fusion)
         assert rows.tolist() == of_all[0][:k].tolist()
         assert scores.tolist() == of_all[1][:k].tolist()
         assert evidence == of_all[3]
@@ -207,7 +205,10 @@ def test_a_repeated_turn_says_no_more_than_the_message_alone():
 
 
 def test_any_index_may_be_missing():
-    postings, index = Bm25Index.build([["rain", "mail"]], [1.0]), VectorIndex.build(np.eye(2, dtype=np.float32))
+    postings, index = (
+        Bm25Index.build([["rain", "mail"]], [1.0]),
+        VectorIndex.build(np.eye(2, dtype=np.float32)),
+    )
     second = np.array([0, 1], np.float32)
     assert search(Retriever(2, None, postings), "rain", second)[0].tolist() == [0]
     assert search(Retriever(2, index, None), "rain", second)[0].tolist() == [1]

@@ -1,8 +1,8 @@
 """What a score means on a catalog: how sure it is that some tool serves the message.
 
 The best score of a message grows with the catalog's examples, its size and its language, so no score means
-the same everywhere. A share does: of the messages that some tool does serve, confidence is the share whose
-best score is no higher. On every catalog, to refuse what is below 0.05 refuses one in twenty of those.
+the same everywhere. A share does: confidence is the share of messages that some tool does serve whose best
+score is no higher. On every catalog, to refuse what is below 0.05 refuses one in twenty of those messages.
 
 Which messages a tool serves is known from examples. Some are held out, and asked of the catalog without them
 (conformal prediction). Where a catalog has few, the scores of catalogs at large stand in.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -32,9 +33,9 @@ LEAST_HELD_OUT, MOST_HELD_OUT = 20, 256
 WORLD = 5_000  # tools among which they are asked: more cost more and say the same
 LEAST_EXAMPLES = 2  # of a tool that can spare one
 
-# Best scores of served messages where tools have no examples: a logistic curve by its centre and scale (5 %
-# lie below 0.40), and how many held-out messages it weighs.
-_CENTRE, _SCALE, _COUNTS = 0.88, 0.163, 8.0
+# Best scores of served messages where tools have no examples, as logistic curves by centre and scale: with
+# vectors 5 % lie below 0.40, by words alone below 0.12. And how many held-out messages the curve weighs.
+_WITH_VECTORS, _BY_WORDS, _COUNTS = (0.88, 0.163), (0.35, 0.08), 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,19 +45,25 @@ class Calibration:
     Attributes:
         best: float32[n], ascending: the best score of any tool.
         own: float32[n], ascending: the score of the right tool, for turns that may not see every tool.
+        has_vectors: whether they were asked with vectors; scores by words alone are another scale.
     """
 
     best: Scores
     own: Scores
+    has_vectors: bool = False
 
-    def confidence(self, score: float, whole: bool) -> float:
+    def confidence(self, score: float, whole: bool, trust: float | None) -> float:
         """The share of served messages that score no higher, in [0, 1].
 
-        whole: whether the turn could see (nearly) the whole catalog.
+        whole: whether the turn could see (nearly) the whole catalog. trust: how far its vector counts; None
+        where it has none.
         """
+        centre, scale = _WITH_VECTORS if trust is not None and trust >= 0.5 else _BY_WORDS
+        at_large = 1 / (1 + math.exp(-(score - centre) / scale)) if score > 0 else 0.0
+        if self.has_vectors and trust is None:  # the embedder has failed
+            return at_large
         known = self.best if whole else self.own
         below = int(np.searchsorted(known, score, side="right"))
-        at_large = 1 / (1 + math.exp(-(score - _CENTRE) / _SCALE)) if score > 0 else 0.0
         return (_COUNTS * at_large + below) / (_COUNTS + len(known))
 
 
@@ -88,7 +95,8 @@ class Trial:
                     text, vector, trust, pieces, (), rows, NO_ROWS, NO_SCORES, 1, fusion
                 )
                 scores[at] = found[-1]
-        return Calibration(np.sort(best), np.sort(own))
+        has_vectors = any(part[1] is not None for part, _ in self.turns)
+        return Calibration(np.sort(best), np.sort(own), has_vectors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,57 +105,58 @@ class HeldOut:
 
     Attributes:
         rows: int32[w], the tools, ascending.
-        messages: (row, which of its examples), in no order that means anything.
+        messages: (row, which of its examples) of each, in no order that means anything.
+        out: all places of these texts: what serves a message may be more than one tool's example.
     """
 
     rows: Rows
     messages: tuple[tuple[int, int], ...]
+    out: frozenset[tuple[int, int]]
 
     @classmethod
     def of(cls, tools: Sequence[Tool]) -> HeldOut | None:
-        """At most `MOST_HELD_OUT` examples, of a tool one or an eighth; None where too few can be spared.
+        """At most `MOST_HELD_OUT`, and of a tool at most an eighth or one; None where tools have too few.
 
         Which ones is a function of their texts: the same definitions give the same confidence.
         """
-        lenders = sorted(
-            (_draw(text), row, at)
-            for row, tool in enumerate(tools)
-            if len(tool.examples) >= LEAST_EXAMPLES and len(texts := example_texts(tool)) >= LEAST_EXAMPLES
-            for at, text in enumerate(texts)
-        )
+        places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        spare = [0] * len(tools)
+        for row, tool in enumerate(tools):
+            if not tool.examples:
+                continue
+            texts = example_texts(tool)
+            spare[row] = max(1, len(texts) // 8) if len(texts) >= LEAST_EXAMPLES else 0
+            for at, text in enumerate(texts):
+                places[text].append((row, at))
         chosen: list[tuple[int, int]] = []
-        lent: dict[int, int] = {}
-        for _, row, at in lenders:
+        out: list[tuple[int, int]] = []
+        for text in sorted(places, key=_draw):
             if len(chosen) == MOST_HELD_OUT:
                 break
-            if lent.get(row, 0) < max(1, len(tools[row].examples) // 8):
-                lent[row] = lent.get(row, 0) + 1
-                chosen.append((row, at))
+            lenders = {row for row, _ in places[text]}
+            if all(spare[row] for row in lenders):
+                for row in lenders:
+                    spare[row] -= 1
+                chosen.append(places[text][0])
+                out += places[text]
         if len(chosen) < LEAST_HELD_OUT:
             return None
-        others = sorted(
-            (row for row in range(len(tools)) if row not in lent), key=lambda row: _draw(tools[row].name)
-        )
+        lent = {row for row, _ in out}
+        others = sorted(set(range(len(tools))) - lent, key=lambda row: _draw(tools[row].name))
         rows = np.array(sorted([*lent, *others[: max(0, WORLD - len(lent))]]), np.int32)
-        return cls(rows, tuple(chosen))
+        return cls(rows, tuple(chosen), frozenset(out))
 
     def world(self, tools: Sequence[Tool]) -> list[Tool]:
         """The tools of the trial, less the examples that are held out."""
-        out = set(self.messages)
-        return [
-            replace(
-                tools[row],
-                examples=tuple(
-                    text for at, text in enumerate(example_texts(tools[row])) if (row, at) not in out
-                ),
-            )
-            for row in self.rows.tolist()
-        ]
+        return [replace(tools[row], examples=self._rest_of(row, tools[row])) for row in self.rows.tolist()]
+
+    def _rest_of(self, row: int, tool: Tool) -> tuple[str, ...]:
+        return tuple(text for at, text in enumerate(example_texts(tool)) if (row, at) not in self.out)
 
     def rest(self, embedded: Embedded) -> Embedded:
         """Their vectors."""
         kept = np.ones(len(embedded.examples), np.bool_)
-        kept[[embedded.begins[row] + at for row, at in self.messages]] = False
+        kept[[embedded.begins[row] + at for row, at in self.out]] = False
         return embedded.part(self.rows, kept)
 
     def trial(
@@ -160,15 +169,20 @@ class HeldOut:
         """The messages, ready to be asked. Clauses are embedded where that takes no time."""
         place = {row: at for at, row in enumerate(self.rows.tolist())}
         is_english = bool(getattr(embedder, "is_english", False))
+        is_instant = embedder is None or embedder.is_instant
         turns = []
         for row, at in self.messages:
             text = example_texts(tools[row])[at]
             vector = None if embedded is None else embedded.examples[embedded.begins[row] + at]
-            pieces: tuple[Part, ...] = ()
-            if embedder is None or embedder.is_instant:
-                pieces = tuple((piece, _embedded(embedder, piece), 1.0, 1.0) for piece in clauses(text))
-            trust = latin_share(text) if is_english else 1.0
-            turns.append(((text, vector, trust, 1.0), pieces))
+            pieces = [
+                (piece, None if embedder is None else embedder.embed_query(piece))
+                for piece in (clauses(text) if is_instant else ())
+            ]
+            parts: list[Part] = [
+                (part, vector, latin_share(part) if is_english else 1.0, 1.0)
+                for part, vector in [(text, vector), *pieces]
+            ]
+            turns.append((parts[0], tuple(parts[1:])))
         return Trial(retriever, tuple(turns), np.array([place[row] for row, _ in self.messages], np.int32))
 
 

@@ -64,7 +64,7 @@ class Parameters:
     lexical_mass: float = 200.0
     intents: float = 0.5
     intent_floor: float = 0.3
-    clauses: float = 0.4
+    clauses: float = 0.3
     damping: bool = True
     threshold: float = 0.0
     minimum: int = 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolroll.ports import Embedder
+from toolroll.vectors import vectors_of
 
 MEAN, SPREAD = 0.05, 0.076  # of the pairs below for all-MiniLM-L6-v2
 _LEAST_SPREAD = 0.005  # below it there is nothing to stretch
@@ -55,12 +56,12 @@ def scale_of(embedder: Embedder) -> Scale:
     """The embedder's own `scale` where it has one, else what the pairs say: 16 texts are embedded.
 
     Raises:
-        EmbedderUnavailable: the embedder fails.
+        EmbedderUnavailable: the embedder fails, or answers what is no vector.
     """
     own = getattr(embedder, "scale", None)
     if isinstance(own, Scale):
         return own
-    vectors = embedder.embed([*_MESSAGES, *_TOOLS])
+    vectors = vectors_of(embedder, [*_MESSAGES, *_TOOLS])
     cosines = vectors[: len(_MESSAGES)] @ vectors[len(_MESSAGES) :].T
     unrelated = cosines[~np.eye(len(_MESSAGES), dtype=np.bool_)]
     spread = max(float(unrelated.std()), _LEAST_SPREAD)

@@ -1,15 +1,16 @@
 """The vectors of a tool: from its own words, and from the messages it is known to answer.
 
-A message lies nearer to other messages than to any description, so example messages make the better vector,
-and the more of them there are, the less the description has to say: it counts as much as three examples. So a
-tool with many examples is found by them, and one with a single example does not win for having one.
+A message lies nearer to other messages than to any description, so example messages make the better
+vector, and the more of them there are, the less the description has to say: it counts as much as three
+examples. So a tool with many examples is found by them, and one with a single example does not win for
+having one.
 
 One mean blurs a tool that does several things. Where the examples of a tool are many, they are grouped, and
 the nearest group counts on top of the mean: its intents.
 
 Source: S. Moon et al., "Efficient and Scalable Estimation of Tool Representations in Vector Space"
-(Tool2Vec), 2024, for the mean of the example queries; A. Gelman et al., "Bayesian Data Analysis", 2013, for
-its shrinkage.
+(Tool2Vec), 2024, for the mean of the example queries; A. Gelman et al., "Bayesian Data Analysis", for its
+shrinkage.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ import numpy.typing as npt
 
 from toolroll._core import Intents
 from toolroll.candidates import Rows, Scores
-from toolroll.errors import EmbedderUnavailable
 from toolroll.ports import Embedder
 from toolroll.tool_text import description_text, example_texts
 from toolroll.tools import Tool
+from toolroll.vectors import vectors_of
 
 DESCRIPTION_COUNTS = 3  # as many examples as this
 
@@ -65,7 +66,7 @@ class Embedded:
         texts += [text for own in examples for text in own]
         vectors = np.empty((len(texts), embedder.dim), np.float32)
         for at in range(0, len(texts), _BATCH):
-            vectors[at : at + _BATCH] = _checked(embedder, texts[at : at + _BATCH])
+            vectors[at : at + _BATCH] = vectors_of(embedder, texts[at : at + _BATCH])
             if progress is not None:
                 progress(min(at + _BATCH, len(texts)), len(texts))
         begins = np.concatenate(([0], np.cumsum([len(own) for own in examples]))).astype(np.int64)
@@ -81,36 +82,49 @@ class Embedded:
 
     def vectors(self) -> Scores:
         """float32[n, dim]: one vector a tool, of unit length or zero where nothing is known."""
-        counts = np.diff(self.begins).astype(np.float32)
-        share = (counts / (counts + DESCRIPTION_COUNTS))[:, None]
+        share = self._shares()[:, None]
         vectors: Scores = (1 - share) * self.texts
         if len(self.examples):
             sums = np.zeros_like(self.texts)
-            np.add.at(sums, np.repeat(np.arange(len(counts)), np.diff(self.begins)), self.examples)
+            np.add.at(sums, self._owners(), self.examples)
             vectors = vectors + share * _unit(sums)
         return _unit(vectors)
 
     def intents(self) -> Intents | None:
         """The groups of the tools that have many examples; None where no tool has so many.
 
-        Their unit vectors count as much as the examples do in the tool's vector.
+        Unit vectors, which count as much as the examples do in the tool's vector.
         """
-        counts = np.diff(self.begins)
-        many = np.flatnonzero(counts >= LEAST_GROUPED)
-        if not len(many):
-            return None
-        begins = np.zeros(len(counts) + 1, np.int64)
+        shares = self._shares()
+        begins = np.zeros(len(self.begins), np.int64)
         centres, weights = [], []
-        for row in many.tolist():
-            own = _centres(self.examples[self.begins[row] : self.begins[row + 1]])
-            begins[row + 1] = len(own)
-            centres.append(own)
-            weights += [counts[row] / (counts[row] + DESCRIPTION_COUNTS)] * len(own)
+        for row in np.flatnonzero(np.diff(self.begins) >= LEAST_GROUPED).tolist():
+            own = self.examples[self.begins[row] : self.begins[row + 1]]
+            known = own[own.any(axis=1)]
+            if len(known) < LEAST_GROUPED:
+                continue
+            groups = _centres(known)
+            begins[row + 1] = len(groups)
+            centres.append(groups)
+            weights += [shares[row]] * len(groups)
+        if not centres:
+            return None
         return Intents.build(np.cumsum(begins), np.concatenate(centres), np.array(weights, np.float32))
+
+    def _owners(self) -> npt.NDArray[np.intp]:
+        """The tool of each example."""
+        return np.repeat(np.arange(len(self.texts)), np.diff(self.begins))
+
+    def _shares(self) -> Scores:
+        """What the examples count beside the description; those of which nothing is known do not."""
+        known = self.examples.any(axis=1)
+        counts = np.bincount(self._owners(), known, minlength=len(self.texts))
+        shares: Scores = (counts / (counts + DESCRIPTION_COUNTS)).astype(np.float32)
+        return shares
 
 
 def _centres(examples: Scores) -> Scores:
-    """Unit centres of the groups that the examples fall into: spherical k-means, begun farthest first."""
+    """Unit centres of the groups that unit vectors fall into: spherical k-means, begun farthest first."""
     wanted = min(MOST_GROUPS, len(examples) // GROUP_SIZE)
     first = int(np.argmax(examples @ examples.mean(axis=0)))
     chosen, nearest = [first], examples @ examples[first]
@@ -124,17 +138,6 @@ def _centres(examples: Scores) -> Scores:
         np.add.at(sums, group, examples)
         centres = np.where(sums.any(axis=1, keepdims=True), _unit(sums), centres)
     return centres
-
-
-def _checked(embedder: Embedder, texts: list[str]) -> Scores:
-    vectors = embedder.embed(texts)
-    shape = getattr(vectors, "shape", None)
-    if shape != (len(texts), embedder.dim) or not np.isfinite(vectors).all():
-        raise EmbedderUnavailable(
-            f"embedder {embedder.identity}: answered {len(texts)} texts with shape {shape}, must be "
-            f"({len(texts)}, {embedder.dim}) and finite"
-        )
-    return vectors
 
 
 def _unit(rows: Scores) -> Scores:

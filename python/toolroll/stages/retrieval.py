@@ -69,7 +69,9 @@ class Retrieval:
         if self.threshold:
             enough = max(int(np.searchsorted(-scores, -self.threshold, side="right")), self.minimum)
             kept = rows[:enough]
-        confidence = self.calibration.confidence(best, len(candidates.pool) >= _WHOLE * size)
+        confidence = self.calibration.confidence(
+            best, len(candidates.pool) >= _WHOLE * size, None if turn.vector is None else turn.trust
+        )
         found = Evidence(
             rows,
             tuple((name, 1.0, column) for name, column in zip(_TERMS, terms, strict=True) if column.any()),

@@ -86,7 +86,8 @@ def test_each_message_is_timed_by_an_embedder_that_has_to_work_for_it(tmp_path):
     recorder = Recorder()
     found = evaluate(write(tmp_path), embedder=CachedEmbedder(recorder, tmp_path / "cache"))
     assert found.latency.messages == 4
-    timed = [text for text in recorder.asked if text.endswith(" ")]
+    fresh = [text for text in recorder.asked if text.endswith(" ")]
+    timed = [text for text in fresh if text.strip() in {line["text"] for line in QUERIES}]  # and no clauses
     assert len(set(timed)) == len(timed) == 4 * (found.latency.rounds + 1)  # and once to warm up
     for times in (found.latency.with_embedding, found.latency.without_embedding):
         assert 0 < times.p50 <= times.p95 <= times.p99
@@ -103,7 +104,6 @@ def test_only_candidates_are_ranked_and_what_is_as_right_counts(tmp_path):
     assert found.figures.recall[0] == 1
 
 
-@pytest.mark.xfail(reason="Toolroll.select takes no history yet: asking.select is to pass it", strict=True)
 def test_what_was_said_before_is_shown_unless_it_is_hidden(tmp_path):
     said = [{"role": "user", "content": "any umbrella weather in Oslo"}]
     folder = write(tmp_path, queries=[query("a", "and tomorrow", ["forecast"], history=said)])
@@ -116,7 +116,7 @@ def test_what_was_said_before_is_shown_unless_it_is_hidden(tmp_path):
 
 def test_a_refusal_is_one_and_still_says_what_it_would_have_been(tmp_path):
     lines = [query("a", "will it rain tomorrow", ["forecast"]), query("b", "ζ", [])]
-    found = evaluate(write(tmp_path, queries=lines), embedder="none")
+    found = evaluate(write(tmp_path, queries=lines))
     assert found.answers[0].ranked[0] == "forecast"
     assert (found.answers[1].ranked, found.answers[1].abstained, found.answers[1].confidence) == (
         (),
@@ -129,9 +129,15 @@ def test_a_refusal_is_one_and_still_says_what_it_would_have_been(tmp_path):
         == found.figures.abstention.auroc
         == 1
     )
-    strict = evaluate(write(tmp_path, queries=lines), embedder="none", parameters={"threshold": 1e6})
-    assert all(answer.abstained for answer in strict.answers)
-    assert strict.figures.abstention.false_refusals == 1
+    for how in (
+        {"threshold": 1e6},
+        {"least_confidence": 1.0},
+        {"least_confidence": 1.0, "on_no_tool": "empty"},
+    ):
+        strict = evaluate(write(tmp_path, queries=lines), parameters=how)
+        assert all(answer.abstained for answer in strict.answers)
+        assert strict.figures.abstention.false_refusals == 1
+        assert strict.answers[0].ranked[0] == "forecast"
 
 
 def test_parameters_of_the_profile_can_be_changed(tmp_path):

@@ -50,9 +50,11 @@ def worlds(draw: st.DrawFn):
     """The indexes, damping or None, rows in play, and known rows among them."""
     n, seed = draw(st.integers(1, MOST)), draw(st.integers(0, 1000))
     vectors = vectors_of(seed, n)
-    vectors[draw(st.lists(st.integers(0, n - 1), max_size=2))] = 0
+    counts = np.array(draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))
+    blank = draw(st.lists(st.integers(0, n - 1), max_size=2))
+    vectors[blank] = counts[blank] = 0  # intents name no rows: without a vector they are not looked at
     texts = [" ".join(draw(st.lists(st.sampled_from(WORDS), max_size=4))) for _ in range(n)]
-    begins = np.cumsum([0, *draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))]).astype(np.int64)
+    begins = np.cumsum([0, *counts]).astype(np.int64)
     weights = np.random.default_rng(seed + 1).random(begins[-1], np.float32)
     intents = Intents.build(begins, vectors_of(seed + 2, int(begins[-1])), weights)
     damping = draw(st.none() | st.lists(st.sampled_from([0.0, 0.4, 1.0]), min_size=n, max_size=n))
@@ -94,8 +96,8 @@ def test_the_ranking_is_that_of_the_sum_over_all_rows(world, message, clauses, e
     k, fusion = data.draw(st.integers(1, n + 1)), data.draw(fusions)
     terms = says(message, *world[:3], fusion)
     whole = terms.sum(axis=0)
-    pieces = [says(part, *world[:3], fusion).sum(axis=0) - whole for part in clauses]
-    by_clauses = fusion.clauses * np.max([np.zeros(n), *pieces], axis=0)
+    pieces = [says(part, *world[:3], fusion).sum(axis=0) for part in clauses]
+    by_clauses = fusion.clauses * (np.max(pieces or [whole], axis=0) - whole)
     before = [part[3] * says(part, *world[:3], fusion).sum(axis=0) for part in earlier]
     by_earlier = np.sum([np.zeros(n), *before], axis=0)
     damped = (whole + by_clauses + by_earlier) * (1 if damping is None else np.array(damping))
@@ -176,6 +178,19 @@ def test_a_row_that_only_another_part_names_is_scored_for_the_message_too(which)
     )
     assert rows[0] == 400
     assert dense[0] == max(index.scores(query, rows[:1])[0], 0)
+
+
+def test_a_row_that_fits_the_whole_by_fitting_no_clause_loses_to_one_that_fits_a_clause():
+    vectors = VectorIndex.build(np.array([[1, 1], [1, 0]], np.float32))
+    whole = np.array([1, 0.5], np.float32)  # nearer to the first row than to the second
+    clauses = tuple(("", row, 1.0, 1.0) for row in np.array([[1, 0], [0, 1]], np.float32))
+    found = [
+        search(Retriever(2, vectors, None), "", whole, clauses=clauses, fusion=Fusion(clauses=weight))
+        for weight in (0.0, 0.5)
+    ]
+    assert [rows.tolist() for rows, *_ in found] == [[0, 1], [1, 0]]
+    added = found[1][2][3]
+    assert added[0] > 0 > added[1]
 
 
 def test_damped_rows_do_not_keep_others_from_being_named():

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench.quality.__main__ import K, _lines
 from numpy.typing import NDArray
 
-from bench.quality.__main__ import K, _lines
 from toolroll._core import Bm25Index
 from toolroll.ports import Embedder
 from toolroll.tool_text import FIELD_WEIGHTS, description_text, fields

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from bench.quality.attacks import embedder_of
+
 from toolroll.evaluation.growth import given, grow
 from toolroll.evaluation.labelled import read_messages
 from toolroll.sources.folder import read_folder

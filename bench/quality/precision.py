@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from bench.quality.__main__ import K, _lines
 from bench.timing import Conditions, take_turns
+from numpy.typing import NDArray
+
 from toolroll.embedders.minilm import MiniLMEmbedder
 from toolroll.tool_text import description_text
 from toolroll.tools import Tool

@@ -196,11 +196,16 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
   Evidence whole = asked.weigh(rows);
   std::vector<float> scores(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) scores[i] = whole.sum(i);
-  std::vector<float> by_clauses(rows.size());
+  std::vector<float> by_clauses(rows.size(), 0.0F);
   for (const Asked& piece : pieces) {
     const Evidence evidence = piece.weigh(rows);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      by_clauses[i] = std::max(by_clauses[i], fusion.clauses * (evidence.sum(i) - scores[i]));
+      by_clauses[i] = std::max(by_clauses[i], evidence.sum(i));
+    }
+  }
+  if (!pieces.empty()) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      by_clauses[i] = fusion.clauses * (by_clauses[i] - scores[i]);
     }
   }
   std::vector<float> by_earlier(rows.size());

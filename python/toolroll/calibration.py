@@ -1,8 +1,8 @@
 """What a score means on a catalog: how sure it is that some tool serves the message.
 
 The best score of a message grows with the catalog's examples, its size and its language, so no score means
-the same everywhere. A share does: confidence is the share of messages that some tool does serve whose best
-score is no higher. On every catalog, to refuse what is below 0.05 refuses one in twenty of those messages.
+the same everywhere. A share does: of the messages that some tool does serve, confidence is the share whose
+best score is no higher. On every catalog, to refuse what is below 0.05 refuses one in twenty of those.
 
 Which messages a tool serves is known from examples. Some are held out, and asked of the catalog without them
 (conformal prediction). Where a catalog has few, the scores of catalogs at large stand in.
@@ -22,7 +22,7 @@ import numpy as np
 
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
 from toolroll.candidates import NO_ROWS, NO_SCORES, Rows, Scores
-from toolroll.context import Part
+from toolroll.context import Part, Vector
 from toolroll.ports import Embedder
 from toolroll.reading import clauses
 from toolroll.tool2vec import Embedded
@@ -33,9 +33,9 @@ LEAST_HELD_OUT, MOST_HELD_OUT = 20, 256
 WORLD = 5_000  # tools among which they are asked: more cost more and say the same
 LEAST_EXAMPLES = 2  # of a tool that can spare one
 
-# Best scores of served messages where tools have no examples: a logistic curve, centre and scale, fitted on
-# the train messages of three labelled sets (5 % are below 0.40); and how many held-out messages it weighs.
-_CENTRE, _SCALE, _COUNTS = 0.88, 0.163, 8.0
+# Best scores of served messages where tools have no examples, as logistic curves by centre and scale: with
+# vectors 5 % lie below 0.40, by words alone below 0.12. And how many held-out messages the curve weighs.
+_WITH_VECTORS, _BY_WORDS, _COUNTS = (0.88, 0.163), (0.35, 0.08), 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,19 +45,25 @@ class Calibration:
     Attributes:
         best: float32[n], ascending: the best score of any tool.
         own: float32[n], ascending: the score of the right tool, for turns that may not see every tool.
+        has_vectors: whether they were asked with vectors; scores by words alone are another scale.
     """
 
     best: Scores
     own: Scores
+    has_vectors: bool = False
 
-    def confidence(self, score: float, whole: bool) -> float:
+    def confidence(self, score: float, whole: bool, trust: float | None) -> float:
         """The share of served messages that score no higher, in [0, 1].
 
-        whole: whether the turn could see (nearly) the whole catalog.
+        whole: whether the turn could see (nearly) the whole catalog. trust: how far its vector counts; None
+        where it has none.
         """
+        centre, scale = _WITH_VECTORS if trust is not None and trust >= 0.5 else _BY_WORDS
+        at_large = 1 / (1 + math.exp(-(score - centre) / scale)) if score > 0 else 0.0
+        if self.has_vectors and trust is None:  # the embedder has failed
+            return at_large
         known = self.best if whole else self.own
         below = int(np.searchsorted(known, score, side="right"))
-        at_large = 1 / (1 + math.exp(-(score - _CENTRE) / _SCALE)) if score > 0 else 0.0
         return (_COUNTS * at_large + below) / (_COUNTS + len(known))
 
 
@@ -89,7 +95,8 @@ class Trial:
                     text, vector, trust, pieces, (), rows, NO_ROWS, NO_SCORES, 1, fusion
                 )
                 scores[at] = found[-1]
-        return Calibration(np.sort(best), np.sort(own))
+        has_vectors = any(part[1] is not None for part, _ in self.turns)
+        return Calibration(np.sort(best), np.sort(own), has_vectors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +115,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, tools: Sequence[Tool]) -> HeldOut | None:
-        """At most `MOST_HELD_OUT`, and of a tool at most an eighth or one; None where tools have too few.
+        """At most `MOST_HELD_OUT` examples, of a tool one or an eighth; None where too few can be spared.
 
         Which ones is a function of their texts: the same definitions give the same confidence.
         """
@@ -135,7 +142,9 @@ class HeldOut:
         if len(chosen) < LEAST_HELD_OUT:
             return None
         lent = {row for row, _ in out}
-        others = sorted(set(range(len(tools))) - lent, key=lambda row: _draw(tools[row].name))
+        others = sorted(
+            (row for row in range(len(tools)) if row not in lent), key=lambda row: _draw(tools[row].name)
+        )
         rows = np.array(sorted([*lent, *others[: max(0, WORLD - len(lent))]]), np.int32)
         return cls(rows, tuple(chosen), frozenset(out))
 
@@ -162,14 +171,13 @@ class HeldOut:
         """The messages, ready to be asked. Clauses are embedded where that takes no time."""
         place = {row: at for at, row in enumerate(self.rows.tolist())}
         is_english = bool(getattr(embedder, "is_english", False))
-        is_instant = embedder is None or embedder.is_instant
         turns = []
         for row, at in self.messages:
             text = example_texts(tools[row])[at]
             vector = None if embedded is None else embedded.examples[embedded.begins[row] + at]
             pieces = [
-                (piece, None if embedder is None else embedder.embed_query(piece))
-                for piece in (clauses(text) if is_instant else ())
+                (piece, _embedded(embedder, piece))
+                for piece in (clauses(text) if embedder is None or embedder.is_instant else ())
             ]
             parts: list[Part] = [
                 (part, vector, latin_share(part) if is_english else 1.0, 1.0)
@@ -177,6 +185,10 @@ class HeldOut:
             ]
             turns.append((parts[0], tuple(parts[1:])))
         return Trial(retriever, tuple(turns), np.array([place[row] for row, _ in self.messages], np.int32))
+
+
+def _embedded(embedder: Embedder | None, text: str) -> Vector | None:
+    return None if embedder is None else embedder.embed_query(text)
 
 
 def _draw(text: str) -> bytes:

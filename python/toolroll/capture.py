@@ -58,7 +58,7 @@ class Probes:
     owners: tuple[tuple[int, ...], ...]
 
     def asked(self, vectors: Scores | None, retriever: Retriever, fusion: Fusion) -> tuple[Rows, Scores]:
-        """What selection finds for each probe, as `damping` takes it: int32 and float32[m, `FOUND`].
+        """What selection finds for each probe: int32[m, `FOUND`] and float32[m, `FOUND`], for `damping`.
 
         vectors: float32[m, dim], of the texts; None where there is no embedder.
         """
@@ -93,9 +93,10 @@ def probes_of(tools: Sequence[Tool]) -> Probes:
 def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k: int = 5) -> Scores:
     """The factor for each tool's score: float32[n], 1 for all but the greedy ones, at least 0.36.
 
-    rows, scores: int32[m, s] and float32[m, s]: what selection finds for each probe, best first, at least
-    k + 1 and better `FOUND`; -1 and 0 where it found fewer. O(m s log s), and O(m) for each tool that
-    reaches far.
+    rows, scores: int32[m, s] and float32[m, s]: what selection finds for each probe, best first, s at least
+        k + 1 and better `FOUND`; -1 and 0 where it found fewer.
+
+    O(m s log s), and O(m s) for each tool that reaches far.
     """
     n, m = len(tools), len(probes.texts)
     factors = np.ones(n, np.float32)
@@ -106,16 +107,16 @@ def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k
     votes = _votes(probes, groups)
     speaks = groups[[owners[0] for owners in probes.owners]]
     mine = np.zeros((m, int(groups.max()) + 1), np.bool_)
-    for probe, owners in enumerate(probes.owners):
-        mine[probe, groups[list(owners)]] = True
+    for at, owners in enumerate(probes.owners):
+        mine[at, groups[list(owners)]] = True
 
     is_found = scores > 0
     floor, below = scores[:, k - 1], scores[:, k]
     within = is_found & (scores >= floor[:, None])
-    at, place = np.nonzero(within)
-    reached = rows[at, place]
-    is_foreign = ~mine[at, groups[reached]]
-    captured = np.bincount(reached[is_foreign], votes[at[is_foreign]], minlength=n)
+    probe, place = np.nonzero(within)
+    reached = rows[probe, place]
+    is_foreign = ~mine[probe, groups[reached]]
+    captured = np.bincount(reached[is_foreign], votes[probe[is_foreign]], minlength=n)
     shares = captured / np.maximum(votes.sum() - (votes @ mine)[groups], 1e-9)
     warm = np.array([bool(tool.examples) for tool in tools])
     bounds = np.maximum(LEAST_SHARE, np.where(warm, WARM_SHARE, COLD_SHARE) * k / n)

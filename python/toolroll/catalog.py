@@ -30,6 +30,7 @@ from toolroll.switches import Switches
 from toolroll.tokens import estimate_tokens
 from toolroll.tool2vec import Embedded
 from toolroll.tool_text import FIELD_WEIGHTS, fields
+from toolroll.toolkit_index import ToolkitIndex
 from toolroll.tools import Definitions, Tool, Toolkit
 
 
@@ -59,6 +60,7 @@ class Catalog:
         probes: texts that show which tools are found for everybody's messages.
         probed: float32[m, dim], their vectors; None without an embedder.
         routes: compiled keywords and patterns.
+        toolkit_index: vectors of the toolkits; None where no profile asked for them.
         trial: example messages held out, to learn what scores mean here; None where there are too few.
         scale: how the embedder's cosines compare to others'.
         speller: mends messages after the words of tools and keywords.
@@ -79,6 +81,7 @@ class Catalog:
     indexes: Indexes
     probes: Probes
     probed: Scores | None
+    toolkit_index: ToolkitIndex | None
     trial: Trial | None
     scale: Scale
     routes: RouteTable
@@ -100,12 +103,14 @@ class Catalog:
         embedder: Embedder | None,
         *,
         graph: bool = False,
+        toolkits_by_meaning: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> Catalog:
         """Checks the definitions and builds every index.
 
         graph: also builds an HNSW graph over the vectors; pays above some 50,000 tools, costs about 50 s of
-        CPU for 100,000. progress: called with (texts embedded, texts in all).
+        CPU for 100,000. toolkits_by_meaning: also embeds the toolkits, for a profile with a
+        `toolkit_threshold`. progress: called with (texts embedded, texts in all).
 
         Raises:
             InvalidDefinition: duplicate names, unknown parents, a cycle of parents, a lost route.
@@ -136,6 +141,9 @@ class Catalog:
             probed=probed,
             trial=_trial(tools, embedded, embedder),
             scale=scale or Scale(),
+            toolkit_index=ToolkitIndex.of(toolkits, tools, below, embedder)
+            if embedder is not None and toolkits_by_meaning
+            else None,
             routes=RouteTable.of(len(tools), definitions.routes, below),
             speller=speller_of(columns, keywords),
             switches=Switches.of(len(tools), toolkits.values(), below),

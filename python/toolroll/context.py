@@ -16,7 +16,7 @@ import numpy.typing as npt
 from toolroll.errors import InvalidInput
 
 Vector: TypeAlias = npt.NDArray[np.float32]
-# A text, its vector, how far to trust that, and the weight of them.
+# A text, its vector, how far to trust that, and what the text counts beside others.
 Part: TypeAlias = tuple[str, "Vector | None", float, float]
 
 

@@ -34,19 +34,19 @@ class Parameters:
     Attributes:
         k: how many tools retrieval adds, unless the call says.
         dense: weight of the cosine of message and tool.
-        lexical, lexical_mass: weight of BM25, and how much a message may say before it halves: among many words
-            more of them match by chance.
-        intents, intent_floor: weight of the nearest group of a tool's examples, and the cosine from which on it
-            counts.
-        clauses: in [0, 1]: how far a tool that fits one clause of the message gains on those that fit the whole.
-        damping: whether tools that are found for everybody's messages, by their own texts or their toolkit's,
-            count less.
+        lexical, lexical_mass: weight of BM25, and for how much that a message could reach it halves: among
+            many words more match by chance.
+        intents, intent_floor: weight of the nearest group of a tool's examples, and the cosine from which on
+            it counts.
+        clauses: in [0, 1]: how far a tool that fits one clause of the message gains on those that fit all.
+        damping: whether tools that are found for everybody's messages, alone or with their toolkit, count
+            less.
         threshold: least score of a retrieved tool.
         minimum: how many are kept even below the threshold.
         least_confidence: below it no tool applies: `Selection.applies` is False.
         on_no_tool: what then happens: "tell" says so and keeps the nearest, "empty" keeps none of them.
-        toolkit_threshold: cosine of message and toolkit from which on the toolkit counts as hit by a route; None
-            leaves toolkits to their routes.
+        toolkit_threshold: cosine of message and toolkit from which on the toolkit counts as hit by a route;
+            None leaves toolkits to their routes.
         candidates: how many retrieved tools are kept until the cut; the cut ones show up in explanations.
         routes: whether a hit adds to a tool's score ("favour") or leaves only its toolkits ("narrow").
         route_weight: what a hit adds.
@@ -64,7 +64,7 @@ class Parameters:
     lexical_mass: float = 200.0
     intents: float = 0.5
     intent_floor: float = 0.3
-    clauses: float = 0.4
+    clauses: float = 0.3
     damping: bool = True
     threshold: float = 0.0
     minimum: int = 0
@@ -104,7 +104,12 @@ class Parameters:
                 raise InvalidInput(
                     f"parameter {name}: is {value!r:.80}, must be a finite number of at least 0"
                 )
-        for name, least in (("clauses", 0), ("least_confidence", 0), ("intent_floor", -1), ("toolkit_threshold", -1)):
+        for name, least in (
+            ("clauses", 0),
+            ("least_confidence", 0),
+            ("intent_floor", -1),
+            ("toolkit_threshold", -1),
+        ):
             value = getattr(self, name)
             if value is None and name == "toolkit_threshold":
                 continue
@@ -185,7 +190,14 @@ def compose(catalog: Catalog, p: Parameters, at_once: bool = True) -> Pipeline:
         required=(Required(catalog.names),),
         whole=(replace(cap, unranked=None), order),
         soft=(
-            Routes(catalog.routes, p.routes, p.route_weight, p.no_hit),
+            Routes(
+                catalog.routes,
+                p.routes,
+                p.route_weight,
+                p.no_hit,
+                catalog.toolkit_index if p.toolkit_threshold is not None else None,
+                p.toolkit_threshold or 0.0,
+            ),
             Retrieval(
                 _damped(catalog, fusion) if p.damping else catalog.indexes.retriever(),
                 fusion,
@@ -202,7 +214,9 @@ def compose(catalog: Catalog, p: Parameters, at_once: bool = True) -> Pipeline:
             order,
         ),
         passes_through=PassThrough(catalog, p.pass_through_tools, p.pass_through_tokens),
-        reader=Reader(catalog.speller if p.spelling else None, catalog.indexes.postings.terms, p.clauses > 0 and at_once),
+        reader=Reader(
+            catalog.speller if p.spelling else None, catalog.indexes.postings.terms, p.clauses > 0 and at_once
+        ),
     )
 
 

@@ -264,7 +264,13 @@ class Toolroll:
 
     def _compose(self, definitions: Definitions, progress: Progress | None) -> Any:
         definitions = self._grown.apply(definitions)
-        catalog = Catalog.build(definitions, self._embedder, graph=self._graph, progress=progress)
+        catalog = Catalog.build(
+            definitions,
+            self._embedder,
+            graph=self._graph,
+            toolkits_by_meaning=self._parameters.toolkit_threshold is not None,
+            progress=progress,
+        )
         return compose(catalog, self._parameters, self._embedder is None or self._embedder.is_instant)
 
 

@@ -180,7 +180,7 @@ class Selection:
 
     @property
     def applies(self) -> bool:
-        """False where no tool seems to serve this: confidence below the profile's `least_confidence`."""
+        """False where the confidence is below the profile's `least_confidence`: no tool seems to fit."""
         return self._judged is None or self._judged.applies
 
     @property

@@ -54,7 +54,7 @@ struct Retrieved {
   std::vector<float> dense;    // of the message: trust * dense * (cosine - floor)
   std::vector<float> intents;  // of the message: trust * intents * (nearest intent - floor)
   std::vector<float> lexical;  // of the message
-  std::vector<float> clauses;  // what the best clause adds to the message as a whole
+  std::vector<float> clauses;  // what the best clause adds to the message as a whole, or takes off
   std::vector<float> earlier;  // what earlier turns add
   float evidence = 0.0F;       // the greatest score of any row without what was known before, as if
                                // message and earlier turns were one message of their mean
@@ -75,7 +75,7 @@ class Retriever {
   /// its nearest 8, and more where rows are damped, so that those cannot keep others from being named; rows that any names, and those of known, are then scored by all, so no arm's opinion on them is
   /// missing. With m, c and e for what the message, its best clause and an earlier turn say:
   ///
-  ///     score = damping * (m + fusion.clauses * max(0, c - m) + sum of weight * e)
+  ///     score = damping * (m + fusion.clauses * (c - m) + sum of weight * e)
   ///             + what was known before
   ///
   /// clauses: pieces of the message that may each ask for something. earlier: turns before this

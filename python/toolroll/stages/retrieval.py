@@ -22,9 +22,9 @@ _WHOLE = 0.9  # a turn that sees so much of the catalog is measured against the 
 class Retrieval:
     """Soft. Narrows to the best rows by dense plus lexical evidence, on top of what earlier stages found.
 
-    The terms of a tool's score are those of `Retriever` in fusion.hpp: the cosine of message and tool, how near the
-    nearest group of the tool's examples is, BM25, what a clause of the message adds to the message as a whole,
-    and what was said before. A tool without evidence scores 0 and stays out.
+    The terms of a tool's score are those of `Retriever` in fusion.hpp: the cosine of message and tool, how
+    near the nearest group of the tool's examples is, BM25, what a clause of the message adds to the message
+    as a whole, and what was said before. A tool without evidence scores 0 and stays out.
 
     Attributes:
         retriever: the catalog's vectors, intents and postings.
@@ -69,7 +69,9 @@ class Retrieval:
         if self.threshold:
             enough = max(int(np.searchsorted(-scores, -self.threshold, side="right")), self.minimum)
             kept = rows[:enough]
-        confidence = self.calibration.confidence(best, len(candidates.pool) >= _WHOLE * size)
+        confidence = self.calibration.confidence(
+            best, len(candidates.pool) >= _WHOLE * size, None if turn.vector is None else turn.trust
+        )
         found = Evidence(
             rows,
             tuple((name, 1.0, column) for name, column in zip(_TERMS, terms, strict=True) if column.any()),

@@ -1,4 +1,4 @@
-"""Keywords and patterns in the message switch toolkits on."""
+"""Keywords and patterns in the message switch toolkits on, and its nearness to what they describe."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from toolroll.candidates import NO_ROWS, Candidates, Evidence
 from toolroll.context import Turn
 from toolroll.route_table import RouteTable
+from toolroll.toolkit_index import ToolkitIndex
 
 Reading: TypeAlias = Literal["favour", "narrow"]
 
@@ -26,15 +27,21 @@ class Routes:
         reading: what a hit means.
         weight: what a hit adds to the score of each tool of the toolkit.
         no_hit: with "narrow", toolkits that stay when nothing hits; None keeps all.
+        toolkits: vectors of the toolkits; None leaves them to their keywords and patterns.
+        threshold: cosine of message and toolkit from which on it counts as hit.
     """
 
     table: RouteTable
     reading: Reading = "favour"
     weight: float = 0.25
     no_hit: tuple[str, ...] | None = None
+    toolkits: ToolkitIndex | None = None
+    threshold: float = 0.0
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         hits = self.table.hits(turn.text, turn.query)
+        if self.toolkits is not None and turn.vector is not None and turn.trust > 0:
+            hits = self.toolkits.near(turn.vector, self.threshold) | hits
         if not hits:
             if self.reading == "favour" or self.no_hit is None:
                 return candidates

@@ -129,7 +129,11 @@ def test_a_refusal_is_one_and_still_says_what_it_would_have_been(tmp_path):
         == found.figures.abstention.auroc
         == 1
     )
-    for how in ({"threshold": 1e6}, {"least_confidence": 1.0}, {"least_confidence": 1.0, "on_no_tool": "empty"}):
+    for how in (
+        {"threshold": 1e6},
+        {"least_confidence": 1.0},
+        {"least_confidence": 1.0, "on_no_tool": "empty"},
+    ):
         strict = evaluate(write(tmp_path, queries=lines), parameters=how)
         assert all(answer.abstained for answer in strict.answers)
         assert strict.figures.abstention.false_refusals == 1

@@ -1,8 +1,8 @@
 """What a score means on a catalog: how sure it is that some tool serves the message.
 
 The best score of a message grows with the catalog's examples, its size and its language, so no score means
-the same everywhere. A share does: of the messages that some tool does serve, confidence is the share whose
-best score is no higher. On every catalog, to refuse what is below 0.05 refuses one in twenty of those.
+the same everywhere. A share does: confidence is the share of messages that some tool does serve whose best
+score is no higher. On every catalog, to refuse what is below 0.05 refuses one in twenty of those messages.
 
 Which messages a tool serves is known from examples. Some are held out, and asked of the catalog without them
 (conformal prediction). Where a catalog has few, the scores of catalogs at large stand in.
@@ -115,7 +115,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, tools: Sequence[Tool]) -> HeldOut | None:
-        """At most `MOST_HELD_OUT` examples, of a tool one or an eighth; None where too few can be spared.
+        """At most `MOST_HELD_OUT`, and of a tool at most an eighth or one; None where tools have too few.
 
         Which ones is a function of their texts: the same definitions give the same confidence.
         """
@@ -142,9 +142,7 @@ class HeldOut:
         if len(chosen) < LEAST_HELD_OUT:
             return None
         lent = {row for row, _ in out}
-        others = sorted(
-            (row for row in range(len(tools)) if row not in lent), key=lambda row: _draw(tools[row].name)
-        )
+        others = sorted(set(range(len(tools))) - lent, key=lambda row: _draw(tools[row].name))
         rows = np.array(sorted([*lent, *others[: max(0, WORLD - len(lent))]]), np.int32)
         return cls(rows, tuple(chosen), frozenset(out))
 
@@ -171,13 +169,14 @@ class HeldOut:
         """The messages, ready to be asked. Clauses are embedded where that takes no time."""
         place = {row: at for at, row in enumerate(self.rows.tolist())}
         is_english = bool(getattr(embedder, "is_english", False))
+        is_instant = embedder is None or embedder.is_instant
         turns = []
         for row, at in self.messages:
             text = example_texts(tools[row])[at]
             vector = None if embedded is None else embedded.examples[embedded.begins[row] + at]
             pieces = [
-                (piece, _embedded(embedder, piece))
-                for piece in (clauses(text) if embedder is None or embedder.is_instant else ())
+                (piece, None if embedder is None else embedder.embed_query(piece))
+                for piece in (clauses(text) if is_instant else ())
             ]
             parts: list[Part] = [
                 (part, vector, latin_share(part) if is_english else 1.0, 1.0)

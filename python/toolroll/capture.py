@@ -107,8 +107,11 @@ def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k
     votes = _votes(probes, groups)
     speaks = groups[[owners[0] for owners in probes.owners]]
     mine = np.zeros((m, int(groups.max()) + 1), np.bool_)
+    own_votes = np.zeros(mine.shape[1])  # of each group's own probes
     for at, owners in enumerate(probes.owners):
-        mine[at, groups[list(owners)]] = True
+        theirs = np.unique(groups[list(owners)])
+        mine[at, theirs] = True
+        own_votes[theirs] += votes[at]
 
     is_found = scores > 0
     floor, below = scores[:, k - 1], scores[:, k]
@@ -117,7 +120,7 @@ def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k
     reached = rows[probe, place]
     is_foreign = ~mine[probe, groups[reached]]
     captured = np.bincount(reached[is_foreign], votes[probe[is_foreign]], minlength=n)
-    shares = captured / np.maximum(votes.sum() - (votes @ mine)[groups], 1e-9)
+    shares = captured / np.maximum(votes.sum() - own_votes[groups], 1e-9)
     warm = np.array([bool(tool.examples) for tool in tools])
     bounds = np.maximum(LEAST_SHARE, np.where(warm, WARM_SHARE, COLD_SHARE) * k / n)
     for row in np.flatnonzero(shares > bounds):

@@ -33,6 +33,7 @@ class Engine:
         self._pipeline = pipeline
         self._embedder = embedder
         self._is_english = bool(getattr(embedder, "is_english", False))
+        self._degraded: tuple[str, ...] = ()  # as the last selection was: what lasts is logged once
 
     @property
     def pipeline(self) -> Pipeline:
@@ -64,7 +65,9 @@ class Engine:
         vectors, failures = self._embed(reading, given)
         embedded = time.perf_counter_ns()
         turn = self._turn(reading, vectors, context, k, max_tools, budget_tokens, sent)
-        return _finish(pipeline, turn, failures, (("read", read - start), ("embed", embedded - read)), strict)
+        return self._finish(
+            pipeline, turn, failures, (("read", read - start), ("embed", embedded - read)), strict
+        )
 
     async def aselect(
         self,
@@ -90,7 +93,9 @@ class Engine:
             vectors, failures = await asyncio.to_thread(self._embed, reading, given)
         embedded = time.perf_counter_ns()
         turn = self._turn(reading, vectors, context, k, max_tools, budget_tokens, sent)
-        return _finish(pipeline, turn, failures, (("read", read - start), ("embed", embedded - read)), strict)
+        return self._finish(
+            pipeline, turn, failures, (("read", read - start), ("embed", embedded - read)), strict
+        )
 
     def _embed(
         self, reading: Reading, given: Vector | None
@@ -150,6 +155,25 @@ class Engine:
             earlier=tuple(parts[len(reading.clauses) :]),
         )
 
+    def _finish(
+        self,
+        pipeline: Pipeline,
+        turn: Turn,
+        failures: tuple[Failure, ...],
+        timings: tuple[tuple[str, int], ...],
+        strict: bool,
+    ) -> Selection:
+        selection = pipeline.decide(turn, os.urandom(12).hex(), failures, timings)
+        if strict and selection.failures:
+            raise selection.failures[0].error
+        if selection.degraded != self._degraded:
+            self._degraded = selection.degraded
+            for failure in selection.failures:
+                _log.warning("selection degraded: %s", failure, exc_info=failure.error)
+            if not selection.failures:
+                _log.warning("selection is whole again")
+        return selection
+
 
 def _embedded(embedder: Embedder, text: str) -> Vector:
     """The vector of one text.
@@ -200,19 +224,3 @@ def _limit(name: str, limit: int | None) -> int | None:
     except TypeError:
         raise InvalidInput(f"{name}: is {limit!r:.80}, must be a whole number of at least 0") from None
     return number
-
-
-def _finish(
-    pipeline: Pipeline,
-    turn: Turn,
-    failures: tuple[Failure, ...],
-    timings: tuple[tuple[str, int], ...],
-    strict: bool,
-) -> Selection:
-    selection = pipeline.decide(turn, os.urandom(12).hex(), failures, timings)
-    if selection.failures:
-        for failure in selection.failures:
-            if strict:
-                raise failure.error
-            _log.warning("selection degraded: %s", failure, exc_info=failure.error)
-    return selection

@@ -28,6 +28,7 @@ class Pipeline:
         whole: instead of soft, when the catalog is small for its reader (`passes_through`).
         soft: the selection proper.
         passes_through: whether the candidates are handed on whole.
+        standing: failures that every selection has until the next catalog, such as tools without vectors.
         reader: what makes texts to look for of a message, before they are embedded.
     """
 
@@ -38,6 +39,7 @@ class Pipeline:
     soft: tuple[Stage, ...]
     passes_through: Callable[[Candidates, Turn], bool]
     reader: Reader = _AS_IT_IS
+    standing: tuple[Failure, ...] = ()
     _start: Candidates = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -57,7 +59,7 @@ class Pipeline:
 
         failures, timings: of the steps before the decision, such as embedding the message.
         """
-        log = _Log(list(failures), list(timings))
+        log = _Log([*self.standing, *failures], list(timings))
         candidates = self._start
         for stage in self.hard:
             candidates, failed = log.run(stage, candidates, turn)

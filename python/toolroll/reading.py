@@ -1,7 +1,7 @@
 """What retrieval reads of a turn: the message, the clauses in it, and what was said before.
 
-A message may ask for several things, and one vector blurs them: its clauses are asked for each by itself. A
-short one ("yes, at 8 please") may ask for nothing that can be found without what it answers: then the turns
+A message may ask for several things, and one vector blurs them: its clauses are asked for each by itself.
+A short one ("yes, at 8 please") may ask for nothing that can be found without what it answers: then the turns
 before it count too, the less the more words the message has of its own.
 """
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,13 +18,16 @@ from toolroll.context import Context
 from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
 from toolroll.engine import Engine
-from toolroll.errors import Denied, InvalidInput, NotFound
+from toolroll.errors import Denied, EmbedderUnavailable, InvalidInput, NotFound
 from toolroll.example_bank import ExampleBank
+from toolroll.pipeline import Pipeline
 from toolroll.profiles import Parameters, compose, profile
-from toolroll.selection import Selection
+from toolroll.selection import Failure, Selection
 from toolroll.sources.dicts import read_dicts
 from toolroll.sources.folder import read_folder
 from toolroll.tools import Definitions, Route, Toolkit
+
+_log = logging.getLogger("toolroll")
 
 Progress = Callable[[int, int], None]
 
@@ -51,7 +56,7 @@ class Toolroll:
         self._adding = threading.Lock()  # held for one addition
         self._building = threading.RLock()  # held while a catalog is built: the later one wins
         self._definitions = definitions
-        self._engine = Engine(self._compose(definitions, progress), self._embedder)
+        self._engine = Engine(self._first(definitions, progress), self._embedder)
 
     @classmethod
     def from_tools(
@@ -262,7 +267,16 @@ class Toolroll:
     def __len__(self) -> int:
         return len(self.catalog)
 
-    def _compose(self, definitions: Definitions, progress: Progress | None) -> Any:
+    def _first(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
+        """A pipeline in any case: where the tools cannot be embedded now, one by words alone that says so."""
+        try:
+            return self._compose(definitions, progress)
+        except EmbedderUnavailable as error:
+            _log.warning("catalog: built without vectors until refresh(): %s", error)
+            catalog = Catalog.build(definitions, None)
+            return replace(compose(catalog, self._parameters), standing=(Failure("embedder", error),))
+
+    def _compose(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
         definitions = self._grown.apply(definitions)
         catalog = Catalog.build(
             definitions,

@@ -180,13 +180,13 @@ class Selection:
 
     @property
     def applies(self) -> bool:
-        """False where the confidence is below the profile's `least_confidence`: no tool seems to fit."""
+        """False where no tool seems to serve this: confidence below the profile's `least_confidence`."""
         return self._judged is None or self._judged.applies
 
     @property
     def degraded(self) -> tuple[str, ...]:
         """Stages and dependencies that failed; empty when all went well."""
-        return tuple(failure.where for failure in self.failures)
+        return tuple(dict.fromkeys(failure.where for failure in self.failures))
 
     @property
     def corrected(self) -> tuple[tuple[str, str], ...]:

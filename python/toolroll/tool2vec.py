@@ -9,8 +9,8 @@ One mean blurs a tool that does several things. Where the examples of a tool are
 the nearest group counts on top of the mean: its intents.
 
 Source: S. Moon et al., "Efficient and Scalable Estimation of Tool Representations in Vector Space"
-(Tool2Vec), 2024, for the mean of the example queries; A. Gelman et al., "Bayesian Data Analysis", 2013, for
-its shrinkage.
+(Tool2Vec), 2024, for the mean of the example queries; A. Gelman et al., "Bayesian Data Analysis", for its
+shrinkage.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Embedded:
     def intents(self) -> Intents | None:
         """The groups of the tools that have many examples; None where no tool has so many.
 
-        Their unit vectors count as much as the examples do in the tool's vector.
+        Unit vectors, which count as much as the examples do in the tool's vector.
         """
         shares = self._shares()
         begins = np.zeros(len(self.begins), np.int64)

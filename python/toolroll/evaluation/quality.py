@@ -182,7 +182,7 @@ def evaluate(
         folder=dataset.name,
         profile=profile if isinstance(profile, str) else "custom",
         parameters=changes,
-        embedder=embedder if isinstance(embedder, str) else roll.catalog.space or "none",
+        embedder=_identity(embedder),
         split=split,
         examples=examples,
         taught=sum(bool(query.gold) for query in teachers),
@@ -203,6 +203,12 @@ def evaluate(
 
 def _rounded(times: Times) -> dict[str, float]:
     return {"p50": round(times.p50, 1), "p95": round(times.p95, 1), "p99": round(times.p99, 1)}
+
+
+def _identity(embedder: EmbedderChoice) -> str:
+    if embedder is None:
+        return "none"
+    return embedder if isinstance(embedder, str) else embedder.identity
 
 
 def _by(

@@ -1,126 +1,317 @@
-"""The fused ranking, against both indexes asked for every row."""
+"""The fused ranking, against the indexes asked one by one for every row."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll._core import Bitset, Bm25Index, Retriever, VectorIndex
+from toolroll._core import Bitset, Bm25Index, Fusion, Intents, Retriever, VectorIndex
 
 WORDS = ("rain", "mail", "deal", "light", "song", "note")
 NO_ROWS, NO_SCORES = np.empty(0, np.int32), np.empty(0, np.float32)
 DIM = 8
+MOST = 8  # rows: no more than each index names for any part, so every row with evidence is looked at
+
+
+def vectors_of(seed: int, n: int, dim: int = DIM):
+    return np.random.default_rng(seed).standard_normal((n, dim)).astype(np.float32)
+
+
+def search(retriever: Retriever, text: str = "", vector: Any = None, k: int = 5, **more: Any):
+    """Searches with everything in play, unless told otherwise, and nothing said or known before."""
+    return retriever.search(
+        text,
+        vector,
+        more.get("trust", 1.0),
+        more.get("clauses", ()),
+        more.get("earlier", ()),
+        more.get("in_play", Bitset.full(retriever.size)),
+        more.get("known_rows", NO_ROWS),
+        more.get("known_scores", NO_SCORES),
+        k,
+        more.get("fusion", Fusion(lexical=1.0)),
+    )
+
+
+@st.composite
+def parts(draw: st.DrawFn):
+    text = " ".join(draw(st.lists(st.sampled_from((*WORDS, "unheard")), max_size=4)))
+    seed = draw(st.none() | st.integers(0, 1000))
+    vector = None if seed is None else vectors_of(seed, 1)[0]
+    return text, vector, draw(st.sampled_from([0.0, 0.5, 1.0])), draw(st.sampled_from([0.0, 0.3, 1.0, 2.0]))
 
 
 @st.composite
 def worlds(draw: st.DrawFn):
-    n = draw(st.integers(1, 20))  # no more than each index names: the union is everything
-    seed = draw(st.integers(0, 1000))
-    vectors = np.random.default_rng(seed).standard_normal((n, DIM)).astype(np.float32)
+    """The indexes, damping or None, rows in play, and known rows among them."""
+    n, seed = draw(st.integers(1, MOST)), draw(st.integers(0, 1000))
+    vectors = vectors_of(seed, n)
     vectors[draw(st.lists(st.integers(0, n - 1), max_size=2))] = 0
     texts = [" ".join(draw(st.lists(st.sampled_from(WORDS), max_size=4))) for _ in range(n)]
-    query = np.random.default_rng(seed + 1).standard_normal(DIM).astype(np.float32)
+    begins = np.cumsum([0, *draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))]).astype(np.int64)
+    weights = np.random.default_rng(seed + 1).random(begins[-1], np.float32)
+    intents = Intents.build(begins, vectors_of(seed + 2, int(begins[-1])), weights)
+    damping = draw(st.none() | st.lists(st.sampled_from([0.0, 0.4, 1.0]), min_size=n, max_size=n))
     in_play = draw(st.lists(st.integers(0, n - 1), unique=True))
     known = draw(st.lists(st.sampled_from(in_play), unique=True)) if in_play else []
-    return n, vectors, texts, query, in_play, known, draw(st.sampled_from(WORDS))
+    return VectorIndex.build(vectors), Bm25Index.build([texts], [1.0]), intents, damping, in_play, known
 
 
-@given(
-    worlds(),
-    st.integers(0, 25),
-    st.sampled_from([(1.0, 0.05), (0.0, 1.0), (1.0, 0.0), (0.0, 0.0)]),
-    st.sampled_from([0.0, 0.4]),
+fusions = st.builds(
+    Fusion,
+    dense=st.sampled_from([0.0, 1.0]),
+    dense_floor=st.sampled_from([0.0, 0.2]),
+    lexical=st.sampled_from([0.0, 0.05, 1.0]),
+    lexical_mass=st.sampled_from([5.0, 200.0, float("inf")]),
+    intents=st.sampled_from([0.0, 0.5]),
+    intent_floor=st.sampled_from([0.0, 0.3]),
+    clauses=st.sampled_from([0.0, 0.4, 1.0]),
+    threshold=st.sampled_from([0.0, 0.4]),
 )
-def test_the_ranking_is_that_of_the_sum_over_all_rows(world, k, weights, threshold):
-    n, vectors, texts, query, in_play, known, message = world
-    index, postings = VectorIndex.build(vectors), Bm25Index.build([texts], [1.0])
-    every = np.arange(n, dtype=np.int32)
-    dense = np.maximum(index.scores(query, every), 0)
-    lexical = postings.scores(message, every)
-    expected = np.float32(weights[0]) * dense + np.float32(weights[1]) * lexical
-    expected[known] += np.float32(0.25)
-    order = sorted(in_play, key=lambda row: (-expected[row], row))
-    order = [row for row in order if expected[row] > 0 and expected[row] >= threshold][:k]
 
-    rows, scores, found_dense, found_lexical = Retriever(n, index, postings).search(
-        message,
-        query,
-        Bitset.of(n, np.array(in_play, np.int32)),
-        np.array(known, np.int32),
-        np.full(len(known), 0.25, np.float32),
-        k,
-        *weights,
-        threshold,
+
+def says(part, vectors: VectorIndex, postings: Bm25Index, intents: Intents, fusion: Fusion):
+    """What a part says for every row: dense, intents and lexical terms."""
+    text, vector, trust, _ = part
+    every = np.arange(vectors.size, dtype=np.int32)
+    dense, nearest = np.zeros((2, vectors.size))
+    if vector is not None:
+        dense = trust * fusion.dense * np.maximum(vectors.scores(vector, every) - fusion.dense_floor, 0)
+        nearest = np.maximum(intents.nearest(vector, every) - fusion.intent_floor, 0)
+        nearest = trust * fusion.intents * nearest
+    shrunk = 1 + postings.ceiling(text) / fusion.lexical_mass
+    return np.array([dense, nearest, fusion.lexical * postings.scores(text, every) / shrunk])
+
+
+@given(worlds(), parts(), st.lists(parts(), max_size=2), st.lists(parts(), max_size=2), st.data())
+def test_the_ranking_is_that_of_the_sum_over_all_rows(world, message, clauses, earlier, data):
+    vectors, postings, intents, damping, in_play, known = world
+    n = vectors.size
+    k, fusion = data.draw(st.integers(1, n + 1)), data.draw(fusions)
+    terms = says(message, *world[:3], fusion)
+    whole = terms.sum(axis=0)
+    pieces = [says(part, *world[:3], fusion).sum(axis=0) - whole for part in clauses]
+    by_clauses = fusion.clauses * np.max([np.zeros(n), *pieces], axis=0)
+    before = [part[3] * says(part, *world[:3], fusion).sum(axis=0) for part in earlier]
+    by_earlier = np.sum([np.zeros(n), *before], axis=0)
+    damped = (whole + by_clauses + by_earlier) * (1 if damping is None else np.array(damping))
+    expected = damped.copy()
+    expected[known] += 0.25
+    best = sorted(in_play, key=lambda row: -expected[row])
+    best = [row for row in best if expected[row] > 0 and expected[row] >= fusion.threshold][:k]
+
+    retriever = Retriever(
+        n, vectors, postings, intents, None if damping is None else np.array(damping, np.float32)
     )
-    assert rows.tolist() == order
-    assert scores.tolist() == expected[order].tolist()
-    if weights[0]:
-        assert found_dense.tolist() == dense[order].tolist()
-    if weights[1]:
-        assert found_lexical.tolist() == lexical[order].tolist()
+    rows, scores, found, evidence = search(
+        retriever,
+        *message[:2],
+        k,
+        trust=message[2],
+        clauses=tuple(clauses),
+        earlier=tuple(earlier),
+        in_play=Bitset.of(n, np.array(in_play, np.int32)),
+        known_rows=np.array(known, np.int32),
+        known_scores=np.full(len(known), 0.25, np.float32),
+        fusion=fusion,
+    )
+    assert set(rows.tolist()) <= set(in_play)
+    assert np.allclose(scores, expected[rows], atol=1e-5)
+    assert len(rows) == len(best) and np.allclose(scores, expected[best], atol=1e-5)
+    assert np.array_equal(np.lexsort((rows, -scores)), np.arange(len(rows)))
+    for column, oracle in zip(found, (*terms, by_clauses, by_earlier), strict=True):
+        assert np.allclose(column, oracle[rows], atol=1e-5)
+    mean = max([0.0, *damped[in_play]]) / (1 + sum(part[3] for part in earlier))
+    assert evidence == pytest.approx(mean, abs=1e-5)
+
+
+@given(worlds(), parts(), st.lists(parts(), max_size=2), fusions)
+def test_how_many_rows_are_asked_for_changes_neither_the_first_nor_the_evidence(
+    world, message, clauses, fusion
+):
+    *indexes, damping, _, _ = world
+    n = indexes[0].size
+    retriever = Retriever(n, *indexes, None if damping is None else np.array(damping, np.float32))
+    of_all = search(retriever, *message[:2], n, clauses=tuple(clauses), fusion=fusion)
+    for k in range(1, n):
+        rows, scores, _, evidence = search(retriever, *message[:2], k, clauses=tuple(clauses), fusion=fusion)
+        assert rows.tolist() == of_all[0][:k].tolist()
+        assert scores.tolist() == of_all[1][:k].tolist()
+        assert evidence == of_all[3]
+
+
+def needle(n: int = 500):
+    """Rows that say the same, but the 400th, and a query near row 7."""
+    vectors = vectors_of(0, n)
+    texts = ["common words here"] * n
+    texts[400] = "a rare needle"
+    query = vectors[7] + 0.1 * vectors_of(1, 1)[0]
+    return VectorIndex.build(vectors), Bm25Index.build([texts], [1.0]), query
 
 
 def test_a_row_that_only_one_index_names_is_scored_by_both():
-    rng = np.random.default_rng(0)
-    n = 500
-    vectors = rng.standard_normal((n, DIM)).astype(np.float32)
-    query = vectors[7] + 0.1 * rng.standard_normal(DIM).astype(np.float32)
-    texts = ["common words here"] * n
-    texts[400] = "a rare needle"
-    index, postings = VectorIndex.build(vectors), Bm25Index.build([texts], [1.0])
-    rows, _, dense, lexical = Retriever(n, index, postings).search(
-        "needle", query, Bitset.full(n), NO_ROWS, NO_SCORES, 20, 1.0, 1.0
+    index, postings, query = needle()
+    fusion = Fusion(lexical=1.0, lexical_mass=float("inf"))
+    rows, _, (dense, _, lexical, *_), _ = search(
+        Retriever(500, index, postings), "needle", query, 20, fusion=fusion
     )
-    place = rows.tolist().index(400)
-    assert place == 0
+    assert rows[0] == 400
     wanted = np.array([400], np.int32)
-    assert dense[place] == max(index.scores(query, wanted)[0], 0)
-    assert lexical[place] == postings.scores("needle", wanted)[0]
+    assert dense[0] == max(index.scores(query, wanted)[0], 0)
+    assert lexical[0] == postings.scores("needle", wanted)[0]
     assert lexical[rows.tolist().index(7)] == 0
 
 
-def test_either_index_may_be_missing():
-    postings = Bm25Index.build([["rain", "mail"]], [1.0])
-    found = Retriever(2, None, postings).search("rain", None, Bitset.full(2), NO_ROWS, NO_SCORES, 5, 1.0, 1.0)
-    assert found[0].tolist() == [0]
-    index = VectorIndex.build(np.eye(2, dtype=np.float32))
-    found = Retriever(2, index, None).search(
-        "rain", np.array([0, 1], np.float32), Bitset.full(2), NO_ROWS, NO_SCORES, 5, 1.0, 1.0
+@pytest.mark.parametrize("which", ["clauses", "earlier"])
+def test_a_row_that_only_another_part_names_is_scored_for_the_message_too(which):
+    index, postings, query = needle()
+    parts = (("needle", None, 1.0, 1.0),)
+    fusion = Fusion(lexical=1.0, clauses=0.5)
+    rows, _, (dense, *_), _ = search(
+        Retriever(500, index, postings), "", query, 20, fusion=fusion, **{which: parts}
     )
-    assert found[0].tolist() == [1]
+    assert rows[0] == 400
+    assert dense[0] == max(index.scores(query, rows[:1])[0], 0)
+
+
+def test_damped_rows_do_not_keep_others_from_being_named():
+    n, greedy = 2_000, 64
+    vectors = vectors_of(3, n, 16)
+    query = vectors_of(4, 1, 16)[0]
+    order = np.argsort(-VectorIndex.build(vectors).scores(query, np.arange(n, dtype=np.int32)))
+    damping = np.ones(n, np.float32)
+    damping[order[:greedy]] = 0
+    rows, *_ = search(Retriever(n, VectorIndex.build(vectors), None, None, damping), "", query, 20)
+    assert rows.tolist() == order[greedy : greedy + 20].tolist()
+
+
+def test_what_was_known_before_is_neither_damped_nor_evidence():
+    retriever = Retriever(2, None, Bm25Index.build([["rain", "mail"]], [1.0]), None, np.zeros(2, np.float32))
+    known = {"known_rows": np.array([1], np.int32), "known_scores": np.array([0.5], np.float32)}
+    rows, scores, _, evidence = search(retriever, "rain mail", **known)
+    assert (rows.tolist(), scores.tolist(), evidence) == ([1], [0.5], 0)
+
+
+def test_a_repeated_turn_says_no_more_than_the_message_alone():
+    retriever = Retriever(2, None, Bm25Index.build([["rain", "mail"]], [1.0]))
+    *_, alone = search(retriever, "rain")
+    _, scores, _, evidence = search(retriever, "rain", earlier=(("rain", None, 1.0, 2.0),))
+    assert evidence == pytest.approx(alone)
+    assert scores[0] == pytest.approx(3 * alone)
+
+
+def test_any_index_may_be_missing():
+    postings, index = (
+        Bm25Index.build([["rain", "mail"]], [1.0]),
+        VectorIndex.build(np.eye(2, dtype=np.float32)),
+    )
+    second = np.array([0, 1], np.float32)
+    assert search(Retriever(2, None, postings), "rain", second)[0].tolist() == [0]
+    assert search(Retriever(2, index, None), "rain", second)[0].tolist() == [1]
+    known = {"known_rows": np.array([1], np.int32), "known_scores": np.array([0.5], np.float32)}
+    assert search(Retriever(2, None, None), "rain", second, **known)[0].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "vector", "more"),
+    [
+        ("", None, {}),
+        ("unheard of", None, {}),
+        ("", np.zeros(2, np.float32), {}),
+        ("", np.ones(2, np.float32), {"trust": 0.0}),
+        ("rain", np.ones(2, np.float32), {"k": 0}),
+        ("rain", np.ones(2, np.float32), {"in_play": Bitset.empty(2)}),
+        ("rain", np.ones(2, np.float32), {"fusion": Fusion(dense=0.0)}),
+    ],
+)
+def test_without_evidence_nothing_is_found(text, vector, more):
+    retriever = Retriever(
+        2, VectorIndex.build(np.eye(2, dtype=np.float32)), Bm25Index.build([["rain", "mail"]], [1.0])
+    )
+    rows, scores, terms, evidence = search(retriever, text, vector, **more)
+    assert [len(column) for column in (rows, scores, *terms)] == [0] * 7 and evidence == 0
+
+
+def test_a_lone_surrogate_in_any_part_is_an_unknown_character():
+    retriever = Retriever(2, None, Bm25Index.build([["rain", "mail"]], [1.0]))
+    odd = "\ud800 rain"
+    found = search(
+        retriever,
+        odd,
+        clauses=((odd, None, 1.0, 1.0),),
+        earlier=((odd, None, 1.0, 1.0),),
+        fusion=Fusion(lexical=1.0, clauses=1.0),
+    )
+    assert found[0].tolist() == [0]
+
+
+ONE = np.ones(2, np.float32)
+NAN = float("nan")
 
 
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
         ({"in_play": Bitset.full(3)}, "rows in play: has 3 rows, must have 2"),
-        ({"known_scores": np.ones(2, np.float32)}, "known scores"),
-        ({"dense": -1.0}, "dense weight"),
-        ({"lexical": float("nan")}, "lexical weight"),
+        ({"known_scores": np.ones(2, np.float32)}, "known scores: has 2 rows, must have 0"),
+        ({"known_rows": np.array([2], np.int32), "known_scores": ONE[:1]}, "row"),
+        ({"known_rows": np.array([-1], np.int32), "known_scores": ONE[:1]}, "row"),
         ({"vector": np.ones(3, np.float32)}, "3"),
-        ({"vector": np.array([np.nan, 1], np.float32)}, "finite"),
+        ({"vector": np.array([NAN, 1], np.float32)}, "finite"),
+        ({"trust": -0.1}, "trust: must be between 0 and 1"),
+        ({"trust": 1.1}, "trust: must be between 0 and 1"),
+        ({"trust": NAN}, "trust: must be between 0 and 1"),
+        ({"clauses": (("a", np.ones(3, np.float32), 1.0, 1.0),)}, "3"),
+        ({"clauses": (("a", ONE, 2.0, 1.0),)}, "trust"),
+        ({"earlier": (("a", ONE, NAN, 1.0),)}, "trust"),
+        ({"earlier": (("a", ONE, 1.0, -1.0),)}, "weight of a part: must be finite and not negative"),
+        ({"earlier": (("a", ONE, 1.0, float("inf")),)}, "weight of a part"),
+        ({"earlier": (("a", ONE[None], 1.0, 1.0),)}, "dimension"),
+        ({"fusion": Fusion(dense=-1.0)}, "dense weight: must be finite and not negative"),
+        ({"fusion": Fusion(dense=float("inf"))}, "dense weight"),
+        ({"fusion": Fusion(lexical=NAN)}, "lexical weight"),
+        ({"fusion": Fusion(intents=-0.1)}, "intents weight"),
+        ({"fusion": Fusion(dense_floor=1.1)}, "dense floor: must be a cosine, between -1 and 1"),
+        ({"fusion": Fusion(intent_floor=NAN)}, "intent floor"),
+        ({"fusion": Fusion(clauses=1.1)}, "clauses weight: must be between 0 and 1"),
+        ({"fusion": Fusion(lexical_mass=0.0)}, "lexical mass: must be above 0"),
+        ({"fusion": Fusion(lexical_mass=NAN)}, "lexical mass"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes, what):
     retriever = Retriever(
         2, VectorIndex.build(np.eye(2, dtype=np.float32)), Bm25Index.build([["a", "b"]], [1.0])
     )
-    arguments = {
-        "text": "a",
-        "vector": np.ones(2, np.float32),
-        "in_play": Bitset.full(2),
-        "known_rows": NO_ROWS,
-        "known_scores": NO_SCORES,
-        "k": 1,
-        "dense": 1.0,
-        "lexical": 1.0,
-    }
+    usual = {"vector": ONE, "fusion": Fusion(lexical=1.0, clauses=0.5)}
     with pytest.raises(ValueError, match=what):
-        retriever.search(**(arguments | changes))
+        search(retriever, "a", **(usual | changes))
 
 
-def test_indexes_of_another_size_are_refused():
-    with pytest.raises(ValueError, match="postings: has 1 rows, must have 2"):
-        Retriever(2, None, Bm25Index.build([["a"]], [1.0]))
+def test_a_vector_of_another_type_is_no_vector():
+    retriever = Retriever(2, VectorIndex.build(np.eye(2, dtype=np.float32)), None)
+    with pytest.raises(TypeError, match="incompatible"):
+        search(retriever, "a", np.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ((VectorIndex.build(np.eye(1, dtype=np.float32)), None), "vectors: has 1 rows, must have 2"),
+        ((None, Bm25Index.build([["a"]], [1.0])), "postings: has 1 rows, must have 2"),
+        (
+            (None, None, Intents.build(np.zeros(2, np.int64), np.empty((0, 2), np.float32), NO_SCORES)),
+            "intents: has 1 rows, must have 2",
+        ),
+        ((None, None, None, np.ones(3, np.float32)), "damping: has 3 rows, must have 2"),
+        ((None, None, None, np.array([1, 1.5], np.float32)), "damping: must be between 0 and 1"),
+        ((None, None, None, np.array([-0.5, 1], np.float32)), "damping: must be between 0 and 1"),
+        ((None, None, None, np.array([1, NAN], np.float32)), "damping: must be between 0 and 1"),
+    ],
+)
+def test_an_index_or_a_factor_that_does_not_fit_is_refused(given, what):
+    with pytest.raises(ValueError, match=what):
+        Retriever(2, *given)

@@ -142,6 +142,30 @@ def test_scripts_are_told_apart() -> None:
         assert (found if _core.is_word(number) else "") == expected, c
 
 
+LATIN, FOREIGN, NO_LETTERS = "aZéßŁẞǼ", "жщ가日かไعאλἀ", " 1.!_\u0301\ufe0f\U0001f600\ud800"
+
+
+@given(st.text(st.sampled_from(LATIN + FOREIGN + NO_LETTERS), max_size=12))
+def test_the_latin_share_is_that_of_the_letters(text: str) -> None:
+    latin, foreign = (sum(c in kind for c in text) for kind in (LATIN, FOREIGN))
+    assert _core.latin_share(text) == (latin / (latin + foreign) if latin + foreign else 1)
+
+
+def test_letters_of_the_latin_blocks_are_latin_and_those_of_other_scripts_are_not() -> None:
+    for c in CHARACTERS:
+        if unicodedata.category(c)[0] != "L":
+            continue
+        if "LATIN" not in unicodedata.name(c, ""):  # but for µ, ª and º, which stand among them
+            assert _core.latin_share(c) == (c in "µªº"), c
+        elif ord(c) < 0x250 or 0x1E00 <= ord(c) < 0x1F00:
+            assert _core.latin_share(c) == 1, c
+
+
+def test_a_text_without_letters_is_as_latin_as_english() -> None:
+    for text in ("", "12:30", "?!", "\u0301", "\U0001f600 \ufe0f"):
+        assert _core.latin_share(text) == 1
+
+
 # Characters whose category is another one in the tables' Unicode than in an older Python's.
 RECLASSIFIED = {"\u1734"}  # Mn before Unicode 14, Mc since
 

@@ -1,0 +1,124 @@
+#include "toolroll/fusion.hpp"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <random>
+#include <thread>
+
+namespace toolroll {
+namespace {
+
+constexpr std::size_t kRows = 3000;
+constexpr std::size_t kDim = 32;
+
+std::vector<float> random_vectors(std::size_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> all(count * kDim);
+  for (float& value : all) value = normal(random);
+  return all;
+}
+
+std::vector<std::string> sentences(std::size_t count, std::size_t words, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<std::string> all(count);
+  for (std::string& sentence : all) {
+    for (std::size_t i = 0; i < words; ++i) {
+      const std::uint32_t x = random() % 1000;  // squared: small numbers are frequent
+      sentence += "word" + std::to_string(x * x / 1000) + ' ';
+    }
+  }
+  return all;
+}
+
+/// Vectors, postings, up to two intents a row, and every fifth row damped.
+Retriever retriever_of(std::size_t rows, std::uint32_t seed) {
+  const std::vector<std::string> texts = sentences(rows, 12, seed);
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const Field field{views, 1.0};
+  std::vector<std::int64_t> begins = {0};
+  std::vector<float> damping(rows, 1.0F);
+  for (std::size_t row = 0; row < rows; ++row) {
+    begins.push_back(begins.back() + static_cast<std::int64_t>(row % 3));
+    if (row % 5 == 0) damping[row] = 0.5F;
+  }
+  const auto count = static_cast<std::size_t>(begins.back());
+  const std::vector<float> weights(count, 0.8F);
+  return Retriever(
+      rows,
+      std::make_shared<VectorIndex>(VectorIndex::build(random_vectors(rows, seed + 1), kDim)),
+      std::make_shared<Bm25Index>(Bm25Index::build({&field, 1}, {})),
+      std::make_shared<Intents>(
+          Intents::build(begins, random_vectors(count, seed + 2), kDim, weights)),
+      std::move(damping));
+}
+
+bool equal(const Retrieved& a, const Retrieved& b) {
+  return a.rows == b.rows && a.scores == b.scores && a.dense == b.dense && a.intents == b.intents &&
+         a.lexical == b.lexical && a.clauses == b.clauses && a.earlier == b.earlier &&
+         a.evidence == b.evidence;
+}
+
+TEST_CASE("four threads that search one retriever get the single-threaded answer") {
+  const Retriever retriever = retriever_of(kRows, 1);
+  const Retriever other = retriever_of(300, 9);  // threads switch between sizes
+  const Bitset everything = Bitset::full(kRows);
+  const Bitset all_others = Bitset::full(300);
+  std::vector<std::int32_t> rows;
+  for (std::int32_t row = 0; row < static_cast<std::int32_t>(kRows); row += 3) rows.push_back(row);
+  const Bitset some = Bitset::of(kRows, rows);
+  const std::vector<std::string> texts = sentences(150, 6, 4);
+  const std::vector<float> vectors = random_vectors(texts.size(), 5);
+  const std::vector<std::int32_t> known = {0, 3, 999};
+  const std::vector<float> before = {0.5F, 0.25F, 0.125F};
+  Fusion fusion;
+  fusion.lexical = 0.05F;
+  fusion.intents = 0.5F;
+  fusion.clauses = 0.4F;
+
+  const auto part = [&](std::size_t i, float trust, float weight) {
+    i %= texts.size();
+    return Part{texts[i], std::span(vectors).subspan(i * kDim, kDim), trust, weight};
+  };
+  const auto answers = [&] {
+    std::vector<Retrieved> found;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const std::vector<Part> clauses = {part(i + 1, 1.0F, 1.0F), part(i + 2, 0.5F, 1.0F)};
+      const std::vector<Part> earlier = {part(i + 3, 1.0F, 0.7F)};
+      const Part message = part(i, 1.0F, 1.0F);
+      found.push_back(
+          retriever.search(message, clauses, earlier, everything, known, before, 10, fusion));
+      found.push_back(retriever.search(message, clauses, {}, some, {}, {}, 10, fusion));
+      found.push_back(other.search(message, {}, earlier, all_others, {}, {}, 10, fusion));
+    }
+    return found;
+  };
+  const std::vector<Retrieved> expected = answers();
+  std::vector<std::vector<Retrieved>> found(4);
+  std::vector<std::thread> threads;
+  for (auto& of_thread : found) threads.emplace_back([&] { of_thread = answers(); });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& of_thread : found) {
+    REQUIRE(of_thread.size() == expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) CHECK(equal(of_thread[i], expected[i]));
+  }
+}
+
+TEST_CASE("a search that throws leaves nothing behind for the next") {
+  const Retriever retriever = retriever_of(300, 1);
+  const Bitset everything = Bitset::full(300);
+  const std::vector<float> vector = random_vectors(1, 3);
+  Fusion fusion;
+  fusion.lexical = 0.05F;
+  fusion.clauses = 0.4F;
+  const Part message{"word1 word5 word100", vector};
+  const Retrieved before = retriever.search(message, {}, {}, everything, {}, {}, 10, fusion);
+  const std::vector<Part> narrow = {{"word1", std::span(vector).first(kDim - 1)}};
+  CHECK_THROWS_AS(retriever.search(message, narrow, {}, everything, {}, {}, 10, fusion),
+                  std::invalid_argument);
+  CHECK(equal(retriever.search(message, {}, {}, everything, {}, {}, 10, fusion), before));
+}
+
+}  // namespace
+}  // namespace toolroll

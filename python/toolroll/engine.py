@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import latin_share
+from toolroll.catalog import Catalog
 from toolroll.context import Context, Part, Turn, Vector, names
 from toolroll.errors import EmbedderUnavailable, InvalidInput
 from toolroll.pipeline import Pipeline
@@ -62,7 +63,7 @@ class Engine:
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
         read = time.perf_counter_ns()
-        vectors, failures = self._embed(reading, given)
+        vectors, failures = self._embed(pipeline.catalog, reading, given)
         embedded = time.perf_counter_ns()
         turn = self._turn(reading, vectors, context, k, max_tools, budget_tokens, sent)
         return self._finish(
@@ -88,9 +89,9 @@ class Engine:
         reading = pipeline.reader.read(message, history)
         read = time.perf_counter_ns()
         if self._embedder is None or self._embedder.is_instant:
-            vectors, failures = self._embed(reading, given)
+            vectors, failures = self._embed(pipeline.catalog, reading, given)
         else:
-            vectors, failures = await asyncio.to_thread(self._embed, reading, given)
+            vectors, failures = await asyncio.to_thread(self._embed, pipeline.catalog, reading, given)
         embedded = time.perf_counter_ns()
         turn = self._turn(reading, vectors, context, k, max_tools, budget_tokens, sent)
         return self._finish(
@@ -98,7 +99,7 @@ class Engine:
         )
 
     def _embed(
-        self, reading: Reading, given: Vector | None
+        self, catalog: Catalog, reading: Reading, given: Vector | None
     ) -> tuple[list[Vector | None], tuple[Failure, ...]]:
         """Vectors of the query, its clauses and what was said before, in this order.
 
@@ -107,7 +108,7 @@ class Engine:
         texts = [reading.query, *reading.clauses, *(text for text, _ in reading.earlier)]
         vectors: list[Vector | None] = [None] * len(texts)
         vectors[0] = given
-        if self._embedder is None:
+        if self._embedder is None or not catalog.dim:  # vectors would have nothing to be compared with
             return vectors, _NOTHING_FAILED
         try:
             for at, text in enumerate(texts):

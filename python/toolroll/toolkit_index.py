@@ -11,6 +11,7 @@ from toolroll.context import Vector
 from toolroll.ports import Embedder
 from toolroll.tool_text import words
 from toolroll.tools import Tool, Toolkit
+from toolroll.vectors import vectors_of
 
 _MOST_NAMED = 20  # tools that speak for a toolkit which does not describe itself
 
@@ -38,7 +39,7 @@ class ToolkitIndex:
         """Embeds the toolkits; None where there are none.
 
         Raises:
-            EmbedderUnavailable: the embedder fails.
+            EmbedderUnavailable: the embedder fails, or answers what is no vector.
         """
         if not toolkits:
             return None
@@ -46,7 +47,7 @@ class ToolkitIndex:
         for name, toolkit in toolkits.items():
             named = (words(tools[row].name) for row in below[name][:_MOST_NAMED].tolist())
             texts.append(f"{words(name)}: {toolkit.description or ', '.join(named)}")
-        return cls(tuple(toolkits), VectorIndex.build(embedder.embed(texts)))
+        return cls(tuple(toolkits), VectorIndex.build(vectors_of(embedder, texts)))
 
     def near(self, vector: Vector, threshold: float) -> dict[str, str]:
         """Toolkits at least so near to the message, nearest first, and how that reads in an explanation."""

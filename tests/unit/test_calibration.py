@@ -57,40 +57,59 @@ def calibrations() -> st.SearchStrategy[Calibration]:
     scores = st.lists(st.floats(0, 3, width=32), max_size=40).map(
         lambda found: np.sort(np.array(found, np.float32))
     )
-    return st.builds(Calibration, scores, scores) | st.just(AT_LARGE)
+    return st.builds(Calibration, scores, scores, st.booleans()) | st.just(AT_LARGE)
 
 
-@given(calibrations(), st.lists(st.floats(0, 1e6), min_size=2), st.booleans())
-def test_confidence_grows_with_the_score_and_is_a_probability(calibration, scores, whole):
-    found = [calibration.confidence(score, whole) for score in sorted(scores)]
+def trusts() -> st.SearchStrategy[float | None]:
+    return st.none() | st.floats(0, 1)
+
+
+@given(calibrations(), st.lists(st.floats(0, 1e6), min_size=2), st.booleans(), trusts())
+def test_confidence_grows_with_the_score_and_is_a_probability(calibration, scores, whole, trust):
+    found = [calibration.confidence(score, whole, trust) for score in sorted(scores)]
     assert found == sorted(found)
-    assert found[0] >= 0 and found[-1] <= 1
+    assert found[0] >= 0
+    assert found[-1] <= 1
 
 
-@given(calibrations(), st.booleans())
-def test_no_evidence_is_no_more_confidence_than_served_messages_without_any(calibration, whole):
+@given(calibrations(), st.booleans(), trusts())
+def test_no_evidence_is_no_more_confidence_than_served_messages_without_any(calibration, whole, trust):
     known = calibration.best if whole else calibration.own
     most = (known == 0).mean() if len(known) else 0.0
-    assert calibration.confidence(0.0, whole) <= most
+    assert calibration.confidence(0.0, whole, trust) <= most
 
 
 def test_confidence_is_the_share_of_served_messages_that_score_no_higher():
-    """But for the catalogs at large, which count as eight messages."""
+    """But for the catalogs at large, which count as a few messages."""
     scores = np.linspace(0, 2, 10_000, dtype=np.float32)
     calibration = Calibration(scores, scores / 2)
     for score in (0.1, 0.5, 1.0, 1.9):
-        assert calibration.confidence(score, True) == pytest.approx(score / 2, abs=0.001)
-        assert calibration.confidence(score / 2, False) == pytest.approx(score / 2, abs=0.001)
+        assert calibration.confidence(score, True, 1.0) == pytest.approx(score / 2, abs=0.001)
+        assert calibration.confidence(score / 2, False, 1.0) == pytest.approx(score / 2, abs=0.001)
 
 
 def test_where_nothing_was_held_out_catalogs_at_large_stand_in():
-    found = [AT_LARGE.confidence(score, True) for score in (0.0, 0.40, 0.88, 1e3)]
+    found = [AT_LARGE.confidence(score, True, 1.0) for score in (0.0, 0.40, 0.88, 1e3)]
     assert found == [0.0, pytest.approx(0.05, abs=0.002), pytest.approx(0.5), pytest.approx(1)]
     roll = Toolroll.from_tools([Tool("a", "alpha"), Tool("b", "beta")])
     assert roll.catalog.trial is None
     picked = roll.select("alpha", k=1)
     score = float(picked.candidates.scores[0])
-    assert picked.confidence == pytest.approx(1 / (1 + math.exp(-(score - 0.88) / 0.163)), rel=1e-4)
+    assert picked.confidence == pytest.approx(AT_LARGE.confidence(score, True, 1.0), rel=1e-4)
+
+
+@pytest.mark.parametrize("trust", [None, 0.0, 0.4])
+def test_scores_by_words_alone_are_judged_by_scores_by_words_alone(trust):
+    found = [AT_LARGE.confidence(score, True, trust) for score in (0.0, 0.12, 0.35, 1e3)]
+    assert found == [0.0, pytest.approx(0.05, abs=0.005), pytest.approx(0.5), pytest.approx(1)]
+
+
+def test_a_message_whose_embedder_failed_is_not_judged_by_those_that_have_vectors():
+    """All served ones scored 2 with their vectors; 0.5 by words alone is still a good match."""
+    served = np.full(100, 2, np.float32)
+    calibration = Calibration(served, served, has_vectors=True)
+    assert calibration.confidence(0.5, True, 1.0) < 0.05
+    assert calibration.confidence(0.5, True, None) == AT_LARGE.confidence(0.5, True, None) > 0.5
 
 
 def test_of_each_tool_an_eighth_of_its_examples_is_held_out_or_one():
@@ -221,8 +240,11 @@ def test_at_one_in_twenty_one_in_twenty_served_messages_is_refused(examples):
     assert np.mean([not roll.select(text, ANYONE, k=5).applies for text in foreign]) > 0.9
 
 
-def test_a_message_of_the_demo_catalog_applies_and_gibberish_does_not(demo):
-    assert demo.select("write an email to Ada about the invoice", ANYONE, k=5).applies
-    picked = demo.select("zxqv wvutsr qponml", ANYONE, k=5)
+def test_a_message_of_the_demo_catalog_applies_and_one_in_no_language_does_not(demo):
+    picked = demo.select("write an email to Ada about the invoice", ANYONE, k=5)
+    assert picked.applies
+    assert picked.confidence > 0.5
+    picked = demo.select("ζζζ", ANYONE, k=5)
     assert not picked.applies
     assert picked.confidence < 0.05
+    assert "no tool seems to apply" in picked.summary()

@@ -117,29 +117,70 @@ def test_unknown_choices_are_named():
         Toolroll.from_folder("/no/such/folder")
 
 
-@pytest.mark.parametrize("shape", [(1, 8), (2, 4), (2,)])
-def test_an_embedder_that_lies_about_tools_builds_no_catalog(shape):
+@pytest.mark.parametrize(
+    "answer",
+    [
+        np.ones((1, 8)),
+        np.ones((2, 4)),
+        np.ones(2),
+        np.full((16, 8), np.nan),
+        None,
+        EmbedderUnavailable("down"),
+    ],
+    ids=str,
+)
+def test_where_tools_cannot_be_embedded_words_decide_until_refresh(answer, caplog):
     class Wrong(Lying):
         def embed(self, texts):
-            return np.ones(shape, np.float32)
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return super().embed(texts) if self.answer is True else self.answer
 
-    with pytest.raises(EmbedderUnavailable, match=r"lying@1: answered \d+ texts with shape"):
-        Toolroll.from_tools([Tool("a"), Tool("b")], embedder=Wrong(np.ones(8)))
+        def embed_query(self, text):
+            return self.embed([text])[0]
+
+    tools = [Tool("a", "alpha"), Tool("b", "beta")]
+    embedder = Wrong(0)
+    embedder.answer = answer
+    roll = Toolroll.from_tools(tools, embedder=embedder)
+    assert "built without vectors until refresh()" in caplog.text
+    picked = roll.select("beta", k=1)
+    assert picked.names == ("b",)
+    assert set(picked.degraded) == {"embedder"}
+    assert picked.confidence == roll_by_words(tools).select("beta", k=1).confidence
+    with pytest.raises(EmbedderUnavailable):
+        roll.refresh(tools)
+    assert roll.select("beta", k=1).names == ("b",)
+    embedder.answer = True
+    roll.refresh(tools)
+    assert roll.select("beta", k=1).degraded == ()
+    assert "selection is whole again" in caplog.text
 
 
-def test_an_embedder_that_gives_nan_for_tools_builds_no_catalog():
-    class Wrong(Lying):
+def roll_by_words(tools) -> Toolroll:
+    return Toolroll.from_tools(tools, embedder="none")
+
+
+def test_a_message_that_can_be_embedded_is_read_by_words_where_the_tools_could_not_be():
+    class Late(Lying):
         def embed(self, texts):
-            return np.full((len(texts), 8), np.nan, np.float32)
+            raise EmbedderUnavailable("not yet")
 
-    with pytest.raises(EmbedderUnavailable, match="finite"):
-        Toolroll.from_tools([Tool("a")], embedder=Wrong(np.ones(8)))
+    tools = [Tool("a", "alpha"), Tool("b", "beta")]
+    roll = Toolroll.from_tools(tools, embedder=Late(np.ones(8) / np.sqrt(8)))
+    picked = roll.select("beta", k=1)
+    assert picked.degraded == ("embedder",)
+    assert picked.confidence == roll_by_words(tools).select("beta", k=1).confidence
 
 
 @pytest.mark.parametrize(
     "changes",
     [{"k": -1}, {"max_tools": -1}, {"candidates": -1}, {"dense": float("inf")}, {"threshold": float("nan")},
-     {"routes": "bogus"}, {"lexical": "x"}, {"k": 1.5}],
+     {"routes": "bogus"}, {"lexical": "x"}, {"k": 1.5}, {"minimum": -1}, {"minimum": None}, {"intents": -1.0},
+     {"intent_floor": 2}, {"clauses": 1.1}, {"clauses": -0.1}, {"clauses": "x"}, {"least_confidence": -0.1},
+     {"least_confidence": 1.5}, {"least_confidence": None}, {"lexical_mass": 0}, {"lexical_mass": float("nan")},
+     {"toolkit_threshold": 1.5}, {"toolkit_threshold": "x"}, {"on_no_tool": "raise"}, {"on_no_tool": []},
+     {"damping": 1}, {"spelling": "yes"}],
     ids=str,
 )  # fmt: skip
 def test_parameters_out_of_range_are_refused(changes):

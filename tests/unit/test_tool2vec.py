@@ -66,6 +66,14 @@ def test_the_description_counts_as_much_as_three_examples(n):
     assert np.allclose(vectors_of(tool)[0], expected, atol=1e-5)
 
 
+def test_tool2vec_as_published_is_the_examples_mean_and_the_text_where_there_are_none():
+    warm, cold = tool_with(2), Tool("call", "a phone number")
+    vectors = Embedded.of([warm, cold], EMBEDDER, description_counts=0).vectors()
+    mean = unit(sum(EMBEDDER.embed_query(example) for example in warm.examples))
+    assert np.allclose(vectors[0], mean, atol=1e-6)
+    assert np.allclose(vectors[1], EMBEDDER.embed_query(description_text(cold)), atol=1e-6)
+
+
 def test_the_more_examples_the_nearer_their_mean():
     cosines = []
     for n in range(1, MOST_EXAMPLES, 9):

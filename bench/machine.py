@@ -94,7 +94,10 @@ def facts() -> dict[str, Any]:
     else:
         found["isa"] = _core.isa() if hasattr(_core, "isa") else "not known"
         found["compiler"] = getattr(_core, "compiler", None) or _compiler_of(_core.__file__)
-        found["toolroll"] = importlib.metadata.version("toolroll")
+        try:
+            found["toolroll"] = importlib.metadata.version("toolroll")
+        except importlib.metadata.PackageNotFoundError:
+            found["toolroll"] = "from the source tree"
     return found
 
 

@@ -15,9 +15,8 @@ import time
 from pathlib import Path
 
 from toolroll.evaluation.attacks import Arena, Attack, Damage, attacks, damage
-from toolroll.evaluation.labelled import read_messages
+from toolroll.evaluation.dataset import read_dataset
 from toolroll.ports import Embedder
-from toolroll.sources.folder import read_folder
 
 
 def embedder_of(name: str) -> Embedder:
@@ -41,9 +40,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
     start = time.perf_counter()
+    dataset = read_dataset(given.folder)
     arena = Arena.of(
-        read_folder(given.folder).tools,
-        read_messages(given.folder),
+        dataset.definitions.tools,
+        dataset.queries,
         asked=given.queries,
         ask=given.split,
         seed=given.seed,

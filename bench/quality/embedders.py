@@ -1,7 +1,7 @@
 """Recall@5 by embedder: of the tools' texts, and with example messages, each alone and with BM25.
 
 ``python -m bench.quality.embedders [--test] [--embedders static,minilm,multilingual] FOLDER…``. Folders as
-for ``bench.quality``. A tool's vector is that of its text, or half that and half its examples' mean.
+for ``toolroll eval``. A tool's vector is that of its text, or half that and half its examples' mean.
 Usually the *train* split is asked, its odd messages with its even ones as examples and the other way round.
 ``--test`` asks the test split with all of train as examples: for the last word, not for development.
 
@@ -16,19 +16,21 @@ import argparse
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from bench.quality.__main__ import K, _lines
 from numpy.typing import NDArray
 
 from toolroll._core import Bm25Index
+from toolroll.evaluation.dataset import Query, read_dataset
+from toolroll.evaluation.metrics import recall
 from toolroll.ports import Embedder
 from toolroll.tool_text import FIELD_WEIGHTS, description_text, fields
 from toolroll.tools import Tool
 
+K = 5
 ASKED = 400  # train messages a folder
 MOST_TOOLS = 1_500  # as many of a larger catalog, those that are asked for among them
 TIMED = 60
@@ -65,37 +67,36 @@ def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-9)
 
 
-def _recall(scores: NDArray[np.float32], asked: list[dict[str, Any]], tools: list[Tool]) -> float:
-    total = 0.0
-    for query, row in zip(asked, scores, strict=True):
-        found = {tools[i].name for i in np.argsort(-row, kind="stable")[:K]}
-        same = query.get("context", {}).get("alt", {})
-        total += np.mean([any(n in found for n in (g, *same.get(g, ()))) for g in query["gold"]])
-    return total / len(asked)
+def _recall(scores: NDArray[np.float32], asked: Sequence[Query], tools: Sequence[Tool]) -> float:
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :K]
+    found = [[tools[row].name for row in rows] for rows in best]
+    return float(np.mean([recall(query, names) for query, names in zip(asked, found, strict=True)]))
 
 
-def _lexical(tools: list[Tool], asked: list[dict[str, Any]]) -> NDArray[np.float32]:
+def _lexical(tools: Sequence[Tool], asked: Sequence[Query]) -> NDArray[np.float32]:
     index = Bm25Index.build([list(column) for column in zip(*map(fields, tools), strict=True)], FIELD_WEIGHTS)
     rows = np.arange(len(tools), dtype=np.int32)
-    return np.stack([index.scores(query["text"], rows) for query in asked])
+    return np.stack([index.scores(query.text, rows) for query in asked])
 
 
 def _figures(
-    tools: list[Tool], texts: NDArray[np.float32], known: list[Any], asked: list[Any], spread: float
+    tools: Sequence[Tool],
+    texts: NDArray[np.float32],
+    known: Sequence[tuple[Query, NDArray[np.float32]]],
+    asked: Sequence[tuple[Query, NDArray[np.float32]]],
+    spread: float,
 ) -> NDArray[np.float64]:
     """`known` and `asked`: pairs of a message and its vector."""
     examples, vectors = defaultdict(list), defaultdict(list)
     for query, vector in known:
-        for name in query["gold"]:
-            examples[name].append(query["text"])
+        for name in query.gold:
+            examples[name].append(query.text)
             vectors[name].append(vector)
     warm = texts.copy()
     for row, tool in enumerate(tools):
         if tool.name in vectors:
             warm[row] = _unit(0.5 * texts[row] + 0.5 * _unit(np.mean(vectors[tool.name], axis=0)))
-    taught = [
-        Tool(t.name, t.description, t.parameters, t.toolkit, examples=tuple(examples[t.name])) for t in tools
-    ]
+    taught = [replace(tool, examples=tuple(examples[tool.name])) for tool in tools]
     messages = [query for query, _ in asked]
     queries = np.stack([vector for _, vector in asked])
     words, taught_words = _lexical(tools, messages), _lexical(taught, messages)
@@ -119,36 +120,35 @@ def _median_ms(embedder: Embedder, messages: list[str]) -> float:
     return 1e3 * float(np.median(fastest))
 
 
-def _folder(folder: Path, test: bool) -> tuple[list[Tool], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Tools, messages of the train split, and those of the test split if it is asked."""
-    queries = [q for q in _lines(folder / "queries.jsonl") if q["gold"]]
-    train = [q for q in queries if q.get("split") == "train"]
-    asked = [q for q in queries if q.get("split") == "test"] if test else []
+def _folder(folder: Path, test: bool) -> tuple[list[Tool], list[Query], list[Query]]:
+    """Tools without examples, messages of the train split, and those of the test split if it is asked."""
+    dataset = read_dataset(folder)
+    train = [query for query in dataset.queries if query.gold and query.split == "train"]
+    asked = [query for query in dataset.queries if query.gold and query.split == "test"] if test else []
     if not test:
         train = train[:: max(1, len(train) // ASKED)][:ASKED]
-    lines = list(_lines(folder / "tools.jsonl"))
-    gold = {name for query in (*train, *asked) for name in query["gold"]}
-    step = 1 if test else max(1, len(lines) // MOST_TOOLS)
-    kept = [line for i, line in enumerate(lines) if i % step == 0 or line["name"] in gold]
-    tools = [Tool(t["name"], t["description"], t.get("parameters"), t.get("server", "")) for t in kept]
-    return tools, train, asked
+    every = dataset.definitions.tools
+    gold = {name for query in (*train, *asked) for name in query.gold}
+    step = 1 if test else max(1, len(every) // MOST_TOOLS)
+    kept = [tool for i, tool in enumerate(every) if i % step == 0 or tool.name in gold]
+    return [replace(tool, examples=()) for tool in kept], train, asked
 
 
 def measure(folder: Path, embedder: Embedder, test: bool) -> list[float]:
     """Messages asked, milliseconds, mean and spread of the cosines, and recall@5 by COLUMNS."""
     tools, train, asked = _folder(folder, test)
     texts = embedder.embed([description_text(tool) for tool in tools])
-    known = list(zip(train, embedder.embed([query["text"] for query in train]), strict=True))
+    known = list(zip(train, embedder.embed([query.text for query in train]), strict=True))
     cosines = np.stack([vector for _, vector in known]) @ texts.T
     spread = float(cosines.std())
     if test:
-        pairs = list(zip(asked, embedder.embed([query["text"] for query in asked]), strict=True))
+        pairs = list(zip(asked, embedder.embed([query.text for query in asked]), strict=True))
         recalls = _figures(tools, texts, known, pairs, spread)
     else:
         even, odd = known[0::2], known[1::2]
         one, other = _figures(tools, texts, odd, even, spread), _figures(tools, texts, even, odd, spread)
         recalls = (len(even) * one + len(odd) * other) / len(known)
-    ms = _median_ms(embedder, [query["text"] for query in (asked or train)[:TIMED]])
+    ms = _median_ms(embedder, [query.text for query in (asked or train)[:TIMED]])
     return [len(asked or train), ms, float(cosines.mean()), spread, *recalls.tolist()]
 
 

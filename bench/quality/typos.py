@@ -9,14 +9,13 @@ typos cost with the speller; ``touched`` the percentage of messages without typo
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from toolroll import Parameters, Toolroll
+from toolroll import Parameters, Tool, Toolroll
+from toolroll.evaluation.dataset import Query, read_dataset, with_examples
+from toolroll.evaluation.metrics import recall
 from toolroll.evaluation.typos import KINDS, mistyped
 
 K = 5
@@ -24,23 +23,13 @@ MOST_EXAMPLES = 8
 SEED = 1
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as file:
-        yield from (json.loads(line) for line in file if line.strip())
+def _recall(roll: Toolroll, asked: Sequence[Query], messages: Sequence[str]) -> float:
+    found = [roll.select(message, k=K).names for message in messages]
+    return 100 * sum(map(recall, asked, found)) / len(asked)
 
 
-def _recall(roll: Toolroll, asked: Sequence[dict[str, Any]], messages: Sequence[str]) -> float:
-    total = 0.0
-    for query, message in zip(asked, messages, strict=True):
-        found = roll.select(message, k=K).names
-        same = query.get("context", {}).get("alt", {})  # tools that are just as right
-        hits = [any(name in found for name in (gold, *same.get(gold, ()))) for gold in query["gold"]]
-        total += sum(hits) / len(hits)
-    return 100 * total / len(asked)
-
-
-def _ask(tools: list[dict[str, Any]], asked: list[dict[str, Any]], options: argparse.Namespace) -> str:
-    clean = [query["text"] for query in asked]
+def _ask(tools: Sequence[Tool], asked: Sequence[Query], options: argparse.Namespace) -> str:
+    clean = [query.text for query in asked]
     typos = [mistyped(message, SEED, kinds=options.kind or ("wrong",)) for message in clean]
     mends = Toolroll.from_tools(tools, embedder=options.embedder)
     reads = Toolroll.from_tools(tools, embedder=options.embedder, profile=Parameters(spelling=False))
@@ -62,16 +51,12 @@ def main() -> int:
         f"{'folder':<18}{'':<10}{'asked':>6}{'clean':>9}{'+mended':>9}{'typos':>9}{'+mended':>9}{'cost':>9}{'touched':>9}"
     )
     for folder in options.folders:
-        tools = list(_lines(folder / "tools.jsonl"))
-        queries = [q for q in _lines(folder / "queries.jsonl") if q.get("split") == "train" and q["gold"]]
-        examples: defaultdict[str, list[str]] = defaultdict(list)
-        for query in queries[::2]:
-            for name in query["gold"]:
-                examples[name].append(query["text"])
+        dataset = read_dataset(folder)
+        queries = [query for query in dataset.queries if query.split == "train" and query.gold]
         asked = queries[1::2]
         asked = asked[:: -(-len(asked) // options.most)]
         for label, most in (("texts", 0), ("examples", MOST_EXAMPLES)):
-            told = [{**tool, "examples": examples[tool["name"]][:most]} for tool in tools]
+            told = with_examples(dataset.definitions, queries[::2], keep=False, most=most).tools
             print(f"{folder.name:<18}{label:<10}{len(asked):>6}{_ask(told, asked, options)}", flush=True)
     return 0
 

@@ -18,12 +18,16 @@ class Parts {
  public:
   explicit Parts(const py::tuple& list) {
     for (const py::handle item : list) {
-      auto [text, vector, trust, weight] =
-          py::cast<std::tuple<py::str, std::optional<Column<float>>, float, float>>(item);
-      texts_.push_back(text);
-      messages_.emplace_back(text);
-      vectors_.push_back(vector ? *vector : Column<float>(0));
-      parts_.push_back({messages_.back().view(), view(vectors_.back()), trust, weight});
+      try {
+        auto [text, vector, trust, weight] =
+            py::cast<std::tuple<py::str, std::optional<Column<float>>, float, float>>(item);
+        texts_.push_back(text);
+        messages_.emplace_back(text);
+        vectors_.push_back(vector ? *vector : Column<float>(0));
+        parts_.push_back({messages_.back().view(), view(vectors_.back()), trust, weight});
+      } catch (const py::cast_error&) {
+        throw py::type_error("part: must be (str, float32 array or None, float, float)");
+      }
     }
   }
 
@@ -44,8 +48,7 @@ void bind_fusion(py::module_& m) {
           "build",
           [](const Column<std::int64_t>& begins, const Column<float>& vectors,
              const Column<float>& weights) {
-            if (vectors.ndim() != 2)
-              throw std::invalid_argument("vectors: must have 2 dimensions");
+            if (vectors.ndim() != 2) throw std::invalid_argument("vectors: must have 2 dimensions");
             const std::span<const float> rows{vectors.data(),
                                               static_cast<std::size_t>(vectors.size())};
             return std::make_shared<Intents>(Intents::build(
@@ -73,9 +76,9 @@ void bind_fusion(py::module_& m) {
              return Fusion{dense,   dense_floor,  lexical, lexical_mass,
                            intents, intent_floor, clauses, threshold};
            }),
-           py::arg("dense") = 1.0F, py::arg("dense_floor") = 0.0F, py::arg("lexical") = 0.0F, py::arg("lexical_mass") = 200.0F,
-           py::arg("intents") = 0.0F, py::arg("intent_floor") = 0.3F, py::arg("clauses") = 0.0F,
-           py::arg("threshold") = 0.0F)
+           py::arg("dense") = 1.0F, py::arg("dense_floor") = 0.0F, py::arg("lexical") = 0.0F,
+           py::arg("lexical_mass") = 200.0F, py::arg("intents") = 0.0F,
+           py::arg("intent_floor") = 0.3F, py::arg("clauses") = 0.0F, py::arg("threshold") = 0.0F)
       .def_readonly("dense", &Fusion::dense)
       .def_readonly("dense_floor", &Fusion::dense_floor)
       .def_readonly("lexical", &Fusion::lexical)

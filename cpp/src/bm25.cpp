@@ -264,8 +264,7 @@ void Bm25Index::read(std::string_view text, Message& message) const {
   std::sort(message.terms.begin(), message.terms.end(), [this](std::uint32_t a, std::uint32_t b) {
     return df(a) < df(b) || (df(a) == df(b) && a < b);
   });
-  message.terms.erase(std::unique(message.terms.begin(), message.terms.end()),
-                      message.terms.end());
+  message.terms.erase(std::unique(message.terms.begin(), message.terms.end()), message.terms.end());
   std::sort(unknown.begin(), unknown.end());
   unknown.erase(std::unique(unknown.begin(), unknown.end()), unknown.end());
   message.ceiling = static_cast<double>(unknown.size()) * idf(0) * (options_.k1 + 1);

@@ -46,6 +46,7 @@ void check(const Fusion& fusion) {
   check_weight("intents weight", fusion.intents);
   check_floor("intent floor", fusion.intent_floor);
   check_share("clauses weight", fusion.clauses);
+  if (std::isnan(fusion.threshold)) throw std::invalid_argument("threshold: must be a number");
   if (!(fusion.lexical_mass > 0.0F)) throw std::invalid_argument("lexical mass: must be above 0");
 }
 
@@ -74,19 +75,24 @@ struct Evidence {
   float sum(std::size_t i) const { return dense[i] + intents[i] + lexical[i]; }
 };
 
+/// Not so of an empty vector, and of zeros: nothing is known of such a text.
+bool has_direction(std::span<const float> vector) {
+  return std::any_of(vector.begin(), vector.end(), [](float value) { return value != 0.0F; });
+}
+
 /// One part, and what the indexes say of it.
 class Asked {
  public:
   Asked(const Part& part, const VectorIndex* vectors, const Bm25Index* postings,
         const Intents* intents, const Fusion& fusion)
-      : part_(part),
-        vectors_(part.vector.empty() || part.trust == 0.0F ||
-                         (fusion.dense == 0.0F && fusion.intents == 0.0F)
-                     ? nullptr
-                     : vectors),
+      : part_(&part),
+        vectors_(part.trust > 0.0F && (fusion.dense > 0.0F || fusion.intents > 0.0F) &&
+                         has_direction(part.vector)
+                     ? vectors
+                     : nullptr),
         postings_(fusion.lexical > 0.0F ? postings : nullptr),
         intents_(fusion.intents > 0.0F ? intents : nullptr),
-        fusion_(fusion) {
+        fusion_(&fusion) {
     if (postings_ != nullptr) message_ = postings_->read(part.text);
   }
 
@@ -95,43 +101,44 @@ class Asked {
     const auto add = [&rows](const std::vector<std::int32_t>& named) {
       rows.insert(rows.end(), named.begin(), named.end());
     };
-    if (vectors_ != nullptr) add(vectors_->search(part_.vector, most, filter).rows);
+    if (vectors_ != nullptr) add(vectors_->search(part_->vector, most, filter).rows);
     if (postings_ != nullptr) add(postings_->search(message_, most, filter).rows);
   }
 
   Evidence weigh(std::span<const std::int32_t> rows) const {
     Evidence evidence(rows.size());
     if (vectors_ != nullptr) {
-      const float dense = part_.trust * fusion_.dense;
-      evidence.dense = vectors_->scores(part_.vector, rows);
+      const float dense = part_->trust * fusion_->dense;
+      evidence.dense = vectors_->scores(part_->vector, rows);
       for (float& score : evidence.dense) {
-        score = dense * std::max(score - fusion_.dense_floor, 0.0F);
+        score = dense * std::max(score - fusion_->dense_floor, 0.0F);
       }
       if (intents_ != nullptr) {
-        const float weight = part_.trust * fusion_.intents;
-        intents_->nearest(part_.vector, rows, evidence.intents);
+        const float weight = part_->trust * fusion_->intents;
+        intents_->nearest(part_->vector, rows, evidence.intents);
         for (float& score : evidence.intents) {
-          score = weight * std::max(score - fusion_.intent_floor, 0.0F);
+          score = weight * std::max(score - fusion_->intent_floor, 0.0F);
         }
       }
     }
     if (postings_ != nullptr) {
       const auto ceiling = static_cast<float>(message_.ceiling);
-      const float lexical = fusion_.lexical / (1.0F + ceiling / fusion_.lexical_mass);
+      const float lexical = fusion_->lexical / (1.0F + ceiling / fusion_->lexical_mass);
       postings_->scores(message_, rows, evidence.lexical);
       for (float& score : evidence.lexical) score *= lexical;
     }
     return evidence;
   }
 
-  float weight() const { return part_.weight; }
+  float weight() const { return part_->weight; }
+  bool is_dense() const { return vectors_ != nullptr; }
 
  private:
-  const Part& part_;
+  const Part* part_;
   const VectorIndex* vectors_;  // nullptr where the part has nothing to ask of it
   const Bm25Index* postings_;
   const Intents* intents_;
-  const Fusion& fusion_;
+  const Fusion* fusion_;
   Bm25Index::Message message_;
 };
 
@@ -162,6 +169,12 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
                             const Fusion& fusion) const {
   check_size("rows in play", in_play.size(), size_);
   check_size("known scores", known_scores.size(), known_rows.size());
+  for (const std::int32_t row : known_rows) {
+    if (row < 0 || static_cast<std::size_t>(row) >= size_) {
+      throw std::invalid_argument("known row " + std::to_string(row) + ": must be in 0.." +
+                                  std::to_string(static_cast<std::int64_t>(size_) - 1));
+    }
+  }
   check(fusion);
   check({&message, 1});
   check(clauses);
@@ -179,7 +192,9 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
     return asked;
   };
   const Asked asked = ask(message);
-  const std::vector<Asked> pieces = ask_all(clauses);
+  std::vector<Asked> pieces = ask_all(clauses);
+  // A clause without a vector is no rival of a message that has one.
+  std::erase_if(pieces, [&](const Asked& piece) { return asked.is_dense() && !piece.is_dense(); });
   const std::vector<Asked> turns = ask_all(earlier);
   const Bitset* const filter = in_play.count() == size_ ? nullptr : &in_play;
   const std::size_t within = std::min(k, size_);

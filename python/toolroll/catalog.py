@@ -28,7 +28,7 @@ from toolroll.schemas.canonical import schema_text
 from toolroll.spelling import speller_of
 from toolroll.switches import Switches
 from toolroll.tokens import estimate_tokens
-from toolroll.tool2vec import Embedded
+from toolroll.tool2vec import DESCRIPTION_COUNTS, Embedded
 from toolroll.tool_text import FIELD_WEIGHTS, fields
 from toolroll.toolkit_index import ToolkitIndex
 from toolroll.tools import Definitions, Tool, Toolkit
@@ -104,13 +104,15 @@ class Catalog:
         *,
         graph: bool = False,
         toolkits_by_meaning: bool = False,
+        description_counts: float = DESCRIPTION_COUNTS,
         progress: Callable[[int, int], None] | None = None,
     ) -> Catalog:
         """Checks the definitions and builds every index.
 
         graph: also builds an HNSW graph over the vectors; pays above some 50,000 tools, costs about 50 s of
         CPU for 100,000. toolkits_by_meaning: also embeds the toolkits, for a profile with a
-        `toolkit_threshold`. progress: called with (texts embedded, texts in all).
+        `toolkit_threshold`. description_counts: as many examples as a description does in a tool's vector.
+        progress: called with (texts embedded, texts in all).
 
         Raises:
             InvalidDefinition: duplicate names, unknown parents, a cycle of parents, a lost route.
@@ -126,7 +128,7 @@ class Catalog:
         probes = probes_of(tools)
         if embedder is not None and tools:
             scale = scale_of(embedder)
-            embedded = Embedded.of(tools, embedder, progress)
+            embedded = Embedded.of(tools, embedder, progress, description_counts)
             vectors, intents = VectorIndex.build(embedded.vectors(), graph), embedded.intents()
             probed = embedder.embed(probes.texts)
         columns = _columns(tools)
@@ -161,7 +163,7 @@ class Catalog:
             costs=np.fromiter(map(estimate_tokens, schemas), np.int32, len(tools)),
             space=embedder.identity if embedder is not None else "",
             dim=embedder.dim if embedder is not None else 0,
-            revision=_revision(definitions, tools, schemas, embedder),
+            revision=_revision(definitions, tools, schemas, embedder, description_counts),
         )
 
     def __len__(self) -> int:
@@ -261,7 +263,11 @@ def _rows_where(tools: Sequence[Tool], holds: Callable[[Tool], bool]) -> Bitset 
 
 
 def _revision(
-    definitions: Definitions, tools: Sequence[Tool], schemas: Sequence[str], embedder: Embedder | None
+    definitions: Definitions,
+    tools: Sequence[Tool],
+    schemas: Sequence[str],
+    embedder: Embedder | None,
+    description_counts: float,
 ) -> str:
     digest = hashlib.sha256()
     for tool, schema in zip(tools, schemas, strict=True):
@@ -279,5 +285,6 @@ def _revision(
         digest.update(repr(toolkit).encode("utf-8", "surrogatepass"))
     for route in definitions.routes:
         digest.update(repr(route).encode("utf-8", "surrogatepass"))
-    digest.update((embedder.identity if embedder is not None else "").encode())
+    if embedder is not None:
+        digest.update(f"{embedder.identity} {description_counts}".encode())
     return digest.hexdigest()[:16]

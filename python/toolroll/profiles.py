@@ -22,6 +22,7 @@ from toolroll.stages.order import Order
 from toolroll.stages.required import Required
 from toolroll.stages.retrieval import OnNoTool, Retrieval
 from toolroll.stages.routes import Reading, Routes
+from toolroll.tool2vec import DESCRIPTION_COUNTS
 
 # How many tools one request may carry, where the provider says so.
 PROVIDER_LIMITS: Mapping[str, int] = {"openai": 128, "gemini": 512}
@@ -38,6 +39,8 @@ class Parameters:
             many words more match by chance.
         intents, intent_floor: weight of the nearest group of a tool's examples, and the cosine from which on
             it counts.
+        description_counts: as how many examples the description counts in a tool's vector; 0: for tools
+            without examples only, as in Tool2Vec.
         clauses: in [0, 1]: how far a tool that fits one clause of the message gains on those that fit all.
         damping: whether tools that are found for everybody's messages, alone or with their toolkit, count
             less.
@@ -64,6 +67,7 @@ class Parameters:
     lexical_mass: float = 200.0
     intents: float = 0.5
     intent_floor: float = 0.3
+    description_counts: float = DESCRIPTION_COUNTS
     clauses: float = 0.3
     damping: bool = True
     threshold: float = 0.0
@@ -98,7 +102,7 @@ class Parameters:
                 raise InvalidInput(
                     f"parameter {name}: is {value!r:.80}, must be a whole number of at least 0"
                 )
-        for name in ("dense", "lexical", "intents", "threshold", "route_weight"):
+        for name in ("dense", "lexical", "intents", "description_counts", "threshold", "route_weight"):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
                 raise InvalidInput(

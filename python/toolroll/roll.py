@@ -283,6 +283,7 @@ class Toolroll:
             self._embedder,
             graph=self._graph,
             toolkits_by_meaning=self._parameters.toolkit_threshold is not None,
+            description_counts=self._parameters.description_counts,
             progress=progress,
         )
         return compose(catalog, self._parameters, self._embedder is None or self._embedder.is_instant)

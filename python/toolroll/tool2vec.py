@@ -28,7 +28,7 @@ from toolroll.tool_text import description_text, example_texts
 from toolroll.tools import Tool
 from toolroll.vectors import vectors_of
 
-DESCRIPTION_COUNTS = 3  # as many examples as this
+DESCRIPTION_COUNTS = 3.0  # as many examples as this
 
 LEAST_GROUPED = 8  # examples of a tool from which on they are grouped
 GROUP_SIZE = 4  # examples in a group, on the mean
@@ -46,15 +46,22 @@ class Embedded:
         texts: float32[n, dim], of the descriptions.
         examples: float32[m, dim], of the example messages, tool by tool.
         begins: int64[n + 1]: tool r has the examples begins[r] to begins[r + 1].
+        description_counts: as how many examples; 0 for Tool2Vec as published, in which a description counts
+            only where there is no example.
     """
 
     texts: Scores
     examples: Scores
     begins: npt.NDArray[np.int64]
+    description_counts: float = DESCRIPTION_COUNTS
 
     @classmethod
     def of(
-        cls, tools: Sequence[Tool], embedder: Embedder, progress: Callable[[int, int], None] | None = None
+        cls,
+        tools: Sequence[Tool],
+        embedder: Embedder,
+        progress: Callable[[int, int], None] | None = None,
+        description_counts: float = DESCRIPTION_COUNTS,
     ) -> Embedded:
         """Embeds the tools' texts. progress: called with (texts embedded, texts in all) after each batch.
 
@@ -70,7 +77,7 @@ class Embedded:
             if progress is not None:
                 progress(min(at + _BATCH, len(texts)), len(texts))
         begins = np.concatenate(([0], np.cumsum([len(own) for own in examples]))).astype(np.int64)
-        return cls(vectors[: len(tools)], vectors[len(tools) :], begins)
+        return cls(vectors[: len(tools)], vectors[len(tools) :], begins, description_counts)
 
     def part(self, rows: Rows, kept: npt.NDArray[np.bool_]) -> Embedded:
         """Of these rows, in this order, with the examples that are kept (bool[m])."""
@@ -78,7 +85,7 @@ class Embedded:
         places = [some[kept[some]] for some in places]
         begins = np.concatenate(([0], np.cumsum([len(some) for some in places]))).astype(np.int64)
         every = np.concatenate(places) if places else np.empty(0, np.int64)
-        return Embedded(self.texts[rows], self.examples[every], begins)
+        return Embedded(self.texts[rows], self.examples[every], begins, self.description_counts)
 
     def vectors(self) -> Scores:
         """float32[n, dim]: one vector a tool, of unit length or zero where nothing is known."""
@@ -119,7 +126,8 @@ class Embedded:
         """What the examples count beside the description; those of which nothing is known do not."""
         known = self.examples.any(axis=1)
         counts = np.bincount(self._owners(), known, minlength=len(self.texts))
-        shares: Scores = (counts / (counts + DESCRIPTION_COUNTS)).astype(np.float32)
+        beside = np.where(counts > 0, counts + self.description_counts, 1)
+        shares: Scores = (counts / beside).astype(np.float32)
         return shares
 
 

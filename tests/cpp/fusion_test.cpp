@@ -46,8 +46,7 @@ Retriever retriever_of(std::size_t rows, std::uint32_t seed) {
   const auto count = static_cast<std::size_t>(begins.back());
   const std::vector<float> weights(count, 0.8F);
   return Retriever(
-      rows,
-      std::make_shared<VectorIndex>(VectorIndex::build(random_vectors(rows, seed + 1), kDim)),
+      rows, std::make_shared<VectorIndex>(VectorIndex::build(random_vectors(rows, seed + 1), kDim)),
       std::make_shared<Bm25Index>(Bm25Index::build({&field, 1}, {})),
       std::make_shared<Intents>(
           Intents::build(begins, random_vectors(count, seed + 2), kDim, weights)),

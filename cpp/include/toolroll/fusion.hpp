@@ -41,7 +41,7 @@ struct Fusion {
 /// A text to find tools for.
 struct Part {
   std::string_view text;
-  std::span<const float> vector;  // empty: no dense evidence
+  std::span<const float> vector;  // empty or zeros: no dense evidence
   float trust = 1.0F;             // in [0, 1]: what the vector counts; less where the embedder
                                   // does not know the language
   float weight = 1.0F;            // >= 0: what the part counts beside others
@@ -71,17 +71,20 @@ class Retriever {
             std::shared_ptr<const Bm25Index> postings,
             std::shared_ptr<const Intents> intents = nullptr, std::vector<float> damping = {});
 
-  /// The k best rows in play. For each part each index names its nearest max(1.25 k, 24), of a clause
-  /// its nearest 8, and more where rows are damped, so that those cannot keep others from being named; rows that any names, and those of known, are then scored by all, so no arm's opinion on them is
-  /// missing. With m, c and e for what the message, its best clause and an earlier turn say:
+  /// The k best rows in play. For each part each index names its nearest max(1.25 k, 24), of a
+  /// clause its nearest 8, and more where rows are damped, so that those cannot keep others from
+  /// being named; rows that any names, and those of known, are then scored by all, so no arm's
+  /// opinion on them is missing. With m, c and e for what the message, its best clause and an
+  /// earlier turn say:
   ///
   ///     score = damping * (m + fusion.clauses * (c - m) + sum of weight * e)
   ///             + what was known before
   ///
   /// clauses: pieces of the message that may each ask for something. earlier: turns before this
-  /// one. known: rows with evidence from elsewhere, all of them in play, each once. Throws
-  /// std::invalid_argument if a size does not fit, a vector is not finite or a number is out of its
-  /// range.
+  /// one. known: rows with evidence from elsewhere, all of them in play, each once. A
+  /// clause without a vector is left out where the message has one. Intents name no rows: they
+  /// speak for rows that vectors or postings have named. Throws std::invalid_argument if a size
+  /// does not fit, a vector that counts is not finite, or a number is out of its range.
   Retrieved search(const Part& message, std::span<const Part> clauses,
                    std::span<const Part> earlier, const Bitset& in_play,
                    std::span<const std::int32_t> known_rows, std::span<const float> known_scores,

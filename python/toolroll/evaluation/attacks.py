@@ -21,7 +21,8 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.evaluation.labelled import Labelled
+from toolroll.evaluation.dataset import Query
+from toolroll.evaluation.metrics import recall
 from toolroll.ports import Embedder
 from toolroll.roll import Toolroll
 from toolroll.tool_text import description_text
@@ -57,13 +58,13 @@ class Arena:
 
     tools: tuple[Tool, ...]
     read: tuple[str, ...]
-    asked: tuple[Labelled, ...]
+    asked: tuple[Query, ...]
 
     @classmethod
     def of(
         cls,
         tools: Sequence[Tool],
-        messages: Sequence[Labelled],
+        messages: Sequence[Query],
         *,
         examples: int = 4,
         read: int = 2_000,
@@ -73,15 +74,15 @@ class Arena:
     ) -> Arena:
         """Divides labelled messages: those of *train* to the tools and the attacker, those of `ask` to ask.
 
-        examples: of each tool, on top of its own. read: what the attacker gets of the rest. asked: at most
-        so many, taken evenly over the tools. ask: "test", or "train" to try things out without a look at
-        the split that judges.
+        Messages that no tool serves are left out. examples: of each tool, on top of its own. read: what the
+        attacker gets of the rest. asked: at most so many, taken evenly over the tools. ask: "test", or
+        "train" to try things out without a look at the split that judges.
         """
-        order = np.random.default_rng(seed).permutation(len(messages))
-        shuffled = [messages[at] for at in order]
+        served = [message for message in messages if message.gold]
+        shuffled = [served[at] for at in np.random.default_rng(seed).permutation(len(served))]
         given: defaultdict[str, list[str]] = defaultdict(list)
-        rest: list[Labelled] = []
-        held: defaultdict[str, list[Labelled]] = defaultdict(list)
+        rest: list[Query] = []
+        held: defaultdict[str, list[Query]] = defaultdict(list)
         for message in shuffled:
             if message.split != "train":
                 if message.split == ask:
@@ -164,27 +165,27 @@ def damage(
     make = build or (lambda tools: Toolroll.from_tools(tools, embedder=embedder))
     attacker = Attacker(arena, embedder)
     vectors = embedder.embed([message.text for message in arena.asked])
-    before = make(arena.tools)
-    recall = float(
-        np.mean([m.recall(_first(before, m, v, k)) for m, v in zip(arena.asked, vectors, strict=True)])
-    )
+    before = _recall(arena.asked, _found(make(arena.tools), arena.asked, vectors, k))
     for way in ways:
         hostile = attacker.tools(way)
         names = {tool.name for tool in hostile}
-        roll = make((*arena.tools, *hostile))
-        found = [_first(roll, m, v, k) for m, v in zip(arena.asked, vectors, strict=True)]
+        found = _found(make((*arena.tools, *hostile)), arena.asked, vectors, k)
         slots = [len(names.intersection(first)) for first in found]
         yield Damage(
             way,
             float(np.mean([n > 0 for n in slots])),
             float(np.mean(slots)),
-            recall,
-            float(np.mean([m.recall(first) for m, first in zip(arena.asked, found, strict=True)])),
+            before,
+            _recall(arena.asked, found),
         )
 
 
-def _first(roll: Toolroll, message: Labelled, vector: Vectors, k: int) -> tuple[str, ...]:
-    return roll.select(message.text, k=k, vector=vector).names
+def _found(roll: Toolroll, asked: Sequence[Query], vectors: Vectors, k: int) -> list[tuple[str, ...]]:
+    return [roll.select(q.text, k=k, vector=vector).names for q, vector in zip(asked, vectors, strict=True)]
+
+
+def _recall(asked: Sequence[Query], found: Sequence[tuple[str, ...]]) -> float:
+    return float(np.mean([recall(query, names) for query, names in zip(asked, found, strict=True)]))
 
 
 class Attacker:

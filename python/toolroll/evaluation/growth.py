@@ -2,7 +2,8 @@
 
 Each message of the *train* split is selected for, once, in a seeded order. Where a right tool was selected
 the model is taken to call it with success, and the message becomes that tool's example; what selection
-misses is never learnt. Recall is measured on the *test* split, whose messages nothing learns from.
+misses is never learnt. Recall is measured on the *test* split, whose messages nothing learns from. Messages
+that no tool serves are left out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toolroll.embedders.named import EmbedderChoice
-from toolroll.evaluation.labelled import Labelled
+from toolroll.evaluation.dataset import Query
+from toolroll.evaluation.metrics import recall
 from toolroll.example_bank import ExampleBank
 from toolroll.roll import Toolroll
 from toolroll.tools import Tool
@@ -38,7 +40,7 @@ class Growth:
 
 def grow(
     tools: Sequence[Tool],
-    messages: Sequence[Labelled],
+    messages: Sequence[Query],
     *,
     embedder: EmbedderChoice = "static",
     most_per_tool: int = 8,
@@ -58,25 +60,22 @@ def grow(
     the test split, at the most.
     """
     draw = np.random.default_rng(seed)
-    train = [message for message in messages if message.split == "train"]
-    test = [message for message in messages if message.split == "test"]
-    train = [train[at] for at in draw.permutation(len(train))]
-    test = [test[at] for at in sorted(draw.permutation(len(test))[:asked])]
+    train, test = _divide(messages, asked, draw)
     roll = Toolroll.from_tools(tools, embedder=embedder)
     roll.grown = ExampleBank(most_per_tool, most_per_source)
     ends = [round(part * len(train)) for part in parts]
     for at in range(len(train) + 1):
         if at in ends:
             roll.apply_grown()
-            recall = float(np.mean([m.recall(roll.select(m.text, k=k).names) for m in test]))
-            yield Growth(at, len(roll.grown), len(roll.grown.grown) / len(tools), recall)
+            share = len(roll.grown.grown) / len(tools)
+            yield Growth(at, len(roll.grown), share, _recall(roll, test, k))
         elif at % every == 0:
             roll.apply_grown()
         if at == ends[-1]:
             return
         message = train[at]
         picked = roll.select(message.text, k=k)
-        called = [name for name in picked.names if message.recall([name])]
+        called = [name for name in picked.names if recall(message, [name])]
         if draw.random() < mistakes:
             called = [name for name in picked.names if name not in called][:1]
         roll.grow(picked, message.text, called, source=f"user-{draw.integers(sources)}")
@@ -84,7 +83,7 @@ def grow(
 
 def given(
     tools: Sequence[Tool],
-    messages: Sequence[Labelled],
+    messages: Sequence[Query],
     examples: int,
     *,
     embedder: EmbedderChoice = "static",
@@ -94,10 +93,7 @@ def given(
 ) -> float:
     """Recall at k on the same test messages if each tool had so many train messages from the start."""
     draw = np.random.default_rng(seed)
-    train = [message for message in messages if message.split == "train"]
-    test = [message for message in messages if message.split == "test"]
-    train = [train[at] for at in draw.permutation(len(train))]
-    test = [test[at] for at in sorted(draw.permutation(len(test))[:asked])]
+    train, test = _divide(messages, asked, draw)
     texts: dict[str, list[str]] = {tool.name: [] for tool in tools}
     for message in train:
         for name in message.gold:
@@ -105,4 +101,18 @@ def given(
                 texts[name].append(message.text)
     warm = [replace(tool, examples=(*tool.examples, *texts[tool.name])) for tool in tools]
     roll = Toolroll.from_tools(warm, embedder=embedder)
-    return float(np.mean([m.recall(roll.select(m.text, k=k).names) for m in test]))
+    return _recall(roll, test, k)
+
+
+def _divide(
+    messages: Sequence[Query], asked: int, draw: np.random.Generator
+) -> tuple[list[Query], list[Query]]:
+    """The train split in a drawn order, and at most so many messages of the test split."""
+    train = [message for message in messages if message.split == "train" and message.gold]
+    test = [message for message in messages if message.split == "test" and message.gold]
+    train = [train[at] for at in draw.permutation(len(train))]
+    return train, [test[at] for at in sorted(draw.permutation(len(test))[:asked])]
+
+
+def _recall(roll: Toolroll, asked: Sequence[Query], k: int) -> float:
+    return float(np.mean([recall(query, roll.select(query.text, k=k).names) for query in asked]))

@@ -143,6 +143,11 @@ def gold_places(query: Query, ranked: Sequence[str]) -> Column:
     )
 
 
+def recall(query: Query, found: Sequence[str]) -> float:
+    """Share of a query's gold tools, or of those that are just as right, among the tools found."""
+    return float(np.isfinite(gold_places(query, found)).mean())
+
+
 def abstention(queries: Sequence[Query], answers: Sequence[Answer]) -> Abstention:
     """Judges the refusals."""
     served = [answer for query, answer in zip(queries, answers, strict=True) if query.gold]

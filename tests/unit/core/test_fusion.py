@@ -50,9 +50,11 @@ def worlds(draw: st.DrawFn):
     """The indexes, damping or None, rows in play, and known rows among them."""
     n, seed = draw(st.integers(1, MOST)), draw(st.integers(0, 1000))
     vectors = vectors_of(seed, n)
-    vectors[draw(st.lists(st.integers(0, n - 1), max_size=2))] = 0
+    counts = np.array(draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))
+    blank = draw(st.lists(st.integers(0, n - 1), max_size=2))
+    vectors[blank] = counts[blank] = 0  # intents name no rows: without a vector they are not looked at
     texts = [" ".join(draw(st.lists(st.sampled_from(WORDS), max_size=4))) for _ in range(n)]
-    begins = np.cumsum([0, *draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))]).astype(np.int64)
+    begins = np.cumsum([0, *counts]).astype(np.int64)
     weights = np.random.default_rng(seed + 1).random(begins[-1], np.float32)
     intents = Intents.build(begins, vectors_of(seed + 2, int(begins[-1])), weights)
     damping = draw(st.none() | st.lists(st.sampled_from([0.0, 0.4, 1.0]), min_size=n, max_size=n))
@@ -87,6 +89,11 @@ def says(part, vectors: VectorIndex, postings: Bm25Index, intents: Intents, fusi
     return np.array([dense, nearest, fusion.lexical * postings.scores(text, every) / shrunk])
 
 
+def counts(part, fusion: Fusion) -> bool:
+    """Whether the part has a vector that is asked."""
+    return part[1] is not None and part[2] > 0 and (fusion.dense > 0 or fusion.intents > 0)
+
+
 @given(worlds(), parts(), st.lists(parts(), max_size=2), st.lists(parts(), max_size=2), st.data())
 def test_the_ranking_is_that_of_the_sum_over_all_rows(world, message, clauses, earlier, data):
     vectors, postings, intents, damping, in_play, known = world
@@ -94,8 +101,9 @@ def test_the_ranking_is_that_of_the_sum_over_all_rows(world, message, clauses, e
     k, fusion = data.draw(st.integers(1, n + 1)), data.draw(fusions)
     terms = says(message, *world[:3], fusion)
     whole = terms.sum(axis=0)
-    pieces = [says(part, *world[:3], fusion).sum(axis=0) - whole for part in clauses]
-    by_clauses = fusion.clauses * np.max([np.zeros(n), *pieces], axis=0)
+    rivals = [part for part in clauses if counts(part, fusion) or not counts(message, fusion)]
+    pieces = [says(part, *world[:3], fusion).sum(axis=0) for part in rivals]
+    by_clauses = fusion.clauses * (np.max(pieces or [whole], axis=0) - whole)
     before = [part[3] * says(part, *world[:3], fusion).sum(axis=0) for part in earlier]
     by_earlier = np.sum([np.zeros(n), *before], axis=0)
     damped = (whole + by_clauses + by_earlier) * (1 if damping is None else np.array(damping))
@@ -169,13 +177,26 @@ def test_a_row_that_only_one_index_names_is_scored_by_both():
 @pytest.mark.parametrize("which", ["clauses", "earlier"])
 def test_a_row_that_only_another_part_names_is_scored_for_the_message_too(which):
     index, postings, query = needle()
-    parts = (("needle", None, 1.0, 1.0),)
+    parts = (("needle", query, 1.0, 1.0),)  # a clause without a vector would be left out
     fusion = Fusion(lexical=1.0, clauses=0.5)
     rows, _, (dense, *_), _ = search(
         Retriever(500, index, postings), "", query, 20, fusion=fusion, **{which: parts}
     )
     assert rows[0] == 400
     assert dense[0] == max(index.scores(query, rows[:1])[0], 0)
+
+
+def test_a_row_that_fits_the_whole_by_fitting_no_clause_loses_to_one_that_fits_a_clause():
+    vectors = VectorIndex.build(np.array([[1, 1], [1, 0]], np.float32))
+    whole = np.array([1, 0.5], np.float32)  # nearer to the first row than to the second
+    clauses = tuple(("", row, 1.0, 1.0) for row in np.array([[1, 0], [0, 1]], np.float32))
+    found = [
+        search(Retriever(2, vectors, None), "", whole, clauses=clauses, fusion=Fusion(clauses=weight))
+        for weight in (0.0, 0.5)
+    ]
+    assert [rows.tolist() for rows, *_ in found] == [[0, 1], [1, 0]]
+    added = found[1][2][3]
+    assert added[0] > 0 > added[1]
 
 
 def test_damped_rows_do_not_keep_others_from_being_named():
@@ -315,3 +336,46 @@ def test_a_vector_of_another_type_is_no_vector():
 def test_an_index_or_a_factor_that_does_not_fit_is_refused(given, what):
     with pytest.raises(ValueError, match=what):
         Retriever(2, *given)
+
+
+def test_a_known_row_outside_of_the_catalog_is_refused():
+    retriever = Retriever(2, None, None, None, np.array([0.5, 0.5], np.float32))
+    for row in (-1, 2, 2**30):
+        with pytest.raises(ValueError, match=f"known row {row}: must be in 0..1"):
+            search(
+                retriever,
+                known_rows=np.array([row], np.int32),
+                known_scores=np.ones(1, np.float32),
+                fusion=Fusion(),
+            )
+
+
+def test_a_clause_without_a_vector_takes_nothing_off_a_message_that_has_one():
+    vectors = VectorIndex.build(vectors_of(1, 4))
+    retriever = Retriever(4, vectors, Bm25Index.build([["rain", "mail", "deal", "song"]], [1.0]))
+    whole = search(retriever, "rain mail", vectors_of(2, 1)[0], fusion=Fusion(lexical=0.1, clauses=0.5))
+    clauses = (("rain", None, 1.0, 1.0), ("mail", None, 1.0, 1.0))
+    split = search(
+        retriever,
+        "rain mail",
+        vectors_of(2, 1)[0],
+        clauses=clauses,
+        fusion=Fusion(lexical=0.1, clauses=0.5),
+    )
+    assert split[1].tolist() == whole[1].tolist()
+
+
+def test_a_vector_of_zeros_says_nothing_even_below_the_floor():
+    retriever = Retriever(
+        2, VectorIndex.build(np.eye(2, dtype=np.float32)), Bm25Index.build([["a", "b"]], [1.0])
+    )
+    found = search(retriever, "a", np.zeros(2, np.float32), fusion=Fusion(dense_floor=-0.5, lexical=1.0))
+    alone = search(retriever, "a", None, fusion=Fusion(dense_floor=-0.5, lexical=1.0))
+    assert found[1].tolist() == alone[1].tolist()
+
+
+def test_a_part_of_another_form_is_a_type_error():
+    retriever = Retriever(2, None, None)
+    for part in (("a",), ("a", np.zeros(2), 1.0, 1.0), 3):
+        with pytest.raises(TypeError, match="part: must be"):
+            search(retriever, clauses=(part,))

@@ -11,7 +11,7 @@ import pytest
 from toolroll import Tool, Toolroll
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.evaluation.attacks import CLAIMS, PICKS, Arena, Attack, Attacker, attacks, damage
-from toolroll.evaluation.labelled import Labelled
+from toolroll.evaluation.dataset import Query
 from toolroll.tool_text import words
 
 MESSAGES = Path(__file__).parents[2] / "data" / "demo_messages.jsonl"
@@ -29,11 +29,15 @@ ASKING = (
 )
 
 
+def query(text: str, *gold: str, split: str = "test") -> Query:
+    return Query(text, text, gold, split)
+
+
 @pytest.fixture(scope="module")
 def arena(demo: Toolroll) -> Arena:
     """The demo's tools, 2,000 messages made from what they say, and the messages that people wrote for it."""
     lines = map(json.loads, MESSAGES.read_text().splitlines())
-    asked = tuple(Labelled(line["message"], tuple(line["gold"])) for line in lines if line["gold"])
+    asked = tuple(query(line["message"], *line["gold"]) for line in lines if line["gold"])
     tools = demo.catalog.tools
     read = [
         form.format(words(tool.name).lower() if at % 2 else tool.description.split(".")[0].lower())
@@ -80,10 +84,9 @@ def test_every_way_is_tried_for_every_number_of_tools():
 
 
 def test_who_asks_was_read_by_nobody():
-    messages = [Labelled(f"train {n % 9} of {n % 4}", (f"t{n % 4}",), "train") for n in range(90)]
-    messages += [Labelled(f"test {n}", (f"t{n % 4}",)) for n in range(40)] + [
-        Labelled("train 1 of 1", ("t1",))
-    ]
+    messages = [query(f"train {n % 9} of {n % 4}", f"t{n % 4}", split="train") for n in range(90)]
+    messages += [query(f"test {n}", f"t{n % 4}") for n in range(40)]
+    messages += [query("train 1 of 1", "t1"), query("nobody's"), query("nobody's", split="train")]
     tools = [Tool(f"t{n}", examples=("own",)) for n in range(4)]
     arena = Arena.of(tools, messages, examples=3, read=30, asked=20)
     known = {text for tool in arena.tools for text in tool.examples} | set(arena.read)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolroll.evaluation.dataset import Query
-from toolroll.evaluation.metrics import Answer, figures
+from toolroll.evaluation.metrics import Answer, figures, recall
 
 KS = (1, 2, 3, 5)
 NAMES = tuple("abcdef")
@@ -60,6 +60,14 @@ def test_every_figure_is_what_counting_one_by_one_gives(world):
         assert found.ndcg[at] == pytest.approx(mean(ndcg), abs=1e-12)
     assert found.mrr == pytest.approx(mean([1 / min(ps) for _, _, ps in served]))
     assert (found.queries, found.answerable) == (len(queries), len(served))
+
+
+@given(judged())
+def test_the_recall_of_one_answer_is_what_its_places_give(world):
+    for query, answer in zip(*world, strict=True):
+        if query.gold:
+            (whole,) = figures([query], [answer], (len(NAMES),)).recall
+            assert recall(query, answer.ranked) == whole
 
 
 @given(judged())

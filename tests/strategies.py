@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from toolroll import Context, Route, Tool, Toolkit
+from toolroll import Context, Parameters, Route, Tool, Toolkit
 from toolroll._core import Bitset
 from toolroll.candidates import Candidates
 from toolroll.tools import Definitions
@@ -27,6 +27,37 @@ def messages() -> st.SearchStrategy[str]:
     return texts() | st.text(max_size=20)
 
 
+def examples() -> st.SearchStrategy[tuple[str, ...]]:
+    """None, a few, or so many that they are grouped and some can be held out."""
+    many = st.tuples(words(), words()).map(
+        lambda pair: tuple(f"{pair[at % 2]} number {at}" for at in range(24))
+    )
+    return st.lists(texts(), max_size=2).map(tuple) | many
+
+
+def parameters() -> st.SearchStrategy[Parameters]:
+    """Profiles: how routes are read, and everything that retrieval can be told."""
+    return st.builds(
+        Parameters,
+        k=st.none() | st.integers(0, 9),
+        dense=st.sampled_from((0.0, 1.0)),
+        lexical=st.sampled_from((0.0, 0.05, 1.0)),
+        lexical_mass=st.sampled_from((1.0, 200.0, float("inf"))),
+        intents=st.sampled_from((0.0, 0.5)),
+        intent_floor=st.sampled_from((0.0, 0.3, 1.0)),
+        clauses=st.sampled_from((0.0, 0.3, 1.0)),
+        damping=st.booleans(),
+        threshold=st.sampled_from((0.0, 0.1, 0.5)),
+        minimum=st.integers(0, 3),
+        least_confidence=st.sampled_from((0.0, 0.05, 0.5, 1.0)),
+        on_no_tool=st.sampled_from(("tell", "empty")),
+        toolkit_threshold=st.sampled_from((None, -1.0, 0.3)),
+        candidates=st.integers(0, 9),
+        routes=st.sampled_from(("favour", "narrow")),
+        no_hit=st.none() | st.lists(st.sampled_from(TOOLKITS), max_size=2).map(tuple),
+    )
+
+
 @st.composite
 def definitions(draw: st.DrawFn) -> Definitions:
     names = draw(st.lists(st.sampled_from([f"tool_{i}" for i in range(8)]), unique=True, max_size=8))
@@ -35,7 +66,7 @@ def definitions(draw: st.DrawFn) -> Definitions:
             name,
             draw(texts()),
             toolkit=draw(st.sampled_from(("", *TOOLKITS))),
-            examples=tuple(draw(st.lists(texts(), max_size=2))),
+            examples=draw(examples()),
             status=draw(st.sampled_from(("active", "active", "active", "draft", "retired"))),
             public=draw(st.booleans()),
             pinned=draw(st.sampled_from((False, False, True))),

@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import contexts, definitions, messages
+from tests.strategies import contexts, definitions, messages, parameters, texts
 from toolroll import Context
 from toolroll.candidates import Candidates
 from toolroll.catalog import Catalog
-from toolroll.context import Turn
+from toolroll.context import Part, Turn
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.pipeline import Pipeline
 from toolroll.profiles import Parameters, compose
 
-EMBEDDER = HashingEmbedder(64)
+
+class Remembering(HashingEmbedder):
+    """Hashes each text once: a thousand small catalogs share their words."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.embed_query = cache(super().embed_query)
+
+
+EMBEDDER = Remembering(64)
+DEFAULT = Parameters()
 HARD = ("Availability",)
 SOFT = ("Routes", "Retrieval", "Additions", "Cap", "Order")
 STAGES = (*HARD, *SOFT, "Required")
 
 
-def pipeline_of(definitions_, **changes) -> Pipeline:
-    return compose(Catalog.build(definitions_, EMBEDDER), Parameters().with_(**changes))
+def pipeline_of(definitions_, parameters_=DEFAULT) -> Pipeline:
+    by_meaning = parameters_.toolkit_threshold is not None
+    return compose(Catalog.build(definitions_, EMBEDDER, toolkits_by_meaning=by_meaning), parameters_)
 
 
 def stages_of(pipeline: Pipeline) -> dict[str, object]:
     return {type(stage).__name__: stage for stage in (*pipeline.hard, *pipeline.required, *pipeline.soft)}
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> Part:
+    """A clause, or a turn before this one; its vector may have failed."""
+    text = draw(texts())
+    vector = draw(st.sampled_from((EMBEDDER.embed_query(text), None)))
+    return text, vector, draw(st.sampled_from((0.0, 0.5, 1.0))), draw(st.floats(0, 1, width=32))
 
 
 @st.composite
@@ -36,11 +57,14 @@ def turns(draw: st.DrawFn) -> Turn:
     return Turn(
         text.encode("utf-8", "replace").decode(),
         draw(contexts()),
-        EMBEDDER.embed_query(text),
+        draw(st.sampled_from((EMBEDDER.embed_query(text), None))),
         k=draw(st.none() | st.integers(0, 9)),
         max_tools=draw(st.none() | st.integers(0, 9)),
         budget_tokens=draw(st.none() | st.integers(0, 400)),
         sent=tuple(draw(st.lists(st.sampled_from([f"tool_{i}" for i in range(8)]), unique=True))),
+        trust=draw(st.sampled_from((0.0, 0.5, 1.0))),
+        clauses=tuple(draw(st.lists(parts(), max_size=4))),
+        earlier=tuple(draw(st.lists(parts(), max_size=3))),
     )
 
 
@@ -68,9 +92,9 @@ def arrivals(pipeline: Pipeline, turn: Turn, name: str) -> Candidates:
 
 
 @pytest.mark.parametrize("name", STAGES)
-@given(definitions(), turns(), st.sampled_from(("favour", "narrow")))
-def test_a_stage_answers_the_same_twice_and_leaves_its_input_alone(name, definitions_, turn, routes):
-    pipeline = pipeline_of(definitions_, routes=routes)
+@given(definitions(), turns(), parameters())
+def test_a_stage_answers_the_same_twice_and_leaves_its_input_alone(name, definitions_, turn, parameters_):
+    pipeline = pipeline_of(definitions_, parameters_)
     stage = stages_of(pipeline)[name]
     candidates = arrivals(pipeline, turn, name)
     before = state(candidates)
@@ -80,9 +104,9 @@ def test_a_stage_answers_the_same_twice_and_leaves_its_input_alone(name, definit
 
 
 @pytest.mark.parametrize("name", SOFT)
-@given(definitions(), turns(), st.sampled_from(("favour", "narrow")))
-def test_a_soft_stage_never_forbids(name, definitions_, turn, routes):
-    pipeline = pipeline_of(definitions_, routes=routes)
+@given(definitions(), turns(), parameters())
+def test_a_soft_stage_never_forbids(name, definitions_, turn, parameters_):
+    pipeline = pipeline_of(definitions_, parameters_)
     candidates = arrivals(pipeline, turn, name)
     after = stages_of(pipeline)[name](candidates, turn)
     assert after.allowed == candidates.allowed
@@ -90,18 +114,18 @@ def test_a_soft_stage_never_forbids(name, definitions_, turn, routes):
 
 
 @pytest.mark.parametrize("name", STAGES)
-@given(definitions(), turns())
-def test_the_empty_set_is_fine(name, definitions_, turn):
-    pipeline = pipeline_of(definitions_)
+@given(definitions(), turns(), parameters())
+def test_the_empty_set_is_fine(name, definitions_, turn, parameters_):
+    pipeline = pipeline_of(definitions_, parameters_)
     everything = Candidates.everything(len(pipeline.catalog))
     nothing = everything.forbid(everything.allowed, "all")
     after = stages_of(pipeline)[name](nothing, turn)
     assert in_play(after) == []
 
 
-@given(definitions(), turns(), st.sampled_from(("favour", "narrow")))
-def test_each_row_is_selected_or_its_leaving_has_a_reason(definitions_, turn, routes):
-    pipeline = pipeline_of(definitions_, routes=routes)
+@given(definitions(), turns(), parameters())
+def test_each_row_is_selected_or_its_leaving_has_a_reason(definitions_, turn, parameters_):
+    pipeline = pipeline_of(definitions_, parameters_)
     selection = pipeline.decide(turn)
     for row, tool in enumerate(pipeline.catalog.tools):
         if tool.name in selection:
@@ -114,11 +138,38 @@ def test_each_row_is_selected_or_its_leaving_has_a_reason(definitions_, turn, ro
         assert left and left[-1]
 
 
-@given(definitions(), turns())
-def test_rows_in_a_selection_are_unique_and_scores_finite(definitions_, turn):
-    selection = pipeline_of(definitions_).decide(turn)
+@given(definitions(), turns(), parameters())
+def test_rows_in_a_selection_are_unique_and_scores_finite(definitions_, turn, parameters_):
+    selection = pipeline_of(definitions_, parameters_).decide(turn)
     assert len(set(selection.names)) == len(selection.names)
     assert np.isfinite(selection.candidates.scores).all()
+
+
+@given(definitions(), turns(), parameters())
+def test_what_retrieval_says_of_a_turn_is_in_range_and_kept(definitions_, turn, parameters_):
+    """Confidence is a probability, `applies` follows from it, and "empty" then means that nothing is found."""
+    pipeline = pipeline_of(definitions_, parameters_)
+    selection = pipeline.decide(turn)
+    assert selection.degraded == ()
+    if selection.confidence is None:
+        assert selection.applies
+        return
+    assert 0 <= selection.confidence <= 1
+    assert selection.applies == (selection.confidence >= parameters_.least_confidence)
+    if not selection.applies and parameters_.on_no_tool == "empty":
+        core = set(pipeline.catalog.base.tolist()) | set(pipeline.catalog.pinned.tolist())
+        assert set(selection.rows.tolist()) <= core
+
+
+@given(definitions(), turns(), parameters())
+def test_every_tool_that_is_found_has_evidence_and_enough_of_it(definitions_, turn, parameters_):
+    pipeline = pipeline_of(definitions_, parameters_)
+    arrived = arrivals(pipeline, turn, "Retrieval")
+    after = stages_of(pipeline)["Retrieval"](arrived, turn)
+    scores = after.scores.tolist()
+    assert scores == sorted(scores, reverse=True)
+    assert all(score > 0 for score in scores)
+    assert all(score >= parameters_.threshold for score in scores[parameters_.minimum :])
 
 
 @given(definitions(), turns())
@@ -137,9 +188,9 @@ def test_limits_hold(definitions_, turn):
         assert selection.tokens.selected <= turn.budget_tokens
 
 
-@given(definitions(), turns())
-def test_no_inactive_excluded_outside_or_unconfigured_tool_is_ever_selected(definitions_, turn):
-    pipeline = pipeline_of(definitions_)
+@given(definitions(), turns(), parameters())
+def test_no_inactive_excluded_outside_or_unconfigured_tool_is_ever_selected(definitions_, turn, parameters_):
+    pipeline = pipeline_of(definitions_, parameters_)
     selection = pipeline.decide(turn)
     kits = pipeline.catalog.toolkits
     for name in selection.names:
@@ -153,11 +204,11 @@ def test_no_inactive_excluded_outside_or_unconfigured_tool_is_ever_selected(defi
             at = kits.get(at.parent) if at.parent is not None else None
 
 
-@given(definitions(), turns())
-def test_required_names_are_the_selection_in_their_order(definitions_, turn):
+@given(definitions(), turns(), parameters())
+def test_required_names_are_the_selection_in_their_order(definitions_, turn, parameters_):
     if not turn.context.required:
         return
-    pipeline = pipeline_of(definitions_)
+    pipeline = pipeline_of(definitions_, parameters_)
     selection = pipeline.decide(turn)
     allowed = {pipeline.catalog.tools[row].name for row in selection.candidates.allowed.rows().tolist()}
     wanted = dict.fromkeys(turn.context.required)
@@ -165,10 +216,10 @@ def test_required_names_are_the_selection_in_their_order(definitions_, turn):
     assert set(selection.unresolved) == set(wanted) - allowed
 
 
-@given(definitions(), turns())
-def test_the_order_of_definitions_does_not_change_the_selection(definitions_, turn):
+@given(definitions(), turns(), parameters())
+def test_the_order_of_definitions_does_not_change_the_selection(definitions_, turn, parameters_):
     reversed_ = type(definitions_)(definitions_.tools[::-1], definitions_.toolkits, definitions_.routes)
-    one, other = pipeline_of(definitions_), pipeline_of(reversed_)
+    one, other = pipeline_of(definitions_, parameters_), pipeline_of(reversed_, parameters_)
     assert one.decide(turn).names == other.decide(turn).names
     assert one.catalog.revision == other.catalog.revision
 

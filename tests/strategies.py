@@ -44,7 +44,7 @@ def parameters() -> st.SearchStrategy[Parameters]:
         lexical=st.sampled_from((0.0, 0.05, 1.0)),
         lexical_mass=st.sampled_from((1.0, 200.0, float("inf"))),
         intents=st.sampled_from((0.0, 0.5)),
-        intent_floor=st.sampled_from((0.0, 0.3, 1.0)),
+        intent_floor=st.sampled_from((-1.0, 0.0, 0.3, 1.0)),
         clauses=st.sampled_from((0.0, 0.3, 1.0)),
         damping=st.booleans(),
         threshold=st.sampled_from((0.0, 0.1, 0.5)),

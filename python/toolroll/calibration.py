@@ -31,7 +31,6 @@ from toolroll.tools import Tool
 
 LEAST_HELD_OUT, MOST_HELD_OUT = 20, 256
 WORLD = 5_000  # tools among which they are asked: more cost more and say the same
-LEAST_EXAMPLES = 2  # of a tool that can spare one
 
 # Best scores of served messages where tools have no examples, as logistic curves by centre and scale: with
 # vectors 5 % lie below 0.40, by words alone below 0.12. And how many held-out messages the curve weighs.
@@ -117,7 +116,7 @@ class HeldOut:
     def of(cls, tools: Sequence[Tool]) -> HeldOut | None:
         """At most `MOST_HELD_OUT`, and of a tool at most an eighth or one; None where tools have too few.
 
-        Which ones is a function of their texts: the same definitions give the same confidence.
+        A tool may lend its only one: messages come for tools that had none, too. Which ones is a function of their texts: the same definitions give the same confidence.
         """
         places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         spare = [0] * len(tools)
@@ -125,7 +124,7 @@ class HeldOut:
             if not tool.examples:
                 continue
             texts = example_texts(tool)
-            spare[row] = max(1, len(texts) // 8) if len(texts) >= LEAST_EXAMPLES else 0
+            spare[row] = max(1, len(texts) // 8)
             for at, text in enumerate(texts):
                 places[text].append((row, at))
         chosen: list[tuple[int, int]] = []

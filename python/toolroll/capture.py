@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import Bitset, Fusion, Retriever
+from toolroll._core import Bitset, Fusion, Retriever, latin_share
 from toolroll.candidates import NO_ROWS, NO_SCORES, Rows, Scores
 from toolroll.tool_text import MOST_EXAMPLES, description_text
 from toolroll.tools import Tool
@@ -57,18 +57,22 @@ class Probes:
     texts: tuple[str, ...]
     owners: tuple[tuple[int, ...], ...]
 
-    def asked(self, vectors: Scores | None, retriever: Retriever, fusion: Fusion) -> tuple[Rows, Scores]:
+    def asked(
+        self, vectors: Scores | None, is_english: bool, retriever: Retriever, fusion: Fusion
+    ) -> tuple[Rows, Scores]:
         """What selection finds for each probe: int32[m, `FOUND`] and float32[m, `FOUND`], for `damping`.
 
-        vectors: float32[m, dim], of the texts; None where there is no embedder.
+        vectors: float32[m, dim], of the texts; None where there is no embedder. is_english: whether that has
+            learnt English alone.
         """
         rows = np.full((len(self.texts), FOUND), -1, np.int32)
         scores = np.zeros((len(self.texts), FOUND), np.float32)
         everything = Bitset.full(retriever.size)
         for at, text in enumerate(self.texts):
             vector = None if vectors is None else vectors[at]
+            trust = latin_share(text) if is_english else 1.0
             found, best, *_ = retriever.search(
-                text, vector, 1.0, (), (), everything, NO_ROWS, NO_SCORES, FOUND, fusion
+                text, vector, trust, (), (), everything, NO_ROWS, NO_SCORES, FOUND, fusion
             )
             rows[at, : len(found)], scores[at, : len(found)] = found, best
         return rows, scores

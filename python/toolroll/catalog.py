@@ -32,6 +32,7 @@ from toolroll.tool2vec import DESCRIPTION_COUNTS, Embedded
 from toolroll.tool_text import FIELD_WEIGHTS, fields
 from toolroll.toolkit_index import ToolkitIndex
 from toolroll.tools import Definitions, Tool, Toolkit
+from toolroll.vectors import vectors_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +60,7 @@ class Catalog:
         indexes: what retrieval searches.
         probes: texts that show which tools are found for everybody's messages.
         probed: float32[m, dim], their vectors; None without an embedder.
+        is_english: whether the embedder has learnt English alone.
         routes: compiled keywords and patterns.
         toolkit_index: vectors of the toolkits; None where no profile asked for them.
         trial: example messages held out, to learn what scores mean here; None where there are too few.
@@ -81,6 +83,7 @@ class Catalog:
     indexes: Indexes
     probes: Probes
     probed: Scores | None
+    is_english: bool
     toolkit_index: ToolkitIndex | None
     trial: Trial | None
     scale: Scale
@@ -130,7 +133,7 @@ class Catalog:
             scale = scale_of(embedder)
             embedded = Embedded.of(tools, embedder, progress, description_counts)
             vectors, intents = VectorIndex.build(embedded.vectors(), graph), embedded.intents()
-            probed = embedder.embed(probes.texts)
+            probed = vectors_of(embedder, probes.texts)
         columns = _columns(tools)
         postings = Bm25Index.build(columns, FIELD_WEIGHTS)
         keywords = [keyword for route in definitions.routes for keyword in route.keywords]
@@ -141,6 +144,7 @@ class Catalog:
             indexes=Indexes(len(tools), vectors, postings, intents),
             probes=probes,
             probed=probed,
+            is_english=bool(getattr(embedder, "is_english", False)),
             trial=_trial(tools, embedded, embedder),
             scale=scale or Scale(),
             toolkit_index=ToolkitIndex.of(toolkits, tools, below, embedder)

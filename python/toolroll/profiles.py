@@ -164,7 +164,7 @@ def fusion_of(p: Parameters, scale: Scale) -> Fusion:
         lexical=p.lexical,
         lexical_mass=p.lexical_mass,
         intents=p.intents * scale.gain,
-        intent_floor=min(1.0, scale.floor + p.intent_floor / scale.gain),
+        intent_floor=max(-1.0, min(1.0, scale.floor + p.intent_floor / scale.gain)),
         clauses=p.clauses,
     )
 
@@ -172,7 +172,7 @@ def fusion_of(p: Parameters, scale: Scale) -> Fusion:
 def _damped(catalog: Catalog, fusion: Fusion) -> Retriever:
     """The catalog's indexes, with less for tools and toolkits that are found for everybody's messages."""
     retriever = catalog.indexes.retriever()
-    found = catalog.probes.asked(catalog.probed, retriever, fusion)
+    found = catalog.probes.asked(catalog.probed, catalog.is_english, retriever, fusion)
     factors = damping(catalog.tools, catalog.probes, *found)
     return retriever if (factors == 1).all() else catalog.indexes.retriever(factors)
 

@@ -116,7 +116,8 @@ class HeldOut:
     def of(cls, tools: Sequence[Tool]) -> HeldOut | None:
         """At most `MOST_HELD_OUT`, and of a tool at most an eighth or one; None where tools have too few.
 
-        A tool may lend its only one: messages come for tools that had none, too. Which ones is a function of their texts: the same definitions give the same confidence.
+        A tool may lend its only one: messages come for tools that had none, too. Which ones is a function of
+        their texts: the same definitions give the same confidence.
         """
         places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         spare = [0] * len(tools)

@@ -22,7 +22,7 @@ import numpy as np
 
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
 from toolroll.candidates import NO_ROWS, NO_SCORES, Rows, Scores
-from toolroll.context import Part, Vector
+from toolroll.context import Part
 from toolroll.ports import Embedder
 from toolroll.reading import clauses
 from toolroll.tool2vec import Embedded
@@ -184,10 +184,6 @@ class HeldOut:
             ]
             turns.append((parts[0], tuple(parts[1:])))
         return Trial(retriever, tuple(turns), np.array([place[row] for row, _ in self.messages], np.int32))
-
-
-def _embedded(embedder: Embedder | None, text: str) -> Vector | None:
-    return None if embedder is None else embedder.embed_query(text)
 
 
 def _draw(text: str) -> bytes:

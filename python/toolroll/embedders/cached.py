@@ -25,7 +25,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.embedders.answers import unit_rows
+from toolroll.errors import InvalidInput
 from toolroll.ports import Embedder
 
 logger = logging.getLogger(__name__)
@@ -35,7 +36,6 @@ FORMAT = 1  # PRAGMA user_version; another number is a file that we did not writ
 WAIT_S = 5.0  # for another process to finish its write; then this call does without the cache
 CHUNK = 256  # texts embedded between two writes: what an interruption can lose
 RECENT = 1_024  # queries remembered in memory
-UNIT = 1e-3  # how far a row's length may be from 1
 
 
 class CachedEmbedder:
@@ -108,23 +108,7 @@ class CachedEmbedder:
 
     def _checked(self, answer: object, count: int) -> npt.NDArray[np.float32]:
         """A copy of what the inner embedder answered, or EmbedderUnavailable."""
-        try:
-            rows = np.array(answer, np.float32)
-        except (TypeError, ValueError) as error:
-            raise EmbedderUnavailable(f"embedder {self.identity}: its answer is no array: {error}") from error
-        if rows.shape != (count, self.dim):
-            raise EmbedderUnavailable(
-                f"embedder {self.identity}: answered shape {rows.shape}, must be ({count}, {self.dim})"
-            )
-        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-        wrong = ~((np.abs(squares - 1) <= 2 * UNIT) | (squares == 0))  # a NaN is neither
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            raise EmbedderUnavailable(
-                f"embedder {self.identity}: row {row} has length {np.sqrt(squares[row]):.6g}, "
-                "must be 1 (or 0: nothing known)"
-            )
-        return rows
+        return unit_rows(answer, count, self.dim, self.identity).copy()
 
     # The file: rows (id, key, vector), ids ascending without holes, so the oldest are the smallest.
 

@@ -13,6 +13,7 @@ from toolroll.candidates import Candidates
 if TYPE_CHECKING:
     from toolroll.selection import Selection
 
+_SHOWN = 0.005  # terms of a score that round to more than nothing
 _NEAR_MISSES = 10  # tools in an explanation that were found and cut
 
 # What a step's reason says of a tool that it kept or brought in. Others say nothing.
@@ -111,7 +112,7 @@ def _evidence(step: Candidates, row: int, toolkit: str, selection: Selection) ->
                 found[words[name]] = step.score(row) or 1.0
     at = np.flatnonzero(evidence.rows == row)
     for term, weight, scores in evidence.terms:
-        if len(at) and scores[at[0]] > 0:
+        if len(at) and abs(scores[at[0]]) >= _SHOWN:
             found[f"{term} {scores[at[0]]:.2f}"] = weight * float(scores[at[0]])
     return found
 

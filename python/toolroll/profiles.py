@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from toolroll._core import Fusion, Retriever
+from toolroll._core import Fusion
 from toolroll.calibration import AT_LARGE
-from toolroll.candidates import Candidates
+from toolroll.candidates import Candidates, Scores
 from toolroll.capture import damping
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
@@ -169,12 +169,11 @@ def fusion_of(p: Parameters, scale: Scale) -> Fusion:
     )
 
 
-def _damped(catalog: Catalog, fusion: Fusion) -> Retriever:
-    """The catalog's indexes, with less for tools and toolkits that are found for everybody's messages."""
-    retriever = catalog.indexes.retriever()
-    found = catalog.probes.asked(catalog.probed, catalog.is_english, retriever, fusion)
+def _damping(catalog: Catalog, fusion: Fusion) -> Scores | None:
+    """Less for tools and toolkits that are found for everybody's messages; None where there are none."""
+    found = catalog.probes.asked(catalog.probed, catalog.is_english, catalog.indexes.retriever(), fusion)
     factors = damping(catalog.tools, catalog.probes, *found)
-    return retriever if (factors == 1).all() else catalog.indexes.retriever(factors)
+    return None if (factors == 1).all() else factors
 
 
 def compose(catalog: Catalog, p: Parameters, at_once: bool = True) -> Pipeline:
@@ -183,6 +182,7 @@ def compose(catalog: Catalog, p: Parameters, at_once: bool = True) -> Pipeline:
     at_once: whether texts are embedded without waiting, so that each clause of a message may be.
     """
     fusion = fusion_of(p, catalog.scale)
+    factors = _damping(catalog, fusion) if p.damping else None
     core = {
         row: at for at, row in enumerate(dict.fromkeys((*catalog.pinned.tolist(), *catalog.base.tolist())))
     }
@@ -203,7 +203,7 @@ def compose(catalog: Catalog, p: Parameters, at_once: bool = True) -> Pipeline:
                 p.toolkit_threshold or 0.0,
             ),
             Retrieval(
-                _damped(catalog, fusion) if p.damping else catalog.indexes.retriever(),
+                catalog.indexes.retriever(factors),
                 fusion,
                 p.threshold,
                 p.minimum,
@@ -212,6 +212,7 @@ def compose(catalog: Catalog, p: Parameters, at_once: bool = True) -> Pipeline:
                 AT_LARGE if catalog.trial is None else catalog.trial.calibrate(fusion),
                 p.least_confidence,
                 p.on_no_tool,
+                factors,
             ),
             Additions(catalog.base, catalog.pinned),
             cap,

@@ -9,7 +9,7 @@ import numpy as np
 
 from toolroll._core import Fusion, Retriever
 from toolroll.calibration import AT_LARGE, Calibration
-from toolroll.candidates import NO_ROWS, Candidates, Evidence
+from toolroll.candidates import NO_ROWS, Candidates, Evidence, Scores
 from toolroll.context import Turn
 
 OnNoTool: TypeAlias = Literal["tell", "empty"]
@@ -27,7 +27,8 @@ class Retrieval:
     as a whole, and what was said before. A tool without evidence scores 0 and stays out.
 
     Attributes:
-        retriever: the catalog's vectors, intents and postings.
+        retriever: the catalog's vectors, intents and postings, and the damping below.
+        damping: float32[n], what all evidence for a tool is multiplied by; None for 1.
         fusion: weights of the terms.
         threshold: least score of a tool that is kept.
         minimum: so many are kept even below the threshold.
@@ -47,6 +48,7 @@ class Retrieval:
     calibration: Calibration = AT_LARGE
     least_confidence: float = 0.0
     on_no_tool: OnNoTool = "tell"
+    damping: Scores | None = None
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         if candidates.pool is None:
@@ -72,9 +74,12 @@ class Retrieval:
         confidence = self.calibration.confidence(
             best, len(candidates.pool) >= _WHOLE * size, None if turn.vector is None else turn.trust
         )
+        columns = dict(zip(_TERMS, terms, strict=True))
+        if self.damping is not None:
+            columns["damped"] = (self.damping[rows] - 1) * np.sum(terms, axis=0, dtype=np.float32)
         found = Evidence(
             rows,
-            tuple((name, 1.0, column) for name, column in zip(_TERMS, terms, strict=True) if column.any()),
+            tuple((name, 1.0, column) for name, column in columns.items() if column.any()),
             confidence=confidence,
             applies=confidence >= self.least_confidence,
         )

@@ -57,6 +57,23 @@ def test_every_score_is_the_sum_of_its_terms():
         assert (np.diff(step.scores) <= 0).all()
 
 
+def test_what_damping_takes_off_is_a_term_of_its_own():
+    verbs = ("start", "stop", "show", "list")
+    tools = [
+        Tool(f"t{n:02}", f"does thing {n}", examples=tuple(f"{verb} thing {n} please" for verb in verbs))
+        for n in range(60)
+    ]
+    greedy = Tool(
+        "zz", "everything", toolkit="plugin", examples=tuple(f"run thing {n} please" for n in range(60))
+    )
+    roll = Toolroll.from_tools([*tools, greedy], profile=Parameters(candidates=61))
+    picked = roll.select("start thing 7 and show thing 9 please", k=6)
+    step = evidence_of(picked)
+    assert terms_of(picked, "zz")["damped"] < -0.1 and terms_of(picked, "t07")["damped"] == 0
+    assert np.allclose(sum(column for _, _, column in step.evidence.terms), step.scores, atol=1e-6)
+    assert "damped -" in picked.explain("zz")
+
+
 @pytest.mark.parametrize("threshold", [0.05, 0.2, 0.4, 10.0])
 def test_no_tool_below_the_threshold_is_found(threshold):
     free = roll_of().select(MESSAGE, ANYONE, k=7)

@@ -83,13 +83,18 @@ def probes_of(tools: Sequence[Tool]) -> Probes:
 
     At most `MOST_PROBES`, fewer in a large catalog; chosen by digest.
     """
+    most = min(MOST_PROBES, max(LEAST_PROBES, _LOOKED_AT // max(len(tools), 1)))
     are_enough = sum(bool(tool.examples) for tool in tools) >= _ENOUGH
     owners: defaultdict[str, dict[int, None]] = defaultdict(dict)
+    plain = []
     for row, tool in enumerate(tools):
-        texts = tool.examples[:MOST_EXAMPLES]
-        for text in texts if texts or are_enough else (description_text(tool),):
+        for text in tool.examples[:MOST_EXAMPLES]:
             owners[text][row] = None
-    most = min(MOST_PROBES, max(LEAST_PROBES, _LOOKED_AT // max(len(tools), 1)))
+        if not tool.examples and not are_enough:
+            plain.append(row)
+    plain.sort(key=lambda row: _digest(tools[row].name))
+    for row in plain[:most]:  # a description is made for those that may be chosen only
+        owners[description_text(tools[row])][row] = None
     chosen = sorted(owners, key=_digest)[:most]
     return Probes(tuple(chosen), tuple(tuple(owners[text]) for text in chosen))
 

@@ -180,11 +180,14 @@ def _embedded(embedder: Embedder, text: str) -> Vector:
     """The vector of one text.
 
     Raises:
-        EmbedderUnavailable: what the embedder answers is no unit vector of its width.
+        EmbedderUnavailable: what the embedder answers is no unit vector of its width. Zeros are an answer for
+            a text without Latin letters, of which an embedder may know nothing.
     """
-    vector = embedder.embed_query(text)
+    vector = np.asarray(embedder.embed_query(text), np.float32)
     length = float(np.vdot(vector, vector))
-    if vector.shape == (embedder.dim,) and (length == 0.0 or 0.99 < length < 1.01):
+    if vector.shape == (embedder.dim,) and (
+        0.99 < length < 1.01 or (length == 0.0 and not any("a" <= letter <= "z" for letter in text.lower()))
+    ):
         return vector
     raise EmbedderUnavailable(
         f"embedder {embedder.identity}: its vector has shape {vector.shape} and squared length {length:.3g}, "

@@ -27,6 +27,8 @@ from toolroll.tool2vec import DESCRIPTION_COUNTS
 # How many tools one request may carry, where the provider says so.
 PROVIDER_LIMITS: Mapping[str, int] = {"openai": 128, "gemini": 512}
 
+_GREATEST = 1_000_000  # of a weight or threshold
+
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
@@ -104,9 +106,9 @@ class Parameters:
                 )
         for name in ("dense", "lexical", "intents", "description_counts", "threshold", "route_weight"):
             value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+            if not isinstance(value, (int, float)) or not 0 <= value <= _GREATEST:
                 raise InvalidInput(
-                    f"parameter {name}: is {value!r:.80}, must be a finite number of at least 0"
+                    f"parameter {name}: is {value!r:.80}, must be a number from 0 to {_GREATEST:,}"
                 )
         for name, least in (
             ("clauses", 0),

@@ -17,11 +17,22 @@ def vectors_of(embedder: Embedder, texts: Sequence[str]) -> npt.NDArray[np.float
     Raises:
         EmbedderUnavailable: the embedder fails, or answers what is no vector for each text.
     """
-    vectors = embedder.embed(texts)
-    shape = getattr(vectors, "shape", None)
-    if shape != (len(texts), embedder.dim) or not np.isfinite(vectors).all():
+    try:
+        vectors = np.asarray(embedder.embed(texts), np.float32)
+    except EmbedderUnavailable:
+        raise
+    except Exception as error:
+        raise EmbedderUnavailable(f"embedder {embedder.identity}: {error or type(error).__name__}") from error
+    if vectors.shape != (len(texts), embedder.dim) or not np.isfinite(vectors).all():
         raise EmbedderUnavailable(
-            f"embedder {embedder.identity}: answered {len(texts)} texts with shape {shape}, must be "
+            f"embedder {embedder.identity}: answered {len(texts)} texts with shape {vectors.shape}, must be "
             f"({len(texts)}, {embedder.dim}) and finite"
+        )
+    squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
+    wrong = np.flatnonzero((np.abs(squares - 1) > 0.01) & (squares != 0))
+    if len(wrong):
+        raise EmbedderUnavailable(
+            f"embedder {embedder.identity}: row {wrong[0]} has length {np.sqrt(squares[wrong[0]]):.3g}, "
+            "must be 1 (or 0: nothing known)"
         )
     return vectors

@@ -319,3 +319,71 @@ def test_an_unknown_public_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'Toolrol'"):
         toolroll.Toolrol  # noqa: B018
     assert {"Toolroll", "Context", "Tool"} <= set(dir(toolroll))
+
+
+class Dishonest:
+    """An embedder of the wrong kind: what it answers is given to it."""
+
+    identity, dim, is_instant = "dishonest@1", 8, True
+
+    def __init__(self, texts, query=None):
+        self._texts, self._query = texts, query
+
+    def embed(self, texts):
+        return self._texts(len(texts))
+
+    def embed_query(self, text):
+        return self._query(1)[0]
+
+
+def _honest(n):
+    rows = np.random.default_rng(n).standard_normal((n, 8))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def _fails(n):
+    raise RuntimeError("no memory")
+
+
+MANY = [Tool(f"tool_{n}", f"does the thing with number {n}") for n in range(30)]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        _fails,
+        lambda n: np.full((n, 8), np.nan),
+        lambda n: 7 * _honest(n),
+        lambda n: _honest(n)[:, :4],
+        lambda n: "no",
+    ],
+)
+def test_tools_that_an_embedder_cannot_embed_are_found_by_words_and_the_embedder_is_named(texts):
+    roll = Toolroll.from_tools(MANY, embedder=Dishonest(texts, _honest))
+    picked = roll.select("thing with number 7", k=3)
+    assert picked.names[0] == "tool_7" and picked.degraded == ("embedder",)
+    with pytest.raises(EmbedderUnavailable):
+        roll.select("thing with number 7", k=3, strict=True)
+    with pytest.raises(EmbedderUnavailable):
+        roll.refresh(MANY)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [_fails, lambda n: np.full((n, 8), np.nan), lambda n: np.zeros((n, 8)), lambda n: _honest(n)[:, :4]],
+)
+def test_a_message_that_an_embedder_cannot_embed_is_read_by_words_and_the_embedder_is_named(query):
+    roll = Toolroll.from_tools(MANY, embedder=Dishonest(_honest, query))
+    picked = roll.select("thing with number 7", k=3)
+    assert picked.names[0] == "tool_7" and picked.degraded == ("embedder",)
+
+
+def test_vectors_of_another_float_type_are_vectors():
+    roll = Toolroll.from_tools(MANY, embedder=Dishonest(_honest, lambda n: _honest(n).astype(np.float64)))
+    assert roll.select("thing with number 7", k=3).degraded == ()
+
+
+@pytest.mark.parametrize("name", ["dense", "lexical", "intents", "threshold", "route_weight"])
+def test_a_weight_beyond_all_measure_is_refused(name):
+    with pytest.raises(InvalidInput, match=f"parameter {name}"):
+        Parameters(**{name: 1e300})

@@ -100,7 +100,9 @@ class Lexicon {
 /// Immutable; safe to use from many threads.
 class Speller {
  public:
-  static constexpr std::size_t kShortest = 4;      // letters of a word that is corrected
+  // Letters of a word that is corrected. Of four letters, too many real words are one letter from
+  // another: teal and deal, oats and eats, feta and feat.
+  static constexpr std::size_t kShortest = 5;
   static constexpr std::size_t kMostUnknown = 32;  // unknown words of a message that are tried
   static constexpr float kLikely = 3;
 

@@ -50,7 +50,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         type=arguments.names,
         default=("static",),
         metavar="NAME[,NAME…]",
-        help="static, minilm or none; each of several is judged",
+        help="static, minilm, multilingual, ollama:MODEL, … or none; each of several is judged",
     )
     evaluate.add_argument(
         "-k",

@@ -56,7 +56,7 @@ def oracle(text: str, catalog: dict[str, float], general: dict[str, float]) -> s
         for is_general, words in enumerate((catalog, general)):
             for other, weight in words.items():
                 kind = edit(word, other)
-                if kind and len(other) >= 4 and not (is_general and other in catalog):
+                if kind and len(other) >= 5 and not (is_general and other in catalog):
                     weight *= 3 if kind in ("missing", "swapped") else 1
                     weight *= 3 if other[0] == word[0] else 1
                     found.append((is_general, -weight, other))
@@ -64,7 +64,7 @@ def oracle(text: str, catalog: dict[str, float], general: dict[str, float]) -> s
 
     words = text.split(" ")
     read = [word for word in words if len(word) >= 3]
-    unknown = [word for word in read if len(word) >= 4 and not knows(word)]
+    unknown = [word for word in read if len(word) >= 5 and not knows(word)]
     mended = {word: best(word) for word in unknown}
     of_catalog = [word for word in unknown if (other := mended[word]) and not other[0]]
     known = [word for word in read if knows(word)] + of_catalog

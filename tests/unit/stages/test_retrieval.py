@@ -235,7 +235,7 @@ def test_what_a_route_has_added_counts_beside_the_evidence():
     lifted = pipeline.soft[1](known, turn)
     assert lifted.rows[0] == row[0]
     assert lifted.score(row[0]) == pytest.approx(plain.score(row[0]) + 2.0)
-    assert lifted.evidence.confidence == plain.evidence.confidence
+    assert lifted.evidence.confidence > plain.evidence.confidence  # a keyword says that some tool applies
 
 
 def test_only_rows_in_play_are_found():

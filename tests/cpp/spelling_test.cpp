@@ -51,7 +51,7 @@ TEST_CASE("four threads that read with one speller read the same") {
     threads.emplace_back([&] {
       for (int i = 0; i < 100; ++i) {
         text = read(shared, "the " + std::to_string(i) + " zzzz tomorow");
-        text = read(shared, "waht is the wether forcast tomorrw in my repositries");
+        text = read(shared, "what is the wether forcast tomorrw in my repositries");
       }
     });
   }

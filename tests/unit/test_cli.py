@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.evaluation.worlds import write
 from toolroll.cli import main
+from toolroll.commands import arguments
 
 
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -270,3 +271,24 @@ def test_bench_measures_this_machine(capsys):
     assert {"embed", "retrieval"} <= set(result["stages_us"])
     status, out, _ = run(capsys, "bench", "--tools", "20", "--seconds", "0.05")
     assert "p99" in out and "numpy" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("damping=off", False),
+        ("spelling=on", True),
+        ("toolkit_threshold=none", None),
+        ("lexical_mass=inf", float("inf")),
+        ("k=7", 7),
+        ("lexical=0.5", 0.5),
+        ("routes=narrow", "narrow"),
+    ],
+)
+def test_a_parameter_is_typed_as_the_documents_write_it(text, value):
+    assert arguments.assignment(text) == (text.partition("=")[0], value)
+
+
+def test_an_infinite_parameter_is_text_in_json(capsys, tmp_path):
+    status, out, _ = run(capsys, "eval", str(write(tmp_path / "mine")), "--set", "lexical_mass=inf", "--json")
+    assert status == 0 and json.loads(out)["parameters"] == {"lexical_mass": "inf"}

@@ -61,11 +61,16 @@ def names(text: str) -> tuple[str, ...]:
     return found
 
 
+_WORDS: dict[str, object] = {"on": True, "off": False, "none": None, "inf": float("inf")}
+
+
 def assignment(text: str) -> tuple[str, object]:
-    """NAME=VALUE. A value that is JSON is read as such (7, 0.5, null), any other is text."""
+    """NAME=VALUE. A value that is JSON is read as such (7, 0.5, null), and so are on, off, none and inf."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=VALUE")
+    if value.lower() in _WORDS:
+        return name, _WORDS[value.lower()]
     try:
         return name, json.loads(value)
     except ValueError:

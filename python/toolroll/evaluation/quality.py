@@ -82,7 +82,9 @@ class Evaluation:
         values: dict[str, Any] = {
             "folder": self.folder,
             "profile": self.profile,
-            "parameters": dict(self.parameters),
+            "parameters": {  # JSON has no infinity
+                name: "inf" if value == float("inf") else value for name, value in self.parameters.items()
+            },
             "embedder": self.embedder,
             "split": self.split,
             "examples": self.examples,

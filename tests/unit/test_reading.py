@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolroll import reading
 from toolroll.errors import InvalidInput
 from toolroll.reading import (
     LEAST_WORDS,
@@ -233,3 +234,13 @@ def test_a_wrong_history_is_refused_even_where_it_would_not_count():
 def test_a_clause_has_words():
     assert LEAST_WORDS == 3
     assert clauses("go on. and then. play some jazz music") == ()
+
+
+_PARTS = ["send", "the mail", "AND", "and", "then", "also", ",", ". ", "?", "but", " ", "as well as", "plus"]
+
+
+@given(st.lists(st.sampled_from(_PARTS)))
+def test_the_quick_look_for_clauses_never_misses_one(words):
+    text = " ".join(words)
+    if not reading._may_part(text):
+        assert len(reading._CLAUSE.split(text)) == 1

@@ -78,12 +78,19 @@ class Retrieval:
         confidence = self.calibration.confidence(
             best, len(candidates.pool) >= _WHOLE * size, None if turn.vector is None else turn.trust
         )
-        columns = dict(zip(_TERMS, terms, strict=True))
+        is_dense = turn.vector is not None and turn.trust > 0
+        asked = (is_dense, is_dense, True, turn.clauses, turn.earlier)
+        columns = [
+            (name, 1.0, column)
+            for name, column, is_asked in zip(_TERMS, terms, asked, strict=True)
+            if is_asked
+        ]
         if self.damping is not None:
-            columns["damped"] = (self.damping[rows] - 1) * np.sum(terms, axis=0, dtype=np.float32)
+            damped = (self.damping[rows] - 1) * np.sum(terms, axis=0, dtype=np.float32)
+            columns.append(("damped", 1.0, damped))
         found = Evidence(
             rows,
-            tuple((name, 1.0, column) for name, column in columns.items() if column.any()),
+            tuple(columns),
             confidence=confidence,
             applies=confidence >= self.least_confidence,
         )

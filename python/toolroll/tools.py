@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from toolroll.errors import InvalidDefinition
+from toolroll.rules import PageMapping, Rule
 
 Status = Literal["draft", "active", "deprecated", "retired"]
 STATUSES: frozenset[str] = frozenset(get_args(Status))
@@ -40,8 +41,12 @@ class Tool:
         pinned: always selected where policy and settings allow it.
         pin_weight: among pinned tools, the higher comes first.
         original: the caller's own object, handed back untouched; no part of equality.
-        version: of the definition, as its author counts.
+        version: of the definition, as its author counts; a registry wants MAJOR.MINOR.PATCH.
         tool_id: what storage knows it by, across renames; "" outside a registry.
+        display_name: what people read; "" for the name.
+        returns: JSON Schema of what it answers, where its author says.
+        execution_type: how the caller runs it ("rest", "dispatch", "internal"); not read here.
+        execution_config: what that takes, such as a URL; handed through, sent to no model.
     """
 
     name: str
@@ -60,6 +65,10 @@ class Tool:
     original: object = field(default=None, compare=False, repr=False)
     version: str = "1.0.0"
     tool_id: str = ""
+    display_name: str = ""
+    returns: Mapping[str, Any] | None = field(default=None, hash=False)
+    execution_type: str = ""
+    execution_config: Mapping[str, Any] | None = field(default=None, hash=False, repr=False)
 
     def __post_init__(self) -> None:
         name = self.name
@@ -168,11 +177,19 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What a source yields: tools, toolkits and routes, in the source's own order."""
+    """What a source yields: tools, toolkits and routes, in the source's own order.
+
+    Attributes:
+        rules, pages: who sees what, and what belongs to which page.
+        tiers: subscription tiers, lowest first; rules compare by this order.
+    """
 
     tools: tuple[Tool, ...] = ()
     toolkits: tuple[Toolkit, ...] = ()
     routes: tuple[Route, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    pages: tuple[PageMapping, ...] = ()
+    tiers: tuple[str, ...] = ()
 
 
 def default_mode(keyword: str) -> Mode:

@@ -1,0 +1,1 @@
+"""Page patterns, compiled to toolkits."""

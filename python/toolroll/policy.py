@@ -1,0 +1,1 @@
+"""Rules, compiled to sets of rows."""

@@ -1,0 +1,1 @@
+"""Watches the registry and builds the next catalog off the hot path."""

@@ -1,0 +1,1 @@
+"""The mutable, versioned, audited truth behind catalogs."""

@@ -1,0 +1,1 @@
+"""Where the registry is kept: one schema, SQLite or PostgreSQL."""

@@ -25,10 +25,11 @@ class Context:
     """Who asks, from where, with which limits.
 
     Attributes:
-        org, user, roles, tier, page: attributes for policy and page rules. No stage of this release reads
-            them: what must not be shown is kept out by settings, status and `exclude`.
-        settings: settings that have a value (a mapping, or just their names); only presence is read. None,
-            False, blank text and empty collections are no value.
+        org: organisation, whose own tools and rules count beside the platform's.
+        user, roles, tier, page: what rules and page mappings read. What is left empty is unknown, and what is
+            unknown never shows a tool.
+        settings: settings that have a value (a mapping, or just their names), beside those that a registry
+            has; only presence is read. None, False, blank text and empty collections are no value.
         provider: whose limits apply: "openai", "anthropic", "gemini", "mcp" or "" for none.
         session: conversation the turn belongs to.
         required: names of tools that are the selection; retrieval is not asked.
@@ -92,6 +93,7 @@ class Turn:
         trust: in [0, 1]: what the vector counts; less where the embedder does not know the language.
         clauses: pieces of the query that may each ask for something.
         earlier: what was said before, as far as it counts.
+        stored: settings that storage has a value for.
     """
 
     text: str
@@ -106,10 +108,15 @@ class Turn:
     trust: float = 1.0
     clauses: tuple[Part, ...] = ()
     earlier: tuple[Part, ...] = ()
+    stored: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not self.query:
             object.__setattr__(self, "query", self.text)
+
+    def has_setting(self, key: str) -> bool:
+        """Whether the caller or storage has a value for this setting."""
+        return key in self.stored or self.context.has_setting(key)
 
 
 def names(value: object, what: str) -> tuple[str, ...]:

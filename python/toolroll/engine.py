@@ -1,4 +1,4 @@
-"""The shell of a turn: gathers what a decision needs, decides, and holds the pipeline that does."""
+"""The shell of a turn: gathers what a decision needs, decides, and holds what serves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import operator
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from toolroll.pipeline import Pipeline
 from toolroll.ports import Embedder
 from toolroll.reading import Reading
 from toolroll.selection import Failure, Selection
+from toolroll.serving import Serving
 
 _log = logging.getLogger("toolroll")
 
@@ -28,22 +29,29 @@ _NOTHING_FAILED: tuple[Failure, ...] = ()
 
 
 class Engine:
-    """Selects with the pipeline it holds. Safe to call from many threads: a turn reads the pipeline once."""
+    """Selects with what serves. Safe to call from many threads: a turn reads `serving` once."""
 
-    def __init__(self, pipeline: Pipeline, embedder: Embedder | None) -> None:
-        self._pipeline = pipeline
+    def __init__(
+        self, serving: Serving, embedder: Embedder | None, want: Callable[[str], None] | None = None
+    ) -> None:
+        """want: called with an organisation that asks before its pipeline is there; must not wait."""
+        self._serving = serving
         self._embedder = embedder
+        self._want = want
         self._is_english = bool(getattr(embedder, "is_english", False))
+        self.used: dict[
+            str, int
+        ] = {}  # organisation → when it last asked, for whoever must choose one to drop
         self._degraded: tuple[str, ...] = ()  # as the last selection was: what lasts is logged once
 
     @property
-    def pipeline(self) -> Pipeline:
+    def serving(self) -> Serving:
         """What the next turn will use."""
-        return self._pipeline
+        return self._serving
 
-    def swap(self, pipeline: Pipeline) -> None:
-        """Puts another pipeline in place; turns under way finish with the one they read."""
-        self._pipeline = pipeline
+    def swap(self, serving: Serving) -> None:
+        """Puts something else in place; turns under way finish with what they read."""
+        self._serving = serving
 
     def select(
         self,
@@ -58,17 +66,17 @@ class Engine:
         strict: bool,
     ) -> Selection:
         """Gathers, decides and logs; see `Toolroll.select` for the arguments."""
-        pipeline = self._pipeline
+        serving, context = self._serving, _checked(context)
+        pipeline = serving.pipeline(context.org)
         given = None if vector is None else _given(vector, pipeline.catalog.dim)
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
         read = time.perf_counter_ns()
         vectors, failures = self._embed(pipeline.catalog, reading, given)
         embedded = time.perf_counter_ns()
-        turn = self._turn(reading, vectors, context, k, max_tools, budget_tokens, sent)
-        return self._finish(
-            pipeline, turn, failures, (("read", read - start), ("embed", embedded - read)), strict
-        )
+        timings = (("read", read - start), ("embed", embedded - read))
+        turn = self._turn(serving, reading, vectors, context, k, max_tools, budget_tokens, sent)
+        return self._finish(serving, pipeline, turn, failures, timings, strict)
 
     async def aselect(
         self,
@@ -83,7 +91,8 @@ class Engine:
         strict: bool,
     ) -> Selection:
         """The same; an embedder that may wait does so outside the event loop."""
-        pipeline = self._pipeline
+        serving, context = self._serving, _checked(context)
+        pipeline = serving.pipeline(context.org)
         given = None if vector is None else _given(vector, pipeline.catalog.dim)
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
@@ -93,10 +102,9 @@ class Engine:
         else:
             vectors, failures = await asyncio.to_thread(self._embed, pipeline.catalog, reading, given)
         embedded = time.perf_counter_ns()
-        turn = self._turn(reading, vectors, context, k, max_tools, budget_tokens, sent)
-        return self._finish(
-            pipeline, turn, failures, (("read", read - start), ("embed", embedded - read)), strict
-        )
+        timings = (("read", read - start), ("embed", embedded - read))
+        turn = self._turn(serving, reading, vectors, context, k, max_tools, budget_tokens, sent)
+        return self._finish(serving, pipeline, turn, failures, timings, strict)
 
     def _embed(
         self, catalog: Catalog, reading: Reading, given: Vector | None
@@ -124,18 +132,15 @@ class Engine:
 
     def _turn(
         self,
+        serving: Serving,
         reading: Reading,
         vectors: Sequence[Vector | None],
-        context: Context | None,
+        context: Context,
         k: int | None,
         max_tools: int | None,
         budget_tokens: int | None,
         sent: Sequence[str],
     ) -> Turn:
-        if context is None:
-            context = _ANYONE
-        elif not isinstance(context, Context):
-            raise InvalidInput(f"context: is {type(context).__name__}, must be toolroll.Context")
         weighted = [*((text, 1.0) for text in reading.clauses), *reading.earlier]
         parts: list[Part] = [
             (text, vector, self._trust(text), weight)
@@ -154,26 +159,45 @@ class Engine:
             trust=self._trust(reading.query),
             clauses=tuple(parts[: len(reading.clauses)]),
             earlier=tuple(parts[len(reading.clauses) :]),
+            stored=serving.settings(context.org),
         )
 
     def _finish(
         self,
+        serving: Serving,
         pipeline: Pipeline,
         turn: Turn,
         failures: tuple[Failure, ...],
         timings: tuple[tuple[str, int], ...],
         strict: bool,
     ) -> Selection:
-        selection = pipeline.decide(turn, os.urandom(12).hex(), failures, timings)
+        org = turn.context.org
+        lasting = serving.failures(org)
+        if org in serving.own:
+            self.used[org] = time.perf_counter_ns()
+        if org in serving.awaited and self._want is not None:
+            self._want(org)
+        selection = pipeline.decide(turn, os.urandom(12).hex(), (*lasting, *failures), timings)
         if strict and selection.failures:
             raise selection.failures[0].error
-        if selection.degraded != self._degraded:
-            self._degraded = selection.degraded
-            for failure in selection.failures:
+        # What lasts was logged by whoever found it: it comes and goes with the organisation that asks.
+        passing = selection.failures[len(pipeline.standing) + len(lasting) :]
+        degraded = tuple([failure.where for failure in passing]) if passing else ()
+        if degraded != self._degraded:
+            self._degraded = degraded
+            for failure in passing:
                 _log.warning("selection degraded: %s", failure, exc_info=failure.error)
-            if not selection.failures:
+            if not passing:
                 _log.warning("selection is whole again")
         return selection
+
+
+def _checked(context: Context | None) -> Context:
+    if context is None:
+        return _ANYONE
+    if not isinstance(context, Context):
+        raise InvalidInput(f"context: is {type(context).__name__}, must be toolroll.Context")
+    return context
 
 
 def _embedded(embedder: Embedder, text: str) -> Vector:

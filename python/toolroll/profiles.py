@@ -14,14 +14,17 @@ from toolroll.context import Turn
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.pipeline import Pipeline
 from toolroll.reading import Reader
+from toolroll.rules import OnPolicyError
 from toolroll.scale import Scale
 from toolroll.stages.additions import Additions
 from toolroll.stages.availability import Availability
 from toolroll.stages.cap import Cap
 from toolroll.stages.order import Order
+from toolroll.stages.page import Page
 from toolroll.stages.required import Required
 from toolroll.stages.retrieval import OnNoTool, Retrieval
 from toolroll.stages.routes import Reading, Routes
+from toolroll.stages.visibility import Visibility
 from toolroll.tool2vec import DESCRIPTION_COUNTS
 
 # How many tools one request may carry, where the provider says so.
@@ -59,6 +62,8 @@ class Parameters:
         spelling: whether misspelt words of a message are mended before it is read.
         max_tools: how many tools at the most, core tools included; None for the provider's limit.
         unranked_tools: how many tools at the most where nothing could be ranked, as when retrieval fails.
+        on_policy_error: what counts where the rules of a registry cannot be read: "closed" leaves only public
+            tools, "last_known" the rules before them (and closed where there are none), "open" no rules.
         pass_through_tools, pass_through_tokens: a catalog of at most so many tools that cost at most so many
             tokens is handed on whole, unless the call sets k: searching ten tools helps nobody.
     """
@@ -84,6 +89,7 @@ class Parameters:
     spelling: bool = True
     max_tools: int | None = None
     unranked_tools: int = 128
+    on_policy_error: OnPolicyError = "last_known"
     pass_through_tools: int = 10
     pass_through_tokens: int = 2_000
 
@@ -127,6 +133,11 @@ class Parameters:
             raise InvalidInput(f"parameter on_no_tool: is {self.on_no_tool!r:.80}, must be tell or empty")
         if self.routes not in ("favour", "narrow"):
             raise InvalidInput(f"parameter routes: is {self.routes!r:.80}, must be favour or narrow")
+        if self.on_policy_error not in ("closed", "last_known", "open"):
+            raise InvalidInput(
+                f"parameter on_policy_error: is {self.on_policy_error!r:.80}, "
+                "must be closed, last_known or open"
+            )
         for name in ("spelling", "damping"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidInput(f"parameter {name}: is {getattr(self, name)!r:.80}, must be True or False")
@@ -178,10 +189,25 @@ def _damping(catalog: Catalog, fusion: Fusion) -> Scores | None:
     return None if (factors == 1).all() else factors
 
 
-def compose(catalog: Catalog, p: Parameters, at_once: bool = True) -> Pipeline:
+_NO_RULES, _NO_PAGES = Visibility(None), Page(None)
+
+
+def govern(pipeline: Pipeline, visibility: Visibility, page: Page) -> Pipeline:
+    """The same pipeline under other rules and page mappings; nothing is indexed again."""
+    return replace(pipeline, hard=(visibility, *pipeline.hard[1:]), soft=(page, *pipeline.soft[1:]))
+
+
+def compose(
+    catalog: Catalog,
+    p: Parameters,
+    at_once: bool = True,
+    visibility: Visibility = _NO_RULES,
+    page: Page = _NO_PAGES,
+) -> Pipeline:
     """The order of the stages, in one place.
 
     at_once: whether texts are embedded without waiting, so that each clause of a message may be.
+    visibility, page: the rules and page mappings in force; none by default.
     """
     fusion = fusion_of(p, catalog.scale)
     factors = _damping(catalog, fusion) if p.damping else None
@@ -192,10 +218,11 @@ def compose(catalog: Catalog, p: Parameters, at_once: bool = True) -> Pipeline:
     order = Order(catalog.names)
     return Pipeline(
         catalog,
-        hard=(Availability(catalog.switches, catalog.names),),
+        hard=(visibility, Availability(catalog.switches, catalog.names)),
         required=(Required(catalog.names),),
         whole=(replace(cap, unranked=None), order),
         soft=(
+            page,
             Routes(
                 catalog.routes,
                 p.routes,

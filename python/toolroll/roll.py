@@ -9,10 +9,11 @@ from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from toolroll.assembly import Assembly
 from toolroll.catalog import Catalog
 from toolroll.context import Context
 from toolroll.embedders import named
@@ -20,12 +21,19 @@ from toolroll.embedders.named import EmbedderChoice
 from toolroll.engine import Engine
 from toolroll.errors import Denied, EmbedderUnavailable, InvalidInput, NotFound
 from toolroll.example_bank import ExampleBank
+from toolroll.governance import Governance
 from toolroll.pipeline import Pipeline
-from toolroll.profiles import Parameters, compose, profile
-from toolroll.selection import Failure, Selection
+from toolroll.profiles import Parameters, profile
+from toolroll.rules import PageMapping, Rule
+from toolroll.selection import Selection
+from toolroll.serving import Serving
 from toolroll.sources.dicts import read_dicts
 from toolroll.sources.folder import read_folder
 from toolroll.tools import Definitions, Route, Toolkit
+from toolroll.verdict import Verdict, judge
+
+if TYPE_CHECKING:
+    from toolroll.registry_roll import RegistryRoll
 
 _log = logging.getLogger("toolroll")
 
@@ -48,15 +56,13 @@ class Toolroll:
         progress: Progress | None = None,
     ) -> None:
         self._read: Callable[[], Definitions] | None = None
-        self._declared = Definitions()  # toolkits and routes that were given beside the tools
-        self._embedder = named.embedder(embedder)
-        self._parameters = _parameters(profile)
-        self._graph = graph
+        self._declared = Definitions()  # what was given beside the tools
+        self._assembly = Assembly(named.embedder(embedder), parameters_of(profile), graph)
         self._grown = ExampleBank()
         self._adding = threading.Lock()  # held for one addition
         self._building = threading.RLock()  # held while a catalog is built: the later one wins
         self._definitions = definitions
-        self._engine = Engine(self._first(definitions, progress), self._embedder)
+        self._engine = Engine(Serving(self._first(definitions, progress)), self._assembly.embedder)
 
     @classmethod
     def from_tools(
@@ -65,6 +71,9 @@ class Toolroll:
         *,
         toolkits: Iterable[Toolkit] = (),
         routes: Iterable[Route] = (),
+        rules: Iterable[Rule] = (),
+        pages: Iterable[PageMapping] = (),
+        tiers: Iterable[str] = (),
         embedder: EmbedderChoice = "static",
         profile: str | Parameters = "default",
         graph: bool = False,
@@ -72,15 +81,16 @@ class Toolroll:
     ) -> Toolroll:
         """From `Tool`s, OpenAI, Anthropic, Gemini or MCP definitions and annotated callables, mixed.
 
-        toolkits, routes: what the tools themselves do not say. embedder: "static" (offline, built in),
-        "minilm", "multilingual", "ollama:MODEL", … (`docs/embedders.md`), "none" for lexical retrieval only,
-        or an `Embedder`. graph: also builds
-        an HNSW graph, which pays above some 50,000 tools. progress: called with (texts embedded, in all).
+        toolkits, routes: what the tools themselves do not say. rules, pages: who sees what, and what belongs
+        to which page (`docs/registry.md`). tiers: subscription tiers, lowest first. embedder: "static"
+        (offline, built in), "minilm", "multilingual", "ollama:MODEL", … (`docs/embedders.md`), "none" for
+        lexical retrieval only, or an `Embedder`. graph: also builds an HNSW graph, which pays above some
+        50,000 tools. progress: called with (texts embedded, in all).
 
         Raises:
             InvalidDefinition: a tool, toolkit or route is malformed, or a name is there twice.
         """
-        declared = Definitions((), tuple(toolkits), tuple(routes))
+        declared = Definitions((), tuple(toolkits), tuple(routes), tuple(rules), tuple(pages), tuple(tiers))
         roll = cls(
             _joined(tools, declared), embedder=embedder, profile=profile, graph=graph, progress=progress
         )
@@ -92,6 +102,9 @@ class Toolroll:
         cls,
         path: str | PathLike[str],
         *,
+        rules: Iterable[Rule] = (),
+        pages: Iterable[PageMapping] = (),
+        tiers: Iterable[str] = (),
         embedder: EmbedderChoice = "static",
         profile: str | Parameters = "default",
         graph: bool = False,
@@ -99,15 +112,59 @@ class Toolroll:
     ) -> Toolroll:
         """From a folder with one JSON file a toolkit, a folder with `tools.jsonl`, or one such file.
 
+        The other arguments are those of `from_tools`.
+
         Raises:
             InvalidDefinition: with file, line and key of what is wrong.
             NotFound: there is no such file or folder.
         """
         if not Path(path).exists():
             raise NotFound(f"catalog {str(path)!r}: no such file or folder")
-        roll = cls(read_folder(path), embedder=embedder, profile=profile, graph=graph, progress=progress)
-        roll._read = lambda: read_folder(path)
+        declared = Definitions((), (), (), tuple(rules), tuple(pages), tuple(tiers))
+
+        def read() -> Definitions:
+            found = read_folder(path)
+            return replace(found, rules=declared.rules, pages=declared.pages, tiers=declared.tiers)
+
+        roll = cls(read(), embedder=embedder, profile=profile, graph=graph, progress=progress)
+        roll._read, roll._declared = read, declared
         return roll
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        embedder: EmbedderChoice = "static",
+        profile: str | Parameters = "default",
+        graph: bool = False,
+        progress: Progress | None = None,
+        poll_s: float = 1.0,
+        settings_s: float = 10.0,
+        organisations: int = 1_000,
+        listens: bool = True,
+    ) -> RegistryRoll:
+        """From a registry: "sqlite:///tools.db", or "postgresql://…" where several processes share one.
+
+        The catalog follows the registry by itself, off the path of every selection (`docs/registry.md`).
+        Close it, or use it in a `with`. Needs the extra `store` or `postgres`. The arguments that are not
+        here are those of `from_tools`.
+
+        url: where the registry is; `toolroll import FOLDER --to URL` makes one. poll_s: seconds between looks
+        at the registry, should its notifications not come through. settings_s: seconds for which stored
+        settings are believed. organisations: how many organisations' own catalogs are kept in memory.
+        listens: whether the database's notifications are used.
+
+        Raises:
+            NotFound: there is no such database.
+            StoreUnavailable: it cannot be read, or is of another version.
+            InvalidInput: the URL or an option is wrong, or the extra is not installed.
+        """
+        from toolroll.registry_roll import RegistryRoll, pace_of
+
+        pace = pace_of(poll_s, settings_s, organisations, listens)
+        assembly = Assembly(named.embedder(embedder), parameters_of(profile), graph)
+        return RegistryRoll(url, assembly, pace, progress)
 
     @classmethod
     def demo(cls, *, embedder: EmbedderChoice = "static", profile: str | Parameters = "default") -> Toolroll:
@@ -187,7 +244,7 @@ class Toolroll:
                 definitions = self._read()
             else:
                 raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
-            self._engine.swap(self._compose(definitions, progress))
+            self._engine.swap(Serving(self._compose(definitions, progress)))
             self._definitions = definitions
             return self.catalog
 
@@ -230,7 +287,7 @@ class Toolroll:
         microseconds (`static` does).
         """
         with self._building:
-            self._engine.swap(self._compose(self._definitions, progress))
+            self._engine.swap(Serving(self._compose(self._definitions, progress)))
             return self.catalog
 
     @property
@@ -261,8 +318,18 @@ class Toolroll:
 
     @property
     def catalog(self) -> Catalog:
-        """The snapshot that the next selection reads."""
-        return self._engine.pipeline.catalog
+        """The snapshot that the next selection reads; of a registry, the shared one."""
+        return self._engine.serving.shared.catalog
+
+    def why(self, name: str, context: Context | None = None) -> Verdict:
+        """Whether this context may see the tool, and what decides it: a rule, its status or a setting.
+
+        Raises:
+            NotFound: no tool of that name in the catalog.
+        """
+        context = context or Context()
+        serving = self._engine.serving
+        return judge(serving.pipeline(context.org), name, context, serving.settings(context.org))
 
     def __len__(self) -> int:
         return len(self.catalog)
@@ -273,20 +340,19 @@ class Toolroll:
             return self._compose(definitions, progress)
         except EmbedderUnavailable as error:
             _log.warning("catalog: built without vectors until refresh(): %s", error)
-            catalog = Catalog.build(definitions, None)
-            return replace(compose(catalog, self._parameters), standing=(Failure("embedder", error),))
+            return self._assembly.by_words(definitions, _governance(definitions), error)
 
     def _compose(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
-        definitions = self._grown.apply(definitions)
-        catalog = Catalog.build(
-            definitions,
-            self._embedder,
-            graph=self._graph,
-            toolkits_by_meaning=self._parameters.toolkit_threshold is not None,
-            description_counts=self._parameters.description_counts,
-            progress=progress,
+        pipeline = self._assembly.pipeline(
+            self._grown.apply(definitions), _governance(definitions), progress=progress
         )
-        return compose(catalog, self._parameters, self._embedder is None or self._embedder.is_instant)
+        for failure in pipeline.standing:  # the caller's own rules are wrong: that is for the caller to hear
+            raise failure.error
+        return pipeline
+
+
+def _governance(definitions: Definitions) -> Governance:
+    return Governance(definitions.rules, definitions.pages, definitions.tiers)
 
 
 def _offered(picked: Selection, names: Iterable[str]) -> Iterator[str]:
@@ -304,13 +370,25 @@ def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:
     for route in declared.routes:
         if not isinstance(route, Route):
             raise InvalidInput(f"routes: holds {route!r:.80}, must hold toolroll.Route")
+    for rule in declared.rules:
+        if not isinstance(rule, Rule):
+            raise InvalidInput(f"rules: holds {rule!r:.80}, must hold toolroll.Rule")
+    for page in declared.pages:
+        if not isinstance(page, PageMapping):
+            raise InvalidInput(f"pages: holds {page!r:.80}, must hold toolroll.PageMapping")
     given = read_dicts(tools)
     known = {toolkit.name for toolkit in declared.toolkits}
     implied = (toolkit for toolkit in given.toolkits if toolkit.name not in known)
-    return Definitions(given.tools, (*implied, *declared.toolkits), (*given.routes, *declared.routes))
+    return replace(
+        declared,
+        tools=given.tools,
+        toolkits=(*implied, *declared.toolkits),
+        routes=(*given.routes, *declared.routes),
+    )
 
 
-def _parameters(choice: str | Parameters) -> Parameters:
+def parameters_of(choice: str | Parameters) -> Parameters:
+    """The profile of that name, or the parameters themselves."""
     if isinstance(choice, Parameters):
         return choice
     if not isinstance(choice, str):

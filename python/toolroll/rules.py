@@ -12,6 +12,8 @@ EFFECTS: frozenset[str] = frozenset(get_args(Effect))
 Kind = Literal["org", "user", "page", "role", "tier", "composite"]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
+OnPolicyError = Literal["closed", "last_known", "open"]
+
 EVERYTHING = "*"  # as a rule's toolkit: all tools
 
 

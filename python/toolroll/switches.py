@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from toolroll._core import Bitset
 from toolroll.candidates import Rows
-from toolroll.context import Context
+from toolroll.context import Context, Turn
 from toolroll.tools import Toolkit
 
 _REMEMBERED = 1024  # sets of settings whose answer is kept; forgotten all at once when there are more
@@ -43,12 +43,12 @@ class Switches:
         )
         return cls(size, needs, tuple(sorted(frozenset().union(*(keys for keys, _ in needs)))))
 
-    def off(self, context: Context) -> Bitset | None:
-        """The rows that are off for this context; None where no toolkit needs a setting."""
+    def off(self, asking: Context | Turn) -> Bitset | None:
+        """The rows that are off for who asks; None where no toolkit needs a setting."""
         if not self.keys:
             return None
         # Only presence is read, so presence is the whole key: no value can leak through the cache.
-        present = tuple([context.has_setting(key) for key in self.keys])
+        present = tuple([asking.has_setting(key) for key in self.keys])
         answer = self._answers.get(present)
         if answer is None:
             there = {key for key, has in zip(self.keys, present, strict=True) if has}

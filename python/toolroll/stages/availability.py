@@ -30,7 +30,7 @@ class Availability:
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         context = turn.context
         if not context.everything:
-            off = self.switches.off(context)
+            off = self.switches.off(turn)
             if off is not None:
                 candidates = candidates.forbid(off, "settings.missing")
         if context.exclude:

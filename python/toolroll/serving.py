@@ -1,0 +1,53 @@
+"""What serves: a pipeline for everybody, and one for each organisation that has tools of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from toolroll.errors import Unavailable
+from toolroll.pipeline import Pipeline
+from toolroll.selection import Failure
+
+_NOTHING: Mapping[str, frozenset[str]] = MappingProxyType({})
+_NO_SETTINGS: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Serving:
+    """Everything that turns read, swapped as one. Looking something up waits for nothing.
+
+    Attributes:
+        shared: for all who have no pipeline of their own.
+        own: organisation → pipeline over the shared tools and its own.
+        awaited: organisations with tools of their own whose pipeline is not built yet: the shared one serves
+            them meanwhile, and says so.
+        stored: organisation → settings that storage has a value for, the platform's ("") among them.
+        standing: what has failed and lasts, such as a registry that cannot be reached.
+    """
+
+    shared: Pipeline
+    own: Mapping[str, Pipeline] = field(default_factory=dict)
+    awaited: frozenset[str] = frozenset()
+    stored: Mapping[str, frozenset[str]] = _NOTHING
+    standing: tuple[Failure, ...] = ()
+
+    def pipeline(self, org: str) -> Pipeline:
+        """What decides for this organisation now."""
+        return self.own.get(org, self.shared)
+
+    def settings(self, org: str) -> frozenset[str]:
+        """Settings that storage has a value for, of this organisation or of the platform."""
+        stored = self.stored
+        if not stored:
+            return _NO_SETTINGS
+        found = stored.get(org)
+        return stored.get("", _NO_SETTINGS) if found is None else found
+
+    def failures(self, org: str) -> tuple[Failure, ...]:
+        """What every selection for this organisation lacks at the moment."""
+        if org in self.awaited:
+            waiting = Unavailable(f"organisation {org!r}: its own tools are being indexed", retry_after_s=1.0)
+            return (*self.standing, Failure("organisation", waiting))
+        return self.standing

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from functools import cache
 
+import numpy as np
+
+from toolroll._core import Bitset
 from toolroll.candidates import Candidates
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
@@ -28,6 +31,7 @@ class Pipeline:
         whole: instead of soft, when the catalog is small for its reader (`passes_through`).
         soft: the selection proper.
         passes_through: whether the candidates are handed on whole.
+        withdrawn: rows that must not be selected any more, though they are still indexed.
         standing: failures that every selection has until the next catalog, such as tools without vectors.
         reader: what makes texts to look for of a message, before they are embedded.
     """
@@ -40,13 +44,25 @@ class Pipeline:
     passes_through: Callable[[Candidates, Turn], bool]
     reader: Reader = _AS_IT_IS
     standing: tuple[Failure, ...] = ()
+    withdrawn: Bitset | None = None
     _start: Candidates = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         start = Candidates.everything(len(self.catalog))
         if self.catalog.inactive is not None:  # before any stage, so that none that fails brings one back
             start = start.forbid(self.catalog.inactive, "status.inactive")
+        if self.withdrawn is not None:
+            start = start.forbid(self.withdrawn, "withdrawn")
         object.__setattr__(self, "_start", start)
+
+    def without(self, names: Iterable[str]) -> Pipeline:
+        """The same without these tools: what is deleted must be gone before the next catalog is indexed."""
+        known = self.catalog.names
+        rows = np.array(sorted(known[name] for name in names if name in known), np.int32)
+        if not len(rows):
+            return self
+        gone = Bitset.of(len(self.catalog), rows)
+        return replace(self, withdrawn=gone if self.withdrawn is None else self.withdrawn | gone)
 
     def decide(
         self,

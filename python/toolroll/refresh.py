@@ -249,7 +249,8 @@ class Refresher:
             self._settings_at = time.monotonic()
         if news.governance:
             serving = self._governed(serving, replica)
-        self.engine.swap(serving)  # a denial waits for no index
+        serving = self._withdrawn(serving, replica, news)
+        self.engine.swap(serving)  # what is denied or deleted waits for no index
         if "" in news.orgs:
             shared = self._shared(replica, progress)
             # Over the old shared catalog, an organisation's own is out of date, but never without its rules.
@@ -260,6 +261,17 @@ class Refresher:
             kept = own.keys() - news.orgs
             serving = replace(serving, own=own, awaited=replica.orgs - kept)
         self.engine.swap(serving)
+
+    def _withdrawn(self, serving: Serving, replica: Replica, news: News) -> Serving:
+        """Takes deleted tools, and those that wait for review, out of what serves."""
+        shared, own = serving.shared, dict(serving.own)
+        gone = _gone(self._replica, replica, "") if "" in news.orgs else ()
+        if gone:
+            shared = shared.without(gone)
+            own = {org: pipeline.without(gone) for org, pipeline in own.items()}
+        for org in news.orgs & own.keys():
+            own[org] = own[org].without(_gone(self._replica, replica, org))
+        return replace(serving, shared=shared, own=own)
 
     def _governed(self, serving: Serving, replica: Replica) -> Serving:
         before, now, assembly = self._replica.governance, replica.governance, self._assembly
@@ -320,10 +332,15 @@ class Refresher:
         self.engine.swap(replace(serving, own=own, awaited=awaited))
 
 
+def _gone(before: Replica, after: Replica, org: str) -> tuple[str, ...]:
+    """Names of the organisation's tools that are in its catalog no more, or not active any more."""
+    now = {tool.name for tool in after.tools.get(org, {}).values() if tool.status == "active"}
+    return tuple(tool.name for tool in before.tools.get(org, {}).values() if tool.name not in now)
+
+
 def _forked(refresher: Refresher | None) -> None:
-    """Threads, locks and connections of the parent mean nothing here: makes new ones."""
+    """Threads and locks of the parent mean nothing here: makes new ones. The database sees to itself."""
     if refresher is not None and not refresher._stop.is_set():
-        refresher._database.forget_connections()
         refresher._building = threading.Lock()
         refresher._workers = Workers(4, "toolroll-store")
         refresher._stop, refresher._wake = threading.Event(), threading.Event()

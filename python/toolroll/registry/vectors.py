@@ -11,10 +11,12 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from toolroll.errors import StoreUnavailable
 from toolroll.ports import Embedder
@@ -33,7 +35,7 @@ Vectors = npt.NDArray[np.float32]
 
 
 class StoredEmbedder:
-    """Embeds tools by way of the store, messages by the inner embedder alone: no message waits for a database.
+    """Embeds tools by way of the store, and messages without: no message waits for a database.
 
     Attributes:
         identity, dim, is_instant, is_english, scale: the inner embedder's.
@@ -166,7 +168,7 @@ def prune_vectors(database: Database, identity: str, texts: dict[str, str]) -> i
         rows = connection.execute(sa.select(table.c.content_hash).where(table.c.identity == identity))
         orphans = [row.content_hash for row in rows if row.content_hash not in texts]
     for some in _slices(orphans, _ASKED):
-        with database.filling() as connection:
+        with database.recording() as connection:
             connection.execute(
                 sa.delete(table).where(table.c.identity == identity, table.c.content_hash.in_(some))
             )
@@ -174,9 +176,7 @@ def prune_vectors(database: Database, identity: str, texts: dict[str, str]) -> i
     return pruned
 
 
-def stored_vectors(
-    database: Database, identity: str, dim: int, keys: Sequence[str]
-) -> dict[str, Vectors]:
+def stored_vectors(database: Database, identity: str, dim: int, keys: Sequence[str]) -> dict[str, Vectors]:
     """Hash → vector of those that the store has; one of another width counts as missing."""
     table, found = tables.embeddings, {}
     with database.reading() as connection:
@@ -193,14 +193,15 @@ def stored_vectors(
 
 def keep_vectors(database: Database, identity: str, vectors: dict[str, Vectors]) -> None:
     """Adds vectors; one that another replica kept meanwhile stays."""
-    now = database.now()
+    now = datetime.now(timezone.utc)
     rows = [
         {"identity": identity, "content_hash": key, "vector": vector, "created_at": now}
         for key, vector in vectors.items()
     ]
+    insert = postgresql.insert if database.dialect == "postgresql" else sqlite.insert
     if rows:
-        with database.filling() as connection:
-            connection.execute(database.insert_missing(tables.embeddings), rows)
+        with database.recording() as connection:
+            connection.execute(insert(tables.embeddings).on_conflict_do_nothing(), rows)
 
 
 def text_hash(text: str) -> str:

@@ -12,7 +12,6 @@ from toolroll.pipeline import Pipeline
 from toolroll.ports import Embedder
 from toolroll.profiles import Parameters, compose, govern
 from toolroll.selection import Failure
-from toolroll.stacking import stacked
 from toolroll.tools import Definitions
 
 Progress = Callable[[int, int], None]
@@ -72,7 +71,7 @@ class Assembly:
             EmbedderUnavailable: the embedder fails.
         """
         embedder = self.embedder if shared.catalog.dim else None
-        catalog = stacked(
+        catalog = Catalog.stacked(
             shared.catalog, own, embedder, description_counts=self.parameters.description_counts
         )
         return self._staged(catalog, governance, last_known)

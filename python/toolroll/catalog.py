@@ -57,6 +57,7 @@ class Catalog:
         tools: by row, ascending by name.
         names: tool name → row.
         toolkits: by name; those that only a tool mentions are among them.
+        below: toolkit → rows of its tools and of those of the toolkits below it, ascending.
         indexes: what retrieval searches.
         probes: texts that show which tools are found for everybody's messages.
         probed: float32[m, dim], their vectors; None without an embedder.
@@ -80,6 +81,7 @@ class Catalog:
     tools: tuple[Tool, ...]
     names: Mapping[str, int]
     toolkits: Mapping[str, Toolkit]
+    below: Mapping[str, Rows]
     indexes: Indexes
     probes: Probes
     probed: Scores | None
@@ -141,6 +143,7 @@ class Catalog:
             tools=tools,
             names=names,
             toolkits=toolkits,
+            below=below,
             indexes=Indexes(len(tools), vectors, postings, intents),
             probes=probes,
             probed=probed,

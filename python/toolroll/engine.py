@@ -51,7 +51,10 @@ class Engine:
 
     def swap(self, serving: Serving) -> None:
         """Puts something else in place; turns under way finish with what they read."""
+        was_whole = not self._serving.shared.standing
         self._serving = serving
+        if not was_whole and not serving.shared.standing:
+            _log.warning("selection is whole again")
 
     def select(
         self,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from toolroll.catalog import Catalog
 from toolroll.errors import InvalidDefinition
-from toolroll.pages import PageTable
+from toolroll.pages import NO_PAGES, PageTable
 from toolroll.policy import Policy
 from toolroll.rules import OnPolicyError, PageMapping, Rule
 from toolroll.selection import Failure
@@ -82,10 +82,10 @@ class Governed:
         except InvalidDefinition as error:
             failure = Failure("policy", error)
             if on_error == "open":
-                return cls(Visibility(None), Page(None), (failure,))
+                return cls(Visibility(None), Page(NO_PAGES), (failure,))
             if on_error == "last_known" and last_known is not None:
                 try:
                     return cls(*last_known.stages(catalog), (failure,))
                 except InvalidDefinition:
                     pass  # not even those fit the new catalog, such as a toolkit's tier that is no more
-            return cls(Visibility(None, error), Page(None), (failure,))
+            return cls(Visibility(None, error), Page(NO_PAGES), (failure,))

@@ -163,3 +163,6 @@ class PageTable:
             rows = Bitset.of(self.size, np.concatenate([NO_ROWS, *found]))
             self._sets[names] = rows
         return rows
+
+
+NO_PAGES = PageTable(0, {}, {})

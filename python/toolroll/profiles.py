@@ -12,6 +12,7 @@ from toolroll.capture import damping
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.errors import InvalidInput, NotFound
+from toolroll.pages import NO_PAGES
 from toolroll.pipeline import Pipeline
 from toolroll.reading import Reader
 from toolroll.rules import OnPolicyError
@@ -189,7 +190,7 @@ def _damping(catalog: Catalog, fusion: Fusion) -> Scores | None:
     return None if (factors == 1).all() else factors
 
 
-_NO_RULES, _NO_PAGES = Visibility(None), Page(None)
+_NO_RULES, _NO_PAGES = Visibility(None), Page(NO_PAGES)
 
 
 def govern(pipeline: Pipeline, visibility: Visibility, page: Page) -> Pipeline:

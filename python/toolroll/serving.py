@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from toolroll.errors import Unavailable
 from toolroll.pipeline import Pipeline
 from toolroll.selection import Failure
 
-_NOTHING: Mapping[str, frozenset[str]] = MappingProxyType({})
 _NO_SETTINGS: frozenset[str] = frozenset()
 
 
@@ -30,7 +28,7 @@ class Serving:
     shared: Pipeline
     own: Mapping[str, Pipeline] = field(default_factory=dict)
     awaited: frozenset[str] = frozenset()
-    stored: Mapping[str, frozenset[str]] = _NOTHING
+    stored: Mapping[str, frozenset[str]] = field(default_factory=dict)
     standing: tuple[Failure, ...] = ()
 
     def pipeline(self, org: str) -> Pipeline:

@@ -248,7 +248,7 @@ def test_explanations_say_why_a_tool_is_out(roll):
 
 def test_the_same_turn_gives_the_same_selection(roll):
     first = roll.select("rain in the calendar", MAIL, k=2)
-    again = roll._engine.pipeline.decide(first.turn)
+    again = roll._engine.serving.shared.decide(first.turn)
     assert again.names == first.names
     assert again.candidates.scores.tolist() == first.candidates.scores.tolist()
 
@@ -351,7 +351,7 @@ def test_what_could_not_be_ranked_is_bounded_and_says_so():
             raise RuntimeError("no ranking")
 
     roll = Toolroll.from_tools([Tool(f"tool_{i:03}", "same words") for i in range(200)])
-    pipeline = roll._engine.pipeline
+    pipeline = roll._engine.serving.shared
     soft = tuple(Broken() if type(stage).__name__ == "Retrieval" else stage for stage in pipeline.soft)
     roll._engine.swap(replace(pipeline, soft=soft))
     picked = roll.select("same words")

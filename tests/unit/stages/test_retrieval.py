@@ -158,7 +158,7 @@ def test_a_turn_that_sees_few_tools_is_measured_by_the_right_ones():
     whole = roll.select("blue show", k=3)
     within = roll.select("blue show", Context(within=names[:4]), k=3)
     nearly = roll.select("blue show", Context(exclude=names[-1:]), k=3)
-    calibration = roll._engine.pipeline.soft[1].calibration
+    calibration = roll._engine.serving.shared.soft[1].calibration
     best = float(whole.candidates.scores[0])
     assert whole.confidence == nearly.confidence == calibration.confidence(best, True, 1.0)
     assert within.confidence == calibration.confidence(best, False, 1.0) >= whole.confidence
@@ -220,14 +220,14 @@ def test_an_embedder_of_many_languages_is_trusted_in_all():
 
 
 def test_rows_that_an_earlier_stage_has_chosen_are_left_as_they_are():
-    pipeline = roll_of()._engine.pipeline
+    pipeline = roll_of()._engine.serving.shared
     chosen = Candidates.everything(len(TOOLS)).narrow(np.array([3, 1], np.int32), "chosen")
     turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
     assert pipeline.soft[1](chosen, turn) is chosen
 
 
 def test_what_a_route_has_added_counts_beside_the_evidence():
-    pipeline = roll_of()._engine.pipeline
+    pipeline = roll_of()._engine.serving.shared
     turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
     plain = pipeline.soft[1](Candidates.everything(len(TOOLS)), turn)
     row = np.array([pipeline.catalog.names["play_song"]], np.int32)
@@ -239,7 +239,7 @@ def test_what_a_route_has_added_counts_beside_the_evidence():
 
 
 def test_only_rows_in_play_are_found():
-    pipeline = roll_of()._engine.pipeline
+    pipeline = roll_of()._engine.serving.shared
     turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
     play = Bitset.of(len(TOOLS), np.array([1, 4], np.int32))
     after = pipeline.soft[1](Candidates.everything(len(TOOLS)).narrow(play, "played"), turn)
@@ -274,7 +274,7 @@ def test_a_message_that_says_it_all_is_not_led_astray_by_what_was_said_before():
 def test_the_selection_is_repeated_from_its_turn_with_its_history():
     roll = roll_of()
     first = roll.select("and in the calendar?", ANYONE, k=3, history=["the rain forecast", "as I said"])
-    again = roll._engine.pipeline.decide(first.turn)
+    again = roll._engine.serving.shared.decide(first.turn)
     assert first.turn.earlier
     assert again.names == first.names
     assert again.candidates.scores.tolist() == first.candidates.scores.tolist()

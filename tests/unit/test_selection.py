@@ -9,6 +9,7 @@ import pytest
 
 from toolroll import Context, Parameters, Route, Tool, Toolkit, Toolroll
 from toolroll.errors import Denied, InvalidInput, NotFound
+from toolroll.serving import Serving
 
 TOOLS = (
     Tool("get_forecast", "Weather forecast for a city: rain, wind, temperature", toolkit="weather"),
@@ -353,7 +354,7 @@ def test_what_could_not_be_ranked_is_bounded_and_says_so():
     roll = Toolroll.from_tools([Tool(f"tool_{i:03}", "same words") for i in range(200)])
     pipeline = roll._engine.serving.shared
     soft = tuple(Broken() if type(stage).__name__ == "Retrieval" else stage for stage in pipeline.soft)
-    roll._engine.swap(replace(pipeline, soft=soft))
+    roll._engine.swap(Serving(replace(pipeline, soft=soft)))
     picked = roll.select("same words")
     assert len(picked) == 128
     assert "nothing could be ranked" in picked.explain(picked.names[0])

@@ -1,0 +1,287 @@
+"""A process that selects follows what another writes: by notification, by polling, and through failures."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from toolroll import Context, Tool, Toolroll
+from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
+from toolroll.registry.registry import Registry
+from toolroll.rules import PageMapping, Rule
+from toolroll.tools import Toolkit
+
+SOON_S = 8.0  # on a machine that has other things to do
+
+
+@pytest.fixture
+def registry(database_url: str) -> Iterator[Registry]:
+    with Registry.open(database_url, actor="ada") as opened:
+        for at in range(12):
+            opened.create(Tool(f"tool_{at}", f"does the thing of number {at}", public=at == 0))
+        yield opened
+
+
+@pytest.fixture
+def roll(registry: Registry, database_url: str) -> Iterator[Toolroll]:
+    with Toolroll.open(database_url, poll_s=0.2) as opened:
+        yield opened
+
+
+def soon(holds: Callable[[], bool]) -> float:
+    """Seconds until it holds; fails where it does not."""
+    start = time.perf_counter()
+    while not holds():
+        assert time.perf_counter() - start < SOON_S, "never came true"
+        time.sleep(0.005)
+    return time.perf_counter() - start
+
+
+def test_a_tool_that_is_written_is_selected_without_a_restart(registry, roll):
+    registry.create(Tool("book_flight", "Book a flight to a city"))
+    soon(lambda: "book_flight" in roll.catalog.names)
+    assert "book_flight" in roll.select("I need a flight to Oslo", k=2).names
+
+
+def test_refresh_waits_for_what_is_written(registry, roll):
+    registry.create(Tool("book_flight", "Book a flight to a city"))
+    roll.refresh()
+    assert roll.select("I need a flight to Oslo", k=2).names[0] == "book_flight"
+
+
+def test_a_deleted_tool_is_gone_and_a_restored_one_is_back(registry, roll):
+    registry.delete("tool_3")
+    roll.refresh()
+    assert "tool_3" not in roll.catalog.names
+    registry.restore("tool_3")
+    roll.refresh()
+    assert "tool_3" in roll.catalog.names
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_change_is_seen_within_a_second_with_and_without_notifications(registry, database_url, listens):
+    with Toolroll.open(database_url, poll_s=0.5, listens=listens) as roll:
+        took = []
+        for at in range(7):
+            registry.create(Tool(f"new_{at}", f"what is new, number {at}"))
+            took.append(soon(lambda at=at: f"new_{at}" in roll.select("what is new", k=20).names))
+        assert statistics.median(took) < 1.0
+
+
+def test_a_rule_takes_effect_without_a_new_index(registry, roll):
+    catalog = roll.catalog
+    assert "tool_5" in roll.select("number 5", k=3).names
+    registry.rules.add(Rule("no five", "deny", "composite", {"all": []}, tool="tool_5"))
+    roll.refresh()
+    assert roll.catalog is catalog
+    assert "tool_5" not in roll.select("number 5", k=3).names
+    assert "no five" in roll.why("tool_5").reason
+    registry.rules.delete("no five")
+    roll.refresh()
+    assert "tool_5" in roll.select("number 5", k=3).names
+
+
+def test_a_page_mapping_narrows_the_selection(registry, roll):
+    registry.toolkits.put(Toolkit("crm"))
+    registry.create(Tool("list_contacts", "List contacts", toolkit="crm"))
+    registry.pages.add(PageMapping("contacts*", ("crm",)))
+    roll.refresh()
+    assert roll.select("number 5", Context(page="contacts/17"), k=3).names == ("list_contacts",)
+    assert "tool_5" in roll.select("number 5", Context(page="home"), k=3).names
+
+
+def test_a_setting_switches_its_toolkit_on_for_its_organisation_alone(registry, roll):
+    registry.toolkits.put(Toolkit("mail", settings_keys=("mail_key",)))
+    registry.create(Tool("send_mail", "Send a mail", toolkit="mail"))
+    roll.refresh()
+    acme, globex = Context(org="acme"), Context(org="globex")
+    assert "send_mail" not in roll.select("send a mail", acme, k=3).names
+    assert "settings" in roll.why("send_mail", acme).reason
+    registry.settings.set("mail_key", "s3cret", org="acme")
+    roll.refresh()
+    assert "send_mail" in roll.select("send a mail", acme, k=3).names
+    assert "send_mail" not in roll.select("send a mail", globex, k=3).names
+
+
+def test_an_organisations_own_tools_are_its_own(registry, roll):
+    registry.create(Tool("acme_payroll", "Run the payroll of this month"), org="acme")
+    roll.refresh()
+    roll.prepare(["acme"])
+    acme, globex = Context(org="acme"), Context(org="globex")
+    assert roll.select("run the payroll", acme, k=3).names[0] == "acme_payroll"
+    assert "tool_5" in roll.select("number 5", acme, k=3).names
+    for context in (globex, Context()):
+        picked = roll.select("run the payroll", context, k=200)
+        assert "acme_payroll" not in picked.names
+        assert "acme_payroll" not in picked.explain()
+    with pytest.raises(NotFound):
+        roll.why("acme_payroll", globex)
+
+
+def test_an_organisation_that_asks_early_gets_the_shared_tools_and_is_told(registry, database_url):
+    registry.create(Tool("acme_payroll", "Run the payroll of this month"), org="acme")
+    with Toolroll.open(database_url) as roll:
+        first = roll.select("run the payroll", Context(org="acme"), k=3)
+        if "acme_payroll" not in first.names:
+            assert first.degraded == ("organisation",)
+        soon(lambda: not roll.select("run the payroll", Context(org="acme"), k=3).degraded)
+        assert roll.select("run the payroll", Context(org="acme"), k=3).names[0] == "acme_payroll"
+
+
+def test_a_platforms_deletion_reaches_organisations_before_they_are_indexed_again(registry, roll):
+    registry.create(Tool("acme_payroll", "Run the payroll of this month"), org="acme")
+    roll.refresh()
+    roll.prepare()
+    assert "tool_5" in roll.select("number 5", Context(org="acme"), k=3).names
+    registry.delete("tool_5")
+    roll.refresh()
+    assert "tool_5" not in roll.select("number 5", Context(org="acme"), k=30).names
+
+
+def test_only_so_many_organisations_are_kept_and_the_others_come_when_asked(registry, database_url):
+    for org in ("a", "b", "c"):
+        registry.create(Tool(f"{org}_tool", f"the tool of {org}"), org=org)
+    with Toolroll.open(database_url, organisations=2) as roll:
+        roll.prepare()
+        assert roll.health()["organisations"]["ready"] == 2
+        for org in ("a", "b", "c", "a"):
+            soon(lambda org=org: f"{org}_tool" in roll.select("the tool", Context(org=org), k=30).names)
+        assert roll.health()["organisations"]["ready"] == 2
+
+
+def test_a_store_that_is_gone_leaves_the_last_catalog_serving_and_says_how_old_it_is(
+    registry, roll, monkeypatch
+):
+    database = roll._refresher._database
+
+    def away() -> int:
+        raise StoreUnavailable("the cable is out")
+
+    monkeypatch.setattr(database, "revision", away)
+    soon(lambda: "registry" in roll.select("number 5", k=3).degraded)
+    picked = roll.select("number 5", k=3)
+    assert "tool_5" in picked.names
+    assert "was current" in roll.health()["degraded"][0]
+    with pytest.raises(StoreUnavailable):
+        roll.refresh()
+    monkeypatch.undo()
+    soon(lambda: not roll.select("number 5", k=3).degraded)
+
+
+def test_a_store_that_hangs_holds_up_no_selection(registry, roll, monkeypatch):
+    released = threading.Event()
+    monkeypatch.setattr(roll._refresher._database, "revision", lambda: released.wait(30) and 0)
+    try:
+        time.sleep(0.5)
+        took = []
+        for _ in range(50):
+            start = time.perf_counter()
+            roll.select("number 5", k=3)
+            took.append(time.perf_counter() - start)
+        assert statistics.median(took) < 0.1
+    finally:
+        released.set()
+
+
+def test_rules_that_cannot_be_read_leave_those_before_them_in_force(registry, roll, database_url):
+    registry.rules.add(Rule("no five", "deny", "composite", {"all": []}, tool="tool_5"))
+    roll.refresh()
+    damage(database_url)
+    roll.refresh()
+    picked = roll.select("number 5", k=5)
+    assert picked.degraded == ("policy",)
+    assert "tool_5" not in picked.names
+    assert "tool_6" in roll.select("number 6", k=5).names
+
+
+@pytest.mark.parametrize(
+    ("choice", "left"), [("closed", {"tool_0"}), ("last_known", {"tool_0"}), ("open", None)]
+)
+def test_rules_that_were_never_readable_close_the_catalog_unless_told_otherwise(
+    registry, database_url, choice, left
+):
+    from toolroll import Parameters
+
+    registry.rules.add(Rule("no five", "deny", "composite", {"all": []}, tool="tool_5"))
+    damage(database_url)
+    with Toolroll.open(database_url, profile=Parameters(on_policy_error=choice)) as roll:
+        picked = roll.select("number 5", k=30)
+        assert "policy" in picked.degraded
+        assert left is None or set(picked.names) == left
+        assert (len(picked) == 12) == (left is None)
+
+
+def damage(url: str) -> None:
+    """Writes a rule that no rule can be, past the registry."""
+    import sqlalchemy as sa
+
+    from toolroll.store import tables
+    from toolroll.store.database import Database
+
+    database = Database.open(url, create=False, migrate=False)
+    with database.writing("nobody") as write:
+        write.connection.execute(
+            sa.update(tables.visibility_rules).values(kind="astrology", revision=write.revision)
+        )
+        write.log("damage", "rules")
+    database.close()
+
+
+def test_a_registry_that_is_not_there_is_named_with_what_to_do(tmp_path):
+    with pytest.raises(NotFound, match="toolroll import"):
+        Toolroll.open(f"sqlite:///{tmp_path / 'none.db'}")
+    assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize(
+    "options", [{"poll_s": 0}, {"settings_s": -1}, {"organisations": 0}, {"listens": "yes"}]
+)
+def test_options_out_of_range_are_refused(database_url, options):
+    with pytest.raises(InvalidInput):
+        Toolroll.open(database_url, **options)
+
+
+def test_what_use_teaches_is_not_put_into_a_shared_catalog(registry, roll):
+    with pytest.raises(InvalidInput, match="organisations"):
+        roll.grow(roll.select("number 5"), "number 5 please", ["tool_5"], source="ada")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_of_a_fork_follows_the_registry_by_itself(registry, roll):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover
+        try:
+            deadline = time.monotonic() + SOON_S
+            while "from_the_parent" not in roll.catalog.names and time.monotonic() < deadline:
+                time.sleep(0.01)
+            os.write(writing, b"1" if "from_the_parent" in roll.catalog.names else b"0")
+        finally:
+            os._exit(0)
+    registry.create(Tool("from_the_parent", "written by the parent"))
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        assert answer.read() == b"1"
+    os.waitpid(child, 0)
+
+
+def test_settings_are_read_by_one_query_whatever_the_number_of_toolkits(registry, roll, monkeypatch):
+    import sqlalchemy as sa
+
+    for at in range(20):
+        registry.toolkits.put(Toolkit(f"kit_{at}", settings_keys=(f"key_{at}",)))
+    roll.refresh()
+    seen: list[str] = []
+    engine = roll._refresher._database._engine
+    listener = lambda *args: seen.append(args[2])  # noqa: E731
+    sa.event.listen(engine, "before_cursor_execute", listener)
+    try:
+        roll.invalidate_settings()
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", listener)
+    assert len([text for text in seen if "settings" in text]) == 1

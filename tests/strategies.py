@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
+
 import numpy as np
 from hypothesis import strategies as st
 
 from toolroll import Context, Parameters, Route, Tool, Toolkit
 from toolroll._core import Bitset
 from toolroll.candidates import Candidates
+from toolroll.rules import PageMapping, Rule
 from toolroll.tools import Definitions
 
 WORDS = ("rain", "mail", "deal", "light", "song", "날씨", "backup", "note")
 TOOLKITS = ("weather", "email", "sales", "home")
 SETTINGS = ("api_key", "token", "url")
+ORGS = ("acme", "globex")
+USERS = ("ann", "bob")
+ROLES = ("admin", "sales")
+TIERS = ("free", "pro", "team")  # lowest first
+PAGES = ("contacts", "contacts/7", "my/contacts", "home")
+PATTERNS = (*PAGES, "contacts*", "*contacts", "*tact*", "*")
 
 
 def words() -> st.SearchStrategy[str]:
@@ -90,10 +100,77 @@ def definitions(draw: st.DrawFn) -> Definitions:
     return Definitions(tools, kits, routes)
 
 
+def callers() -> st.SearchStrategy[Context]:
+    """Who asks, from where; everything may be left open."""
+    return st.builds(
+        Context,
+        org=st.sampled_from(("", *ORGS)),
+        user=st.sampled_from(("", *USERS)),
+        roles=st.lists(st.sampled_from(ROLES), max_size=2).map(tuple),
+        tier=st.sampled_from(("", "unheard_of", *TIERS)),
+        page=st.sampled_from(("", *PAGES)),
+    )
+
+
+def comparisons(attribute: str) -> st.SearchStrategy[dict[str, object]]:
+    values = {"org": ORGS, "user": USERS, "role": ROLES, "tier": TIERS, "page": PATTERNS}[attribute]
+    one, several = st.sampled_from(values), st.lists(st.sampled_from(values), max_size=2)
+    compared = [st.fixed_dictionaries({operator: one}) for operator in ("eq", "ne")]
+    compared.append(st.fixed_dictionaries({"in": several}))
+    if attribute == "tier":
+        compared += [st.fixed_dictionaries({operator: one}) for operator in ("gt", "gte", "lt", "lte")]
+    return st.one_of(one, *compared).map(lambda value: {attribute: value})
+
+
+@cache
+def conditions(kind: str) -> st.SearchStrategy[dict[str, object]]:
+    """Of one attribute, or of all for "composite"; nested a little."""
+    read = ("org", "user", "page", "role", "tier") if kind == "composite" else (kind,)
+    leaf = st.one_of([comparisons(attribute) for attribute in read])
+    return st.recursive(
+        leaf,
+        lambda inner: (
+            st.fixed_dictionaries({"not": inner})
+            | st.fixed_dictionaries({"all": st.lists(inner, max_size=2)})
+            | st.fixed_dictionaries({"any": st.lists(inner, max_size=2)})
+        ),
+        max_leaves=4,
+    )
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> Rule:
+    """A rule of any kind, on a tool or a toolkit that may not be there. Names may be the same."""
+    kind = draw(st.sampled_from(("org", "user", "page", "role", "tier", "composite")))
+    is_tool = draw(st.booleans())
+    return Rule(
+        draw(st.sampled_from(("one", "two", "three"))),
+        draw(st.sampled_from(("allow", "deny"))),
+        kind,
+        draw(conditions(kind)),
+        tool=draw(st.sampled_from([f"tool_{i}" for i in range(8)])) if is_tool else "",
+        toolkit="" if is_tool else draw(st.sampled_from((*TOOLKITS, "*", "unheard_of"))),
+        priority=draw(st.integers(-1, 2)),
+        org=draw(st.sampled_from(("", "", *ORGS))),
+    )
+
+
+def page_mappings() -> st.SearchStrategy[PageMapping]:
+    return st.builds(
+        PageMapping,
+        st.sampled_from(PATTERNS),
+        st.lists(st.sampled_from(TOOLKITS), min_size=1, max_size=2).map(tuple),
+        priority=st.integers(0, 2),
+        org=st.sampled_from(("", *ORGS)),
+    )
+
+
 @st.composite
 def contexts(draw: st.DrawFn) -> Context:
+    caller = draw(callers())
     some = st.lists(st.sampled_from([f"tool_{i}" for i in range(8)]), max_size=3).map(tuple)
-    return Context(
+    return replace(
+        caller,
         settings=tuple(draw(st.lists(st.sampled_from(SETTINGS), unique=True))),
         required=draw(st.just(()) | some),
         exclude=draw(some),

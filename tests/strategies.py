@@ -97,7 +97,10 @@ def definitions(draw: st.DrawFn) -> Definitions:
         Route((draw(st.sampled_from(TOOLKITS)),), tuple(draw(st.lists(words(), max_size=2))))
         for _ in range(draw(st.integers(0, 3)))
     )
-    return Definitions(tools, kits, routes)
+    some = draw(st.just([]) | st.lists(rules(), max_size=4))
+    numbered = tuple(replace(rule, name=f"{rule.name} {at}") for at, rule in enumerate(some))
+    pages = tuple(draw(st.just([]) | st.lists(page_mappings(), max_size=2)))
+    return Definitions(tools, kits, routes, numbered, pages, TIERS)
 
 
 def callers() -> st.SearchStrategy[Context]:

@@ -9,9 +9,11 @@ from toolroll.catalog import Catalog
 from toolroll.errors import EmbedderUnavailable
 from toolroll.governance import Governance, Governed
 from toolroll.pipeline import Pipeline
+from toolroll.policy import Policy
 from toolroll.ports import Embedder
 from toolroll.profiles import Parameters, compose, govern
 from toolroll.selection import Failure
+from toolroll.stages.visibility import Visibility
 from toolroll.tools import Definitions
 
 Progress = Callable[[int, int], None]
@@ -74,13 +76,20 @@ class Assembly:
         catalog = Catalog.stacked(
             shared.catalog, own, embedder, description_counts=self.parameters.description_counts
         )
-        return self._staged(catalog, governance, last_known)
+        return self._staged(catalog, governance, last_known, _platform(shared))
 
     def governed(
-        self, pipeline: Pipeline, governance: Governance, last_known: Governance | None = None
+        self,
+        pipeline: Pipeline,
+        governance: Governance,
+        last_known: Governance | None = None,
+        shared: Pipeline | None = None,
     ) -> Pipeline:
-        """The same catalog under other rules and page mappings."""
-        governed = self._governed(pipeline.catalog, governance, last_known)
+        """The same catalog under other rules and page mappings.
+
+        shared: of an organisation's, the pipeline that everybody shares, governed already.
+        """
+        governed = self._governed(pipeline.catalog, governance, last_known, _platform(shared))
         others = tuple(failure for failure in pipeline.standing if failure.where != "policy")
         pipeline = govern(pipeline, governed.visibility, governed.page)
         return replace(pipeline, standing=(*others, *governed.failures))
@@ -97,11 +106,31 @@ class Assembly:
             progress=progress,
         )
 
-    def _governed(self, catalog: Catalog, governance: Governance, last_known: Governance | None) -> Governed:
-        return Governed.of(catalog, governance, self.parameters.on_policy_error, last_known)
+    def _governed(
+        self,
+        catalog: Catalog,
+        governance: Governance,
+        last_known: Governance | None,
+        platform: Policy | None,
+    ) -> Governed:
+        return Governed.of(catalog, governance, self.parameters.on_policy_error, last_known, platform)
 
-    def _staged(self, catalog: Catalog, governance: Governance, last_known: Governance | None) -> Pipeline:
-        governed = self._governed(catalog, governance, last_known)
+    def _staged(
+        self,
+        catalog: Catalog,
+        governance: Governance,
+        last_known: Governance | None,
+        platform: Policy | None = None,
+    ) -> Pipeline:
+        governed = self._governed(catalog, governance, last_known, platform)
         at_once = self.embedder is None or self.embedder.is_instant
         pipeline = compose(catalog, self.parameters, at_once, governed.visibility, governed.page)
         return replace(pipeline, standing=governed.failures) if governed.failures else pipeline
+
+
+def _platform(shared: Pipeline | None) -> Policy | None:
+    """The compiled rules of the platform: what a thousand organisations have in common is compiled once."""
+    for stage in () if shared is None else shared.hard:
+        if isinstance(stage, Visibility):
+            return stage.policy
+    return None

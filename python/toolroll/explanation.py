@@ -30,6 +30,9 @@ KEPT = {
 # What it says of a tool that it took out.
 REMOVED = {
     "status.inactive": "not active",
+    "withdrawn": "deleted, or waiting for review",
+    "policy.deny": "denied by a rule (why() says which)",
+    "page.match": "not on this page",
     "settings.missing": "toolkit has no settings",
     "caller.excluded": "excluded by the caller",
     "caller.outside": "not among the tools that the caller allows",

@@ -38,16 +38,27 @@ class Governance:
             pages=tuple(page for page in self.pages if page.org in orgs),
         )
 
-    def stages(self, catalog: Catalog) -> tuple[Visibility, Page]:
+    def stages(self, catalog: Catalog, platform: Policy | None = None) -> tuple[Visibility, Page]:
         """The two stages over a catalog.
+
+        platform: the shared catalog's policy, whose rules of the platform hold here too.
 
         Raises:
             InvalidDefinition: a rule or mapping cannot be read, or `error` says so.
         """
         if self.error is not None:
             raise InvalidDefinition(f"rules cannot be read: {self.error}") from self.error
+        if platform is not None and platform.tiers != self.tiers:
+            platform = None
+        rules = self.rules if platform is None else tuple(rule for rule in self.rules if rule.org)
         policy = Policy.of(
-            len(catalog), self.rules, catalog.names, catalog.below, catalog.toolkits, self.tiers
+            len(catalog),
+            rules,
+            catalog.names,
+            catalog.below,
+            catalog.toolkits,
+            self.tiers,
+            platform=platform,
         )
         return Visibility(policy), Page(PageTable.of(len(catalog), self.pages, catalog.below))
 
@@ -72,13 +83,15 @@ class Governed:
         governance: Governance,
         on_error: OnPolicyError,
         last_known: Governance | None,
+        platform: Policy | None = None,
     ) -> Governed:
         """Rules that cannot be read close the catalog, unless `on_error` has something better.
 
         last_known: what was in force before; with "last_known" it stays so over the new catalog.
+        platform: see `Governance.stages`.
         """
         try:
-            return cls(*governance.stages(catalog))
+            return cls(*governance.stages(catalog, platform))
         except InvalidDefinition as error:
             failure = Failure("policy", error)
             if on_error == "open":

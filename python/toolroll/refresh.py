@@ -277,7 +277,7 @@ class Refresher:
         before, now, assembly = self._replica.governance, replica.governance, self._assembly
         shared = assembly.governed(serving.shared, now, self._known)
         own = {
-            org: assembly.governed(pipeline, now.of(org), self._known_of(org))
+            org: assembly.governed(pipeline, now.of(org), self._known_of(org), shared)
             if now.error is not None or now.of(org) != before.of(org)
             else pipeline
             for org, pipeline in serving.own.items()

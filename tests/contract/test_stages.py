@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,12 +12,13 @@ from hypothesis import strategies as st
 
 from tests.strategies import contexts, definitions, messages, parameters, texts
 from toolroll import Context
+from toolroll.assembly import Assembly
 from toolroll.candidates import Candidates
-from toolroll.catalog import Catalog
 from toolroll.context import Part, Turn
 from toolroll.embedders.hashing import HashingEmbedder
+from toolroll.governance import Governance
 from toolroll.pipeline import Pipeline
-from toolroll.profiles import Parameters, compose
+from toolroll.profiles import Parameters
 
 
 class Remembering(HashingEmbedder):
@@ -29,14 +31,14 @@ class Remembering(HashingEmbedder):
 
 EMBEDDER = Remembering(64)
 DEFAULT = Parameters()
-HARD = ("Availability",)
-SOFT = ("Routes", "Retrieval", "Additions", "Cap", "Order")
+HARD = ("Visibility", "Availability")
+SOFT = ("Page", "Routes", "Retrieval", "Additions", "Cap", "Order")
 STAGES = (*HARD, *SOFT, "Required")
 
 
 def pipeline_of(definitions_, parameters_=DEFAULT) -> Pipeline:
-    by_meaning = parameters_.toolkit_threshold is not None
-    return compose(Catalog.build(definitions_, EMBEDDER, toolkits_by_meaning=by_meaning), parameters_)
+    governance = Governance(definitions_.rules, definitions_.pages, definitions_.tiers)
+    return Assembly(EMBEDDER, parameters_).pipeline(definitions_, governance)
 
 
 def stages_of(pipeline: Pipeline) -> dict[str, object]:
@@ -218,7 +220,12 @@ def test_required_names_are_the_selection_in_their_order(definitions_, turn, par
 
 @given(definitions(), turns(), parameters())
 def test_the_order_of_definitions_does_not_change_the_selection(definitions_, turn, parameters_):
-    reversed_ = type(definitions_)(definitions_.tools[::-1], definitions_.toolkits, definitions_.routes)
+    reversed_ = replace(
+        definitions_,
+        tools=definitions_.tools[::-1],
+        rules=definitions_.rules[::-1],
+        pages=definitions_.pages[::-1],
+    )
     one, other = pipeline_of(definitions_, parameters_), pipeline_of(reversed_, parameters_)
     assert one.decide(turn).names == other.decide(turn).names
     assert one.catalog.revision == other.catalog.revision

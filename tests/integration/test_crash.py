@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from toolroll.registry.registry import Registry
 
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.registry.content import content_hash, tool_of
-from toolroll.registry.registry import Registry
 from toolroll.registry.vectors import embed_missing, stored_vectors, text_hash
 from toolroll.store import tables
 from toolroll.store.database import Database

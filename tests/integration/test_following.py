@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from toolroll.registry.registry import Registry
 
 from toolroll import Context, Tool, Toolroll
 from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
-from toolroll.registry.registry import Registry
 from toolroll.rules import PageMapping, Rule
 from toolroll.tools import Toolkit
 

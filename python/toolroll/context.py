@@ -69,12 +69,7 @@ class Context:
         """Whether the setting is there and, where its value is known, has one."""
         if not isinstance(self.settings, Mapping):
             return key in self.settings
-        value = self.settings.get(key)
-        if value is None or value is False:
-            return False
-        if isinstance(value, str):
-            return bool(value.strip())
-        return bool(value) if isinstance(value, Collection) else True
+        return has_value(self.settings.get(key))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +112,15 @@ class Turn:
     def has_setting(self, key: str) -> bool:
         """Whether the caller or storage has a value for this setting."""
         return key in self.stored or self.context.has_setting(key)
+
+
+def has_value(value: object) -> bool:
+    """Whether this is a setting's value: None, False, blank text and empty collections are none."""
+    if value is None or value is False:
+        return False
+    if isinstance(value, str):
+        return bool(value.strip())
+    return bool(value) if isinstance(value, Collection) else True
 
 
 def names(value: object, what: str) -> tuple[str, ...]:

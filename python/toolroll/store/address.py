@@ -1,0 +1,67 @@
+"""Where a registry is: what a URL says, checked, and how to name the place without its password."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError
+
+from toolroll.errors import InvalidInput
+
+Dialect = Literal["sqlite", "postgresql"]
+ALLOWED = "must be sqlite:///FILE, sqlite:////ABSOLUTE/FILE or postgresql://USER@HOST/DATABASE"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One database.
+
+    Attributes:
+        dialect: "sqlite" or "postgresql".
+        text: the URL for messages and logs: without password and options.
+        url: for SQLAlchemy.
+        path: the file, absolute, where it is SQLite.
+    """
+
+    dialect: Dialect
+    text: str
+    url: sa.URL = field(repr=False)
+    path: Path | None = None
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """Reads a URL. Raises InvalidInput, which never quotes what may hold a password."""
+        if not isinstance(url, str) or "\0" in url:
+            raise InvalidInput(f"registry URL: is {type(url).__name__}, {ALLOWED}")
+        try:
+            parsed = sa.make_url(url)
+        except (ArgumentError, ValueError):  # the text of the error, and its cause, may quote the URL
+            raise InvalidInput(f"registry URL: is not a URL, {ALLOWED}") from None
+        if parsed.drivername == "sqlite":
+            return cls._of_file(parsed)
+        if parsed.drivername in ("postgresql", "postgres"):
+            return cls._of_server(parsed)
+        raise InvalidInput(f"registry URL: begins with {parsed.drivername!r:.40}, {ALLOWED}")
+
+    @classmethod
+    def _of_file(cls, url: sa.URL) -> Address:
+        if url.host or url.query or not url.database or url.database == ":memory:":
+            raise InvalidInput(f"registry URL: names no file (sqlite: has three slashes, or four), {ALLOWED}")
+        path = Path(url.database).expanduser().absolute()
+        return cls("sqlite", f"sqlite:///{url.database}", url, path)
+
+    @classmethod
+    def _of_server(cls, url: sa.URL) -> Address:
+        url = url.set(drivername="postgresql+psycopg")
+        shown = sa.URL.create("postgresql", url.username, None, url.host, url.port, url.database)
+        return cls("postgresql", shown.render_as_string(), url)
+
+    def without_password(self, message: str) -> str:
+        """The message, should a driver have quoted the password in it."""
+        for secret in (self.url.password, self.url.query.get("password")):
+            if isinstance(secret, str) and secret:
+                message = message.replace(secret, "***")
+        return message

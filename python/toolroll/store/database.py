@@ -1,0 +1,271 @@
+"""A registry's database: consistent reads, and writes that happen whole or not at all.
+
+Every write takes a revision, and writers take turns at the one row that counts them. So revisions commit in
+their order: who has seen revision 7 and reads the rows above 7 misses none.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, NoReturn
+
+import sqlalchemy as sa
+
+from toolroll.errors import InvalidInput, StoreUnavailable
+from toolroll.store import engines, schema, tables
+from toolroll.store.address import Address, Dialect
+from toolroll.store.engines import BEGIN, WAIT_S
+from toolroll.store.failures import translated
+
+logger = logging.getLogger(__name__)
+
+CHECKED_BYTES = 64 * 2**20  # a file up to this size is checked for damage when it is opened
+CHANNEL = "toolroll"  # PostgreSQL tells its listeners each revision here
+LONGEST_WORDS = 4_096  # characters of an actor, an organisation, a reason
+
+# Pools of the process that this one was forked from: closing their connections, as collecting them would,
+# takes away locks that the other process believes to hold.
+_inherited: list[object] = []
+
+
+@dataclass(eq=False, slots=True)
+class Write:
+    """One writing transaction.
+
+    Attributes:
+        connection: what to write by.
+        revision: the registry's after it; every row that is touched gets it.
+        actor, org: on whose behalf.
+        at: the instant of all that is written, in UTC.
+    """
+
+    connection: sa.Connection
+    revision: int
+    actor: str
+    org: str
+    at: datetime
+    _log: list[dict[str, Any]] = field(default_factory=list)
+    _is_abandoned: bool = False
+
+    def log(
+        self, action: str, subject: str, details: Mapping[str, Any] | None = None, reason: str = ""
+    ) -> None:
+        """Adds a line to the audit log, in the same transaction."""
+        self._log.append(
+            {
+                "revision": self.revision,
+                "org": self.org,
+                "at": self.at,
+                "actor": self.actor,
+                "action": action,
+                "subject": subject,
+                "reason": words(reason, "reason"),
+                "details": dict(details or {}),
+            }
+        )
+
+    def abandon(self) -> None:
+        """Undoes everything at the end, the revision too: it turned out that nothing changes."""
+        self._is_abandoned = True
+
+
+class Database:
+    """Safe to use from any thread. After a fork the child connects anew; it cannot be pickled.
+
+    Attributes:
+        dialect: "sqlite" or "postgresql".
+        url: where it is, without password and options.
+    """
+
+    dialect: Dialect
+
+    def __init__(self, address: Address) -> None:
+        """Connects to nothing yet; `open` is what checks the schema."""
+        self.dialect, self.url = address.dialect, address.text
+        self._address = address
+        self._engine = engines.engine_for(address)
+        self._pid = os.getpid()
+
+    @classmethod
+    def open(cls, url: str, *, create: bool, migrate: bool) -> Database:
+        """Opens a registry's database.
+
+        Args:
+            url: sqlite:///FILE or postgresql://USER@HOST/DATABASE.
+            create: makes the tables where the database is empty, and SQLite's file where there is none.
+            migrate: brings an older schema to ours.
+
+        Raises:
+            InvalidInput: the URL is of no kind that is known.
+            NotFound: there is no registry, and `create` is False.
+            StoreUnavailable: no connection, a damaged file, a schema that is not ours, older or newer.
+        """
+        address = Address.of(url)
+        if address.path is not None:
+            _find_file(address, create)
+        database = cls(address)
+        try:
+            database._prepare(create, migrate)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection that sees one state of the registry, whatever others write meanwhile."""
+        with translated(self._address, WAIT_S), self._connected().connect() as connection:
+            if self.dialect == "postgresql":
+                connection = connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            yield connection
+
+    @contextmanager
+    def writing(self, actor: str, org: str = "") -> Iterator[Write]:
+        """A transaction that changes what catalogs are made of; an exception undoes it.
+
+        Raises StoreUnavailable where another writer holds the registry for longer than 10 s. A transaction in
+        a transaction of the same thread would wait for itself.
+        """
+        words(actor, "actor"), words(org, "org")
+        with self.recording() as connection:
+            advance = (
+                sa.update(tables.registry_state)
+                .values(revision=tables.registry_state.c.revision + 1)
+                .returning(tables.registry_state.c.revision)
+            )
+            revision = connection.execute(advance).scalar_one()
+            write = Write(connection, revision, actor, org, datetime.now(timezone.utc))
+            yield write
+            if write._is_abandoned:
+                connection.rollback()
+                return
+            assert write._log, "a change without a line in the log"
+            connection.execute(sa.insert(tables.changes), write._log)
+            if self.dialect == "postgresql":
+                connection.execute(sa.select(sa.func.pg_notify(CHANNEL, str(revision))))
+
+    @contextmanager
+    def recording(self) -> Iterator[sa.Connection]:
+        """A transaction that writes what no catalog is made of: embeddings, events, statistics.
+
+        It takes no revision and tells nobody. An exception undoes it.
+        """
+        with translated(self._address, WAIT_S), self._connected().connect() as connection:
+            # On SQLite, a transaction that begins to write after it has read fails at once where another was
+            # faster, whatever the time it may wait: writers say so when they begin.
+            connection = connection.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
+            with connection.begin():
+                if self.dialect == "postgresql":
+                    connection.exec_driver_sql(
+                        # a writer that hangs must not hold up all others for good
+                        f"SET LOCAL lock_timeout = '{WAIT_S}s'; "
+                        "SET LOCAL idle_in_transaction_session_timeout = '60s'"
+                    )
+                yield connection
+
+    def revision(self) -> int:
+        """The number of changes so far: what differs between two calls has changed between them."""
+        with self.reading() as connection:
+            return int(connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one())
+
+    def close(self) -> None:
+        """Gives the connections back. Using the database afterwards opens new ones."""
+        if os.getpid() == self._pid:
+            self._engine.dispose()
+
+    def __repr__(self) -> str:
+        return f"Database({self.url!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} holds connections and cannot be pickled: open it in the other process")
+
+    def _connected(self) -> sa.Engine:
+        if os.getpid() != self._pid:
+            _inherited.append(self._engine.pool)
+            self._engine.dispose(close=False)
+            self._pid = os.getpid()
+        return self._engine
+
+    def _prepare(self, create: bool, migrate: bool) -> None:
+        address = self._address
+        with self.reading() as connection:
+            is_ready = schema.check(connection, address, create=create, migrate=migrate)
+            if is_ready:
+                self._check_damage(connection)
+        if self.dialect == "sqlite":
+            self._use_log()
+        if not is_ready:
+            with self.recording() as connection:
+                schema.upgrade(connection, address)
+                self._begin_counting(connection)
+
+    def _begin_counting(self, connection: sa.Connection) -> None:
+        state = tables.registry_state
+        if connection.execute(sa.select(state.c.id)).first() is None:
+            first = {"id": 1, "revision": 0, "tiers": [], "created_at": datetime.now(timezone.utc)}
+            connection.execute(sa.insert(state), first)
+
+    def _check_damage(self, connection: sa.Connection) -> None:
+        path = self._address.path
+        if path is None or path.stat().st_size > CHECKED_BYTES:
+            return
+        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        if found != "ok":
+            raise StoreUnavailable(
+                f"{self.url}: is damaged ({' '.join(str(found).split())}); "
+                "stop what uses it and restore it from a backup"
+            )
+
+    def _use_log(self) -> None:
+        """Turns on the write-ahead log, with which readers and the writer do not wait for each other."""
+        give_up = time.monotonic() + WAIT_S
+        while True:
+            try:
+                with translated(self._address, WAIT_S), self._connected().connect() as connection:
+                    connection = connection.execution_options(**{BEGIN: ""})  # not within a transaction
+                    mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
+                    if mode != "wal":
+                        mode = connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar()
+                break
+            except StoreUnavailable as error:
+                # SQLite does not wait here for another process that is making the same file
+                if error.retry_after_s is None or time.monotonic() > give_up:
+                    raise
+                time.sleep(0.02)
+        if mode != "wal":
+            logger.warning("%s: its disk allows no write-ahead log; readers and writers will wait", self.url)
+
+
+def words(text: str, what: str, longest: int = LONGEST_WORDS) -> str:
+    """The text, if both databases can keep it. Raises InvalidInput."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"{what} is {type(text).__name__}, must be text")
+    if len(text) > longest:
+        raise InvalidInput(f"{what} has {len(text):,} characters, must have at most {longest:,}")
+    if "\0" in text or (not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)):
+        raise InvalidInput(f"{what} is {text!r:.80}: NUL and halves of surrogate pairs cannot be kept")
+    return text
+
+
+def _find_file(address: Address, create: bool) -> None:
+    path = address.path
+    assert path is not None
+    try:
+        if path.is_file():
+            return
+        if not create and not path.exists():
+            raise schema.absent(address)
+        path.open("ab").close()
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{address.text}: cannot be opened: {error.strerror}; "
+            "check that its folder exists, may be written, and that it is a file"
+        ) from error

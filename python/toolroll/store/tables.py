@@ -1,0 +1,314 @@
+"""The schema: twelve tables, the same on SQLite and PostgreSQL.
+
+Where the two differ, the types here make up for it: text is compared by its bytes, an instant is UTC, JSON
+keeps the order of its keys (models read them in it), a vector is pgvector's or packed float32. The tables are
+made by the migrations; a test holds the two against each other.
+
+Rows that catalogs are made of have a `revision`: the registry's, when they were last touched. Deleting one
+sets `deleted_at`, so a replica reads what changed as the rows with a revision above its own.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+from sqlalchemy.types import TypeDecorator, TypeEngine, UserDefinedType
+
+# PostgreSQL would compare by the language of the database; SQLite and Python compare by code points.
+Words = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+Id = sa.String(32).with_variant(sa.String(32, collation="C"), "postgresql")  # uuid4, as hex
+Json = sa.JSON(none_as_null=True)  # json, not jsonb, which sorts keys
+# SQLite numbers rows by itself only where the key is an INTEGER.
+Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+class Instant(TypeDecorator[datetime]):
+    """An aware datetime in UTC; SQLite, which has no such type, holds it without its zone."""
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
+        """To UTC."""
+        if value is None or dialect.name != "sqlite":
+            return value
+        return value.astimezone(timezone.utc).replace(tzinfo=None)
+
+    def process_result_value(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
+        """From UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=timezone.utc) if value.tzinfo is None else value.astimezone(timezone.utc)
+
+
+class _PgVector(UserDefinedType[Any]):
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        return "vector"
+
+
+class Vector(TypeDecorator[npt.NDArray[np.float32]]):
+    """float32[dim], of any width: pgvector's on PostgreSQL, packed little-endian on SQLite."""
+
+    impl = sa.LargeBinary
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
+        """Chooses between the two."""
+        return dialect.type_descriptor(_PgVector() if dialect.name == "postgresql" else sa.LargeBinary())
+
+    def process_bind_param(self, value: npt.NDArray[np.float32] | None, dialect: sa.Dialect) -> Any:
+        """Packs."""
+        if value is None:
+            return None
+        numbers = np.ascontiguousarray(value, "<f4")
+        if dialect.name != "postgresql":
+            return numbers.tobytes()
+        # repr of a double that was a float32 has the digits to get it back
+        return f"[{','.join(map(repr, numbers.tolist()))}]"
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> npt.NDArray[np.float32] | None:
+        """Unpacks."""
+        if value is None:
+            return None
+        if dialect.name != "postgresql":
+            return np.frombuffer(value, "<f4")
+        return np.fromstring(value[1:-1], np.float32, sep=",")
+
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+
+
+def _governed() -> tuple[sa.Column[Any], ...]:
+    """The columns of what people edit: who changed it and when, and whether it is deleted."""
+    return (
+        sa.Column("version", sa.Integer, nullable=False),
+        sa.Column("created_at", Instant, nullable=False),
+        sa.Column("updated_at", Instant, nullable=False),
+        sa.Column("updated_by", Words, nullable=False),
+        sa.Column("deleted_at", Instant),
+        sa.Column("revision", Number, nullable=False),
+    )
+
+
+def _one_alive(table: str, *columns: str) -> sa.Index:
+    """Unique among the rows that are not deleted."""
+    alive = sa.text("deleted_at IS NULL")
+    name = f"uq_{table}_{'_'.join(columns)}_alive"
+    return sa.Index(name, *columns, unique=True, sqlite_where=alive, postgresql_where=alive)
+
+
+tools = sa.Table(
+    "tools",
+    metadata,
+    sa.Column("tool_id", Id, primary_key=True),
+    sa.Column("org", Words, nullable=False),
+    sa.Column("name", Words, nullable=False),
+    sa.Column("plugin", Words, nullable=False),
+    sa.Column("toolkit", Words, nullable=False),
+    sa.Column("display_name", Words, nullable=False),
+    sa.Column("description", Words, nullable=False),
+    sa.Column("parameters", Json),
+    sa.Column("returns", Json),
+    sa.Column("summary", Words, nullable=False),
+    sa.Column("when_to_use", Words, nullable=False),
+    sa.Column("limitations", Words, nullable=False),
+    sa.Column("tags", Json, nullable=False),
+    sa.Column("examples", Json, nullable=False),
+    sa.Column("execution_type", Words, nullable=False),
+    sa.Column("execution_config", Json),
+    sa.Column("semantic_version", Words, nullable=False),
+    sa.Column("status", Words, nullable=False),
+    sa.Column("public", sa.Boolean, nullable=False),
+    sa.Column("pinned", sa.Boolean, nullable=False),
+    sa.Column("pin_weight", sa.Integer, nullable=False),
+    sa.Column("content_hash", Words, nullable=False),
+    sa.Column("source_hash", Words),  # of what a plugin sent last; none for what people wrote
+    sa.Column("review", Words, nullable=False),
+    sa.Column("approved_version", sa.Integer),
+    sa.Column("rejected_hash", Words),  # content that was refused, so that a sync does not offer it again
+    sa.Column("flags", Json, nullable=False),
+    *_governed(),
+    _one_alive("tools", "org", "name"),
+    sa.Index(None, "org", "revision"),
+    sa.Index(None, "plugin"),
+)
+
+# Append-only, by triggers: what was true stays written.
+tool_versions = sa.Table(
+    "tool_versions",
+    metadata,
+    sa.Column("tool_id", Id, sa.ForeignKey("tools.tool_id", name="fk_tool_versions_tool_id"), nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("snapshot", Json, nullable=False),
+    sa.Column("changed", Json, nullable=False),
+    sa.Column("reason", Words, nullable=False),
+    sa.Column("actor", Words, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("content_hash", Words, nullable=False),
+    sa.Column("semantic_version", Words, nullable=False),
+    sa.Column("revision", Number, nullable=False),
+    sa.PrimaryKeyConstraint("tool_id", "version"),
+)
+
+toolkits = sa.Table(
+    "toolkits",
+    metadata,
+    sa.Column("toolkit_id", Id, primary_key=True),
+    sa.Column("org", Words, nullable=False),
+    sa.Column("name", Words, nullable=False),
+    sa.Column("plugin", Words, nullable=False),
+    sa.Column("description", Words, nullable=False),
+    sa.Column("parent", Words),
+    sa.Column("settings_keys", Json, nullable=False),
+    sa.Column("base", sa.Boolean, nullable=False),
+    sa.Column("tier", Words),
+    sa.Column("keywords", Json, nullable=False),  # [{"keyword", "mode"}]
+    sa.Column("patterns", Json, nullable=False),
+    *_governed(),
+    _one_alive("toolkits", "org", "name"),
+    sa.Index(None, "org", "revision"),
+)
+
+page_mappings = sa.Table(
+    "page_mappings",
+    metadata,
+    sa.Column("page_id", Id, primary_key=True),
+    sa.Column("org", Words, nullable=False),
+    sa.Column("pattern", Words, nullable=False),
+    sa.Column("toolkits", Json, nullable=False),
+    sa.Column("priority", sa.Integer, nullable=False),
+    sa.Column("plugin", Words, nullable=False),
+    *_governed(),
+    sa.Index(None, "org", "revision"),
+)
+
+visibility_rules = sa.Table(
+    "visibility_rules",
+    metadata,
+    sa.Column("rule_id", Id, primary_key=True),
+    sa.Column("org", Words, nullable=False),
+    sa.Column("name", Words, nullable=False),
+    sa.Column("effect", Words, nullable=False),
+    sa.Column("kind", Words, nullable=False),
+    sa.Column("condition", Json, nullable=False),
+    sa.Column("tool", Words, nullable=False),
+    sa.Column("toolkit", Words, nullable=False),
+    sa.Column("priority", sa.Integer, nullable=False),
+    sa.Column("active", sa.Boolean, nullable=False),
+    *_governed(),
+    _one_alive("visibility_rules", "org", "name"),
+    sa.Index(None, "org", "revision"),
+)
+
+plugins = sa.Table(
+    "plugins",
+    metadata,
+    sa.Column("org", Words, nullable=False),
+    sa.Column("name", Words, nullable=False),
+    sa.Column("version", Words, nullable=False),
+    sa.Column("payload_hash", Words, nullable=False),
+    sa.Column("review", Words, nullable=False),
+    sa.Column("tools", sa.Integer, nullable=False),
+    sa.Column("synced_at", Instant, nullable=False),
+    sa.Column("synced_by", Words, nullable=False),
+    sa.Column("revision", Number, nullable=False),
+    sa.PrimaryKeyConstraint("org", "name"),
+)
+
+# That a setting has a value, never the value.
+settings = sa.Table(
+    "settings",
+    metadata,
+    sa.Column("org", Words, nullable=False),
+    sa.Column("key", Words, nullable=False),
+    sa.Column("is_set", sa.Boolean, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+    sa.Column("updated_by", Words, nullable=False),
+    sa.Column("revision", Number, nullable=False),
+    sa.PrimaryKeyConstraint("org", "key"),
+)
+
+embeddings = sa.Table(
+    "embeddings",
+    metadata,
+    sa.Column("identity", Words, nullable=False),
+    sa.Column("content_hash", Words, nullable=False),
+    sa.Column("vector", Vector, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.PrimaryKeyConstraint("identity", "content_hash"),
+)
+
+arm_statistics = sa.Table(
+    "arm_statistics",
+    metadata,
+    sa.Column("tool_id", Id, nullable=False),
+    sa.Column("context_key", Words, nullable=False),
+    sa.Column("alpha", sa.Double, nullable=False),
+    sa.Column("beta", sa.Double, nullable=False),
+    sa.Column("selections", Number, nullable=False),
+    sa.Column("successes", Number, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+    sa.PrimaryKeyConstraint("tool_id", "context_key"),
+)
+
+selection_events = sa.Table(
+    "selection_events",
+    metadata,
+    sa.Column("event_id", Id, primary_key=True),
+    sa.Column("org", Words, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("session", Words, nullable=False),
+    sa.Column("message", Words, nullable=False),
+    sa.Column("page", Words, nullable=False),
+    sa.Column("tier", Words, nullable=False),
+    sa.Column("selected", Json, nullable=False),
+    sa.Column("candidates", sa.Integer, nullable=False),
+    sa.Column("profile", Words, nullable=False),
+    sa.Column("latency_us", sa.Double, nullable=False),
+    sa.Column("tokens_saved", sa.Integer, nullable=False),
+    sa.Column("called", Json),
+    sa.Column("outcome", Words),
+    sa.Column("recorded_at", Instant),
+    sa.Index(None, "org", "at"),
+)
+
+# The audit log. Append-only, by triggers.
+changes = sa.Table(
+    "changes",
+    metadata,
+    sa.Column("seq", Number, primary_key=True, autoincrement=True),
+    sa.Column("revision", Number, nullable=False),
+    sa.Column("org", Words, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("actor", Words, nullable=False),
+    sa.Column("action", Words, nullable=False),
+    sa.Column("subject", Words, nullable=False),
+    sa.Column("reason", Words, nullable=False),
+    sa.Column("details", Json, nullable=False),
+    sa.Index(None, "revision"),
+    sa.Index(None, "org", "subject"),
+)
+
+# One row. Writers take turns at it, replicas look at it.
+registry_state = sa.Table(
+    "registry_state",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("revision", Number, nullable=False),
+    sa.Column("tiers", Json, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.CheckConstraint("id = 1", name="one_row"),
+)

@@ -1,0 +1,322 @@
+"""Plans a sync: a pure function of what the registry holds and of what a plugin sends.
+
+Identity is (organisation, name), ownership the plugin. A tool's `source_hash` is the hash of what its plugin
+sent last: the same again is no change, whatever people made of the tool since. It is None where the plugin
+sends it no longer (a sync deleted it): what people deleted or brought back stays as they left it.
+
+Of a payload that is not trusted only content counts. Governance (pinned, public, base, …) is what people set.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from toolroll.registry.payload import Payload, Problem
+from toolroll.registry.plan import (
+    REVIEWS,
+    Held,
+    HeldPage,
+    HeldTool,
+    HeldToolkit,
+    PageStep,
+    Review,
+    SyncPlan,
+    ToolkitStep,
+    ToolStep,
+)
+from toolroll.rules import PageMapping
+from toolroll.tools import Tool
+
+
+def plan(held: Held, payload: Payload, *, review: Review | None = None, trusted: bool = False) -> SyncPlan:
+    """What it takes to make the registry hold what the payload says. O(held + payload), no hashing.
+
+    review: None keeps the plugin's mode; "auto" for a new one.
+    trusted: the payload may pin and publish what it creates and make toolkits base, needs no approval, and
+        brings back what people refused or deleted.
+    """
+    mode: Review = review or (_mode(held.plugin[2]) if held.plugin else "auto")
+    problems = list(payload.problems)
+    notes = list(payload.notes)
+    steps, unchanged = _tool_steps(held, payload, mode, trusted, problems)
+    toolkits = _toolkit_steps(held, payload, trusted, problems, notes)
+    pages = _page_steps(held, payload)
+    row = payload.plugin != "" and held.plugin != (payload.version, payload.digest, mode)
+    return SyncPlan(
+        payload.plugin,
+        payload.org,
+        payload.version,
+        mode,
+        tuple(steps),
+        tuple(toolkits),
+        tuple(pages),
+        unchanged,
+        tuple(problems),
+        tuple(notes),
+        row,
+    )
+
+
+def _mode(stored: str) -> Review:
+    # A word that a newer version wrote is read as the strictest.
+    return next((mode for mode in REVIEWS if mode == stored), "all")
+
+
+def _tool_steps(
+    held: Held, payload: Payload, mode: Review, trusted: bool, problems: list[Problem]
+) -> tuple[list[ToolStep], int]:
+    plugin, org = payload.plugin, payload.org
+    alive: dict[str, HeldTool] = {}
+    gone: dict[str, HeldTool] = {}
+    for held_tool in held.tools:
+        if not held_tool.is_deleted:
+            alive[held_tool.name] = held_tool
+        elif held_tool.plugin == plugin:
+            gone[held_tool.name] = held_tool  # of several the last: they come in the order of their deletion
+    steps: list[ToolStep] = []
+    unchanged = 0
+    for name, source in payload.hashes.items():
+        row = alive.get(name)
+        if row is None:
+            step = _create(payload.tools[name], source, gone.get(name), held, payload, mode, trusted)
+            if step.action != "leave" and org and name in held.shared_tools:
+                problems.append(
+                    Problem("conflict", f"tool {name!r}: the platform has one of that name; choose another")
+                )
+        elif row.plugin != plugin:
+            problems.append(
+                Problem(
+                    "conflict", f"tool {name!r}: is held by {_owner(row.plugin)}, not by {_owner(plugin)}"
+                )
+            )
+            continue
+        elif (same := _same(row, payload.tools[name], source, plugin, trusted)) is not None:
+            if same is _UNCHANGED:
+                unchanged += 1
+                continue
+            step = same
+        else:
+            step = _change(row, payload.tools[name], source, held, plugin, mode, trusted)
+        steps.append(step)
+    if plugin:
+        steps += (
+            ToolStep("delete", name, before=row, review=row.review)
+            for name, row in alive.items()
+            # Without a source hash people brought it back after the plugin had dropped it.
+            if row.plugin == plugin and name not in payload.tools and row.source_hash is not None
+        )
+    steps.sort(key=lambda step: step.name)
+    return steps, unchanged
+
+
+_UNCHANGED = ToolStep("leave", "")
+
+
+def _same(row: HeldTool, tool: Tool, source: str, plugin: str, trusted: bool) -> ToolStep | None:
+    """The step for a tool that stays as it is; None where it changes."""
+    if trusted and row.review != "approved":
+        return None
+    if not plugin:  # people's own: held against what it is, governance included
+        same = row.content_hash == source and _governance(row) == _governance(tool)
+        return _UNCHANGED if same else None
+    if row.source_hash == source:
+        return _UNCHANGED
+    if row.rejected_hash == source and not trusted:
+        return ToolStep("leave", row.name, before=row, review=row.review, why=_REJECTED)
+    if row.content_hash == source:
+        return ToolStep("adopt", row.name, source_hash=source, before=row, review=row.review)
+    return None
+
+
+_REJECTED = "people rejected this content"
+
+
+def _change(
+    row: HeldTool, tool: Tool, source: str, held: Held, plugin: str, mode: Review, trusted: bool
+) -> ToolStep:
+    settled, asked = (tool, ()) if not plugin else _governed(tool, row)
+    review = _review(row, source, held, mode, trusted)
+    return ToolStep(
+        "change", row.name, settled, source if plugin else None, row, review, _waits(review), asked
+    )
+
+
+def _create(
+    tool: Tool, source: str, row: HeldTool | None, held: Held, payload: Payload, mode: Review, trusted: bool
+) -> ToolStep:
+    """A new tool, or one that was there before: then it comes back as the tool that it was."""
+    source_hash = source if payload.plugin else None
+    if row is None:
+        settled, asked = (tool, ()) if trusted else _governed(tool, None)
+        review = "approved" if trusted or mode != "all" else "pending"
+        return ToolStep("create", tool.name, settled, source_hash, None, review, _waits(review), asked)
+    if not trusted:
+        if row.rejected_hash == source:
+            return ToolStep("leave", tool.name, before=row, review=row.review, why=_REJECTED)
+        # A tool that was refused before anybody had approved it may come back with other content.
+        if row.source_hash is not None and not (row.review == "pending" and row.rejected_hash is not None):
+            return ToolStep("leave", tool.name, before=row, review=row.review, why="people deleted it")
+    settled, asked = (tool, ()) if not payload.plugin else _governed(tool, row)
+    review = _review(row, source, held, mode, trusted)
+    return ToolStep("restore", tool.name, settled, source_hash, row, review, _waits(review), asked)
+
+
+def _review(row: HeldTool, source: str, held: Held, mode: Review, trusted: bool) -> str:
+    """Approved where nobody asks, or where this is the content that was approved last."""
+    if trusted or mode == "auto":
+        return "approved"
+    if row.approved_version is None:
+        return "pending"
+    approved = row.content_hash if row.review == "approved" else held.approved.get(row.tool_id)
+    return "approved" if source == approved else "changed"
+
+
+def _waits(review: str) -> str:
+    return "" if review == "approved" else "waits for approval"
+
+
+def _governance(tool: Tool | HeldTool) -> tuple[str, bool, bool, int]:
+    return tool.status, tool.public, tool.pinned, tool.pin_weight
+
+
+def _governed(tool: Tool, row: HeldTool | None) -> tuple[Tool, tuple[str, ...]]:
+    """The tool with the governance that holds, and the fields it asked for in vain.
+
+    A new one may say its status, a known one not even that.
+    """
+    status, public, pinned, pin_weight = (tool.status, False, False, 0) if row is None else _governance(row)
+    asked = tuple(
+        name
+        for name, default in _UNGOVERNED.items()
+        if (value := getattr(tool, name)) != default and value != (getattr(row, name) if row else default)
+    )
+    if _governance(tool) != (status, public, pinned, pin_weight):
+        tool = replace(tool, status=status, public=public, pinned=pinned, pin_weight=pin_weight)  # type: ignore[arg-type]
+    return tool, asked
+
+
+_UNGOVERNED = {"public": False, "pinned": False, "pin_weight": 0}
+
+
+def _owner(plugin: str) -> str:
+    return f"plugin {plugin!r}" if plugin else "people"
+
+
+def _toolkit_steps(
+    held: Held, payload: Payload, trusted: bool, problems: list[Problem], notes: list[str]
+) -> list[ToolkitStep]:
+    plugin = payload.plugin
+    alive = {toolkit.name: toolkit for toolkit in held.toolkits if not toolkit.is_deleted}
+    gone = {row.name: row for row in held.toolkits if row.is_deleted and row.plugin == plugin}
+    steps: list[ToolkitStep] = []
+    parents: dict[str, str | None] = dict(held.shared_toolkits)
+    parents |= {name: row.content["parent"] for name, row in alive.items()}
+    for name, content in payload.toolkits.items():
+        row = alive.get(name)
+        if row is not None and row.plugin != plugin:
+            problems.append(
+                Problem(
+                    "conflict", f"toolkit {name!r}: is held by {_owner(row.plugin)}, not by {_owner(plugin)}"
+                )
+            )
+            continue
+        before = row or gone.get(name)
+        if not trusted:
+            content = _governed_toolkit(name, content, before, notes)
+        parents[name] = content["parent"]
+        if row is None:
+            steps.append(ToolkitStep("create" if before is None else "restore", name, content, before))
+        elif fields := tuple(key for key, value in content.items() if value != row.content[key]):
+            steps.append(ToolkitStep("change", name, content, row, fields))
+    if plugin:
+        in_use = {*held.parents, *(parents[name] for name, row in alive.items() if row.plugin != plugin)}
+        in_use |= {parents[name] for name in payload.toolkits if name in parents}
+        for below in tuple(in_use):  # and what is above those
+            at = below
+            while at is not None and (at := parents.get(at)) not in in_use:
+                in_use.add(at)
+        for name, row in alive.items():
+            if row.plugin != plugin or name in payload.toolkits:
+                continue
+            if name in in_use:  # without it those below would have no catalog
+                notes.append(f"toolkit {name!r} is no longer sent, and stays: others are below it")
+                continue
+            steps.append(ToolkitStep("delete", name, None, row))
+            del parents[name]
+    problems += _lineage_problems(payload.toolkits, parents)
+    return sorted(steps, key=lambda step: step.name)
+
+
+def _governed_toolkit(
+    name: str, content: Mapping[str, Any], row: HeldToolkit | None, notes: list[str]
+) -> Mapping[str, Any]:
+    """What an untrusted payload may say of its toolkit: not whether it is base; its tier once."""
+    base = row.content["base"] if row else False
+    tier = row.content["tier"] if row else content["tier"]
+    if content["base"] and not base:
+        notes.append(f"toolkit {name!r}: base is for people to say, and ignored")
+    if content["tier"] != tier:
+        notes.append(f"toolkit {name!r}: tier stays {tier!r}; only people change it")
+    if row and content["parent"] != row.content["parent"]:
+        notes.append(
+            f"toolkit {name!r}: moves from below {row.content['parent']!r} to below {content['parent']!r}: "
+            "rules that name a toolkit may no longer reach it"
+        )
+    return {**content, "base": base, "tier": tier}
+
+
+def _lineage_problems(names: Iterable[str], parents: Mapping[str, str | None]) -> Iterator[Problem]:
+    sound: set[str] = set()  # leads up to a root; so a long chain is walked once, not once a toolkit
+    for name in names:
+        seen: dict[str, None] = {}
+        at: str | None = name if name in parents else None
+        while at is not None and at not in sound:
+            if at in seen:
+                circle = " → ".join([*seen, at][-10:])
+                yield Problem("invalid", f"toolkit {name!r}: its parents form a cycle: {circle}")
+                break
+            seen[at] = None
+            above = parents[at]
+            if above is not None and above not in parents:
+                yield Problem(
+                    "invalid", f"toolkit {at!r}: parent {above!r} is no toolkit; declare it or leave it out"
+                )
+                break
+            at = above
+        sound |= seen.keys()
+
+
+def _page_steps(held: Held, payload: Payload) -> list[PageStep]:
+    """Mappings are matched by pattern, several of one pattern in order of priority and toolkits."""
+    mine = [row for row in held.pages if row.plugin == payload.plugin]
+    alive = _numbered(row for row in mine if not row.is_deleted)
+    gone = _numbered(row for row in mine if row.is_deleted)
+    wanted = _numbered(payload.pages)
+    steps: list[PageStep] = []
+    for key, page in wanted.items():
+        row = alive.get(key)
+        if row is None:
+            before = gone.get(key)
+            steps.append(PageStep("create" if before is None else "restore", page.pattern, page, before))
+        elif (row.toolkits, row.priority) != (tuple(page.toolkits), page.priority):
+            steps.append(PageStep("change", page.pattern, page, row))
+    if payload.plugin:
+        steps += (
+            PageStep("delete", row.pattern, None, row) for key, row in alive.items() if key not in wanted
+        )
+    return sorted(steps, key=lambda step: (step.pattern, step.action))
+
+
+_Page = TypeVar("_Page", PageMapping, HeldPage)
+
+
+def _numbered(pages: Iterable[_Page]) -> dict[tuple[str, int], _Page]:
+    count: Counter[str] = Counter()
+    found: dict[tuple[str, int], _Page] = {}
+    for page in sorted(pages, key=lambda page: (page.pattern, -page.priority, page.toolkits)):
+        found[page.pattern, count[page.pattern]] = page
+        count[page.pattern] += 1
+    return found

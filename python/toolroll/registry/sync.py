@@ -1,0 +1,625 @@
+"""Carries out a sync: what a plugin sends becomes what the registry holds, whole or not at all.
+
+    read the hashes  →  plan  →  nothing to do: done, nothing was written
+                              →  one transaction: tools, versions, toolkits, pages, the plugin, the log
+
+Hashing and planning happen before the registry is locked. If nobody wrote in between, as the revision tells,
+the plan holds; otherwise it is made again under the lock, from the hashes that are there already.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from toolroll.errors import InvalidInput
+from toolroll.registry.content import FIELDS, GOVERNED, changed_fields, content_of
+from toolroll.registry.flags import GOVERNED as GOVERNED_FLAG
+from toolroll.registry.flags import Flag, Lookalikes, flags_of
+from toolroll.registry.payload import Payload
+from toolroll.registry.plan import REVIEWS, Held, HeldPage, HeldTool, HeldToolkit, Review, SyncPlan, ToolStep
+from toolroll.registry.planning import plan
+from toolroll.store import bulk, tables
+from toolroll.store.database import Database, Write, words
+from toolroll.tools import Definitions, Tool
+
+MAJOR = "major"  # the version's first number rose
+MOVED = "moved"  # another toolkit: rules that name the old one no longer reach it
+
+Progress = Callable[[int, int], None]  # done, of how many
+
+_BATCH = 2_000  # rows of a statement: what is prepared at a time
+_IDS = 500  # ids in one IN
+_LOGGED = 100  # names of a kind in a line of the log; the versions have all of them
+_LONGEST_PLUGIN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """What a sync did, or with `dry_run` would do.
+
+    Attributes:
+        plan: what was to be done.
+        revision: the registry's, afterwards.
+        is_applied: whether anything was written.
+    """
+
+    plan: SyncPlan
+    revision: int
+    is_applied: bool
+    dry_run: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """For --json."""
+        return self.plan.to_dict() | {
+            "revision": self.revision,
+            "applied": self.is_applied,
+            "dry_run": self.dry_run,
+        }
+
+    def __str__(self) -> str:
+        if self.dry_run:
+            end = "dry run: nothing was written"
+        elif self.is_applied:
+            end = f"done, revision {self.revision}"
+        else:
+            end = f"nothing to do, revision stays {self.revision}"
+        return f"{self.plan}\n{end}"
+
+
+def sync(
+    database: Database,
+    definitions: Definitions,
+    *,
+    actor: str,
+    plugin: str,
+    version: str = "",
+    org: str = "",
+    review: Review | None = None,
+    trusted: bool = False,
+    dry_run: bool = False,
+    reason: str = "",
+    progress: Progress | None = None,
+) -> SyncReport:
+    """Makes the plugin's tools, toolkits and page mappings those of the definitions.
+
+    Args:
+        database: where.
+        definitions: what the plugin has.
+        actor: who syncs, for the history.
+        org: whose catalog it is; "" the platform's.
+        reason: why, for the history.
+        plugin: whose they are; what another plugin or people hold is a conflict.
+        version: the plugin's own, kept for people.
+        review: "auto" (what it sends is selected), "changed" (changed tools wait for approval), "all" (new
+            ones too). None keeps the plugin's mode, "auto" at first.
+        trusted: see `planning.plan`.
+        dry_run: only says what would be done; conflicts are in the plan, not raised.
+        progress: called with the tools written so far, and how many there are.
+
+    Raises:
+        InvalidDefinition, Conflict: all that is wrong, at once; nothing was done.
+        StoreUnavailable: the database; nothing was done.
+    """
+    words(plugin, "plugin", _LONGEST_PLUGIN)
+    if not plugin:
+        raise InvalidInput("plugin is '', must be its name; what belongs to no plugin is imported")
+    if review is not None and review not in REVIEWS:
+        raise InvalidInput(
+            f"review is {review!r}, must be one of {', '.join(REVIEWS)}, or None for no change"
+        )
+    return _Run(database, definitions, plugin, version, org, review, trusted).go(
+        actor, dry_run, reason, progress
+    )
+
+
+def import_(
+    database: Database,
+    definitions: Definitions,
+    *,
+    actor: str,
+    org: str = "",
+    dry_run: bool = False,
+    reason: str = "",
+    progress: Progress | None = None,
+) -> SyncReport:
+    """Adds the operator's own definitions, and updates those of the same names; deletes nothing.
+
+    They belong to no plugin, govern themselves and need no approval. Raises as `sync` does.
+    """
+    return _Run(database, definitions, "", "", org, None, True).go(actor, dry_run, reason, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A plan, and the rows that it changes as they are.
+
+    Attributes:
+        rows: tool_id → row.
+    """
+
+    plan: SyncPlan
+    held: Held
+    rows: Mapping[str, Mapping[str, Any]]
+
+
+class _Run:
+    """One sync, from the payload to the report."""
+
+    def __init__(
+        self,
+        database: Database,
+        definitions: Definitions,
+        plugin: str,
+        version: str,
+        org: str,
+        review: Review | None,
+        trusted: bool,
+    ) -> None:
+        words(org, "org")
+        words(version, "version")
+        self._database = database
+        self._payload = Payload.of(definitions, plugin=plugin, org=org, version=version)
+        self._review: Review | None = review
+        self._trusted = trusted
+
+    def go(self, actor: str, dry_run: bool, reason: str, progress: Progress | None) -> SyncReport:
+        words(actor, "actor")
+        words(reason, "reason")
+        with self._database.reading() as connection:
+            revision = int(connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one())
+            draft = self._draft(connection)
+        if dry_run:
+            return SyncReport(draft.plan, revision, is_applied=False, dry_run=True)
+        draft.plan.check()
+        if draft.plan.is_empty:
+            return SyncReport(draft.plan, revision, is_applied=False)
+        with self._database.writing(actor, self._payload.org) as write:
+            if write.revision != revision + 1:  # somebody was faster
+                draft = self._draft(write.connection)
+                draft.plan.check()
+            if draft.plan.is_empty:
+                write.abandon()
+                return SyncReport(draft.plan, write.revision - 1, is_applied=False)
+            _Writer(write, draft, self._payload.hashes, reason, progress).apply(self._payload)
+        return SyncReport(draft.plan, write.revision, is_applied=True)
+
+    def _draft(self, connection: sa.Connection) -> _Draft:
+        held = _read(connection, self._payload.org, self._payload.plugin)
+        planned = plan(held, self._payload, review=self._review, trusted=self._trusted)
+        ids = [
+            step.before.tool_id
+            for step in planned.tools
+            if step.before and step.action not in ("leave", "adopt")
+        ]
+        rows = {
+            row.tool_id: dict(row._mapping)
+            for batch in _batches(ids, _IDS)
+            for row in connection.execute(sa.select(tables.tools).where(tables.tools.c.tool_id.in_(batch)))
+        }
+        return _Draft(_looked_at(planned, held, rows), held, rows)
+
+
+# Reading
+
+
+def _read(connection: sa.Connection, org: str, plugin: str) -> Held:
+    """What a plan is made from: one read of the tools, a few of what is much less."""
+    t = tables.tools.c
+    mine = sa.or_(t.deleted_at.is_(None), t.plugin == plugin)
+    found = connection.execute(
+        sa.select(
+            t.tool_id,
+            t.name,
+            t.plugin,
+            t.version,
+            t.content_hash,
+            t.source_hash,
+            t.review,
+            t.approved_version,
+            t.rejected_hash,
+            t.deleted_at.is_not(None),
+            t.status,
+            t.public,
+            t.pinned,
+            t.pin_weight,
+        )
+        .where(t.org == org, mine)
+        .order_by(t.revision)
+    )
+    tools = [HeldTool(*row) for row in found]
+    held = Held(
+        tools=tools,
+        toolkits=_read_toolkits(connection, org, plugin),
+        pages=_read_pages(connection, org, plugin),
+        approved=_read_approved(connection, org) if any(tool.review != "approved" for tool in tools) else {},
+        plugin=_read_plugin(connection, org, plugin),
+    )
+    k = tables.toolkits.c
+    if not org:
+        others = (
+            sa.select(k.parent).distinct().where(k.org != org, k.parent.is_not(None), k.deleted_at.is_(None))
+        )
+        return replace(held, parents=frozenset(connection.execute(others).scalars()))
+    names = sa.select(t.name).where(t.org == "", t.deleted_at.is_(None))
+    above = sa.select(k.name, k.parent).where(k.org == "", k.deleted_at.is_(None))
+    return replace(
+        held,
+        shared_tools=frozenset(connection.execute(names).scalars()),
+        shared_toolkits=dict(row._tuple() for row in connection.execute(above)),
+    )
+
+
+def _read_approved(connection: sa.Connection, org: str) -> dict[str, str]:
+    t, v = tables.tools.c, tables.tool_versions.c
+    found = connection.execute(
+        sa.select(t.tool_id, v.content_hash)
+        .join_from(
+            tables.tools,
+            tables.tool_versions,
+            sa.and_(v.tool_id == t.tool_id, v.version == t.approved_version),
+        )
+        .where(t.org == org, t.review != "approved")
+    )
+    return dict(row._tuple() for row in found)
+
+
+_TOOLKIT = ("description", "parent", "settings_keys", "base", "tier", "keywords", "patterns")
+
+
+def _read_toolkits(connection: sa.Connection, org: str, plugin: str) -> list[HeldToolkit]:
+    k = tables.toolkits.c
+    found = connection.execute(
+        sa.select(tables.toolkits)
+        .where(k.org == org, sa.or_(k.deleted_at.is_(None), k.plugin == plugin))
+        .order_by(k.revision)
+    )
+    return [
+        HeldToolkit(
+            row["toolkit_id"],
+            row["name"],
+            row["plugin"],
+            row["version"],
+            row["deleted_at"] is not None,
+            {name: row[name] for name in _TOOLKIT},
+        )
+        for row in found.mappings()
+    ]
+
+
+def _read_pages(connection: sa.Connection, org: str, plugin: str) -> list[HeldPage]:
+    p = tables.page_mappings.c
+    found = connection.execute(
+        sa.select(tables.page_mappings).where(p.org == org, p.plugin == plugin).order_by(p.page_id)
+    )
+    return [
+        HeldPage(
+            row["page_id"],
+            row["pattern"],
+            tuple(row["toolkits"]),
+            row["priority"],
+            row["plugin"],
+            row["version"],
+            row["deleted_at"] is not None,
+        )
+        for row in found.mappings()
+    ]
+
+
+def _read_plugin(connection: sa.Connection, org: str, plugin: str) -> tuple[str, str, str] | None:
+    p = tables.plugins.c
+    found = connection.execute(
+        sa.select(p.version, p.payload_hash, p.review).where(p.org == org, p.name == plugin)
+    ).first()
+    return None if found is None else found._tuple()
+
+
+# Looking
+
+
+def _looked_at(planned: SyncPlan, held: Held, rows: Mapping[str, Mapping[str, Any]]) -> SyncPlan:
+    """The plan with the fields that change, and with what people should look at."""
+    names: Lookalikes | None = None
+    if any(step.action in ("create", "restore") for step in planned.tools):
+        names = Lookalikes(tool.name for tool in held.tools if not tool.is_deleted)
+        for name in held.shared_tools:
+            names.add(name)
+        for step in planned.tools:
+            if step.action in ("create", "restore"):
+                names.add(step.name)
+    return replace(planned, tools=tuple(_looked_at_step(step, rows, names) for step in planned.tools))
+
+
+def _looked_at_step(
+    step: ToolStep, rows: Mapping[str, Mapping[str, Any]], names: Lookalikes | None
+) -> ToolStep:
+    tool = step.tool
+    if tool is None:
+        return step
+    flags = flags_of(tool, None if step.action == "change" else names)
+    if step.asked:
+        asked = ", ".join(step.asked)
+        flags += (Flag(GOVERNED_FLAG, f"its plugin asks for {asked}, which is for people to say"),)
+    if step.before is None:
+        return replace(step, flags=flags) if flags else step
+    row = rows[step.before.tool_id]
+    before = _tool(row)
+    kept = [Flag.from_dict(flag) for flag in row["flags"]]
+    flags += tuple(_moves(before, tool))
+    # What happened to the tool since somebody approved it, beside what is odd about it now.
+    codes = {flag.code for flag in flags}
+    flags += tuple(flag for flag in kept if flag.code in (MAJOR, MOVED) and flag.code not in codes)
+    if step.action == "change":
+        flags += tuple(flag for flag in kept if flag.code == "confusable")  # of its name, which stays
+    return replace(step, flags=flags, fields=changed_fields(before, tool))
+
+
+def _moves(before: Tool, after: Tool) -> Iterator[Flag]:
+    if _major(after.version) > _major(before.version):
+        yield Flag(MAJOR, f"version rose from {before.version} to {after.version}")
+    if before.toolkit != after.toolkit:
+        yield Flag(
+            MOVED,
+            f"toolkit was {before.toolkit!r}, is {after.toolkit!r}: "
+            "rules that name a toolkit may no longer reach it",
+        )
+
+
+def _major(version: str) -> int:
+    found = re.match(r"\d{1,9}", version)
+    return int(found[0]) if found else 0
+
+
+def _tool(row: Mapping[str, Any]) -> Tool:
+    content = {name: row["semantic_version" if name == "version" else name] for name in (*FIELDS, *GOVERNED)}
+    return Tool(**content)
+
+
+# Writing
+
+
+class _Writer:
+    """Carries out one plan within one transaction."""
+
+    def __init__(
+        self, write: Write, draft: _Draft, hashes: Mapping[str, str], reason: str, progress: Progress | None
+    ) -> None:
+        self._write, self._draft, self._hashes, self._reason = write, draft, hashes, reason
+        self._progress, self._done, self._all = progress, 0, 0
+
+    def apply(self, payload: Payload) -> None:
+        """Writes all of it, the line in the log last."""
+        planned = self._draft.plan
+        steps = [step for step in planned.tools if step.action != "leave"]
+        self._all = len(steps)
+        self._create([step for step in steps if step.action == "create"])
+        self._update([step for step in steps if step.action in ("change", "restore")])
+        self._delete([step for step in steps if step.action == "delete"])
+        self._adopt([step for step in steps if step.action == "adopt"])
+        self._toolkits()
+        self._pages()
+        if payload.plugin:
+            self._plugin(payload)
+        said: dict[str, Any] = {
+            "version": payload.version,
+            "review": planned.review,
+            "counts": planned.counts,
+        }
+        for action in ("create", "change", "restore", "delete"):
+            if names := planned.names(action):
+                said[action] = list(names[:_LOGGED])
+        self._write.log("sync" if payload.plugin else "import", payload.plugin, said, self._reason)
+
+    def _create(self, steps: Sequence[ToolStep]) -> None:
+        write = self._write
+        for batch in _batches(steps, _BATCH):
+            rows, versions = [], []
+            for step in batch:
+                row = self._content(step, 1) | {
+                    "tool_id": uuid.uuid4().hex,
+                    "org": write.org,
+                    "plugin": self._draft.plan.plugin,
+                    "rejected_hash": None,
+                    "created_at": write.at,
+                }
+                rows.append(row)
+                versions.append(self._version(step, row, 1, ()))
+            bulk.insert(write.connection, tables.tools, rows)
+            bulk.insert(write.connection, tables.tool_versions, versions)
+            self._tell(len(batch))
+
+    def _update(self, steps: Sequence[ToolStep]) -> None:
+        write = self._write
+        t = tables.tools.c
+        for batch in _batches(steps, _BATCH):
+            rows, versions = [], []
+            for step in batch:
+                assert step.before is not None
+                row = self._content(step, step.before.version + 1) | {"of_tool": step.before.tool_id}
+                rows.append(row)
+                versions.append(
+                    self._version(step, row | {"tool_id": row["of_tool"]}, row["version"], step.fields)
+                )
+            changed: dict[str, Any] = {name: sa.bindparam(name) for name in rows[0] if name != "of_tool"}
+            write.connection.execute(
+                sa.update(tables.tools).where(t.tool_id == sa.bindparam("of_tool")).values(changed), rows
+            )
+            bulk.insert(write.connection, tables.tool_versions, versions)
+            self._tell(len(batch))
+
+    def _delete(self, steps: Sequence[ToolStep]) -> None:
+        write = self._write
+        t = tables.tools.c
+        # Without source hash: it is the plugin that does not send it, not people who deleted it.
+        gone = {"source_hash": None, "deleted_at": write.at} | self._touched()
+        for batch in _batches(steps, _BATCH):
+            versions = []
+            for step in batch:
+                assert step.before is not None
+                row = self._draft.rows[step.before.tool_id]
+                versions.append(
+                    self._version(
+                        replace(step, tool=_tool(row)), row, step.before.version + 1, ("deleted_at",)
+                    )
+                )
+            for ids in _batches([step.before.tool_id for step in batch if step.before], _IDS):
+                write.connection.execute(
+                    sa.update(tables.tools).where(t.tool_id.in_(ids)).values(version=t.version + 1, **gone)
+                )
+            bulk.insert(write.connection, tables.tool_versions, versions)
+            self._tell(len(batch))
+
+    def _adopt(self, steps: Sequence[ToolStep]) -> None:
+        """Notes what the plugin sends now. The tool stays what it is: no version, no new date."""
+        t = tables.tools.c
+        for batch in _batches(steps, _BATCH):
+            self._write.connection.execute(
+                sa.update(tables.tools)
+                .where(t.tool_id == sa.bindparam("of_tool"))
+                .values(source_hash=sa.bindparam("source_hash")),
+                [
+                    {"of_tool": step.before.tool_id, "source_hash": step.source_hash}
+                    for step in batch
+                    if step.before
+                ],
+            )
+            self._tell(len(batch))
+
+    def _toolkits(self) -> None:
+        write = self._write
+        k = tables.toolkits.c
+        for step in self._draft.plan.toolkits:
+            values = dict(step.content or {}) | self._touched()
+            values["deleted_at"] = write.at if step.action == "delete" else None
+            if step.before is None:
+                values |= {
+                    "toolkit_id": uuid.uuid4().hex,
+                    "org": write.org,
+                    "name": step.name,
+                    "plugin": self._draft.plan.plugin,
+                    "version": 1,
+                    "created_at": write.at,
+                }
+                write.connection.execute(sa.insert(tables.toolkits), values)
+            else:
+                values["version"] = step.before.version + 1
+                write.connection.execute(
+                    sa.update(tables.toolkits).where(k.toolkit_id == step.before.toolkit_id).values(values)
+                )
+            was = step.before.content if step.before else {}
+            now = step.content or {}
+            details = {
+                "before": {name: was[name] for name in step.fields or was},
+                "after": {name: now[name] for name in step.fields or now},
+            }
+            write.log(f"toolkit.{step.action}", step.name, details, self._reason)
+
+    def _pages(self) -> None:
+        write = self._write
+        p = tables.page_mappings.c
+        for step in self._draft.plan.pages:
+            values = self._touched() | {"deleted_at": write.at if step.action == "delete" else None}
+            if step.page is not None:
+                values |= {"toolkits": list(step.page.toolkits), "priority": step.page.priority}
+            if step.before is None:
+                values |= {
+                    "page_id": uuid.uuid4().hex,
+                    "org": write.org,
+                    "pattern": step.pattern,
+                    "plugin": self._draft.plan.plugin,
+                    "version": 1,
+                    "created_at": write.at,
+                }
+                write.connection.execute(sa.insert(tables.page_mappings), values)
+            else:
+                values["version"] = step.before.version + 1
+                write.connection.execute(
+                    sa.update(tables.page_mappings).where(p.page_id == step.before.page_id).values(values)
+                )
+            details = {
+                "before": [list(step.before.toolkits), step.before.priority] if step.before else None,
+                "after": [list(step.page.toolkits), step.page.priority] if step.page else None,
+            }
+            write.log(f"page.{step.action}", step.pattern, details, self._reason)
+
+    def _plugin(self, payload: Payload) -> None:
+        write = self._write
+        p = tables.plugins.c
+        values = {
+            "version": payload.version,
+            "payload_hash": payload.digest,
+            "review": self._draft.plan.review,
+            "tools": len(payload.tools),
+            "synced_at": write.at,
+            "synced_by": write.actor,
+            "revision": write.revision,
+        }
+        if self._draft.held.plugin is None:
+            write.connection.execute(
+                sa.insert(tables.plugins), values | {"org": write.org, "name": payload.plugin}
+            )
+        else:
+            write.connection.execute(
+                sa.update(tables.plugins).where(p.org == write.org, p.name == payload.plugin).values(values)
+            )
+
+    def _touched(self) -> dict[str, Any]:
+        write = self._write
+        return {"updated_at": write.at, "updated_by": write.actor, "revision": write.revision}
+
+    def _content(self, step: ToolStep, version: int) -> dict[str, Any]:
+        """The columns of a tool that is created, changed or restored."""
+        tool = step.tool
+        assert tool is not None
+        row = content_of(tool)
+        row["semantic_version"] = row["version"]
+        row |= {
+            "version": version,
+            "content_hash": self._hashes[tool.name],
+            "source_hash": step.source_hash,
+            "review": step.review,
+            "approved_version": version
+            if step.review == "approved"
+            else step.before and step.before.approved_version,
+            "flags": [flag.to_dict() for flag in step.flags],
+            "deleted_at": None,
+        }
+        return row | self._touched()
+
+    def _version(
+        self, step: ToolStep, row: Mapping[str, Any], version: int, changed: Iterable[str]
+    ) -> dict[str, Any]:
+        write, tool = self._write, step.tool
+        assert tool is not None
+        return {
+            "tool_id": row["tool_id"],
+            "version": version,
+            "snapshot": content_of(tool) | {"review": step.review, "deleted": step.action == "delete"},
+            "changed": list(changed),
+            "reason": self._reason,
+            "actor": write.actor,
+            "at": write.at,
+            "content_hash": row["content_hash"],
+            "semantic_version": tool.version,
+            "revision": write.revision,
+        }
+
+    def _tell(self, more: int) -> None:
+        self._done += more
+        if self._progress is not None:
+            self._progress(self._done, self._all)
+
+
+_T = TypeVar("_T")
+
+
+def _batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch

@@ -1,0 +1,90 @@
+"""What the tests of governance share: tools to name in rules, and texts that have broken other programs."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from toolroll import Tool
+from toolroll.registry.audit import Audit
+from toolroll.registry.content import content_hash, content_of
+from toolroll.registry.page_mappings import Pages
+from toolroll.registry.settings import Settings
+from toolroll.registry.toolkits import Toolkits
+from toolroll.registry.visibility import Rules
+from toolroll.store import tables
+from toolroll.store.database import Database
+
+TRICKS = (
+    "'; DROP TABLE tools; --",
+    '" OR ""="',
+    "../../etc/passwd",
+    "C:\\windows\\..",
+    "%",
+    "_",
+    "a%",
+    "A",
+    "a",
+    "\u00e9",
+    "e\u0301",
+    "\u202egnirts",
+    "a\u200bb",
+    "two\nlines\x1b[31m",
+    "NULL",
+    "{0.__class__} %s :name ${x}",
+    "\U0001f642",
+    " leading and trailing ",
+)
+
+
+@dataclass
+class Governed:
+    """All that governs a registry, on behalf of one person."""
+
+    database: Database
+    actor: str = "ann"
+
+    def __post_init__(self) -> None:
+        self.toolkits = Toolkits(self.database, self.actor)
+        self.rules = Rules(self.database, self.actor)
+        self.pages = Pages(self.database, self.actor)
+        self.settings = Settings(self.database, self.actor)
+        self.audit = Audit(self.database)
+
+
+def add_tool(database: Database, name: str, toolkit: str = "", org: str = "") -> str:
+    tool, tool_id = Tool(name, toolkit=toolkit), uuid.uuid4().hex
+    content = content_of(tool)
+    content["semantic_version"] = content.pop("version")
+    with database.writing("ann", org) as write:
+        write.log("tool.create", name)
+        write.connection.execute(
+            sa.insert(tables.tools),
+            {
+                **content,
+                "tool_id": tool_id,
+                "org": org,
+                "plugin": "",
+                "content_hash": content_hash(tool),
+                "review": "approved",
+                "approved_version": 1,
+                "flags": [],
+                "version": 1,
+                "created_at": write.at,
+                "updated_at": write.at,
+                "updated_by": "ann",
+                "revision": write.revision,
+            },
+        )
+    return tool_id
+
+
+def delete_tool(database: Database, tool_id: str) -> None:
+    with database.writing("ann") as write:
+        write.log("tool.delete", tool_id)
+        write.connection.execute(
+            sa.update(tables.tools).where(tables.tools.c.tool_id == tool_id),
+            {"deleted_at": write.at, "revision": write.revision},
+        )

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, NoReturn
@@ -20,11 +20,12 @@ import sqlalchemy as sa
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.store import engines, schema, tables
 from toolroll.store.address import Address, Dialect
-from toolroll.store.engines import BEGIN, WAIT_S
+from toolroll.store.engines import BEGIN
 from toolroll.store.failures import translated
 
 logger = logging.getLogger(__name__)
 
+WAIT_S = 10.0  # for another writer
 CHECKED_BYTES = 64 * 2**20  # a file up to this size is checked for damage when it is opened
 CHANNEL = "toolroll"  # PostgreSQL tells its listeners each revision here
 LONGEST_WORDS = 4_096  # characters of an actor, an organisation, a reason
@@ -85,21 +86,22 @@ class Database:
 
     dialect: Dialect
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, wait_s: float = WAIT_S) -> None:
         """Connects to nothing yet; `open` is what checks the schema."""
         self.dialect, self.url = address.dialect, address.text
-        self._address = address
-        self._engine = engines.engine_for(address)
+        self._address, self._wait_s = address, wait_s
+        self._engine = engines.engine_for(address, wait_s)
         self._pid = os.getpid()
 
     @classmethod
-    def open(cls, url: str, *, create: bool, migrate: bool) -> Database:
+    def open(cls, url: str, *, create: bool, migrate: bool, wait_s: float = WAIT_S) -> Database:
         """Opens a registry's database.
 
         Args:
             url: sqlite:///FILE or postgresql://USER@HOST/DATABASE.
             create: makes the tables where the database is empty, and SQLite's file where there is none.
             migrate: brings an older schema to ours.
+            wait_s: how long a write waits for that of another process before it gives up.
 
         Raises:
             InvalidInput: the URL is of no kind that is known.
@@ -109,7 +111,7 @@ class Database:
         address = Address.of(url)
         if address.path is not None:
             _find_file(address, create)
-        database = cls(address)
+        database = cls(address, wait_s)
         try:
             database._prepare(create, migrate)
         except BaseException:
@@ -120,7 +122,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """A connection that sees one state of the registry, whatever others write meanwhile."""
-        with translated(self._address, WAIT_S), self._connected().connect() as connection:
+        with self._translated(), self._connected().connect() as connection:
             if self.dialect == "postgresql":
                 connection = connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -131,10 +133,13 @@ class Database:
     def writing(self, actor: str, org: str = "") -> Iterator[Write]:
         """A transaction that changes what catalogs are made of; an exception undoes it.
 
-        Raises StoreUnavailable where another writer holds the registry for longer than 10 s. A transaction in
-        a transaction of the same thread would wait for itself.
+        A transaction inside another one of the same thread waits for itself, in vain.
+
+        Raises:
+            StoreUnavailable: another writer held the registry for too long, or the database fails.
         """
-        words(actor, "actor"), words(org, "org")
+        words(actor, "actor")
+        words(org, "org")
         with self.recording() as connection:
             advance = (
                 sa.update(tables.registry_state)
@@ -158,7 +163,7 @@ class Database:
 
         It takes no revision and tells nobody. An exception undoes it.
         """
-        with translated(self._address, WAIT_S), self._connected().connect() as connection:
+        with self._translated(), self._connected().connect() as connection:
             # On SQLite, a transaction that begins to write after it has read fails at once where another was
             # faster, whatever the time it may wait: writers say so when they begin.
             connection = connection.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
@@ -166,7 +171,7 @@ class Database:
                 if self.dialect == "postgresql":
                     connection.exec_driver_sql(
                         # a writer that hangs must not hold up all others for good
-                        f"SET LOCAL lock_timeout = '{WAIT_S}s'; "
+                        f"SET LOCAL lock_timeout = '{self._wait_s * 1000:.0f}ms'; "
                         "SET LOCAL idle_in_transaction_session_timeout = '60s'"
                     )
                 yield connection
@@ -186,6 +191,16 @@ class Database:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} holds connections and cannot be pickled: open it in the other process")
+
+    def connect_alone(self) -> Any:
+        """A connection of the driver that is nobody else's, for who keeps it for long and closes it."""
+        with self._translated():
+            connection = self._connected().raw_connection()
+            connection.detach()
+            return connection.dbapi_connection
+
+    def _translated(self) -> AbstractContextManager[None]:
+        return translated(self._address, self._wait_s)
 
     def _connected(self) -> sa.Engine:
         if os.getpid() != self._pid:
@@ -226,10 +241,10 @@ class Database:
 
     def _use_log(self) -> None:
         """Turns on the write-ahead log, with which readers and the writer do not wait for each other."""
-        give_up = time.monotonic() + WAIT_S
+        give_up = time.monotonic() + self._wait_s
         while True:
             try:
-                with translated(self._address, WAIT_S), self._connected().connect() as connection:
+                with self._translated(), self._connected().connect() as connection:
                     connection = connection.execution_options(**{BEGIN: ""})  # not within a transaction
                     mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
                     if mode != "wal":

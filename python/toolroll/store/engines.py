@@ -17,7 +17,6 @@ from toolroll.store.address import Address
 
 logger = logging.getLogger(__name__)
 
-WAIT_S = 10  # for another writer
 SOUND_SQLITE = (3, 51, 3)  # those before lose data where two connections race for the log
 BEGIN = "toolroll_begin"  # execution option: how a transaction begins on SQLite
 
@@ -33,10 +32,10 @@ _POSTGRESQL: dict[str, Any] = {
 }
 
 
-def engine_for(address: Address) -> sa.Engine:
+def engine_for(address: Address, wait_s: float) -> sa.Engine:
     """An engine; nothing is connected yet."""
     if address.path is not None:
-        return _sqlite(address, address.path)
+        return _sqlite(address, address.path, wait_s)
     try:
         import psycopg  # noqa: F401
     except ImportError as error:
@@ -54,7 +53,7 @@ def engine_for(address: Address) -> sa.Engine:
     )
 
 
-_POOL: dict[str, Any] = {"pool_size": 5, "max_overflow": 10, "pool_timeout": WAIT_S}
+_POOL: dict[str, Any] = {"pool_size": 5, "max_overflow": 10, "pool_timeout": 10}
 
 
 def sqlite_module() -> ModuleType:
@@ -65,7 +64,7 @@ def sqlite_module() -> ModuleType:
         return importlib.import_module("sqlite3")
 
 
-def _sqlite(address: Address, path: Path) -> sa.Engine:
+def _sqlite(address: Address, path: Path, wait_s: float) -> sa.Engine:
     module = sqlite_module()
     if module.sqlite_version_info < SOUND_SQLITE:
         logger.warning(
@@ -79,7 +78,7 @@ def _sqlite(address: Address, path: Path) -> sa.Engine:
 
     def connect() -> Any:
         connection = module.connect(
-            uri, uri=True, timeout=WAIT_S, isolation_level=None, check_same_thread=False
+            uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False
         )
         for pragma in ("foreign_keys=ON", "synchronous=FULL", "trusted_schema=OFF", "cell_size_check=ON"):
             connection.execute(f"PRAGMA {pragma}").close()

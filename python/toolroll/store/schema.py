@@ -8,7 +8,6 @@ import sqlalchemy as sa
 
 from toolroll.errors import NotFound, StoreUnavailable
 from toolroll.store.address import Address
-from toolroll.store.engines import WAIT_S
 
 REVISIONS = ("0001",)  # the steps under migrations/versions, oldest first
 VERSION_TABLE = "toolroll_version"
@@ -72,7 +71,6 @@ def absent(address: Address) -> NotFound:
 def upgrade(connection: sa.Connection, address: Address) -> None:
     """Runs the steps that are missing, in the transaction of a connection that may write."""
     if address.dialect == "postgresql":
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{WAIT_S}s'")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
     revision = found(connection, address)  # another process may have been faster
     if revision == REVISIONS[-1]:

@@ -1,0 +1,215 @@
+"""Hearing of changes: soon where it works, never late where it does not."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from toolroll.store.database import Database
+from toolroll.store.watching import Signals
+
+WRITER = """
+import sys
+from toolroll.store.database import Database
+
+database = Database.open(sys.argv[1], create=False, migrate=False)
+for line in sys.stdin:
+    with database.writing("ann") as write:
+        write.log("test", line.strip())
+    print(write.revision, flush=True)
+"""
+
+
+class OtherProcess:
+    """Writes to the same registry when it is told to."""
+
+    def __init__(self, url: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.write()  # it is up when it has answered
+
+    def write(self) -> int:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write("x\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.communicate("", timeout=20)
+
+
+@pytest.fixture
+def signals(database: Database) -> Iterator[Signals]:
+    heard = Signals(database)
+    assert heard.wait(10)  # it says so when it has begun to listen
+    yield heard
+    heard.close()
+
+
+def write(database: Database) -> None:
+    with database.writing("ann") as change:
+        change.log("test", "x")
+
+
+def test_another_processs_change_is_heard_within_a_second(
+    database: Database, database_url: str, signals: Signals
+) -> None:
+    other = OtherProcess(database_url)
+    while signals.wait(0.3):
+        pass
+    took = []
+    for _ in range(5):
+        began = time.monotonic()
+        threading.Timer(0.05, other.write).start()
+        assert signals.wait(5)
+        took.append(time.monotonic() - began)
+        while signals.wait(0.3):
+            pass
+    assert sorted(took)[2] < 1
+    assert database.revision() == 6
+    other.close()
+
+
+def test_a_change_between_two_waits_is_not_missed(database: Database, signals: Signals) -> None:
+    while signals.wait(0.3):
+        pass
+    write(database)
+    time.sleep(0.3)
+    began = time.monotonic()
+    assert signals.wait(5)
+    assert time.monotonic() - began < 0.2
+
+
+def test_without_a_change_the_time_passes(signals: Signals) -> None:
+    while signals.wait(0.3):
+        pass
+    began = time.monotonic()
+    assert not signals.wait(0.4)
+    assert 0.35 < time.monotonic() - began < 2
+
+
+def test_a_deaf_one_hears_nothing(database: Database) -> None:
+    deaf = Signals(database, deaf=True)
+    write(database)
+    assert not deaf.wait(0.3)
+    deaf.close()
+
+
+def test_closing_wakes_who_waits(database: Database) -> None:
+    heard = Signals(database)
+    while heard.wait(0.5):
+        pass
+    threading.Timer(0.2, heard.close).start()
+    began = time.monotonic()
+    assert not heard.wait(30)
+    assert time.monotonic() - began < 5
+
+
+def test_a_lost_connection_is_found_again_and_said(
+    new_database_url: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    url = new_database_url("postgresql")
+    database = Database.open(url, create=False, migrate=False)
+    heard = Signals(database)
+    while heard.wait(0.5):
+        pass
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    assert heard.wait(10)  # who was away may have missed something
+    while heard.wait(0.5):
+        pass
+    write(database)
+    assert heard.wait(5)
+    heard.close()
+    database.close()
+
+
+def test_a_file_that_went_away_costs_no_more_than_the_timeout(new_database_url: Callable[[str], str]) -> None:
+    url = new_database_url("sqlite")
+    database = Database.open(url, create=False, migrate=False)
+    database.close()
+    Path(url.removeprefix("sqlite:///")).unlink()
+    heard = Signals(database)
+    began = time.monotonic()
+    assert not heard.wait(0.3)
+    assert time.monotonic() - began < 2
+    heard.close()
+
+
+class Proxy:
+    """Between a client and PostgreSQL's socket; `hold` swallows everything without closing anything."""
+
+    def __init__(self, url: str) -> None:
+        target = sa.make_url(url)
+        host = str(target.query.get("host") or target.host)
+        port = target.port or 5432
+        self._target: object = f"{host}/.s.PGSQL.{port}" if host.startswith("/") else (host, port)
+        self._family = socket.AF_UNIX if host.startswith("/") else socket.AF_INET
+        self.hold = threading.Event()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._sockets: list[socket.socket] = [self._server]
+        query = {name: value for name, value in target.query.items() if name != "host"}
+        through = target.set(host="127.0.0.1", port=self._server.getsockname()[1], query=query)
+        self.url = through.render_as_string(hide_password=False)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                server = socket.socket(self._family)
+                self._sockets += [client, server]
+                server.connect(self._target)  # type: ignore[arg-type]
+                for source, sink in ((client, server), (server, client)):
+                    threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                if not self.hold.is_set():
+                    sink.sendall(data)
+
+    def close(self) -> None:
+        for one in self._sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+
+def test_a_network_that_swallows_everything_costs_no_more_than_the_timeout(
+    new_database_url: Callable[[str], str],
+) -> None:
+    direct = new_database_url("postgresql")
+    proxy = Proxy(direct)
+    database = Database.open(proxy.url, create=False, migrate=False)
+    writer = Database.open(direct, create=False, migrate=False)
+    heard = Signals(database)
+    while heard.wait(0.5):
+        pass
+    write(writer)
+    assert heard.wait(5)
+    proxy.hold.set()
+    write(writer)
+    began = time.monotonic()
+    assert not heard.wait(0.5)
+    assert time.monotonic() - began < 2
+    lost = Signals(database)  # cannot even connect
+    assert not lost.wait(0.5)
+    proxy.close()
+    lost.close()
+    heard.close()
+    database.close()
+    writer.close()

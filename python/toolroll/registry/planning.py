@@ -286,7 +286,7 @@ def _lineage_problems(names: Iterable[str], parents: Mapping[str, str | None]) -
                 )
                 break
             at = above
-        sound |= seen.keys()
+        sound.update(seen)
 
 
 def _page_steps(held: Held, payload: Payload) -> list[PageStep]:

@@ -252,7 +252,7 @@ def _read(connection: sa.Connection, org: str, plugin: str) -> Held:
     return replace(
         held,
         shared_tools=frozenset(connection.execute(names).scalars()),
-        shared_toolkits=dict(row._tuple() for row in connection.execute(above)),
+        shared_toolkits={name: parent for name, parent in connection.execute(above)},
     )
 
 
@@ -267,7 +267,7 @@ def _read_approved(connection: sa.Connection, org: str) -> dict[str, str]:
         )
         .where(t.org == org, t.review != "approved")
     )
-    return dict(row._tuple() for row in found)
+    return {tool_id: digest for tool_id, digest in found}
 
 
 _TOOLKIT = ("description", "parent", "settings_keys", "base", "tier", "keywords", "patterns")
@@ -317,7 +317,7 @@ def _read_plugin(connection: sa.Connection, org: str, plugin: str) -> tuple[str,
     found = connection.execute(
         sa.select(p.version, p.payload_hash, p.review).where(p.org == org, p.name == plugin)
     ).first()
-    return None if found is None else found._tuple()
+    return None if found is None else (found.version, found.payload_hash, found.review)
 
 
 # Looking

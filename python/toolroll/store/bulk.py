@@ -1,7 +1,7 @@
 """Inserts by the thousand: what each database does fastest, with the values that its types make.
 
 On PostgreSQL that is COPY, four times as fast as a statement with many sets of parameters; on SQLite a
-prepared statement. SQLAlchemy's own way costs as much in Python for each row as the database takes to store it.
+prepared statement. SQLAlchemy's own way costs as much in Python for a row as the database takes to keep it.
 """
 
 from __future__ import annotations

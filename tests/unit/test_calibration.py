@@ -175,9 +175,9 @@ def test_what_the_trial_searches_does_not_know_the_messages(monkeypatch):
 
     class Spy:
         @staticmethod
-        def build(columns, weights):
+        def build(columns, weights, background=None):
             built.append(columns)
-            return real.build(columns, weights)
+            return real.build(columns, weights, background=background)
 
     real = module.Bm25Index
     monkeypatch.setattr(module, "Bm25Index", Spy)

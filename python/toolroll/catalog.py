@@ -14,10 +14,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from toolroll._core import Bitset, Bm25Index, Fusion, Retriever, Speller, VectorIndex
-from toolroll.calibration import AT_LARGE, HeldOut, Trial
+from toolroll._core import Bitset, Bm25Index, Fusion, Speller, VectorIndex
+from toolroll.calibration import Trial
 from toolroll.candidates import Rows, Scores
-from toolroll.capture import MOST_OWN_PROBES, MOST_PROBES, Probes, damping, probes_of
+from toolroll.capture import MOST_OWN_PROBES, MOST_PROBES, Probes, probes_of
 from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.ports import Embedder
 from toolroll.route_table import RouteTable
@@ -28,12 +28,11 @@ from toolroll.stacking import Costs, Layered, StackedColumn, StackedRows, Stacke
 from toolroll.switches import StackedSwitches, Switches
 from toolroll.tokens import estimate_tokens
 from toolroll.tool2vec import DESCRIPTION_COUNTS, Embedded
-from toolroll.tool_text import FIELD_WEIGHTS, example_texts, fields
+from toolroll.tool_text import FIELD_WEIGHTS, columns
 from toolroll.toolkit_index import ToolkitIndex
 from toolroll.toolkit_tree import NO_TOOLKITS, frozen_rows, rows_below, toolkits_of
 from toolroll.tools import Definitions, Tool, Toolkit
-from toolroll.tuning import Indexes, Tuned
-from toolroll.vectors import vectors_of
+from toolroll.tuning import Indexes, Tuned, trial_of, vectors_of_probes
 
 _REMEMBERED = 4  # sets of weights whose measurements are kept
 _WEIGHTS = (
@@ -227,14 +226,16 @@ class Catalog:
         if self.parts is not None:
             shared, own = self.parts
             return Tuned.stacked(shared.tuned(fusion, damped), own.tuned(fusion, damped))
-        factors = None
-        if damped:
-            found = self.probes.asked(self.probed, self.is_english, self.indexes.retriever(), fusion)
-            factors = damping(self.tools, self.probes, *found)
-            if (factors == 1).all():
-                factors = None
-        calibration = AT_LARGE if self.trial is None else self.trial.calibrate(fusion)
-        return Tuned(self.indexes.retriever(factors), factors, calibration)
+        return Tuned.of(
+            self.indexes,
+            self.tools,
+            self.probes,
+            self.probed,
+            self.is_english,
+            self.trial,
+            fusion,
+            damped,
+        )
 
     def __len__(self) -> int:
         return len(self.tools)
@@ -282,10 +283,10 @@ def _built(
             scale = scale_of(embedder)
         embedded = Embedded.of(tools, embedder, progress, description_counts)
         vectors, intents = VectorIndex.build(embedded.vectors(), graph), embedded.intents()
-        probed = _probed(probes, tools, embedded, embedder)
-    columns = _columns(tools)
+        probed = vectors_of_probes(probes, tools, embedded, embedder)
+    texts = columns(tools)
     postings = Bm25Index.build(
-        columns, FIELD_WEIGHTS, background=None if shared is None else shared.indexes.postings
+        texts, FIELD_WEIGHTS, background=None if shared is None else shared.indexes.postings
     )
     keywords = [keyword for route in definitions.routes for keyword in route.keywords]
     toolkit_index = None if shared is None else shared.toolkit_index
@@ -302,7 +303,7 @@ def _built(
         probed=probed,
         is_english=bool(getattr(embedder, "is_english", False)),
         # what a score means is read from the shared part where that could be measured
-        trial=_trial(tools, embedded, embedder) if shared is None or shared.trial is None else None,
+        trial=trial_of(tools, embedded, embedder) if shared is None or shared.trial is None else None,
         scale=scale,
         toolkit_index=toolkit_index,
         routes=RouteTable.of(
@@ -311,7 +312,7 @@ def _built(
             everywhere,
             None if shared is None else shared.routes,
         ),
-        speller=speller_of(columns, keywords, None if shared is None else shared.speller),
+        speller=speller_of(texts, keywords, None if shared is None else shared.speller),
         switches=Switches.of(len(tools), [toolkits[name] for name in below], below),
         inactive=_rows_where(tools, lambda tool: tool.status != "active"),
         not_public=Bitset.of(
@@ -349,43 +350,6 @@ def _behind(shared: Rows, own: Rows, n: int) -> Rows:
 
 def _heaviest_first(rows: Iterable[int], tools: Sequence[Tool]) -> Rows:
     return frozen_rows(sorted(rows, key=lambda row: (-tools[row].pin_weight, row)))
-
-
-def _columns(tools: Sequence[Tool]) -> list[list[str]]:
-    return [list(column) for column in zip(*map(fields, tools), strict=True)] or [[] for _ in FIELD_WEIGHTS]
-
-
-def _trial(tools: Sequence[Tool], embedded: Embedded | None, embedder: Embedder | None) -> Trial | None:
-    """A catalog of its own for messages that are held out of it."""
-    held_out = HeldOut.of(tools)
-    if held_out is None:
-        return None
-    vectors = intents = None
-    if embedded is not None:
-        rest = held_out.rest(embedded)
-        vectors, intents = VectorIndex.build(rest.vectors()), rest.intents()
-    world = held_out.world(tools)
-    retriever = Retriever(len(world), vectors, Bm25Index.build(_columns(world), FIELD_WEIGHTS), intents)
-    return held_out.trial(tools, retriever, embedded, embedder)
-
-
-def _probed(probes: Probes, tools: Sequence[Tool], embedded: Embedded, embedder: Embedder) -> Scores:
-    """float32[m, dim], of the probes: nearly all were embedded with the tools whose texts they are."""
-    vectors = np.empty((len(probes.texts), embedder.dim), np.float32)
-    left = []
-    texts: dict[int, list[str]] = {}
-    for at, (text, (row, *_)) in enumerate(zip(probes.texts, probes.owners, strict=True)):
-        if row not in texts:
-            texts[row] = example_texts(tools[row])
-        if text in texts[row]:
-            vectors[at] = embedded.examples[embedded.begins[row] + texts[row].index(text)]
-        elif not tools[row].examples:  # so it is the tool's description
-            vectors[at] = embedded.texts[row]
-        else:
-            left.append(at)
-    if left:
-        vectors[left] = vectors_of(embedder, [probes.texts[at] for at in left])
-    return vectors
 
 
 def _duplicate(tools: Sequence[Tool]) -> InvalidDefinition:

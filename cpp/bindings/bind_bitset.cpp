@@ -18,6 +18,8 @@ void bind_bitset(py::module_& m) {
             return Bitset::of(size, view(rows));
           },
           py::arg("size"), py::arg("rows").noconvert())
+      .def_static("join", &Bitset::join, py::arg("head"), py::arg("tail"))
+      .def("slice", &Bitset::slice, py::arg("begin"), py::arg("end"))
       .def_property_readonly("size", &Bitset::size)
       .def("__len__", &Bitset::count)
       .def("__bool__", [](const Bitset& set) { return set.count() != 0; })

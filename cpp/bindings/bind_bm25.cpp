@@ -1,7 +1,9 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arrays.hpp"
@@ -13,7 +15,7 @@ namespace toolroll::bindings {
 namespace {
 
 Bm25Index build(const py::sequence& fields, const std::vector<double>& weights, double k1, double b,
-                const std::string& analysis) {
+                const std::string& analysis, std::shared_ptr<Bm25Index> background) {
   if (fields.size() != weights.size()) {
     throw std::invalid_argument("weights: are " + std::to_string(weights.size()) + ", must be " +
                                 std::to_string(fields.size()) + ", one a field");
@@ -26,7 +28,7 @@ Bm25Index build(const py::sequence& fields, const std::vector<double>& weights, 
   std::vector<Field> columns;
   for (std::size_t f = 0; f < texts.size(); ++f) columns.push_back({texts[f].views, weights[f]});
   const py::gil_scoped_release unlocked;
-  return Bm25Index::build(columns, options);
+  return Bm25Index::build(columns, options, std::move(background));
 }
 
 /// The row filter, or nullptr for None. (A `const Bitset*` argument looks for a conversion of None:
@@ -55,7 +57,8 @@ py::tuple search(const Bm25Index& index, const py::str& text, std::int64_t k,
 void bind_bm25(py::module_& m) {
   py::class_<Bm25Index, std::shared_ptr<Bm25Index>>(m, "Bm25Index")
       .def_static("build", &build, py::arg("fields"), py::arg("weights"), py::arg("k1") = 1.2,
-                  py::arg("b") = 0.75, py::arg("analysis") = "default")
+                  py::arg("b") = 0.75, py::arg("analysis") = "default",
+                  py::arg("background") = py::none())
       .def("search", &search, py::arg("text"), py::arg("k"), py::arg("allowed") = py::none())
       .def(
           "scores",

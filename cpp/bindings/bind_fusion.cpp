@@ -40,6 +40,40 @@ class Parts {
   std::vector<Part> parts_;
 };
 
+/// One turn, asked of a Retriever or of a StackedRetriever.
+template <typename Searched>
+py::tuple search(const Searched& retriever, const py::str& text,
+                 const std::optional<Column<float>>& vector, float trust, const py::tuple& clauses,
+                 const py::tuple& earlier, const Bitset& in_play,
+                 const Column<std::int32_t>& known_rows, const Column<float>& known_scores,
+                 std::size_t k, const Fusion& fusion) {
+  const Utf8 message(text);
+  const Part whole{message.view(), vector ? view(*vector) : std::span<const float>(), trust};
+  const Parts pieces(clauses);
+  const Parts turns(earlier);
+  const auto rows = view(known_rows);
+  const auto scores = view(known_scores);
+  Retrieved found;
+  {
+    const py::gil_scoped_release unlocked;
+    found = retriever.search(whole, pieces.get(), turns.get(), in_play, rows, scores, k, fusion);
+  }
+  return py::make_tuple(
+      copied(found.rows), copied(found.scores),
+      py::make_tuple(copied(found.dense), copied(found.intents), copied(found.lexical),
+                     copied(found.clauses), copied(found.earlier)),
+      found.evidence);
+}
+
+template <typename Searched>
+void def_search(py::class_<Searched, std::shared_ptr<Searched>>& retriever) {
+  retriever.def_property_readonly("size", &Searched::size)
+      .def("search", &search<Searched>, py::arg("text"), py::arg("vector").noconvert(),
+           py::arg("trust"), py::arg("clauses"), py::arg("earlier"), py::arg("in_play"),
+           py::arg("known_rows").noconvert(), py::arg("known_scores").noconvert(), py::arg("k"),
+           py::arg("fusion"));
+}
+
 }  // namespace
 
 void bind_fusion(py::module_& m) {
@@ -88,8 +122,8 @@ void bind_fusion(py::module_& m) {
       .def_readonly("clauses", &Fusion::clauses)
       .def_readonly("threshold", &Fusion::threshold);
 
-  py::class_<Retriever>(m, "Retriever")
-      .def(py::init([](std::size_t size, std::shared_ptr<VectorIndex> vectors,
+  py::class_<Retriever, std::shared_ptr<Retriever>> retriever(m, "Retriever");
+  retriever.def(py::init([](std::size_t size, std::shared_ptr<VectorIndex> vectors,
                        std::shared_ptr<Bm25Index> postings, std::shared_ptr<Intents> intents,
                        const std::optional<Column<float>>& damping) {
              std::vector<float> factors;
@@ -101,37 +135,15 @@ void bind_fusion(py::module_& m) {
                               std::move(factors));
            }),
            py::arg("size"), py::arg("vectors"), py::arg("postings"),
-           py::arg("intents") = py::none(), py::arg("damping").noconvert() = py::none())
-      .def_property_readonly("size", &Retriever::size)
-      .def(
-          "search",
-          [](const Retriever& retriever, const py::str& text,
-             const std::optional<Column<float>>& vector, float trust, const py::tuple& clauses,
-             const py::tuple& earlier, const Bitset& in_play,
-             const Column<std::int32_t>& known_rows, const Column<float>& known_scores,
-             std::size_t k, const Fusion& fusion) {
-            const Utf8 message(text);
-            const Part whole{message.view(), vector ? view(*vector) : std::span<const float>(),
-                             trust};
-            const Parts pieces(clauses);
-            const Parts turns(earlier);
-            const auto rows = view(known_rows);
-            const auto scores = view(known_scores);
-            Retrieved found;
-            {
-              const py::gil_scoped_release unlocked;
-              found = retriever.search(whole, pieces.get(), turns.get(), in_play, rows, scores, k,
-                                       fusion);
-            }
-            return py::make_tuple(
-                copied(found.rows), copied(found.scores),
-                py::make_tuple(copied(found.dense), copied(found.intents), copied(found.lexical),
-                               copied(found.clauses), copied(found.earlier)),
-                found.evidence);
-          },
-          py::arg("text"), py::arg("vector").noconvert(), py::arg("trust"), py::arg("clauses"),
-          py::arg("earlier"), py::arg("in_play"), py::arg("known_rows").noconvert(),
-          py::arg("known_scores").noconvert(), py::arg("k"), py::arg("fusion"));
+           py::arg("intents") = py::none(), py::arg("damping").noconvert() = py::none());
+  def_search(retriever);
+
+  py::class_<StackedRetriever, std::shared_ptr<StackedRetriever>> stacked(m, "StackedRetriever");
+  stacked.def(py::init([](std::shared_ptr<Retriever> shared, std::shared_ptr<Retriever> own) {
+                return StackedRetriever(std::move(shared), std::move(own));
+              }),
+              py::arg("shared"), py::arg("own"));
+  def_search(stacked);
 }
 
 }  // namespace toolroll::bindings

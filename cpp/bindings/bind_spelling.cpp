@@ -77,6 +77,12 @@ void bind_spelling(py::module_& m) {
              return Speller(std::move(catalog), std::move(general));
            }),
            py::arg("catalog"), py::arg("general"))
+      .def(
+          "with_own",
+          [](const Speller& speller, std::shared_ptr<Lexicon> own) {
+            return speller.with_own(std::move(own));
+          },
+          py::arg("own"))
       .def("correct", &correct, py::arg("text"))
       .def("corrections", &corrections, py::arg("text"));
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 namespace toolroll {
 namespace {
@@ -149,16 +150,31 @@ struct Bm25Index::Scratch {
 };
 
 double Bm25Index::idf(std::size_t df) const {
-  const auto n = static_cast<double>(size_);
+  const auto n = static_cast<double>(documents());
   const auto rows = static_cast<double>(df);
   return std::log1p((n - rows + 0.5) / (rows + 0.5));
 }
 
-Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& options) {
+std::size_t Bm25Index::df_behind(std::string_view term) const {
+  std::size_t rows = 0;
+  for (const Bm25Index* index = background_.get(); index; index = index->background_.get()) {
+    const std::uint32_t number = index->table_.find(term);
+    if (number != StringTable::kMissing) rows += index->df(number);
+  }
+  return rows;
+}
+
+Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& options,
+                           std::shared_ptr<const Bm25Index> background) {
   check(options);
+  if (background && (background->options_.k1 != options.k1 || background->options_.b != options.b ||
+                     background->options_.analysis != options.analysis)) {
+    throw std::invalid_argument("background: has other options, must have the same");
+  }
   Bm25Index index;
   index.size_ = checked_rows(fields);
   index.options_ = options;
+  index.background_ = std::move(background);
   index.lengths_.resize(index.size_);
 
   // Row by row: the terms with their weighted frequencies.
@@ -202,10 +218,13 @@ Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& opt
   index.impacts_.resize(term_of.size());
   std::vector<double> idfs(index.table_.size());
   for (std::size_t t = 0; t < idfs.size(); ++t) {
-    idfs[t] = index.idf(static_cast<std::size_t>(begins[t + 1] - begins[t]));
+    idfs[t] = index.idf(static_cast<std::size_t>(begins[t + 1] - begins[t]) +
+                        index.df_behind(index.table_[t]));
   }
   index.begins_ = begins;
-  const double mean = index.size_ == 0 ? 0 : total / static_cast<double>(index.size_);
+  if (index.background_) total += index.background_->total_length_;
+  const auto n = static_cast<double>(index.documents());
+  const double mean = n == 0 ? 0 : total / n;
   for (std::size_t row = 0, i = 0; row < index.size_; ++row) {
     double length = 0;
     for (const double* tf = tf_of.data() + i; tf != tf_of.data() + row_ends[row]; ++tf)
@@ -229,7 +248,11 @@ void Bm25Index::derive() {
   const std::size_t terms = table_.size();
   greatest_.assign(terms, 0);
   reach_.resize(terms);
-  for (std::uint32_t t = 0; t < terms; ++t) reach_[t] = idf(df(t)) * (options_.k1 + 1);
+  for (std::uint32_t t = 0; t < terms; ++t) {
+    reach_[t] = idf(df(t) + df_behind(table_[t])) * (options_.k1 + 1);
+  }
+  total_length_ = background_ ? background_->total_length_ : 0;
+  for (const float length : lengths_) total_length_ += static_cast<double>(length);
   column_.assign(terms, kNoColumn);
   std::uint32_t columns = 0;
   for (std::uint32_t t = 0; t < terms; ++t) {
@@ -267,7 +290,14 @@ void Bm25Index::read(std::string_view text, Message& message) const {
   message.terms.erase(std::unique(message.terms.begin(), message.terms.end()), message.terms.end());
   std::sort(unknown.begin(), unknown.end());
   unknown.erase(std::unique(unknown.begin(), unknown.end()), unknown.end());
-  message.ceiling = static_cast<double>(unknown.size()) * idf(0) * (options_.k1 + 1);
+  if (background_) {
+    message.ceiling = 0;
+    for (const std::string_view term : unknown) {
+      message.ceiling += idf(df_behind(term)) * (options_.k1 + 1);
+    }
+  } else {
+    message.ceiling = static_cast<double>(unknown.size()) * idf(0) * (options_.k1 + 1);
+  }
   for (const std::uint32_t term : message.terms) message.ceiling += reach_[term];
   if (message.terms.size() > kMostTerms) message.terms.resize(kMostTerms);
 
@@ -428,6 +458,14 @@ void Bm25Index::scores(const Message& message, std::span<const std::int32_t> row
                                   std::to_string(static_cast<std::int64_t>(size_) - 1));
     }
   }
+  if (size_ <= kSmall && message.postings + size_ / 4 < rows.size() * message.terms.size()) {
+    // Many rows of a small index: all sums take less time than these rows' places in the postings.
+    std::vector<float>& sums = Scratch::of(size_).sums;
+    for (const std::uint32_t term : message.terms) add_up(term, sums.data());
+    for (std::size_t i = 0; i < rows.size(); ++i) out[i] = sums[static_cast<std::size_t>(rows[i])];
+    std::fill_n(sums.begin(), size_, 0.0F);
+    return;
+  }
   std::fill(out.begin(), out.end(), 0.0F);
   for (const std::uint32_t term : message.terms) look_up(term, rows, out.data());
 }
@@ -447,6 +485,7 @@ std::size_t Bm25Index::memory_bytes() const {
 }
 
 void Bm25Index::save(const std::string& path) const {
+  if (background_) throw std::invalid_argument("BM25 index: has a background, cannot be saved");
   ArchiveWriter archive(kKind, kVersion);
   archive.value(options_.k1);
   archive.value(options_.b);

@@ -261,4 +261,71 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
   return out;
 }
 
+StackedRetriever::StackedRetriever(std::shared_ptr<const Retriever> shared,
+                                   std::shared_ptr<const Retriever> own)
+    : shared_(std::move(shared)), own_(std::move(own)) {
+  if (!shared_ || !own_) throw std::invalid_argument("retriever: is missing");
+  const VectorIndex* const vectors = shared_->vectors();
+  const VectorIndex* const others = own_->vectors();
+  if (vectors != nullptr && others != nullptr && vectors->dim() != others->dim()) {
+    throw std::invalid_argument("retrievers: have vectors of " + std::to_string(vectors->dim()) +
+                                " and " + std::to_string(others->dim()) +
+                                " dimensions, must be of the same");
+  }
+}
+
+Retrieved StackedRetriever::search(const Part& message, std::span<const Part> clauses,
+                                   std::span<const Part> earlier, const Bitset& in_play,
+                                   std::span<const std::int32_t> known_rows,
+                                   std::span<const float> known_scores, std::size_t k,
+                                   const Fusion& fusion) const {
+  check_size("rows in play", in_play.size(), size());
+  check_size("known scores", known_scores.size(), known_rows.size());
+  const std::size_t n = shared_->size();
+  const auto behind = static_cast<std::int32_t>(n);
+  std::vector<std::int32_t> rows[2];
+  std::vector<float> scores[2];
+  for (std::size_t i = 0; i < known_rows.size(); ++i) {
+    const bool is_own = known_rows[i] >= behind;
+    rows[is_own].push_back(is_own ? known_rows[i] - behind : known_rows[i]);
+    scores[is_own].push_back(known_scores[i]);
+  }
+  Retrieved a = shared_->search(message, clauses, earlier, in_play.slice(0, n), rows[0], scores[0],
+                                k, fusion);
+  Retrieved b = own_->search(message, clauses, earlier, in_play.slice(n, size()), rows[1],
+                             scores[1], k, fusion);
+  for (std::int32_t& row : b.rows) row += behind;
+  a.evidence = std::max(a.evidence, b.evidence);
+  if (b.rows.empty()) return a;
+
+  // Best first, the shared one where both have the same score: its row is the lower one.
+  const std::size_t kept = std::min(k, a.rows.size() + b.rows.size());
+  std::vector<bool> is_own(kept);
+  for (std::size_t i = 0, j = 0, o = 0; o < kept; ++o) {
+    is_own[o] =
+        i == a.rows.size() || (j < b.rows.size() && b.scores[j] > a.scores[i]);
+    is_own[o] ? ++j : ++i;
+  }
+  const auto merged = [&](auto column) {
+    auto out = a.*column;
+    out.resize(kept);
+    std::size_t i = 0;
+    std::size_t j = 0;
+    for (std::size_t o = 0; o < kept; ++o) {
+      out[o] = is_own[o] ? (b.*column)[j++] : (a.*column)[i++];
+    }
+    return out;
+  };
+  Retrieved out;
+  out.rows = merged(&Retrieved::rows);
+  out.scores = merged(&Retrieved::scores);
+  out.dense = merged(&Retrieved::dense);
+  out.intents = merged(&Retrieved::intents);
+  out.lexical = merged(&Retrieved::lexical);
+  out.clauses = merged(&Retrieved::clauses);
+  out.earlier = merged(&Retrieved::earlier);
+  out.evidence = a.evidence;
+  return out;
+}
+
 }  // namespace toolroll

@@ -329,16 +329,26 @@ struct Speller::Best {
   std::string_view word() const { return {letters.data(), size}; }
 };
 
-Speller::Speller(std::shared_ptr<const Lexicon> catalog, std::shared_ptr<const Lexicon> general)
-    : catalog_(std::move(catalog)), general_(std::move(general)) {
+Speller::Speller(std::shared_ptr<const Lexicon> catalog, std::shared_ptr<const Lexicon> general,
+                 std::shared_ptr<const Lexicon> own)
+    : catalog_(std::move(catalog)), general_(std::move(general)), own_(std::move(own)) {
   if (!catalog_ || !general_) throw std::invalid_argument("lexicon: is missing");
 }
 
+float Speller::catalog_weight(std::string_view word) const {
+  return catalog_->weight(word) + (own_ ? own_->weight(word) : 0);
+}
+
+bool Speller::knows_stem(std::string_view stem) const {
+  return general_->knows_stem(stem) || catalog_->knows_stem(stem) ||
+         (own_ && own_->knows_stem(stem));
+}
+
 bool Speller::knows(std::string_view word) const {
-  if (general_->weight(word) > 0 || catalog_->weight(word) > 0) return true;
+  if (general_->weight(word) > 0 || catalog_weight(word) > 0) return true;
   std::array<char, Lexicon::kLongest> buffer;
   const std::string_view stem = stem_of(word, buffer);
-  return stem != word && (general_->knows_stem(stem) || catalog_->knows_stem(stem));
+  return stem != word && knows_stem(stem);
 }
 
 Speller::Best Speller::best(std::string_view word, bool is_name) const {
@@ -346,13 +356,14 @@ Speller::Best Speller::best(std::string_view word, bool is_name) const {
   std::array<char, Lexicon::kLongest + 1> letters;
   const Lexicon& catalog = *catalog_;
   const Lexicon& general = *general_;
+  const Lexicon* const own = own_.get();
   Neighbours(word).each([&](std::uint64_t hash, bool is_likely, auto&& write) {
-    const bool maybe_catalog = catalog.may_hold(hash);
+    const bool maybe_catalog = catalog.may_hold(hash) || (own && own->may_hold(hash));
     const bool maybe_general = !is_name && !best.is_of_catalog && general.may_hold(hash);
     if (!maybe_catalog && !maybe_general) return;
     const std::string_view candidate(letters.data(), write(letters.data()));
     if (candidate.size() < kShortest) return;
-    float weight = maybe_catalog ? catalog.weight(candidate) : 0;
+    float weight = maybe_catalog ? catalog_weight(candidate) : 0;
     const bool is_of_catalog = weight > 0;
     if (best.is_of_catalog && !is_of_catalog) return;
     if (!is_of_catalog && maybe_general) weight = general.weight(candidate);

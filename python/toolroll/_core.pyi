@@ -15,6 +15,9 @@ class Bitset:
     def full(size: int) -> Bitset: ...
     @staticmethod
     def of(size: int, rows: NDArray[np.int32]) -> Bitset: ...
+    @staticmethod
+    def join(head: Bitset, tail: Bitset) -> Bitset: ...
+    def slice(self, begin: int, end: int) -> Bitset: ...
     @property
     def size(self) -> int: ...
     def rows(self) -> NDArray[np.int32]: ...
@@ -139,6 +142,7 @@ class Bm25Index:
         k1: float = 1.2,
         b: float = 0.75,
         analysis: str = "default",
+        background: Bm25Index | None = None,
     ) -> Bm25Index: ...
     def search(
         self, text: str, k: int, allowed: Bitset | None = None
@@ -169,6 +173,7 @@ class Lexicon:
 
 class Speller:
     def __init__(self, catalog: Lexicon, general: Lexicon) -> None: ...
+    def with_own(self, own: Lexicon) -> Speller: ...
     def correct(self, text: str) -> str: ...
     def corrections(self, text: str) -> list[tuple[int, int, str]]: ...
 
@@ -250,6 +255,35 @@ class Retriever:
         intents: Intents | None = None,
         damping: NDArray[np.float32] | None = None,
     ) -> None: ...
+    def search(
+        self,
+        text: str,
+        vector: NDArray[np.float32] | None,
+        trust: float,
+        clauses: tuple[tuple[str, NDArray[np.float32] | None, float, float], ...],
+        earlier: tuple[tuple[str, NDArray[np.float32] | None, float, float], ...],
+        in_play: Bitset,
+        known_rows: NDArray[np.int32],
+        known_scores: NDArray[np.float32],
+        k: int,
+        fusion: Fusion,
+    ) -> tuple[
+        NDArray[np.int32],
+        NDArray[np.float32],
+        tuple[
+            NDArray[np.float32],
+            NDArray[np.float32],
+            NDArray[np.float32],
+            NDArray[np.float32],
+            NDArray[np.float32],
+        ],
+        float,
+    ]: ...
+    @property
+    def size(self) -> int: ...
+
+class StackedRetriever:
+    def __init__(self, shared: Retriever, own: Retriever) -> None: ...
     def search(
         self,
         text: str,

@@ -26,6 +26,7 @@ from toolroll.tool_text import MOST_EXAMPLES, description_text
 from toolroll.tools import Tool
 
 LEAST_PROBES, MOST_PROBES = 200, 1_000
+MOST_OWN_PROBES = 400  # of an organisation's own tools: a thousand of them take a thousand times as long
 _LOOKED_AT = 20_000_000  # probes times tools, for which that many are asked
 
 # Shares of foreign probes that are nobody's business, as multiples of the even share k / n. Honest tools
@@ -78,12 +79,12 @@ class Probes:
         return rows, scores
 
 
-def probes_of(tools: Sequence[Tool]) -> Probes:
+def probes_of(tools: Sequence[Tool], most: int = MOST_PROBES) -> Probes:
     """The tools' examples, which are what is asked; descriptions where too few tools have any.
 
-    At most `MOST_PROBES`, fewer in a large catalog; chosen by digest.
+    At most so many, fewer in a large catalog; chosen by digest.
     """
-    most = min(MOST_PROBES, max(LEAST_PROBES, _LOOKED_AT // max(len(tools), 1)))
+    most = min(most, max(LEAST_PROBES, _LOOKED_AT // max(len(tools), 1)))
     are_enough = sum(bool(tool.examples) for tool in tools) >= _ENOUGH
     owners: defaultdict[str, dict[int, None]] = defaultdict(dict)
     plain = []

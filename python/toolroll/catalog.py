@@ -8,45 +8,43 @@ whatever the order the tools came in. A row means something within one catalog o
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from toolroll._core import Bitset, Bm25Index, Intents, Retriever, Speller, VectorIndex
-from toolroll.calibration import HeldOut, Trial
+from toolroll._core import Bitset, Bm25Index, Fusion, Speller, VectorIndex
+from toolroll.calibration import Trial
 from toolroll.candidates import Rows, Scores
-from toolroll.capture import Probes, probes_of
-from toolroll.errors import InvalidDefinition
+from toolroll.capture import MOST_OWN_PROBES, MOST_PROBES, Probes, probes_of
+from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.ports import Embedder
 from toolroll.route_table import RouteTable
 from toolroll.scale import Scale, scale_of
 from toolroll.schemas.canonical import schema_text
 from toolroll.spelling import speller_of
-from toolroll.switches import Switches
+from toolroll.stacking import Costs, Layered, StackedColumn, StackedRows, StackedTools
+from toolroll.switches import StackedSwitches, Switches
 from toolroll.tokens import estimate_tokens
 from toolroll.tool2vec import DESCRIPTION_COUNTS, Embedded
-from toolroll.tool_text import FIELD_WEIGHTS, fields
+from toolroll.tool_text import FIELD_WEIGHTS, columns
 from toolroll.toolkit_index import ToolkitIndex
+from toolroll.toolkit_tree import NO_TOOLKITS, frozen_rows, rows_below, toolkits_of
 from toolroll.tools import Definitions, Tool, Toolkit
-from toolroll.vectors import vectors_of
+from toolroll.tuning import Indexes, Tuned, trial_of, vectors_of_probes
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Indexes:
-    """What retrieval searches: vectors and intents, which need an embedder, and postings."""
-
-    size: int
-    vectors: VectorIndex | None
-    postings: Bm25Index
-    intents: Intents | None
-
-    def retriever(self, damping: Scores | None = None) -> Retriever:
-        """All of them as one. damping: float32[size], a factor for each tool's evidence."""
-        return Retriever(self.size, self.vectors, self.postings, self.intents, damping)
+_REMEMBERED = 4  # sets of weights whose measurements are kept
+_WEIGHTS = (
+    "dense",
+    "dense_floor",
+    "lexical",
+    "lexical_mass",
+    "intents",
+    "intent_floor",
+    "clauses",
+    "threshold",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,11 +52,12 @@ class Catalog:
     """Tools by row, and the indexes over them. Built whole, never edited, safe to read from many threads.
 
     Attributes:
-        tools: by row, ascending by name.
+        tools: by row, ascending by name; of a stacked catalog the shared ones first.
         names: tool name → row.
         toolkits: by name; those that only a tool mentions are among them.
         below: toolkit → rows of its tools and of those of the toolkits below it, ascending.
-        indexes: what retrieval searches.
+        indexes: what retrieval searches; of a stacked catalog the shared part's, see `tuned`.
+        parts: of a stacked catalog, the shared one and the own part, which is no whole by itself.
         probes: texts that show which tools are found for everybody's messages.
         probed: float32[m, dim], their vectors; None without an embedder.
         is_english: whether the embedder has learnt English alone.
@@ -78,11 +77,12 @@ class Catalog:
         revision: digest of the content: equal for equal definitions and embedder.
     """
 
-    tools: tuple[Tool, ...]
+    tools: Sequence[Tool]
     names: Mapping[str, int]
     toolkits: Mapping[str, Toolkit]
     below: Mapping[str, Rows]
     indexes: Indexes
+    parts: tuple[Catalog, Catalog] | None
     probes: Probes
     probed: Scores | None
     is_english: bool
@@ -91,15 +91,16 @@ class Catalog:
     scale: Scale
     routes: RouteTable
     speller: Speller
-    switches: Switches
+    switches: Switches | StackedSwitches
     inactive: Bitset | None
     not_public: Bitset
     base: Rows
     pinned: Rows
-    costs: npt.NDArray[np.int32]
+    costs: Costs
     space: str
     dim: int
     revision: str
+    _tunings: dict[tuple[float, ...], Tuned] = field(default_factory=dict, repr=False)
 
     @classmethod
     def build(
@@ -122,55 +123,118 @@ class Catalog:
         Raises:
             InvalidDefinition: duplicate names, unknown parents, a cycle of parents, a lost route.
         """
-        tools = tuple(sorted(definitions.tools, key=lambda tool: tool.name))
-        names = {tool.name: row for row, tool in enumerate(tools)}
-        if len(names) != len(tools):
-            raise _duplicate(tools)
-        toolkits = _toolkits(definitions.toolkits, tools)
-        below = _rows_below(toolkits, tools)
-        schemas = [schema_text(tool) for tool in tools]
-        embedded = scale = vectors = intents = probed = None
-        probes = probes_of(tools)
-        if embedder is not None and tools:
-            scale = scale_of(embedder)
-            embedded = Embedded.of(tools, embedder, progress, description_counts)
-            vectors, intents = VectorIndex.build(embedded.vectors(), graph), embedded.intents()
-            probed = vectors_of(embedder, probes.texts)
-        columns = _columns(tools)
-        postings = Bm25Index.build(columns, FIELD_WEIGHTS)
-        keywords = [keyword for route in definitions.routes for keyword in route.keywords]
+        return _built(
+            definitions,
+            embedder,
+            graph=graph,
+            toolkits_by_meaning=toolkits_by_meaning,
+            description_counts=description_counts,
+            progress=progress,
+        )
+
+    @classmethod
+    def stacked(
+        cls,
+        shared: Catalog,
+        own: Definitions,
+        embedder: Embedder | None,
+        *,
+        graph: bool = False,
+        toolkits_by_meaning: bool = False,
+        description_counts: float = DESCRIPTION_COUNTS,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Catalog:
+        """An organisation's catalog: the shared one, as it is, and its own tools behind it.
+
+        Takes the time and memory of its own part, and a few bitsets over both. Own toolkits may be below
+        shared ones. Of what both define by the same name, the own tool is there and the shared one is not;
+        own tools join the shared toolkit, and what it needs is what the shared one says.
+
+        The own part's words are weighed as if all tools were one catalog; those of the shared part as if it
+        were alone. Whether tools are greedy is measured within each part, and what scores mean in the shared
+        one, where its examples are enough for it. The other parameters are as for `build`.
+
+        Raises:
+            InvalidDefinition: as `build` does, of the own part.
+            InvalidInput: the shared catalog was built with another embedder, or is stacked itself.
+        """
+        if shared.parts is not None:
+            raise InvalidInput("shared: is stacked itself, must be a catalog by itself")
+        if embedder is not None and embedder.identity != shared.space:
+            raise InvalidInput(
+                f"embedder: is {embedder.identity!r}, must be that of the shared catalog, {shared.space!r}"
+                if shared.space
+                else f"embedder: is {embedder.identity!r}, must be None: the shared catalog has no vectors"
+            )
+        if not (own.tools or own.toolkits or own.routes):
+            return shared
+        part = _built(
+            own,
+            embedder,
+            graph=graph,
+            toolkits_by_meaning=toolkits_by_meaning,
+            description_counts=description_counts,
+            progress=progress,
+            shared=shared,
+        )
+        n = len(shared)
+        hidden = frozen_rows(sorted(shared.names[name] for name in part.names if name in shared.names))
         return cls(
-            tools=tools,
-            names=names,
-            toolkits=toolkits,
-            below=below,
-            indexes=Indexes(len(tools), vectors, postings, intents),
-            probes=probes,
-            probed=probed,
-            is_english=bool(getattr(embedder, "is_english", False)),
-            trial=_trial(tools, embedded, embedder),
-            scale=scale or Scale(),
-            toolkit_index=ToolkitIndex.of(toolkits, tools, below, embedder)
-            if embedder is not None and toolkits_by_meaning
-            else None,
-            routes=RouteTable.of(len(tools), definitions.routes, below),
-            speller=speller_of(columns, keywords),
-            switches=Switches.of(len(tools), toolkits.values(), below),
-            inactive=_rows_where(tools, lambda tool: tool.status != "active"),
-            not_public=Bitset.of(len(tools), _rows(row for row, tool in enumerate(tools) if not tool.public)),
-            base=_rows(
-                sorted({row for kit in toolkits.values() if kit.base for row in below[kit.name].tolist()})
+            tools=StackedTools(shared.tools, part.tools),
+            names=Layered({name: n + row for name, row in part.names.items()}, shared.names),
+            toolkits=part.toolkits,
+            below=part.routes.rows,
+            indexes=shared.indexes,
+            parts=(shared, part),
+            probes=part.probes,
+            probed=part.probed,
+            is_english=shared.is_english,
+            toolkit_index=part.toolkit_index,
+            trial=shared.trial or part.trial,
+            scale=part.scale,
+            routes=part.routes,
+            speller=part.speller,
+            switches=StackedSwitches(shared.switches, part.switches),
+            inactive=_joined_inactive(shared, part, hidden),
+            not_public=Bitset.join(shared.not_public, part.not_public),
+            base=_behind(_without(shared.base, hidden), part.base, n),
+            pinned=_heaviest_first(
+                (*_without(shared.pinned, hidden).tolist(), *(n + row for row in part.pinned.tolist())),
+                StackedTools(shared.tools, part.tools),
             ),
-            pinned=_rows(
-                sorted(
-                    (row for row, tool in enumerate(tools) if tool.pinned),
-                    key=lambda row: (-tools[row].pin_weight, row),
-                )
-            ),
-            costs=np.fromiter(map(estimate_tokens, schemas), np.int32, len(tools)),
-            space=embedder.identity if embedder is not None else "",
-            dim=embedder.dim if embedder is not None else 0,
-            revision=_revision(definitions, tools, schemas, embedder, description_counts),
+            costs=StackedColumn(shared.costs, part.costs),
+            space=shared.space,
+            dim=shared.dim,
+            revision=hashlib.sha256(f"{shared.revision} {part.revision}".encode()).hexdigest()[:16],
+        )
+
+    def tuned(self, fusion: Fusion, damped: bool) -> Tuned:
+        """Retrieval with these weights, measured when they are first asked for.
+
+        damped: whether tools that are found for everybody's messages count less.
+        """
+        key = (damped, *(getattr(fusion, name) for name in _WEIGHTS))
+        tuned = self._tunings.get(key)
+        if tuned is None:
+            tuned = self._tune(fusion, damped)
+            if len(self._tunings) >= _REMEMBERED:
+                self._tunings.clear()
+            self._tunings[key] = tuned
+        return tuned
+
+    def _tune(self, fusion: Fusion, damped: bool) -> Tuned:
+        if self.parts is not None:
+            shared, own = self.parts
+            return Tuned.stacked(shared.tuned(fusion, damped), own.tuned(fusion, damped))
+        return Tuned.of(
+            self.indexes,
+            self.tools,
+            self.probes,
+            self.probed,
+            self.is_english,
+            self.trial,
+            fusion,
+            damped,
         )
 
     def __len__(self) -> int:
@@ -181,22 +245,111 @@ class Catalog:
         return int(self.costs[rows].sum())
 
 
-def _columns(tools: Sequence[Tool]) -> list[list[str]]:
-    return [list(column) for column in zip(*map(fields, tools), strict=True)] or [[] for _ in FIELD_WEIGHTS]
+def _built(
+    definitions: Definitions,
+    embedder: Embedder | None,
+    *,
+    graph: bool,
+    toolkits_by_meaning: bool,
+    description_counts: float,
+    progress: Callable[[int, int], None] | None,
+    shared: Catalog | None = None,
+) -> Catalog:
+    """A catalog by itself, or the part that is put behind a shared one.
+
+    Rows of a part are its own, but for its routes, whose toolkits are those of both.
+    """
+    tools = tuple(sorted(definitions.tools, key=lambda tool: tool.name))
+    names = {tool.name: row for row, tool in enumerate(tools)}
+    if len(names) != len(tools):
+        raise _duplicate(tools)
+    own_toolkits = toolkits_of(
+        definitions.toolkits, tools, NO_TOOLKITS if shared is None else shared.toolkits
+    )
+    toolkits: Mapping[str, Toolkit] = own_toolkits
+    if shared is not None:
+        toolkits = Layered(shared.toolkits, own_toolkits)
+    below: Mapping[str, Rows] = rows_below(toolkits, tools, own_toolkits)
+    everywhere = below
+    if shared is not None:
+        n = len(shared)
+        everywhere = StackedRows(shared.below, {name: frozen_rows(rows + n) for name, rows in below.items()})
+    schemas = [schema_text(tool) for tool in tools]
+    embedded = vectors = intents = probed = None
+    scale = Scale() if shared is None else shared.scale
+    probes = probes_of(tools, MOST_PROBES if shared is None else MOST_OWN_PROBES)
+    if embedder is not None and tools:
+        if shared is None or not shared.tools:
+            scale = scale_of(embedder)
+        embedded = Embedded.of(tools, embedder, progress, description_counts)
+        vectors, intents = VectorIndex.build(embedded.vectors(), graph), embedded.intents()
+        probed = vectors_of_probes(probes, tools, embedded, embedder)
+    texts = columns(tools)
+    postings = Bm25Index.build(
+        texts, FIELD_WEIGHTS, background=None if shared is None else shared.indexes.postings
+    )
+    keywords = [keyword for route in definitions.routes for keyword in route.keywords]
+    toolkit_index = None if shared is None else shared.toolkit_index
+    if embedder is not None and toolkits_by_meaning:
+        toolkit_index = ToolkitIndex.of(own_toolkits, tools, below, embedder, toolkit_index)
+    return Catalog(
+        tools=tools,
+        names=names,
+        toolkits=toolkits,
+        below=below,
+        indexes=Indexes(len(tools), vectors, postings, intents),
+        parts=None,
+        probes=probes,
+        probed=probed,
+        is_english=bool(getattr(embedder, "is_english", False)),
+        # what a score means is read from the shared part where that could be measured
+        trial=trial_of(tools, embedded, embedder) if shared is None or shared.trial is None else None,
+        scale=scale,
+        toolkit_index=toolkit_index,
+        routes=RouteTable.of(
+            len(tools) if shared is None else len(shared) + len(tools),
+            definitions.routes,
+            everywhere,
+            None if shared is None else shared.routes,
+        ),
+        speller=speller_of(texts, keywords, None if shared is None else shared.speller),
+        switches=Switches.of(len(tools), [toolkits[name] for name in below], below),
+        inactive=_rows_where(tools, lambda tool: tool.status != "active"),
+        not_public=Bitset.of(
+            len(tools), frozen_rows(row for row, tool in enumerate(tools) if not tool.public)
+        ),
+        base=frozen_rows(
+            sorted({row for name, rows in below.items() if toolkits[name].base for row in rows.tolist()})
+        ),
+        pinned=_heaviest_first((row for row, tool in enumerate(tools) if tool.pinned), tools),
+        costs=np.fromiter(map(estimate_tokens, schemas), np.int32, len(tools)),
+        space=embedder.identity if embedder is not None else "",
+        dim=embedder.dim if embedder is not None else 0,
+        revision=_revision(definitions, tools, schemas, embedder, description_counts),
+    )
 
 
-def _trial(tools: Sequence[Tool], embedded: Embedded | None, embedder: Embedder | None) -> Trial | None:
-    """A catalog of its own for messages that are held out of it."""
-    held_out = HeldOut.of(tools)
-    if held_out is None:
+def _joined_inactive(shared: Catalog, own: Catalog, hidden: Rows) -> Bitset | None:
+    """What neither part has in play, and of the shared one what the own one has by the same name."""
+    if shared.inactive is None and own.inactive is None and not len(hidden):
         return None
-    vectors = intents = None
-    if embedded is not None:
-        rest = held_out.rest(embedded)
-        vectors, intents = VectorIndex.build(rest.vectors()), rest.intents()
-    world = held_out.world(tools)
-    retriever = Retriever(len(world), vectors, Bm25Index.build(_columns(world), FIELD_WEIGHTS), intents)
-    return held_out.trial(tools, retriever, embedded, embedder)
+    head = Bitset.of(len(shared), hidden)
+    if shared.inactive is not None:
+        head = head | shared.inactive
+    return Bitset.join(head, own.inactive or Bitset.empty(len(own)))
+
+
+def _without(rows: Rows, hidden: Rows) -> Rows:
+    return rows[~np.isin(rows, hidden)] if len(hidden) else rows
+
+
+def _behind(shared: Rows, own: Rows, n: int) -> Rows:
+    """Both, the own ones as rows behind n others."""
+    return frozen_rows((*shared.tolist(), *(own + n).tolist())) if len(own) else shared
+
+
+def _heaviest_first(rows: Iterable[int], tools: Sequence[Tool]) -> Rows:
+    return frozen_rows(sorted(rows, key=lambda row: (-tools[row].pin_weight, row)))
 
 
 def _duplicate(tools: Sequence[Tool]) -> InvalidDefinition:
@@ -212,60 +365,8 @@ def _duplicate(tools: Sequence[Tool]) -> InvalidDefinition:
     raise AssertionError("no two names are the same")
 
 
-def _toolkits(declared: Iterable[Toolkit], tools: Iterable[Tool]) -> dict[str, Toolkit]:
-    toolkits: dict[str, Toolkit] = {}
-    for toolkit in declared:
-        if toolkit.name in toolkits:
-            raise InvalidDefinition(f"toolkit {toolkit.name!r}: defined more than once", field="name")
-        toolkits[toolkit.name] = toolkit
-    for name in {tool.toolkit for tool in tools}:
-        if name and name not in toolkits:
-            toolkits[name] = Toolkit(name)
-    for toolkit in toolkits.values():
-        _check_parents(toolkit, toolkits)
-    return toolkits
-
-
-def _check_parents(toolkit: Toolkit, toolkits: Mapping[str, Toolkit]) -> None:
-    seen, at = [toolkit.name], toolkit
-    while at.parent is not None:
-        if at.parent not in toolkits:
-            raise InvalidDefinition(
-                f"toolkit {at.name!r}: parent {at.parent!r} is not in the catalog", field="parent"
-            )
-        if at.parent in seen:
-            raise InvalidDefinition(
-                f"toolkit {toolkit.name!r}: its parents form a cycle: {' → '.join([*seen, at.parent])}",
-                field="parent",
-            )
-        seen.append(at.parent)
-        at = toolkits[at.parent]
-
-
-def _rows_below(toolkits: Mapping[str, Toolkit], tools: Sequence[Tool]) -> dict[str, Rows]:
-    """Toolkit → rows of its tools and of those of the toolkits below it, ascending."""
-    rows: defaultdict[str, list[int]] = defaultdict(list)
-    ancestors = {"": ()} | {name: tuple(_lineage(name, toolkits)) for name in toolkits}
-    for row, tool in enumerate(tools):
-        for name in ancestors[tool.toolkit]:
-            rows[name].append(row)
-    return {name: _rows(rows[name]) for name in toolkits}
-
-
-def _lineage(name: str | None, toolkits: Mapping[str, Toolkit]) -> Iterable[str]:
-    while name is not None:
-        yield name
-        name = toolkits[name].parent
-
-
-def _rows(rows: Iterable[int]) -> Rows:
-    array = np.array(list(rows), np.int32)
-    array.flags.writeable = False
-    return array
-
-
 def _rows_where(tools: Sequence[Tool], holds: Callable[[Tool], bool]) -> Bitset | None:
-    rows = _rows(row for row, tool in enumerate(tools) if holds(tool))
+    rows = frozen_rows(row for row, tool in enumerate(tools) if holds(tool))
     return Bitset.of(len(tools), rows) if len(rows) else None
 
 

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from toolroll._core import Fusion
-from toolroll.calibration import AT_LARGE
-from toolroll.candidates import Candidates, Scores
-from toolroll.capture import damping
+from toolroll.candidates import Candidates
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.errors import InvalidInput, NotFound
@@ -183,13 +181,6 @@ def fusion_of(p: Parameters, scale: Scale) -> Fusion:
     )
 
 
-def _damping(catalog: Catalog, fusion: Fusion) -> Scores | None:
-    """Less for tools and toolkits that are found for everybody's messages; None where there are none."""
-    found = catalog.probes.asked(catalog.probed, catalog.is_english, catalog.indexes.retriever(), fusion)
-    factors = damping(catalog.tools, catalog.probes, *found)
-    return None if (factors == 1).all() else factors
-
-
 _NO_RULES, _NO_PAGES = Visibility(None), Page(NO_PAGES)
 
 
@@ -211,7 +202,7 @@ def compose(
     visibility, page: the rules and page mappings in force; none by default.
     """
     fusion = fusion_of(p, catalog.scale)
-    factors = _damping(catalog, fusion) if p.damping else None
+    tuned = catalog.tuned(fusion, p.damping)
     core = {
         row: at for at, row in enumerate(dict.fromkeys((*catalog.pinned.tolist(), *catalog.base.tolist())))
     }
@@ -233,16 +224,16 @@ def compose(
                 p.toolkit_threshold or 0.0,
             ),
             Retrieval(
-                catalog.indexes.retriever(factors),
+                tuned.retriever,
                 fusion,
                 p.threshold,
                 p.minimum,
                 p.candidates,
                 len(core),
-                AT_LARGE if catalog.trial is None else catalog.trial.calibrate(fusion),
+                tuned.calibration,
                 p.least_confidence,
                 p.on_no_tool,
-                factors,
+                tuned.damping,
             ),
             Additions(catalog.base, catalog.pinned),
             cap,

@@ -28,6 +28,8 @@ class RouteTable:
         expressions: the same for each pattern.
         rows: toolkit → its rows and those of the toolkits below it, ascending.
         size: rows in the catalog.
+        shared: routes that are looked at first, of a catalog that this one is stacked on; their toolkits are
+            among `rows`.
     """
 
     automaton: Automaton | None
@@ -36,9 +38,16 @@ class RouteTable:
     expressions: tuple[tuple[str, tuple[str, ...]], ...]
     rows: Mapping[str, Rows]
     size: int
+    shared: RouteTable | None = None
 
     @classmethod
-    def of(cls, size: int, routes: Iterable[Route], rows: Mapping[str, Rows]) -> RouteTable:
+    def of(
+        cls,
+        size: int,
+        routes: Iterable[Route],
+        rows: Mapping[str, Rows],
+        shared: RouteTable | None = None,
+    ) -> RouteTable:
         """Compiles the routes.
 
         Raises:
@@ -57,14 +66,14 @@ class RouteTable:
                 expressions.append((f"pattern '{pattern}'", route.toolkits))
         automaton = Automaton(texts, modes) if texts else None
         compiled = _compile(patterns) if patterns else None
-        return cls(automaton, compiled, tuple(keywords), tuple(expressions), rows, size)
+        return cls(automaton, compiled, tuple(keywords), tuple(expressions), rows, size, shared)
 
     def hits(self, text: str, query: str = "") -> dict[str, str]:
         """Toolkit → the first keyword or pattern that switched it on. Empty where nothing did.
 
         query: the text with its spelling mended; keywords may stand in either, patterns in the text.
         """
-        found: dict[str, str] = {}
+        found: dict[str, str] = {} if self.shared is None else self.shared.hits(text, query)
         if self.automaton is not None:
             found_words = self.automaton.find(text)
             if query and query != text:

@@ -60,3 +60,35 @@ class Switches:
                 self._answers.clear()
             self._answers[present] = answer
         return answer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackedSwitches:
+    """Those of the shared part and of the own one; both remember their own answers, so nothing is kept here.
+
+    Attributes:
+        own: of the rows of the own part, which may hang on shared toolkits too.
+    """
+
+    shared: Switches | StackedSwitches
+    own: Switches | StackedSwitches
+
+    @property
+    def size(self) -> int:
+        """Rows in both parts."""
+        return self.shared.size + self.own.size
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every key that some toolkit reads, sorted."""
+        return tuple(sorted({*self.shared.keys, *self.own.keys}))
+
+    def off(self, context: Context) -> Bitset | None:
+        """The rows that are off for this context; None where no toolkit needs a setting."""
+        shared, own = self.shared.off(context), self.own.off(context)
+        if shared is None and own is None:
+            return None
+        return Bitset.join(
+            Bitset.empty(self.shared.size) if shared is None else shared,
+            Bitset.empty(self.own.size) if own is None else own,
+        )

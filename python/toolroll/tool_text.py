@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -42,6 +42,11 @@ def fields(tool: Tool) -> tuple[str, str, str, str]:
         " ".join(_parameter_words(tool.parameters, 0))[:_LONGEST] if tool.parameters else "",
         " ".join(example_texts(tool)),
     )
+
+
+def columns(tools: Sequence[Tool]) -> list[list[str]]:
+    """`fields` of all tools, field by field."""
+    return [list(column) for column in zip(*map(fields, tools), strict=True)] or [[] for _ in FIELD_WEIGHTS]
 
 
 def example_texts(tool: Tool) -> list[str]:

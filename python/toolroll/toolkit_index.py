@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from toolroll._core import VectorIndex
 from toolroll.candidates import Rows
@@ -23,10 +24,12 @@ class ToolkitIndex:
     Attributes:
         names: of the toolkits, by row.
         vectors: float32[len(names), dim].
+        shared: more of them, of a catalog that this one is stacked on.
     """
 
     names: tuple[str, ...]
     vectors: VectorIndex
+    shared: ToolkitIndex | None = None
 
     @classmethod
     def of(
@@ -35,25 +38,29 @@ class ToolkitIndex:
         tools: Sequence[Tool],
         below: Mapping[str, Rows],
         embedder: Embedder,
+        shared: ToolkitIndex | None = None,
     ) -> ToolkitIndex | None:
-        """Embeds the toolkits; None where there are none.
+        """Embeds the toolkits, on top of the shared ones; None where there are none.
 
         Raises:
             EmbedderUnavailable: the embedder fails, or answers what is no vector.
         """
         if not toolkits:
-            return None
+            return shared
         texts = []
         for name, toolkit in toolkits.items():
             named = (words(tools[row].name) for row in below[name][:_MOST_NAMED].tolist())
             texts.append(f"{words(name)}: {toolkit.description or ', '.join(named)}")
-        return cls(tuple(toolkits), VectorIndex.build(vectors_of(embedder, texts)))
+        return cls(tuple(toolkits), VectorIndex.build(vectors_of(embedder, texts)), shared)
 
     def near(self, vector: Vector, threshold: float) -> dict[str, str]:
         """Toolkits at least so near to the message, nearest first, and how that reads in an explanation."""
+        scored = self._scored(vector)
+        if self.shared is not None:
+            scored = sorted(self.shared._scored(vector) + scored, key=itemgetter(1), reverse=True)
+        return {name: f"dense {score:.2f}" for name, score in scored if score >= threshold}
+
+    def _scored(self, vector: Vector) -> list[tuple[str, float]]:
+        """The own toolkits, nearest first."""
         rows, scores = self.vectors.search(vector, len(self.names))
-        return {
-            self.names[row]: f"dense {score:.2f}"
-            for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
-            if score >= threshold
-        }
+        return [(self.names[row], score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)]

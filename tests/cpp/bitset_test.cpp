@@ -55,6 +55,30 @@ TEST_CASE("operations agree with std::set at every size around the word boundari
   }
 }
 
+TEST_CASE("a slice and what is joined to it are the set they came from") {
+  for (const std::size_t size : {0U, 1U, 63U, 64U, 65U, 128U, 129U, 300U}) {
+    const Bitset whole = bitset_of(size, some_rows(size, 3));
+    for (std::size_t at = 0; at <= size; ++at) {
+      const Bitset head = whole.slice(0, at);
+      const Bitset tail = whole.slice(at, size);
+      CHECK(head.size() == at);
+      CHECK(head.count() + tail.count() == whole.count());
+      CHECK(Bitset::join(head, tail) == whole);
+      std::vector<std::int32_t> rows = rows_of(tail);
+      for (std::int32_t& row : rows) row += static_cast<std::int32_t>(at);
+      std::erase_if(rows, [&](std::int32_t row) { return row >= static_cast<std::int32_t>(size); });
+      CHECK(rows.size() == tail.count());
+      CHECK(Bitset::of(size, rows) == whole - bitset_of(size, [&] {
+              std::set<std::int32_t> before;
+              for (const std::int32_t row : rows_of(head)) before.insert(row);
+              return before;
+            }()));
+    }
+  }
+  CHECK_THROWS_AS(Bitset::full(3).slice(2, 4), std::invalid_argument);
+  CHECK_THROWS_AS(Bitset::full(3).slice(2, 1), std::invalid_argument);
+}
+
 TEST_CASE("a full set holds every row and not one more") {
   for (const std::size_t size : {0U, 1U, 63U, 64U, 65U, 1000U}) {
     CAPTURE(size);

@@ -59,6 +59,46 @@ TEST_CASE("four threads that search one index get the single-threaded answer") {
   }
 }
 
+TEST_CASE("scores before a background are those of one index over both") {
+  const std::vector<std::string> all = sentences(kRows, 30, 1);
+  for (const std::size_t split : {std::size_t{0}, std::size_t{300}, kRows - 200, kRows}) {
+    CAPTURE(split);
+    const auto background = std::make_shared<Bm25Index>(
+        index_of({all.begin(), all.begin() + static_cast<std::ptrdiff_t>(split)}));
+    const std::vector<std::string> own(all.begin() + static_cast<std::ptrdiff_t>(split), all.end());
+    const std::vector<std::string_view> views(own.begin(), own.end());
+    const Field field{views, 1.0};
+    const Bm25Index part = Bm25Index::build({&field, 1}, {}, background);
+    const Bm25Index whole = index_of(all);
+    std::vector<std::int32_t> rows(own.size());
+    std::vector<std::int32_t> rows_of_whole(own.size());
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      rows[i] = static_cast<std::int32_t>(i);
+      rows_of_whole[i] = static_cast<std::int32_t>(split + i);
+    }
+    std::vector<float> scores(own.size());
+    std::vector<float> expected(own.size());
+    for (const std::string& message : sentences(50, 9, 3)) {
+      part.scores(message, rows, scores);
+      whole.scores(message, rows_of_whole, expected);
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        CHECK(scores[i] == doctest::Approx(expected[i]).epsilon(1e-5));
+      }
+      const std::string and_unknown = message + " nobody says this";
+      CHECK(part.ceiling(and_unknown) == doctest::Approx(whole.ceiling(and_unknown)));
+    }
+  }
+}
+
+TEST_CASE("an index with a background is not saved, and has its options") {
+  const auto background = std::make_shared<Bm25Index>(index_of({"one two", "two three"}));
+  const std::vector<std::string_view> own = {"two four"};
+  const Field field{own, 1.0};
+  CHECK_THROWS_AS(Bm25Index::build({&field, 1}, {}, background).save("nowhere"),
+                  std::invalid_argument);
+  CHECK_THROWS_AS(Bm25Index::build({&field, 1}, {.k1 = 1.5}, background), std::invalid_argument);
+}
+
 TEST_CASE("a search that throws leaves nothing behind for the next") {
   const Bm25Index index = index_of(sentences(kRows, 30, 1));
   const Scored before = index.search("word1 word5 word100", 10, nullptr);

@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <thread>
+#include <utility>
 
 namespace toolroll {
 namespace {
@@ -101,6 +103,71 @@ TEST_CASE("four threads that search one retriever get the single-threaded answer
   for (const auto& of_thread : found) {
     REQUIRE(of_thread.size() == expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) CHECK(equal(of_thread[i], expected[i]));
+  }
+}
+
+TEST_CASE("a stack finds what its parts find, best first") {
+  const auto shared = std::make_shared<Retriever>(retriever_of(500, 1));
+  const auto own = std::make_shared<Retriever>(retriever_of(130, 9));
+  const StackedRetriever stacked(shared, own);
+  REQUIRE(stacked.size() == 630);
+  const std::vector<std::string> texts = sentences(60, 6, 4);
+  const std::vector<float> vectors = random_vectors(texts.size(), 5);
+  std::vector<std::int32_t> rows;
+  for (std::int32_t row = 1; row < 630; row += 2) rows.push_back(row);
+  Fusion fusion;
+  fusion.lexical = 0.05F;
+  fusion.intents = 0.5F;
+  fusion.clauses = 0.4F;
+  for (const Bitset& in_play : {Bitset::full(630), Bitset::of(630, rows)}) {
+    for (std::size_t i = 0; i + 1 < texts.size(); ++i) {
+      const auto part = [&](std::size_t at) {
+        return Part{texts[at], std::span(vectors).subspan(at * kDim, kDim), 1.0F, 1.0F};
+      };
+      const std::vector<Part> clauses = {part(i + 1)};
+      const Retrieved found = stacked.search(part(i), clauses, {}, in_play,
+                                             std::vector<std::int32_t>{599, 499, 501},
+                                             std::vector<float>{0.5F, 0.25F, 0.125F}, 10, fusion);
+      Retrieved a = shared->search(part(i), clauses, {}, in_play.slice(0, 500),
+                                   std::vector<std::int32_t>{499}, std::vector<float>{0.25F}, 10,
+                                   fusion);
+      const Retrieved b =
+          own->search(part(i), clauses, {}, in_play.slice(500, 630),
+                      std::vector<std::int32_t>{99, 1}, std::vector<float>{0.5F, 0.125F}, 10,
+                      fusion);
+      CHECK(found.evidence == std::max(a.evidence, b.evidence));
+      std::vector<std::pair<float, std::int32_t>> both;  // minus the score, so that pairs ascend
+      for (std::size_t j = 0; j < a.rows.size(); ++j) both.emplace_back(-a.scores[j], a.rows[j]);
+      for (std::size_t j = 0; j < b.rows.size(); ++j) {
+        both.emplace_back(-b.scores[j], b.rows[j] + 500);
+      }
+      std::sort(both.begin(), both.end());
+      both.resize(std::min<std::size_t>(both.size(), 10));
+      REQUIRE(found.rows.size() == both.size());
+      for (std::size_t j = 0; j < both.size(); ++j) {
+        CHECK(found.rows[j] == both[j].second);
+        CHECK(found.scores[j] == -both[j].first);
+        const Retrieved& source = found.rows[j] < 500 ? a : b;
+        const std::int32_t row = found.rows[j] < 500 ? found.rows[j] : found.rows[j] - 500;
+        const auto at = static_cast<std::size_t>(
+            std::find(source.rows.begin(), source.rows.end(), row) - source.rows.begin());
+        CHECK(found.dense[j] == source.dense[at]);
+        CHECK(found.intents[j] == source.intents[at]);
+        CHECK(found.lexical[j] == source.lexical[at]);
+        CHECK(found.clauses[j] == source.clauses[at]);
+        CHECK(found.earlier[j] == source.earlier[at]);
+      }
+    }
+  }
+  CHECK(stacked.search({texts[0], {}}, {}, {}, Bitset(630), {}, {}, 10, fusion).rows.empty());
+  CHECK_THROWS_AS(StackedRetriever(shared, nullptr), std::invalid_argument);
+  CHECK_THROWS_AS(stacked.search({texts[0], {}}, {}, {}, Bitset(629), {}, {}, 10, fusion),
+                  std::invalid_argument);
+  for (const std::int32_t row : {-1, 630}) {
+    CHECK_THROWS_AS(stacked.search({texts[0], {}}, {}, {}, Bitset(630),
+                                   std::vector<std::int32_t>{row}, std::vector<float>{1.0F}, 10,
+                                   fusion),
+                    std::invalid_argument);
   }
 }
 

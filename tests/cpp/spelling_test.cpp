@@ -43,6 +43,17 @@ TEST_CASE("empty lexicons know nothing and correct nothing") {
   CHECK_THROWS_AS(Speller(empty, nullptr), std::invalid_argument);
 }
 
+TEST_CASE("own words are known beside the catalog's, and only to whom they belong") {
+  constexpr std::array<std::string_view, 1> kOwn = {"the frobnicator reloads a weather station"};
+  const Speller shared = speller();
+  const Speller own =
+      shared.with_own(std::make_shared<Lexicon>(Lexicon::of_texts(kOwn, std::array<float, 1>{1})));
+  CHECK(read(own, "the frobnicater and the wether") == "the frobnicator and the weather");
+  CHECK(read(shared, "the frobnicater and the wether") == "the frobnicater and the weather");
+  CHECK(read(own, "frobnicators reloading") == "frobnicators reloading");
+  CHECK(read(own, "list my repositries") == "list my repositories");
+}
+
 TEST_CASE("four threads that read with one speller read the same") {
   const Speller shared = speller();
   std::array<std::string, 4> found;

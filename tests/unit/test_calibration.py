@@ -169,21 +169,21 @@ def test_messages_that_are_held_out_are_in_no_index_of_the_trial():
 
 def test_what_the_trial_searches_does_not_know_the_messages(monkeypatch):
     """Spied on where it is built: postings and vectors of the trial are made without them."""
-    from toolroll import catalog as module
+    from toolroll import catalog, tuning
 
     built: list[list[list[str]]] = []
 
     class Spy:
         @staticmethod
-        def build(columns, weights):
+        def build(columns, weights, background=None):
             built.append(columns)
-            return real.build(columns, weights)
+            return real.build(columns, weights, background=background)
 
-    real = module.Bm25Index
-    monkeypatch.setattr(module, "Bm25Index", Spy)
+    real = tuning.Bm25Index
+    for module in (catalog, tuning):
+        monkeypatch.setattr(module, "Bm25Index", Spy)
     tools = world(8)
-    catalog = Catalog.build(Definitions(tuple(tools)), EMBEDDER)
-    asked = {text for (text, *_), _ in catalog.trial.turns}
+    asked = {text for (text, *_), _ in Catalog.build(Definitions(tuple(tools)), EMBEDDER).trial.turns}
     whole, trial = sorted(built, key=lambda columns: -sum(map(len, columns[-1])))
     assert all(any(text in column for column in whole[-1]) for text in asked)
     assert not any(text in column for column in trial[-1] for text in asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from toolroll import Catalog, Route, Tool, Toolkit
@@ -27,7 +28,23 @@ def test_a_toolkit_holds_the_rows_of_those_below_it():
     catalog = Catalog.build(Definitions(tools, kits, (Route(("top",), ("x",)),)), None)
     assert catalog.routes.rows["top"].tolist() == [0, 1]
     assert catalog.routes.rows["middle"].tolist() == [1]
+    assert {name: rows.tolist() for name, rows in catalog.below.items()} == {
+        "top": [0, 1],
+        "middle": [1],
+        "leaf": [1],
+        "other": [2],
+    }
     assert "other" in catalog.toolkits
+
+
+@pytest.mark.parametrize("taught", [0, 60])
+def test_probes_have_the_vectors_that_embedding_them_gives(taught):
+    """Nearly all are taken from what was embedded for the tools; blank and endless examples are not there."""
+    examples = ("rain in Oslo", " ", "snow " * 3_000, "rain in Rome")
+    tools = [Tool(f"a{i}", "weather", examples=(f"{i} degrees", *examples)) for i in range(taught)]
+    tools += [Tool(f"b{i}", f"plain {i}") for i in range(9)]
+    catalog = Catalog.build(Definitions(tuple(tools)), EMBEDDER)
+    assert np.array_equal(catalog.probed, EMBEDDER.embed(catalog.probes.texts))
 
 
 def test_the_heaviest_pin_comes_first():

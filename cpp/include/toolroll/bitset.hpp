@@ -16,6 +16,8 @@ class Bitset {
   static Bitset full(std::size_t size);
   /// Throws std::invalid_argument if a row is not in 0..size-1.
   static Bitset of(std::size_t size, std::span<const std::int32_t> rows);
+  /// The rows of two catalogs that lie one behind the other: row r of tail is head.size() + r.
+  static Bitset join(const Bitset& head, const Bitset& tail);
 
   std::size_t size() const { return size_; }
   std::size_t count() const;
@@ -28,6 +30,10 @@ class Bitset {
   /// Rows of this set that are not in the other.
   Bitset operator-(const Bitset& other) const;
   bool operator==(const Bitset& other) const = default;
+
+  /// The rows begin..end-1 as a set of their own: row begin is its row 0. Throws
+  /// std::invalid_argument unless begin <= end <= size(). O((end - begin) / 64).
+  Bitset slice(std::size_t begin, std::size_t end) const;
 
   /// Calls visit(row) for each row, ascending.
   template <typename Visit>

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,10 @@ struct Scored {
 
 /// An immutable index of n rows. Safe to search from many threads.
 ///
+/// An index may have another one for background: then n, df, mean length and ceiling are those of
+/// both together, so that its scores are on the scale of the larger whole. The background's own
+/// scores stay what they are, and it is looked at, not copied.
+///
 /// The score of a row for a message is the sum, over the distinct terms t of both, of
 ///
 ///     idf(t) * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / mean length))
@@ -59,9 +64,10 @@ class Bm25Index {
  public:
   static constexpr std::size_t kMostTerms = 256;
 
-  /// Throws std::invalid_argument if there is no field, fields differ in length, or an option or
-  /// weight is out of its range. O(total text).
-  static Bm25Index build(std::span<const Field> fields, const Bm25Options& options);
+  /// Throws std::invalid_argument if there is no field, fields differ in length, an option or
+  /// weight is out of its range, or the background has other options. O(total text).
+  static Bm25Index build(std::span<const Field> fields, const Bm25Options& options,
+                         std::shared_ptr<const Bm25Index> background = nullptr);
 
   /// A message as this index reads it; means nothing to another.
   struct Message {
@@ -94,6 +100,7 @@ class Bm25Index {
   const Bm25Options& options() const { return options_; }
   std::size_t memory_bytes() const;
 
+  /// Throws std::invalid_argument if there is a background: a file holds one index.
   void save(const std::string& path) const;
   /// Throws ArchiveError unless the file is an index that save() wrote, sound in every number.
   static Bm25Index load(const std::string& path);
@@ -103,6 +110,9 @@ class Bm25Index {
 
   Bm25Index() = default;
   double idf(std::size_t df) const;
+  std::size_t documents() const { return size_ + (background_ ? background_->documents() : 0); }
+  /// Rows of the background that have the term.
+  std::size_t df_behind(std::string_view term) const;
   std::size_t df(std::uint32_t term) const { return begins_[term + 1] - begins_[term]; }
   const float* column_of(std::uint32_t term) const {
     return column_[term] == kNoColumn ? nullptr : columns_.data() + column_[term] * size_;
@@ -119,6 +129,7 @@ class Bm25Index {
 
   std::size_t size_ = 0;
   Bm25Options options_;
+  std::shared_ptr<const Bm25Index> background_;  // or nullptr
   StringTable table_;                   // term -> number
   std::vector<std::uint64_t> begins_;   // postings of term t: [begins_[t], begins_[t + 1])
   std::vector<std::int32_t> postings_;  // rows, ascending within a term
@@ -127,6 +138,7 @@ class Bm25Index {
   // Derived from the above:
   std::vector<float> greatest_;  // impact of each term
   std::vector<double> reach_;    // idf * (k1 + 1) of each term
+  double total_length_ = 0;      // of the rows, the background's too
   // Terms of a quarter of the rows and more also as a column over all rows, 0 where absent: adding
   // it up is one pass without a scatter, looking a row up one load.
   std::vector<std::uint32_t> column_;  // term -> which column, or kNoColumn

@@ -104,4 +104,26 @@ class Retriever {
   std::size_t damped_ = 0;  // rows with a factor below 1
 };
 
+/// Two retrievers as one over their rows end to end: what many share, and behind it what is one's
+/// own. Neither is copied, and neither's scores know of the other. Immutable; any number of threads
+/// may search at once.
+class StackedRetriever {
+ public:
+  /// Throws std::invalid_argument if one is missing or both have vectors, of different width.
+  StackedRetriever(std::shared_ptr<const Retriever> shared, std::shared_ptr<const Retriever> own);
+
+  /// As Retriever::search, over rows 0..size()-1; row r of the own part is shared.size() + r. Each
+  /// part names its nearest, so that more rows are looked at than one retriever would.
+  Retrieved search(const Part& message, std::span<const Part> clauses,
+                   std::span<const Part> earlier, const Bitset& in_play,
+                   std::span<const std::int32_t> known_rows, std::span<const float> known_scores,
+                   std::size_t k, const Fusion& fusion) const;
+
+  std::size_t size() const { return shared_->size() + own_->size(); }
+
+ private:
+  std::shared_ptr<const Retriever> shared_;
+  std::shared_ptr<const Retriever> own_;
+};
+
 }  // namespace toolroll

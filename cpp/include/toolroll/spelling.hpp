@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "toolroll/string_table.hpp"
@@ -112,7 +113,15 @@ class Speller {
     std::string word;  // in lower case, without accents
   };
 
-  Speller(std::shared_ptr<const Lexicon> catalog, std::shared_ptr<const Lexicon> general);
+  /// own: more words of the catalog, where a part of it is shared; a word of both has the weight of
+  /// both. Throws std::invalid_argument if another one is nullptr.
+  Speller(std::shared_ptr<const Lexicon> catalog, std::shared_ptr<const Lexicon> general,
+          std::shared_ptr<const Lexicon> own = nullptr);
+
+  /// The same with more words of the catalog, in place of those it had; it copies none.
+  Speller with_own(std::shared_ptr<const Lexicon> own) const {
+    return Speller(catalog_, general_, std::move(own));
+  }
 
   /// The misspelt words of a text in their order, mostly none. Any bytes are accepted; ill-formed
   /// UTF-8 separates words. O(n).
@@ -124,10 +133,13 @@ class Speller {
  private:
   struct Best;
   bool knows(std::string_view word) const;
+  float catalog_weight(std::string_view word) const;
+  bool knows_stem(std::string_view stem) const;
   Best best(std::string_view word, bool is_name) const;
 
   std::shared_ptr<const Lexicon> catalog_;
   std::shared_ptr<const Lexicon> general_;
+  std::shared_ptr<const Lexicon> own_;  // or nullptr
 };
 
 /// The text with its corrections made.

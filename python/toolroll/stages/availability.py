@@ -10,7 +10,7 @@ import numpy as np
 from toolroll._core import Bitset
 from toolroll.candidates import Candidates
 from toolroll.context import Turn
-from toolroll.switches import Switches
+from toolroll.switches import StackedSwitches, Switches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +24,7 @@ class Availability:
         names: tool name → row.
     """
 
-    switches: Switches
+    switches: Switches | StackedSwitches
     names: Mapping[str, int]
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:

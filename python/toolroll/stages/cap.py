@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from toolroll.candidates import Candidates
 from toolroll.context import Turn
+from toolroll.stacking import Costs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,7 @@ class Cap:
     """
 
     core: Mapping[int, int]
-    costs: npt.NDArray[np.int32]
+    costs: Costs
     k: int | None
     max_tools: int | None
     unranked: int | None

@@ -7,10 +7,11 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from toolroll._core import Fusion, Retriever
+from toolroll._core import Fusion, Retriever, StackedRetriever
 from toolroll.calibration import AT_LARGE, Calibration
 from toolroll.candidates import NO_ROWS, Candidates, Evidence, Scores
 from toolroll.context import Turn
+from toolroll.stacking import StackedColumn
 
 OnNoTool: TypeAlias = Literal["tell", "empty"]
 
@@ -41,7 +42,7 @@ class Retrieval:
         on_no_tool: what follows from that: "tell" says so and keeps the nearest, "empty" keeps none.
     """
 
-    retriever: Retriever
+    retriever: Retriever | StackedRetriever
     fusion: Fusion
     threshold: float
     minimum: int
@@ -50,7 +51,7 @@ class Retrieval:
     calibration: Calibration = AT_LARGE
     least_confidence: float = 0.0
     on_no_tool: OnNoTool = "tell"
-    damping: Scores | None = None
+    damping: Scores | StackedColumn[np.float32] | None = None
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         if candidates.pool is None:

@@ -32,6 +32,23 @@ def test_the_operations_are_those_of_sets(size, data):
     assert one.holds_all(column(b)) == (b <= a)
 
 
+@given(sizes, sizes, st.data())
+def test_a_join_holds_both_and_slices_give_them_back(size, behind, data):
+    head = data.draw(st.sets(st.integers(0, size - 1)))
+    tail = data.draw(st.sets(st.integers(0, behind - 1)))
+    one, other = Bitset.of(size, column(head)), Bitset.of(behind, column(tail))
+    joined = Bitset.join(one, other)
+    assert joined.size == size + behind
+    assert joined.rows().tolist() == [*sorted(head), *(size + row for row in sorted(tail))]
+    assert joined.slice(0, size) == one
+    assert joined.slice(size, size + behind) == other
+
+
+def test_a_slice_beyond_the_set_is_refused():
+    with pytest.raises(ValueError, match=r"slice 2..4: must be within 0..3"):
+        Bitset.full(3).slice(2, 4)
+
+
 def test_rows_outside_are_in_no_set():
     full = Bitset.full(3)
     assert 2 in full

@@ -65,6 +65,20 @@ def test_a_search_gives_the_best_allowed_rows_that_share_a_term(
     assert values.tolist() == scores[expected].tolist()
 
 
+@given(catalogs, catalogs, queries)
+def test_before_a_background_scores_are_those_among_all_rows(
+    behind: list[tuple[str, str]], rows: list[tuple[str, str]], query: str
+) -> None:
+    background = build(behind)
+    before = background.scores(query, np.arange(len(behind), dtype=np.int32)).tolist()
+    columns = [[r[0] for r in rows], [r[1] for r in rows]]
+    index = _core.Bm25Index.build(columns, [2.0, 0.5], analysis="plain", background=background)
+    got = index.scores(query, np.arange(len(rows), dtype=np.int32))
+    np.testing.assert_allclose(got, oracle(behind + rows, query)[len(behind) :], rtol=1e-5)
+    np.testing.assert_allclose(index.ceiling(query), build(behind + rows).ceiling(query), rtol=1e-6)
+    assert background.scores(query, np.arange(len(behind), dtype=np.int32)).tolist() == before
+
+
 def zipf_index(n: int, seed: int = 0) -> tuple[_core.Bm25Index, list[str]]:
     """An index large enough for pruning, columns and the row filter's own way, and messages for it."""
     generator = np.random.default_rng(seed)

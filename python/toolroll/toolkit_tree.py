@@ -1,0 +1,86 @@
+"""Toolkits and those above them: which are there, and which rows are below each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from toolroll.candidates import Rows
+from toolroll.errors import InvalidDefinition
+from toolroll.stacking import Layered
+from toolroll.tools import Tool, Toolkit
+
+NO_TOOLKITS: Mapping[str, Toolkit] = {}
+
+
+def toolkits_of(
+    declared: Iterable[Toolkit], tools: Iterable[Tool], shared: Mapping[str, Toolkit] = NO_TOOLKITS
+) -> dict[str, Toolkit]:
+    """By name, less the shared ones; those that only a tool mentions are among them.
+
+    A declaration of a shared toolkit is passed over: it stays what those who share it said.
+
+    Raises:
+        InvalidDefinition: one is declared twice, a parent is unknown, or parents form a cycle.
+    """
+    toolkits: dict[str, Toolkit] = {}
+    for toolkit in declared:
+        if toolkit.name in toolkits:
+            raise InvalidDefinition(f"toolkit {toolkit.name!r}: defined more than once", field="name")
+        toolkits[toolkit.name] = toolkit
+    for tool in tools:
+        if tool.toolkit and tool.toolkit not in toolkits:
+            toolkits[tool.toolkit] = Toolkit(tool.toolkit)
+    toolkits = {name: toolkit for name, toolkit in toolkits.items() if name not in shared}
+    everywhere = Layered(shared, toolkits) if shared else toolkits
+    for toolkit in toolkits.values():
+        _check_parents(toolkit, everywhere)
+    return toolkits
+
+
+def rows_below(
+    toolkits: Mapping[str, Toolkit], tools: Sequence[Tool], empty: Iterable[str] = ()
+) -> dict[str, Rows]:
+    """Toolkit → rows of its tools and of those of the toolkits below it, ascending.
+
+    empty: toolkits that are listed even where no tool is below them.
+    """
+    rows: dict[str, list[int]] = {name: [] for name in empty}
+    above: dict[str, tuple[str, ...]] = {"": ()}
+    for row, tool in enumerate(tools):
+        lineage = above.get(tool.toolkit)
+        if lineage is None:
+            lineage = above[tool.toolkit] = tuple(_lineage(tool.toolkit, toolkits))
+        for name in lineage:
+            rows.setdefault(name, []).append(row)
+    return {name: frozen_rows(some) for name, some in rows.items()}
+
+
+def frozen_rows(rows: Iterable[int]) -> Rows:
+    """As an array that nobody writes to."""
+    array = np.fromiter(rows, np.int32)
+    array.flags.writeable = False
+    return array
+
+
+def _check_parents(toolkit: Toolkit, toolkits: Mapping[str, Toolkit]) -> None:
+    seen, at = [toolkit.name], toolkit
+    while at.parent is not None:
+        if at.parent not in toolkits:
+            raise InvalidDefinition(
+                f"toolkit {at.name!r}: parent {at.parent!r} is not in the catalog", field="parent"
+            )
+        if at.parent in seen:
+            raise InvalidDefinition(
+                f"toolkit {toolkit.name!r}: its parents form a cycle: {' → '.join([*seen, at.parent])}",
+                field="parent",
+            )
+        seen.append(at.parent)
+        at = toolkits[at.parent]
+
+
+def _lineage(name: str | None, toolkits: Mapping[str, Toolkit]) -> Iterator[str]:
+    while name is not None:
+        yield name
+        name = toolkits[name].parent

@@ -16,6 +16,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,9 @@ _ENOUGH = 50  # tools whose examples can stand for what is asked of all
 FOUND = 64  # best tools that are looked at of each probe, to find the best outside a toolkit
 
 
+Probed: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
+
+
 @dataclass(frozen=True, slots=True)
 class Probes:
     """Texts that are known to be certain tools'.
@@ -59,18 +63,18 @@ class Probes:
     owners: tuple[tuple[int, ...], ...]
 
     def asked(
-        self, vectors: Scores | None, is_english: bool, retriever: Retriever, fusion: Fusion
+        self, vectors: Probed | None, is_english: bool, retriever: Retriever, fusion: Fusion
     ) -> tuple[Rows, Scores]:
         """What selection finds for each probe: int32[m, `FOUND`] and float32[m, `FOUND`], for `damping`.
 
-        vectors: float32[m, dim], of the texts; None where there is no embedder. is_english: whether that has
-            learnt English alone.
+        vectors: float32[m, dim] or float16, of the texts; None where there is no embedder. is_english:
+            whether that has learnt English alone.
         """
         rows = np.full((len(self.texts), FOUND), -1, np.int32)
         scores = np.zeros((len(self.texts), FOUND), np.float32)
         everything = Bitset.full(retriever.size)
         for at, text in enumerate(self.texts):
-            vector = None if vectors is None else vectors[at]
+            vector = None if vectors is None else vectors[at].astype(np.float32, copy=False)
             trust = latin_share(text) if is_english else 1.0
             found, best, *_ = retriever.search(
                 text, vector, trust, (), (), everything, NO_ROWS, NO_SCORES, FOUND, fusion

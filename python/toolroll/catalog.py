@@ -16,8 +16,8 @@ import numpy as np
 
 from toolroll._core import Bitset, Bm25Index, Fusion, Speller, VectorIndex
 from toolroll.calibration import Trial
-from toolroll.candidates import Rows, Scores
-from toolroll.capture import MOST_OWN_PROBES, MOST_PROBES, Probes, probes_of
+from toolroll.candidates import Rows
+from toolroll.capture import MOST_OWN_PROBES, MOST_PROBES, Probed, Probes, probes_of
 from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.ports import Embedder
 from toolroll.route_table import RouteTable
@@ -59,7 +59,7 @@ class Catalog:
         indexes: what retrieval searches; of a stacked catalog the shared part's, see `tuned`.
         parts: of a stacked catalog, the shared one and the own part, which is no whole by itself.
         probes: texts that show which tools are found for everybody's messages.
-        probed: float32[m, dim], their vectors; None without an embedder.
+        probed: float32[m, dim], their vectors, of an own part float16; None without an embedder.
         is_english: whether the embedder has learnt English alone.
         routes: compiled keywords and patterns.
         toolkit_index: vectors of the toolkits; None where no profile asked for them.
@@ -84,7 +84,7 @@ class Catalog:
     indexes: Indexes
     parts: tuple[Catalog, Catalog] | None
     probes: Probes
-    probed: Scores | None
+    probed: Probed | None
     is_english: bool
     toolkit_index: ToolkitIndex | None
     trial: Trial | None
@@ -275,7 +275,8 @@ def _built(
         n = len(shared)
         everywhere = StackedRows(shared.below, {name: frozen_rows(rows + n) for name, rows in below.items()})
     schemas = [schema_text(tool) for tool in tools]
-    embedded = vectors = intents = probed = None
+    embedded = vectors = intents = None
+    probed: Probed | None = None
     scale = Scale() if shared is None else shared.scale
     probes = probes_of(tools, MOST_PROBES if shared is None else MOST_OWN_PROBES)
     if embedder is not None and tools:
@@ -284,6 +285,8 @@ def _built(
         embedded = Embedded.of(tools, embedder, progress, description_counts)
         vectors, intents = VectorIndex.build(embedded.vectors(), graph), embedded.intents()
         probed = vectors_of_probes(probes, tools, embedded, embedder)
+        if shared is not None:  # many parts are kept, and half the bits say who is greedy as well
+            probed = probed.astype(np.float16)
     texts = columns(tools)
     postings = Bm25Index.build(
         texts, FIELD_WEIGHTS, background=None if shared is None else shared.indexes.postings

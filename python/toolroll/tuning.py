@@ -15,7 +15,7 @@ import numpy as np
 from toolroll._core import Bm25Index, Fusion, Intents, Retriever, StackedRetriever, VectorIndex
 from toolroll.calibration import AT_LARGE, Calibration, HeldOut, Trial
 from toolroll.candidates import Scores
-from toolroll.capture import Probes, damping
+from toolroll.capture import Probed, Probes, damping
 from toolroll.ports import Embedder
 from toolroll.stacking import StackedColumn
 from toolroll.tool2vec import Embedded
@@ -58,7 +58,7 @@ class Tuned:
         indexes: Indexes,
         tools: Sequence[Tool],
         probes: Probes,
-        probed: Scores | None,
+        probed: Probed | None,
         is_english: bool,
         trial: Trial | None,
         fusion: Fusion,

@@ -71,6 +71,13 @@ class Context:
             return key in self.settings
         return has_value(self.settings.get(key))
 
+    def present(self, keys: frozenset[str]) -> frozenset[str]:
+        """Those of the settings that are there and have a value."""
+        settings = self.settings
+        if isinstance(settings, Mapping):
+            return frozenset([key for key in keys if has_value(settings.get(key))])
+        return keys.intersection(settings)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turn:
@@ -109,9 +116,10 @@ class Turn:
         if not self.query:
             object.__setattr__(self, "query", self.text)
 
-    def has_setting(self, key: str) -> bool:
-        """Whether the caller or storage has a value for this setting."""
-        return key in self.stored or self.context.has_setting(key)
+    def present(self, keys: frozenset[str]) -> frozenset[str]:
+        """Those of the settings for which the caller or storage has a value."""
+        present = self.context.present(keys)
+        return present | (keys & self.stored) if self.stored else present
 
 
 def has_value(value: object) -> bool:

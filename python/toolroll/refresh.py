@@ -15,6 +15,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -150,7 +151,7 @@ class Refresher:
     # The threads.
 
     def _listen(self) -> None:
-        with Signals(self._database, deaf=not self._pace.listens) as signals:
+        with closing(Signals(self._database, deaf=not self._pace.listens)) as signals:
             while not self._stop.is_set():
                 if signals.wait(self._pace.poll_s):
                     self._wake.set()

@@ -20,13 +20,13 @@ class Switches:
     Attributes:
         size: rows in the catalog.
         needs: toolkit's settings keys → the rows that hang on them (those of the toolkits below it too).
-        keys: every key that some toolkit reads, sorted.
+        keys: every key that some toolkit reads.
     """
 
     size: int
     needs: tuple[tuple[frozenset[str], Bitset], ...]
-    keys: tuple[str, ...]
-    _answers: dict[tuple[bool, ...], Bitset] = field(default_factory=dict, repr=False)
+    keys: frozenset[str]
+    _answers: dict[frozenset[str], Bitset] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -41,20 +41,19 @@ class Switches:
             for toolkit in toolkits
             if toolkit.settings_keys
         )
-        return cls(size, needs, tuple(sorted(frozenset().union(*(keys for keys, _ in needs)))))
+        return cls(size, needs, frozenset().union(*(keys for keys, _ in needs)))
 
     def off(self, asking: Context | Turn) -> Bitset | None:
         """The rows that are off for who asks; None where no toolkit needs a setting."""
         if not self.keys:
             return None
         # Only presence is read, so presence is the whole key: no value can leak through the cache.
-        present = tuple([asking.has_setting(key) for key in self.keys])
+        present = asking.present(self.keys)
         answer = self._answers.get(present)
         if answer is None:
-            there = {key for key, has in zip(self.keys, present, strict=True) if has}
             answer = Bitset.empty(self.size)
             for keys, rows in self.needs:
-                if not keys & there:
+                if not keys & present:
                     answer = answer | rows
             if len(self._answers) >= _REMEMBERED:
                 self._answers.clear()
@@ -79,13 +78,13 @@ class StackedSwitches:
         return self.shared.size + self.own.size
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        """Every key that some toolkit reads, sorted."""
-        return tuple(sorted({*self.shared.keys, *self.own.keys}))
+    def keys(self) -> frozenset[str]:
+        """Every key that some toolkit reads."""
+        return self.shared.keys | self.own.keys
 
-    def off(self, context: Context) -> Bitset | None:
-        """The rows that are off for this context; None where no toolkit needs a setting."""
-        shared, own = self.shared.off(context), self.own.off(context)
+    def off(self, asking: Context | Turn) -> Bitset | None:
+        """The rows that are off for who asks; None where no toolkit needs a setting."""
+        shared, own = self.shared.off(asking), self.own.off(asking)
         if shared is None and own is None:
             return None
         return Bitset.join(

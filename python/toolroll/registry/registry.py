@@ -11,21 +11,29 @@ corrects a tag approves a description that they have not read.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from toolroll.errors import Conflict, Denied, InvalidInput
-from toolroll.registry import finding, versions
+from toolroll.registry import finding, sync, versions
+from toolroll.registry.audit import Audit
 from toolroll.registry.content import FIELDS, GOVERNED, content_hash, content_of, tool_of
 from toolroll.registry.edits import Edits, check_name, flagged, major
 from toolroll.registry.finding import checked_limit, expected, found, version_at, versions_of
+from toolroll.registry.page_mappings import Pages
+from toolroll.registry.plan import Review as ReviewMode
 from toolroll.registry.records import Page, Record, Review
+from toolroll.registry.settings import Settings
+from toolroll.registry.sync import SyncReport
+from toolroll.registry.tiers import read_tiers, set_tiers
+from toolroll.registry.toolkits import Toolkits
 from toolroll.registry.versions import Version, version_of
+from toolroll.registry.visibility import Rules
 from toolroll.store import tables
 from toolroll.store.database import Database, Write, words
-from toolroll.tools import STATUSES, Status, Tool
+from toolroll.tools import STATUSES, Definitions, Status, Tool
 
 _versions = tables.tool_versions.c
 
@@ -36,11 +44,18 @@ class Registry:
     Attributes:
         database: where everything is kept.
         actor: whom changes are attributed to.
+        toolkits, rules, pages, settings: what governs tools.
+        audit: the log of all changes.
     """
 
     def __init__(self, database: Database, actor: str = "") -> None:
         self.database = database
         self.actor = words(actor, "actor")
+        self.toolkits = Toolkits(database, actor)
+        self.rules = Rules(database, actor)
+        self.pages = Pages(database, actor)
+        self.settings = Settings(database, actor)
+        self.audit = Audit(database)
 
     @classmethod
     def open(cls, url: str, *, actor: str = "", create: bool = True, migrate: bool = False) -> Registry:
@@ -69,7 +84,61 @@ class Registry:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # Many at once
+
+    def sync(
+        self,
+        definitions: Definitions,
+        *,
+        plugin: str,
+        version: str = "",
+        org: str = "",
+        review: ReviewMode | None = None,
+        trusted: bool = False,
+        dry_run: bool = False,
+        reason: str = "",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> SyncReport:
+        """Makes the plugin's tools, toolkits and page mappings those of the definitions; see `sync.sync`."""
+        return sync.sync(
+            self.database,
+            definitions,
+            actor=self.actor,
+            plugin=plugin,
+            version=version,
+            org=org,
+            review=review,
+            trusted=trusted,
+            dry_run=dry_run,
+            reason=reason,
+            progress=progress,
+        )
+
+    def import_(
+        self,
+        definitions: Definitions,
+        *,
+        org: str = "",
+        dry_run: bool = False,
+        reason: str = "",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> SyncReport:
+        """Adds and updates the operator's own definitions, deletes nothing; see `sync.import_`."""
+        return sync.import_(
+            self.database,
+            definitions,
+            actor=self.actor,
+            org=org,
+            dry_run=dry_run,
+            reason=reason,
+            progress=progress,
+        )
+
     # Reading
+
+    def tiers(self) -> tuple[str, ...]:
+        """The subscription tiers, lowest first."""
+        return read_tiers(self.database)
 
     def tool(self, name: str, *, org: str = "", deleted: bool = False) -> Record:
         """The tool of that name, or tool_id; with `deleted`, the one deleted last if none is there.
@@ -128,6 +197,10 @@ class Registry:
         return versions.difference(before, after)
 
     # Changing
+
+    def set_tiers(self, tiers: Sequence[str], *, reason: str = "") -> tuple[str, ...]:
+        """Sets the subscription tiers, lowest first; see `tiers.set_tiers`."""
+        return set_tiers(self.database, self.actor, tiers, reason)
 
     def create(self, tool: Tool, *, org: str = "", reason: str = "") -> Record:
         """Adds a tool. Raises Conflict where the name is taken, in the organisation or on the platform."""

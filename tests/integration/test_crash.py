@@ -189,7 +189,7 @@ def all_tools(registry: Registry) -> list:
     while True:
         page = registry.tools(after=after, limit=100)
         found += page.records
-        if page.next is None:
+        if not page.next:
             return found
         after = page.next
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -181,3 +184,46 @@ def test_another_major_version_is_flagged_until_somebody_approves_it(registry: R
     assert registry.update("weather", {"summary": "s"}, version=3).flags == flagged.flags
     assert registry.approve("weather").flags == ()
     assert [flag["code"] for flag in registry.rollback("weather", 1).flags] == ["major"]
+
+
+WRITES = """
+import sys
+from toolroll.registry.registry import Registry
+
+with Registry.open(sys.argv[1], actor="child") as registry:
+    record = registry.tool("weather")
+    while True:
+        changes = {"summary": str(record.version), "examples": ["x" * 200] * 50}
+        record = registry.update("weather", changes, version=record.version)
+        print(record.version, flush=True)
+        if record.version % 3 == 0:
+            record = registry.rollback("weather", record.version - 1)
+            print(record.version, flush=True)
+"""
+
+
+def test_a_process_that_is_killed_loses_no_acknowledged_version_and_leaves_none_half_written(
+    database_url: str,
+) -> None:
+    draw = random.Random(4)
+    with Registry.open(database_url, actor="ann") as registry:
+        registry.create(Tool("weather"))
+    for _ in range(5):
+        child = subprocess.Popen(
+            [sys.executable, "-c", WRITES, database_url], stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout
+        seen = [child.stdout.readline() for _ in range(draw.randrange(1, 12))]
+        child.kill()
+        seen += child.stdout.read().splitlines(keepends=True)
+        child.communicate()
+        acknowledged = [int(line) for line in seen if line.endswith("\n")]
+        with Registry.open(database_url) as registry:
+            with registry.database.writing("ann") as write:  # waits for what a server has still to do
+                write.abandon()
+            record = registry.tool("weather")
+            versions = registry.history("weather", limit=1_000)
+            revision = registry.database.revision()
+        assert record.version in (acknowledged[-1], acknowledged[-1] + 1)
+        assert [version.version for version in versions] == list(range(record.version, 0, -1))
+        assert (versions[0].tool, versions[0].revision) == (record.tool, revision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,32 +19,41 @@ from toolroll.tools import STATUSES
 LARGEST_PAGE = 1_000
 LONGEST_SEARCH = 200  # characters
 
+_TOOL_ID = re.compile(r"[0-9a-f]{32}")
 _tools, _versions = tables.tools.c, tables.tool_versions.c
 
 
 def found(
     connection: sa.Connection, name: str, org: str, *, deleted: bool = False, alive: bool = True
 ) -> Record:
-    """The tool of that name or tool_id; the one that is there before those that are deleted."""
+    """The tool of that tool_id or name; the one that is there before the one that was deleted last.
+
+    Raises NotFound, which names those whose names come near.
+    """
     words(name, "name")
-    query = sa.select(tables.tools).where(
-        _tools.org == words(org, "org"), sa.or_(_tools.name == name, _tools.tool_id == name)
-    )
-    if not deleted:
-        query = query.where(_tools.deleted_at.is_(None))
-    if not alive:
-        query = query.where(_tools.deleted_at.is_not(None))
-    rows = connection.execute(query).all()
-    if rows:
-        # Nobody chooses a tool_id, but a name may be chosen to look like another's.
-        return max(
-            map(record_of, rows),
-            key=lambda record: (record.tool.tool_id == name, record.deleted_at is None, record.revision),
-        )
-    kind = "deleted tool" if not alive else "tool"
+    words(org, "org")
+    # Nobody chooses a tool_id, but a name may be chosen to look like another's.
+    if _TOOL_ID.fullmatch(name) and (
+        record := _held(connection, _tools.tool_id == name, org, alive, deleted)
+    ):
+        return record
+    if record := _held(connection, _tools.name == name, org, alive, deleted):
+        return record
+    kind = "tool" if alive else "deleted tool"
     near = _near(connection, name, org)
     asked = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     raise NotFound(f"{kind} {name!r:.160}: is not in the registry{f' of {org!r}' if org else ''}{asked}")
+
+
+def _held(
+    connection: sa.Connection, which: sa.ColumnElement[bool], org: str, alive: bool, deleted: bool
+) -> Record | None:
+    query = sa.select(tables.tools).where(which, _tools.org == org)
+    row = connection.execute(query.where(_tools.deleted_at.is_(None))).first() if alive else None
+    if row is None and deleted:
+        last = query.where(_tools.deleted_at.is_not(None)).order_by(_tools.revision.desc()).limit(1)
+        row = connection.execute(last).first()
+    return None if row is None else record_of(row)
 
 
 def _near(connection: sa.Connection, name: str, org: str) -> list[str]:
@@ -111,7 +121,8 @@ def page(connection: sa.Connection, query: sa.Select[Any], after: str, limit: in
         tool_id, colon, name = words(after, "after").partition(":")
         if not colon:
             raise InvalidInput(f"after is {after!r:.80}, must be the `next` of a page")
-        query = query.where(sa.tuple_(_tools.name, _tools.tool_id) > sa.tuple_(name, tool_id))
+        later = sa.tuple_(_tools.name, _tools.tool_id) > sa.tuple_(name, tool_id)
+        query = query.where(_tools.name >= name, later)  # the first of them is what an index knows
     query = query.order_by(_tools.name, _tools.tool_id).limit(limit + 1)
     records = tuple(map(record_of, connection.execute(query)))
     if len(records) <= limit:

@@ -92,6 +92,8 @@ def test_a_first_sync_writes_all_of_a_payload(database: Database) -> None:
     }
     log = rows(database, tables.changes)
     assert [(row["action"], row["subject"]) for row in log] == [
+        ("tool.create", "mail"),
+        ("tool.create", "note"),
         ("toolkit.create", "office"),
         ("page.create", "inbox*"),
         ("sync", "p"),
@@ -131,13 +133,11 @@ def test_a_change_writes_a_version_with_the_fields_that_changed(database: Databa
     assert row["version"] == 2 and row["revision"] == 2 and row["semantic_version"] == "2.0.0"
     assert tool(database, "note")["revision"] == 1
     old, new = (
-        row
-        for row in rows(database, tables.tool_versions)
-        if row["tool_id"] == row["tool_id"] and row["snapshot"]["name"] == "mail"
+        row for row in rows(database, tables.tool_versions) if row["snapshot"]["tool"]["name"] == "mail"
     )
-    assert old["snapshot"]["description"] == "Sends a mail"
+    assert old["snapshot"]["tool"]["description"] == "Sends a mail"
     assert new["changed"] == ["description", "parameters", "version"] and new["reason"] == "copies"
-    assert new["snapshot"]["description"] == "Sends a mail, and a copy"
+    assert new["snapshot"]["tool"]["description"] == "Sends a mail, and a copy"
 
 
 def test_a_higher_major_version_or_another_toolkit_is_flagged(database: Database) -> None:

@@ -9,12 +9,12 @@ import sqlalchemy as sa
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from toolroll.registry.registry import Registry
 
 from tests.integration.test_sync import contents, failing
 from toolroll import Tool
 from toolroll.errors import Conflict, Denied
 from toolroll.registry.content import content_hash
+from toolroll.registry.registry import Registry
 from toolroll.registry.sync import import_, sync
 from toolroll.store import tables
 from toolroll.store.database import Database
@@ -295,10 +295,10 @@ def _run(new_database_url: Callable[[str], str], dialect: str, examples: int, st
 def test_histories_of_syncs_and_people_go_as_the_rules_say_on_sqlite(
     new_database_url: Callable[[str], str],
 ) -> None:
-    _run(new_database_url, "sqlite", 40, 30)
+    _run(new_database_url, "sqlite", 25, 30)
 
 
 def test_histories_of_syncs_and_people_go_as_the_rules_say_on_postgresql(
     new_database_url: Callable[[str], str],
 ) -> None:
-    _run(new_database_url, "postgresql", 6, 25)
+    _run(new_database_url, "postgresql", 4, 25)

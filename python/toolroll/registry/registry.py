@@ -17,15 +17,17 @@ from dataclasses import replace
 from typing import Any
 
 from toolroll.errors import Conflict, Denied, InvalidInput
-from toolroll.registry import finding, versions
+from toolroll.registry import finding, sync, versions
 from toolroll.registry.content import FIELDS, GOVERNED, content_hash, content_of, tool_of
 from toolroll.registry.edits import Edits, check_name, flagged, major
 from toolroll.registry.finding import checked_limit, expected, found, version_at, versions_of
+from toolroll.registry.plan import Mode
 from toolroll.registry.records import Page, Record, Review
+from toolroll.registry.sync import Progress, SyncReport
 from toolroll.registry.versions import Version, version_of
 from toolroll.store import tables
 from toolroll.store.database import Database, Write, words
-from toolroll.tools import STATUSES, Status, Tool
+from toolroll.tools import STATUSES, Definitions, Status, Tool
 
 _versions = tables.tool_versions.c
 
@@ -240,6 +242,56 @@ class Registry:
                 rejected_hash=refused,
             )
 
+    # Many at once
+
+    def sync(
+        self,
+        definitions: Definitions,
+        *,
+        plugin: str,
+        version: str = "",
+        org: str = "",
+        review: Mode | None = None,
+        trusted: bool = False,
+        dry_run: bool = False,
+        reason: str = "",
+        progress: Progress | None = None,
+    ) -> SyncReport:
+        """Makes a plugin's tools, toolkits and pages those of the definitions, as `sync.sync` has it."""
+        return sync.sync(
+            self.database,
+            definitions,
+            actor=self.actor,
+            plugin=plugin,
+            version=version,
+            org=org,
+            review=review,
+            trusted=trusted,
+            dry_run=dry_run,
+            reason=reason,
+            progress=progress,
+        )
+
+    def import_(
+        self,
+        definitions: Definitions,
+        *,
+        org: str = "",
+        dry_run: bool = False,
+        reason: str = "",
+        progress: Progress | None = None,
+    ) -> SyncReport:
+        """Adds and updates tools, toolkits and page mappings of no plugin, and deletes none."""
+        return sync.import_(
+            self.database,
+            definitions,
+            actor=self.actor,
+            org=org,
+            dry_run=dry_run,
+            reason=reason,
+            progress=progress,
+        )
+
     @contextmanager
     def _editing(self, org: str) -> Iterator[tuple[Write, Edits]]:
         with self.database.writing(self.actor, org) as write:
@@ -257,6 +309,11 @@ class Registry:
             write.abandon()
             return record
         if tool.name != record.name:
+            if record.plugin:  # the next sync would not find it
+                raise Conflict(
+                    f"tool {record.name!r}: belongs to plugin {record.plugin!r}, which knows it by this "
+                    "name; give it a display_name, or let the plugin rename it"
+                )
             check_name(write.connection, tool.name, record.org, but=record.tool.tool_id)
         return edits.change(action, record, tool, reason=reason, **state)
 

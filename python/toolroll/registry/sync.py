@@ -35,7 +35,7 @@ MOVED = "moved"  # another toolkit: rules that name the old one no longer reach 
 
 Progress = Callable[[int, int], None]  # done, of how many
 
-_BATCH = 2_000  # rows of a statement: what is prepared at a time
+_BATCH = 1_000  # rows of a statement: what is prepared at a time
 _IDS = 500  # ids in one IN
 _LOGGED = 100  # names of a kind in a line of the log; the versions have all of them
 _LONGEST_PLUGIN = 200
@@ -112,9 +112,7 @@ def sync(
     if not plugin:
         raise InvalidInput("plugin is '', must be its name; what belongs to no plugin is imported")
     if review is not None and review not in MODES:
-        raise InvalidInput(
-            f"review is {review!r}, must be one of {', '.join(MODES)}, or None for no change"
-        )
+        raise InvalidInput(f"review is {review!r}, must be one of {', '.join(MODES)}, or None for no change")
     return _Run(database, definitions, plugin, version, org, review, trusted).go(
         actor, dry_run, reason, progress
     )
@@ -337,9 +335,7 @@ def _looked_at(planned: SyncPlan, held: Held, records: Mapping[str, Record]) -> 
     return replace(planned, tools=tuple(_looked_at_step(step, records, names) for step in planned.tools))
 
 
-def _looked_at_step(
-    step: ToolStep, records: Mapping[str, Record], names: Lookalikes | None
-) -> ToolStep:
+def _looked_at_step(step: ToolStep, records: Mapping[str, Record], names: Lookalikes | None) -> ToolStep:
     tool = step.tool
     if tool is None:
         return step

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from toolroll import Route, Tool, Toolkit
 from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, StoreUnavailable
+from toolroll.registry.registry import Registry
 from toolroll.registry.sync import SyncReport, import_, sync
 from toolroll.rules import PageMapping
 from toolroll.store import bulk, tables
@@ -92,6 +93,8 @@ def test_a_first_sync_writes_all_of_a_payload(database: Database) -> None:
     }
     log = rows(database, tables.changes)
     assert [(row["action"], row["subject"]) for row in log] == [
+        ("tool.create", "mail"),
+        ("tool.create", "note"),
         ("toolkit.create", "office"),
         ("page.create", "inbox*"),
         ("sync", "p"),
@@ -131,13 +134,11 @@ def test_a_change_writes_a_version_with_the_fields_that_changed(database: Databa
     assert row["version"] == 2 and row["revision"] == 2 and row["semantic_version"] == "2.0.0"
     assert tool(database, "note")["revision"] == 1
     old, new = (
-        row
-        for row in rows(database, tables.tool_versions)
-        if row["tool_id"] == row["tool_id"] and row["snapshot"]["name"] == "mail"
+        row for row in rows(database, tables.tool_versions) if row["snapshot"]["tool"]["name"] == "mail"
     )
-    assert old["snapshot"]["description"] == "Sends a mail"
+    assert old["snapshot"]["tool"]["description"] == "Sends a mail"
     assert new["changed"] == ["description", "parameters", "version"] and new["reason"] == "copies"
-    assert new["snapshot"]["description"] == "Sends a mail, and a copy"
+    assert new["snapshot"]["tool"]["description"] == "Sends a mail, and a copy"
 
 
 def test_a_higher_major_version_or_another_toolkit_is_flagged(database: Database) -> None:
@@ -262,6 +263,27 @@ def test_a_change_of_the_mode_alone_is_written_once(database: Database) -> None:
     assert not send(database, MAIL).is_applied
 
 
+def test_people_do_not_rename_what_a_plugin_knows_by_its_name(database: Database) -> None:
+    send(database, MAIL)
+    registry = Registry(database, actor="ann")
+    with pytest.raises(Conflict, match="belongs to plugin 'p'"):
+        registry.update("mail", {"name": "post"}, version=1)
+
+
+def test_what_is_approved_may_not_be_what_was_sent_last(database: Database) -> None:
+    registry = Registry(database, actor="ann")
+    registry.sync(Definitions((MAIL,)), plugin="p", review="changed")
+    registry.sync(Definitions((MAIL_2,)), plugin="p")
+    assert [flag["code"] for flag in registry.tool("mail").flags] == ["major"]
+    registry.reject("mail")
+    assert registry.tool("mail").tool.description == MAIL.description
+    report = registry.sync(Definitions((MAIL_2,)), plugin="p")
+    assert not report.is_applied
+    assert registry.sync(Definitions((Tool("mail", "Third"),)), plugin="p").plan.held == ("mail",)
+    assert registry.approve("mail").flags == ()
+    assert "description" in registry.diff("mail", 3, 5)
+
+
 def test_an_import_adds_and_updates_and_deletes_nothing(database: Database) -> None:
     import_(database, ALL, actor="ann")
     assert tool(database, "mail")["plugin"] == "" and tool(database, "mail")["source_hash"] is None
@@ -272,21 +294,22 @@ def test_an_import_adds_and_updates_and_deletes_nothing(database: Database) -> N
     assert rows(database, tables.plugins) == []
 
 
-@pytest.mark.parametrize("at", range(1, 40))
-def test_a_sync_that_breaks_anywhere_leaves_everything_as_it_was(database: Database, at: int) -> None:
+def test_a_sync_that_breaks_anywhere_leaves_everything_as_it_was(database: Database) -> None:
     sync(database, ALL, actor="ann", plugin="p")
     before = contents(database)
     changed = Definitions(
         (MAIL_2, Tool("new")), (Toolkit("desk"),), pages=(PageMapping("inbox*", ("desk",)),)
     )
-    try:
-        with failing(database, at):
-            sync(database, changed, actor="ann", plugin="p")
-    except RuntimeError:
-        assert contents(database) == before
-    else:
-        assert at > 12  # more statements than there are
-        assert tool(database, "new")["version"] == 1
+    for at in range(1, 100):
+        try:
+            with failing(database, at):
+                sync(database, changed, actor="ann", plugin="p")
+        except RuntimeError:
+            assert contents(database) == before
+        else:
+            break
+    assert at > 12  # each statement of it was the last
+    assert tool(database, "new")["version"] == 1 and tool(database, "note")["deleted_at"] is not None
 
 
 def test_who_was_faster_is_seen_under_the_lock(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,12 +375,12 @@ def test_names_and_texts_are_kept_as_they_are(database: Database) -> None:
 
 
 def test_a_large_payload_goes_in_whole_and_tells_how_far_it_is(database: Database) -> None:
-    tools = [Tool(f"t{at:05}", "x" * 500) for at in range(5_000)]
+    tools = [Tool(f"t{at:05}", "x" * 500) for at in range(2_500)]
     told: list[tuple[int, int]] = []
     send(database, *tools, progress=lambda done, of: told.append((done, of)))
-    assert told[-1] == (5_000, 5_000) and told == sorted(told)
-    assert len(rows(database, tables.tools)) == len(rows(database, tables.tool_versions)) == 5_000
-    assert send(database, *tools[:10]).plan.counts["deleted"] == 4_990
+    assert told[-1] == (2_500, 2_500) and told == sorted(told)
+    assert len(rows(database, tables.tools)) == len(rows(database, tables.tool_versions)) == 2_500
+    assert send(database, *tools[:10]).plan.counts["deleted"] == 2_490
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from toolroll.errors import Conflict, InvalidDefinition
 from toolroll.registry.content import changed_fields, content_hash
 from toolroll.registry.records import Record, Review, row_of
 from toolroll.registry.versions import version_row
-from toolroll.store import tables
+from toolroll.store import bulk, tables
 from toolroll.store.database import Write, words
 from toolroll.tools import Tool
 
@@ -49,9 +49,13 @@ class Edits:
         flags: Iterable[Mapping[str, str]] = (),
         is_source: bool = False,
         reason: str = "",
+        digest: str = "",
     ) -> Record:
-        """A new tool. The caller has seen to it that the name is free; `is_source`: a plugin sent it so."""
-        digest = checked(tool)
+        """A new tool. The caller has seen to it that the name is free; `is_source`: a plugin sent it so.
+
+        digest: what `checked` says, where that is known already.
+        """
+        digest = digest or checked(tool)
         record = Record(
             tool=replace(tool, tool_id=uuid.uuid4().hex, original=None),
             org=org,
@@ -74,7 +78,14 @@ class Edits:
         return record
 
     def change(
-        self, action: str, before: Record, tool: Tool | None = None, *, reason: str = "", **state: Any
+        self,
+        action: str,
+        before: Record,
+        tool: Tool | None = None,
+        *,
+        reason: str = "",
+        digest: str = "",
+        **state: Any,
     ) -> Record:
         """The next version of a tool: another definition, other fields of its record, or both.
 
@@ -82,7 +93,7 @@ class Edits:
         now counts as the approved version. Where no flags are given, another major version flags itself.
         """
         tool = before.tool if tool is None else replace(tool, tool_id=before.tool.tool_id, original=None)
-        digest = before.content_hash if tool is before.tool else checked(tool)
+        digest = before.content_hash if tool is before.tool else digest or checked(tool)
         review = state.get("review", before.review)
         after = replace(
             before,
@@ -119,9 +130,9 @@ class Edits:
             }
             run(sa.update(tables.tools).where(key == sa.bindparam("to_tool_id")).values(columns), named)
         for rows in _batches([row_of(record) for record in self._created]):
-            run(sa.insert(tables.tools), rows)
+            bulk.insert(self._write.connection, tables.tools, rows)
         for rows in _batches(self._versions):
-            run(sa.insert(tables.tool_versions), rows)
+            bulk.insert(self._write.connection, tables.tool_versions, rows)
         self._created, self._changed, self._versions = [], [], []
 
     def _note(self, action: str, record: Record, changed: tuple[str, ...], reason: str) -> None:

@@ -15,7 +15,8 @@ from typing import Any, Literal
 from toolroll.candidates import NO_ROWS
 from toolroll.errors import InvalidDefinition
 from toolroll.pages import check as check_page
-from toolroll.registry.content import LONGEST, LONGEST_NAME, content_hash
+from toolroll.registry.content import LONGEST, LONGEST_NAME
+from toolroll.registry.edits import checked
 from toolroll.route_table import RouteTable
 from toolroll.rules import PageMapping
 from toolroll.schemas.canonical import canonical_json
@@ -66,7 +67,7 @@ class Payload:
                 continue
             tools[tool.name] = tool
             try:
-                hashes[tool.name] = content_hash(tool)
+                hashes[tool.name] = checked(tool)
             except InvalidDefinition as error:
                 problems.append(Problem("invalid", str(error)))
         problems += (

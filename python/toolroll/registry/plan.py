@@ -10,11 +10,12 @@ from typing import Any, Literal, NamedTuple, get_args
 from toolroll.errors import Conflict, InvalidDefinition
 from toolroll.registry.flags import Flag
 from toolroll.registry.payload import Problem
+from toolroll.registry.records import Review
 from toolroll.rules import PageMapping
 from toolroll.tools import Tool
 
-Review = Literal["auto", "changed", "all"]
-REVIEWS: tuple[Review, ...] = get_args(Review)
+Mode = Literal["auto", "changed", "all"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 # What a sync does with one thing. "adopt" notes that the plugin now sends what the tool is already; "leave"
 # is for what people refused or deleted.
@@ -32,7 +33,7 @@ class HeldTool(NamedTuple):
     version: int
     content_hash: str
     source_hash: str | None
-    review: str
+    review: Review
     approved_version: int | None
     rejected_hash: str | None
     is_deleted: bool
@@ -108,7 +109,7 @@ class ToolStep:
     tool: Tool | None = None
     source_hash: str | None = None
     before: HeldTool | None = None
-    review: str = "approved"
+    review: Review = "approved"
     why: str = ""
     asked: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
@@ -167,7 +168,7 @@ class SyncPlan:
     plugin: str
     org: str
     version: str
-    review: Review
+    review: Mode
     tools: tuple[ToolStep, ...] = ()
     toolkits: tuple[ToolkitStep, ...] = ()
     pages: tuple[PageStep, ...] = ()

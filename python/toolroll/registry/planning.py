@@ -16,29 +16,30 @@ from typing import Any, TypeVar
 
 from toolroll.registry.payload import Payload, Problem
 from toolroll.registry.plan import (
-    REVIEWS,
+    MODES,
     Held,
     HeldPage,
     HeldTool,
     HeldToolkit,
+    Mode,
     PageStep,
-    Review,
     SyncPlan,
     ToolkitStep,
     ToolStep,
 )
+from toolroll.registry.records import Review
 from toolroll.rules import PageMapping
 from toolroll.tools import Tool
 
 
-def plan(held: Held, payload: Payload, *, review: Review | None = None, trusted: bool = False) -> SyncPlan:
+def plan(held: Held, payload: Payload, *, review: Mode | None = None, trusted: bool = False) -> SyncPlan:
     """What it takes to make the registry hold what the payload says. O(held + payload), no hashing.
 
     review: None keeps the plugin's mode; "auto" for a new one.
     trusted: the payload may pin and publish what it creates and make toolkits base, needs no approval, and
         brings back what people refused or deleted.
     """
-    mode: Review = review or (_mode(held.plugin[2]) if held.plugin else "auto")
+    mode: Mode = review or (_mode(held.plugin[2]) if held.plugin else "auto")
     problems = list(payload.problems)
     notes = list(payload.notes)
     steps, unchanged = _tool_steps(held, payload, mode, trusted, problems)
@@ -60,13 +61,13 @@ def plan(held: Held, payload: Payload, *, review: Review | None = None, trusted:
     )
 
 
-def _mode(stored: str) -> Review:
+def _mode(stored: str) -> Mode:
     # A word that a newer version wrote is read as the strictest.
-    return next((mode for mode in REVIEWS if mode == stored), "all")
+    return next((mode for mode in MODES if mode == stored), "all")
 
 
 def _tool_steps(
-    held: Held, payload: Payload, mode: Review, trusted: bool, problems: list[Problem]
+    held: Held, payload: Payload, mode: Mode, trusted: bool, problems: list[Problem]
 ) -> tuple[list[ToolStep], int]:
     plugin, org = payload.plugin, payload.org
     alive: dict[str, HeldTool] = {}
@@ -135,7 +136,7 @@ _REJECTED = "people rejected this content"
 
 
 def _change(
-    row: HeldTool, tool: Tool, source: str, held: Held, plugin: str, mode: Review, trusted: bool
+    row: HeldTool, tool: Tool, source: str, held: Held, plugin: str, mode: Mode, trusted: bool
 ) -> ToolStep:
     settled, asked = (tool, ()) if not plugin else _governed(tool, row)
     review = _review(row, source, held, mode, trusted)
@@ -145,13 +146,13 @@ def _change(
 
 
 def _create(
-    tool: Tool, source: str, row: HeldTool | None, held: Held, payload: Payload, mode: Review, trusted: bool
+    tool: Tool, source: str, row: HeldTool | None, held: Held, payload: Payload, mode: Mode, trusted: bool
 ) -> ToolStep:
     """A new tool, or one that was there before: then it comes back as the tool that it was."""
     source_hash = source if payload.plugin else None
     if row is None:
         settled, asked = (tool, ()) if trusted else _governed(tool, None)
-        review = "approved" if trusted or mode != "all" else "pending"
+        review: Review = "approved" if trusted or mode != "all" else "pending"
         return ToolStep("create", tool.name, settled, source_hash, None, review, _waits(review), asked)
     if not trusted:
         if row.rejected_hash == source:
@@ -164,7 +165,7 @@ def _create(
     return ToolStep("restore", tool.name, settled, source_hash, row, review, _waits(review), asked)
 
 
-def _review(row: HeldTool, source: str, held: Held, mode: Review, trusted: bool) -> str:
+def _review(row: HeldTool, source: str, held: Held, mode: Mode, trusted: bool) -> Review:
     """Approved where nobody asks, or where this is the content that was approved last."""
     if trusted or mode == "auto":
         return "approved"

@@ -11,7 +11,7 @@ corrects a tag approves a description that they have not read.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -23,10 +23,10 @@ from toolroll.registry.content import FIELDS, GOVERNED, content_hash, content_of
 from toolroll.registry.edits import Edits, check_name, flagged, major
 from toolroll.registry.finding import checked_limit, expected, found, version_at, versions_of
 from toolroll.registry.page_mappings import Pages
-from toolroll.registry.plan import Review as ReviewMode
+from toolroll.registry.plan import Mode
 from toolroll.registry.records import Page, Record, Review
 from toolroll.registry.settings import Settings
-from toolroll.registry.sync import SyncReport
+from toolroll.registry.sync import Progress, SyncReport
 from toolroll.registry.tiers import read_tiers, set_tiers
 from toolroll.registry.toolkits import Toolkits
 from toolroll.registry.versions import Version, version_of
@@ -83,56 +83,6 @@ class Registry:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    # Many at once
-
-    def sync(
-        self,
-        definitions: Definitions,
-        *,
-        plugin: str,
-        version: str = "",
-        org: str = "",
-        review: ReviewMode | None = None,
-        trusted: bool = False,
-        dry_run: bool = False,
-        reason: str = "",
-        progress: Callable[[int, int], None] | None = None,
-    ) -> SyncReport:
-        """Makes the plugin's tools, toolkits and page mappings those of the definitions; see `sync.sync`."""
-        return sync.sync(
-            self.database,
-            definitions,
-            actor=self.actor,
-            plugin=plugin,
-            version=version,
-            org=org,
-            review=review,
-            trusted=trusted,
-            dry_run=dry_run,
-            reason=reason,
-            progress=progress,
-        )
-
-    def import_(
-        self,
-        definitions: Definitions,
-        *,
-        org: str = "",
-        dry_run: bool = False,
-        reason: str = "",
-        progress: Callable[[int, int], None] | None = None,
-    ) -> SyncReport:
-        """Adds and updates the operator's own definitions, deletes nothing; see `sync.import_`."""
-        return sync.import_(
-            self.database,
-            definitions,
-            actor=self.actor,
-            org=org,
-            dry_run=dry_run,
-            reason=reason,
-            progress=progress,
-        )
 
     # Reading
 
@@ -313,6 +263,56 @@ class Registry:
                 rejected_hash=refused,
             )
 
+    # Many at once
+
+    def sync(
+        self,
+        definitions: Definitions,
+        *,
+        plugin: str,
+        version: str = "",
+        org: str = "",
+        review: Mode | None = None,
+        trusted: bool = False,
+        dry_run: bool = False,
+        reason: str = "",
+        progress: Progress | None = None,
+    ) -> SyncReport:
+        """Makes a plugin's tools, toolkits and pages those of the definitions, as `sync.sync` has it."""
+        return sync.sync(
+            self.database,
+            definitions,
+            actor=self.actor,
+            plugin=plugin,
+            version=version,
+            org=org,
+            review=review,
+            trusted=trusted,
+            dry_run=dry_run,
+            reason=reason,
+            progress=progress,
+        )
+
+    def import_(
+        self,
+        definitions: Definitions,
+        *,
+        org: str = "",
+        dry_run: bool = False,
+        reason: str = "",
+        progress: Progress | None = None,
+    ) -> SyncReport:
+        """Adds and updates tools, toolkits and page mappings of no plugin, and deletes none."""
+        return sync.import_(
+            self.database,
+            definitions,
+            actor=self.actor,
+            org=org,
+            dry_run=dry_run,
+            reason=reason,
+            progress=progress,
+        )
+
     @contextmanager
     def _editing(self, org: str) -> Iterator[tuple[Write, Edits]]:
         with self.database.writing(self.actor, org) as write:
@@ -330,6 +330,11 @@ class Registry:
             write.abandon()
             return record
         if tool.name != record.name:
+            if record.plugin:  # the next sync would not find it
+                raise Conflict(
+                    f"tool {record.name!r}: belongs to plugin {record.plugin!r}, which knows it by this "
+                    "name; give it a display_name, or let the plugin rename it"
+                )
             check_name(write.connection, tool.name, record.org, but=record.tool.tool_id)
         return edits.change(action, record, tool, reason=reason, **state)
 

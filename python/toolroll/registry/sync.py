@@ -9,7 +9,6 @@ the plan holds; otherwise it is made again under the lock, from the hashes that 
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,22 +18,24 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
-from toolroll.registry.content import FIELDS, GOVERNED, changed_fields, content_of
+from toolroll.registry.content import changed_fields
+from toolroll.registry.edits import Edits, major
 from toolroll.registry.flags import GOVERNED as GOVERNED_FLAG
 from toolroll.registry.flags import Flag, Lookalikes, flags_of
 from toolroll.registry.payload import Payload
-from toolroll.registry.plan import REVIEWS, Held, HeldPage, HeldTool, HeldToolkit, Review, SyncPlan, ToolStep
+from toolroll.registry.plan import MODES, Held, HeldPage, HeldTool, HeldToolkit, Mode, SyncPlan, ToolStep
 from toolroll.registry.planning import plan
-from toolroll.store import bulk, tables
+from toolroll.registry.records import Record, record_of
+from toolroll.store import tables
 from toolroll.store.database import Database, Write, words
 from toolroll.tools import Definitions, Tool
 
-MAJOR = "major"  # the version's first number rose
+MAJOR = "major"  # as `edits.major` flags it
 MOVED = "moved"  # another toolkit: rules that name the old one no longer reach it
 
 Progress = Callable[[int, int], None]  # done, of how many
 
-_BATCH = 2_000  # rows of a statement: what is prepared at a time
+_BATCH = 1_000  # rows of a statement: what is prepared at a time
 _IDS = 500  # ids in one IN
 _LOGGED = 100  # names of a kind in a line of the log; the versions have all of them
 _LONGEST_PLUGIN = 200
@@ -81,7 +82,7 @@ def sync(
     plugin: str,
     version: str = "",
     org: str = "",
-    review: Review | None = None,
+    review: Mode | None = None,
     trusted: bool = False,
     dry_run: bool = False,
     reason: str = "",
@@ -110,10 +111,8 @@ def sync(
     words(plugin, "plugin", _LONGEST_PLUGIN)
     if not plugin:
         raise InvalidInput("plugin is '', must be its name; what belongs to no plugin is imported")
-    if review is not None and review not in REVIEWS:
-        raise InvalidInput(
-            f"review is {review!r}, must be one of {', '.join(REVIEWS)}, or None for no change"
-        )
+    if review is not None and review not in MODES:
+        raise InvalidInput(f"review is {review!r}, must be one of {', '.join(MODES)}, or None for no change")
     return _Run(database, definitions, plugin, version, org, review, trusted).go(
         actor, dry_run, reason, progress
     )
@@ -138,15 +137,15 @@ def import_(
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A plan, and the rows that it changes as they are.
+    """A plan, and the tools that it changes as they are.
 
     Attributes:
-        rows: tool_id → row.
+        records: by tool_id.
     """
 
     plan: SyncPlan
     held: Held
-    rows: Mapping[str, Mapping[str, Any]]
+    records: Mapping[str, Record]
 
 
 class _Run:
@@ -159,14 +158,14 @@ class _Run:
         plugin: str,
         version: str,
         org: str,
-        review: Review | None,
+        review: Mode | None,
         trusted: bool,
     ) -> None:
         words(org, "org")
         words(version, "version")
         self._database = database
         self._payload = Payload.of(definitions, plugin=plugin, org=org, version=version)
-        self._review: Review | None = review
+        self._review: Mode | None = review
         self._trusted = trusted
 
     def go(self, actor: str, dry_run: bool, reason: str, progress: Progress | None) -> SyncReport:
@@ -198,12 +197,12 @@ class _Run:
             for step in planned.tools
             if step.before and step.action not in ("leave", "adopt")
         ]
-        rows = {
-            row.tool_id: dict(row._mapping)
+        records = {
+            row.tool_id: record_of(row)
             for batch in _batches(ids, _IDS)
             for row in connection.execute(sa.select(tables.tools).where(tables.tools.c.tool_id.in_(batch)))
         }
-        return _Draft(_looked_at(planned, held, rows), held, rows)
+        return _Draft(_looked_at(planned, held, records), held, records)
 
 
 # Reading
@@ -323,7 +322,7 @@ def _read_plugin(connection: sa.Connection, org: str, plugin: str) -> tuple[str,
 # Looking
 
 
-def _looked_at(planned: SyncPlan, held: Held, rows: Mapping[str, Mapping[str, Any]]) -> SyncPlan:
+def _looked_at(planned: SyncPlan, held: Held, records: Mapping[str, Record]) -> SyncPlan:
     """The plan with the fields that change, and with what people should look at."""
     names: Lookalikes | None = None
     if any(step.action in ("create", "restore") for step in planned.tools):
@@ -333,12 +332,10 @@ def _looked_at(planned: SyncPlan, held: Held, rows: Mapping[str, Mapping[str, An
         for step in planned.tools:
             if step.action in ("create", "restore"):
                 names.add(step.name)
-    return replace(planned, tools=tuple(_looked_at_step(step, rows, names) for step in planned.tools))
+    return replace(planned, tools=tuple(_looked_at_step(step, records, names) for step in planned.tools))
 
 
-def _looked_at_step(
-    step: ToolStep, rows: Mapping[str, Mapping[str, Any]], names: Lookalikes | None
-) -> ToolStep:
+def _looked_at_step(step: ToolStep, records: Mapping[str, Record], names: Lookalikes | None) -> ToolStep:
     tool = step.tool
     if tool is None:
         return step
@@ -348,9 +345,9 @@ def _looked_at_step(
         flags += (Flag(GOVERNED_FLAG, f"its plugin asks for {asked}, which is for people to say"),)
     if step.before is None:
         return replace(step, flags=flags) if flags else step
-    row = rows[step.before.tool_id]
-    before = _tool(row)
-    kept = [Flag.from_dict(flag) for flag in row["flags"]]
+    record = records[step.before.tool_id]
+    before = record.tool
+    kept = [Flag.from_dict(flag) for flag in record.flags]
     flags += tuple(_moves(before, tool))
     # What happened to the tool since somebody approved it, beside what is odd about it now.
     codes = {flag.code for flag in flags}
@@ -361,24 +358,13 @@ def _looked_at_step(
 
 
 def _moves(before: Tool, after: Tool) -> Iterator[Flag]:
-    if _major(after.version) > _major(before.version):
-        yield Flag(MAJOR, f"version rose from {before.version} to {after.version}")
+    yield from map(Flag.from_dict, major(before, after))
     if before.toolkit != after.toolkit:
         yield Flag(
             MOVED,
             f"toolkit was {before.toolkit!r}, is {after.toolkit!r}: "
             "rules that name a toolkit may no longer reach it",
         )
-
-
-def _major(version: str) -> int:
-    found = re.match(r"\d{1,9}", version)
-    return int(found[0]) if found else 0
-
-
-def _tool(row: Mapping[str, Any]) -> Tool:
-    content = {name: row["semantic_version" if name == "version" else name] for name in (*FIELDS, *GOVERNED)}
-    return Tool(**content)
 
 
 # Writing
@@ -398,9 +384,7 @@ class _Writer:
         planned = self._draft.plan
         steps = [step for step in planned.tools if step.action != "leave"]
         self._all = len(steps)
-        self._create([step for step in steps if step.action == "create"])
-        self._update([step for step in steps if step.action in ("change", "restore")])
-        self._delete([step for step in steps if step.action == "delete"])
+        self._tools([step for step in steps if step.action != "adopt"])
         self._adopt([step for step in steps if step.action == "adopt"])
         self._toolkits()
         self._pages()
@@ -416,63 +400,43 @@ class _Writer:
                 said[action] = list(names[:_LOGGED])
         self._write.log("sync" if payload.plugin else "import", payload.plugin, said, self._reason)
 
-    def _create(self, steps: Sequence[ToolStep]) -> None:
-        write = self._write
+    def _tools(self, steps: Sequence[ToolStep]) -> None:
+        plugin, reason = self._draft.plan.plugin, self._reason
+        edits = Edits(self._write)
         for batch in _batches(steps, _BATCH):
-            rows, versions = [], []
             for step in batch:
-                row = self._content(step, 1) | {
-                    "tool_id": uuid.uuid4().hex,
-                    "org": write.org,
-                    "plugin": self._draft.plan.plugin,
-                    "rejected_hash": None,
-                    "created_at": write.at,
-                }
-                rows.append(row)
-                versions.append(self._version(step, row, 1, ()))
-            bulk.insert(write.connection, tables.tools, rows)
-            bulk.insert(write.connection, tables.tool_versions, versions)
-            self._tell(len(batch))
-
-    def _update(self, steps: Sequence[ToolStep]) -> None:
-        write = self._write
-        t = tables.tools.c
-        for batch in _batches(steps, _BATCH):
-            rows, versions = [], []
-            for step in batch:
-                assert step.before is not None
-                row = self._content(step, step.before.version + 1) | {"of_tool": step.before.tool_id}
-                rows.append(row)
-                versions.append(
-                    self._version(step, row | {"tool_id": row["of_tool"]}, row["version"], step.fields)
-                )
-            changed: dict[str, Any] = {name: sa.bindparam(name) for name in rows[0] if name != "of_tool"}
-            write.connection.execute(
-                sa.update(tables.tools).where(t.tool_id == sa.bindparam("of_tool")).values(changed), rows
-            )
-            bulk.insert(write.connection, tables.tool_versions, versions)
-            self._tell(len(batch))
-
-    def _delete(self, steps: Sequence[ToolStep]) -> None:
-        write = self._write
-        t = tables.tools.c
-        # Without source hash: it is the plugin that does not send it, not people who deleted it.
-        gone = {"source_hash": None, "deleted_at": write.at} | self._touched()
-        for batch in _batches(steps, _BATCH):
-            versions = []
-            for step in batch:
-                assert step.before is not None
-                row = self._draft.rows[step.before.tool_id]
-                versions.append(
-                    self._version(
-                        replace(step, tool=_tool(row)), row, step.before.version + 1, ("deleted_at",)
+                flags = tuple(flag.to_dict() for flag in step.flags)
+                before = self._draft.records[step.before.tool_id] if step.before else None
+                if before is None:
+                    assert step.tool is not None
+                    edits.create(
+                        step.tool,
+                        org=self._write.org,
+                        plugin=plugin,
+                        review=step.review,
+                        flags=flags,
+                        is_source=step.source_hash is not None,
+                        reason=reason,
+                        digest=self._hashes[step.name],
                     )
-                )
-            for ids in _batches([step.before.tool_id for step in batch if step.before], _IDS):
-                write.connection.execute(
-                    sa.update(tables.tools).where(t.tool_id.in_(ids)).values(version=t.version + 1, **gone)
-                )
-            bulk.insert(write.connection, tables.tool_versions, versions)
+                elif step.tool is None:
+                    # Without source hash: it is the plugin that does not send it, not people who deleted it.
+                    edits.change(
+                        "tool.delete", before, reason=reason, deleted_at=self._write.at, source_hash=None
+                    )
+                else:
+                    edits.change(
+                        "tool.restore" if step.action == "restore" else "tool.update",
+                        before,
+                        step.tool,
+                        reason=reason,
+                        digest=self._hashes[step.name],
+                        review=step.review,
+                        flags=flags,
+                        source_hash=step.source_hash,
+                        deleted_at=None,
+                    )
+            edits.flush()
             self._tell(len(batch))
 
     def _adopt(self, steps: Sequence[ToolStep]) -> None:
@@ -572,43 +536,6 @@ class _Writer:
     def _touched(self) -> dict[str, Any]:
         write = self._write
         return {"updated_at": write.at, "updated_by": write.actor, "revision": write.revision}
-
-    def _content(self, step: ToolStep, version: int) -> dict[str, Any]:
-        """The columns of a tool that is created, changed or restored."""
-        tool = step.tool
-        assert tool is not None
-        row = content_of(tool)
-        row["semantic_version"] = row["version"]
-        row |= {
-            "version": version,
-            "content_hash": self._hashes[tool.name],
-            "source_hash": step.source_hash,
-            "review": step.review,
-            "approved_version": version
-            if step.review == "approved"
-            else step.before and step.before.approved_version,
-            "flags": [flag.to_dict() for flag in step.flags],
-            "deleted_at": None,
-        }
-        return row | self._touched()
-
-    def _version(
-        self, step: ToolStep, row: Mapping[str, Any], version: int, changed: Iterable[str]
-    ) -> dict[str, Any]:
-        write, tool = self._write, step.tool
-        assert tool is not None
-        return {
-            "tool_id": row["tool_id"],
-            "version": version,
-            "snapshot": content_of(tool) | {"review": step.review, "deleted": step.action == "delete"},
-            "changed": list(changed),
-            "reason": self._reason,
-            "actor": write.actor,
-            "at": write.at,
-            "content_hash": row["content_hash"],
-            "semantic_version": tool.version,
-            "revision": write.revision,
-        }
 
     def _tell(self, more: int) -> None:
         self._done += more

@@ -11,7 +11,7 @@ from toolroll import Route, Tool, Toolkit
 from toolroll.errors import Conflict, InvalidDefinition
 from toolroll.registry.content import LONGEST, content_hash
 from toolroll.registry.payload import Payload, toolkit_content
-from toolroll.registry.plan import Held, HeldPage, HeldTool, HeldToolkit, Review, SyncPlan
+from toolroll.registry.plan import Held, HeldPage, HeldTool, HeldToolkit, Mode, SyncPlan
 from toolroll.registry.planning import plan
 from toolroll.rules import PageMapping, Rule
 from toolroll.tools import Definitions
@@ -52,7 +52,7 @@ def planned(
     held: Held | None = None,
     plugin: str = "p",
     org: str = "",
-    review: Review | None = None,
+    review: Mode | None = None,
     trusted: bool = False,
     **definitions: Any,
 ) -> SyncPlan:
@@ -189,7 +189,7 @@ def test_governance_of_a_known_tool_stays_what_people_set() -> None:
     ("mode", "new", "changed"),
     [("auto", "approved", "approved"), ("changed", "approved", "changed"), ("all", "pending", "changed")],
 )
-def test_what_waits_for_approval_follows_the_mode(mode: Review, new: str, changed: str) -> None:
+def test_what_waits_for_approval_follows_the_mode(mode: Mode, new: str, changed: str) -> None:
     found = planned(MAIL_2, NOTE, held=Held([held_tool(MAIL)]), review=mode)
     assert [(step.name, step.review) for step in found.tools] == [("mail", changed), ("note", new)]
     trusted = planned(MAIL_2, NOTE, held=Held([held_tool(MAIL)]), review=mode, trusted=True)

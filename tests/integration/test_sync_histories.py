@@ -1,0 +1,304 @@
+"""Random histories of syncs and of what people do meanwhile, against a model made of dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from tests.integration.test_sync import contents, failing
+from toolroll import Tool
+from toolroll.errors import Conflict, Denied
+from toolroll.registry.content import content_hash
+from toolroll.registry.registry import Registry
+from toolroll.registry.sync import import_, sync
+from toolroll.store import tables
+from toolroll.store.database import Database
+from toolroll.tools import Definitions
+
+NAMES = st.sampled_from(("mail", "note", "page"))
+TEXTS = st.sampled_from(("one", "two", "three"))
+PLUGINS = st.sampled_from(("p", "p", "q"))
+PAYLOADS = st.dictionaries(NAMES, TEXTS, max_size=3)
+MODES = st.sampled_from((None, None, "auto", "changed", "all"))
+
+
+@dataclass
+class Known:
+    """What a tool must be: its text stands for its content."""
+
+    owner: str
+    text: str
+    source: str | None
+    review: str
+    approved: str | None = None
+    rejected: str | None = None
+    history: list[tuple[str, str]] = field(default_factory=list)
+
+    def become(self, text: str, review: str) -> None:
+        self.text, self.review = text, review
+        if review == "approved":
+            self.approved = text
+        self.history.append((text, review))
+
+
+class Histories(RuleBasedStateMachine):
+    """One registry, two plugins and the people."""
+
+    new_database: Callable[[], Database]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.database = type(self).new_database()
+        self.registry = Registry(self.database, actor="ann")
+        self.alive: dict[str, Known] = {}
+        self.gone: list[tuple[str, Known]] = []  # in the order of their deletion
+        self.modes: dict[str, str] = {}
+
+    def teardown(self) -> None:
+        self.database.close()
+
+    # Plugins
+
+    @rule(plugin=PLUGINS, payload=PAYLOADS, mode=MODES)
+    def syncs(self, plugin: str, payload: dict[str, str], mode: str | None) -> None:
+        definitions = Definitions(tuple(Tool(name, text) for name, text in payload.items()))
+        if any(name in self.alive and self.alive[name].owner != plugin for name in payload):
+            before = contents(self.database)
+            try:
+                sync(self.database, definitions, actor="bob", plugin=plugin, review=mode)  # type: ignore[arg-type]
+            except Conflict:
+                assert contents(self.database) == before
+                return
+            raise AssertionError("took a tool that is another's")
+        sync(self.database, definitions, actor="bob", plugin=plugin, review=mode)  # type: ignore[arg-type]
+        self._expect(plugin, payload, mode)
+        again = sync(self.database, definitions, actor="bob", plugin=plugin)
+        assert not again.is_applied, str(again)
+
+    @rule(plugin=PLUGINS, payload=PAYLOADS, at=st.integers(1, 24))
+    def breaks_in_a_sync(self, plugin: str, payload: dict[str, str], at: int) -> None:
+        definitions = Definitions(tuple(Tool(name, text) for name, text in payload.items()))
+        before = contents(self.database)
+        try:
+            with failing(self.database, at):
+                sync(self.database, definitions, actor="bob", plugin=plugin)
+        except (RuntimeError, Conflict):
+            assert contents(self.database) == before
+        else:
+            self._expect(plugin, payload, None)
+
+    def _expect(self, plugin: str, payload: dict[str, str], mode: str | None) -> None:
+        mode = self.modes[plugin] = mode or self.modes.get(plugin, "auto")
+        for name, text in payload.items():
+            known = self.alive.get(name)
+            if known is None:
+                self._arrive(plugin, name, text, mode)
+            elif text in (known.source, known.rejected):
+                pass
+            elif text == known.text:
+                known.source = text
+            else:
+                known.source = text
+                known.become(text, _review(known, text, mode))
+        for name, known in list(self.alive.items()):
+            if known.owner == plugin and name not in payload and known.source is not None:
+                known.source = None
+                known.history.append((known.text, known.review))
+                self.gone.append((name, self.alive.pop(name)))
+
+    def _arrive(self, plugin: str, name: str, text: str, mode: str) -> None:
+        known = self._gone(name, plugin)
+        if known is None:
+            known = self.alive[name] = Known(plugin, text, text, "")
+            known.become(text, "pending" if mode == "all" else "approved")
+            return
+        was_refused_as_new = known.review == "pending" and known.rejected is not None
+        if text == known.rejected or (known.source is not None and not was_refused_as_new):
+            return
+        self.gone.remove((name, known))
+        self.alive[name] = known
+        known.source = text
+        known.become(text, _review(known, text, mode))
+
+    def _gone(self, name: str, owner: str | None = None) -> Known | None:
+        found = [known for at, known in self.gone if at == name and owner in (None, known.owner)]
+        return found[-1] if found else None
+
+    # People
+
+    @rule(payload=PAYLOADS)
+    def imports(self, payload: dict[str, str]) -> None:
+        definitions = Definitions(tuple(Tool(name, text) for name, text in payload.items()))
+        if any(name in self.alive and self.alive[name].owner for name in payload):
+            before = contents(self.database)
+            try:
+                import_(self.database, definitions, actor="ann")
+            except Conflict:
+                assert contents(self.database) == before
+                return
+            raise AssertionError("took a plugin's tool")
+        import_(self.database, definitions, actor="ann")
+        for name, text in payload.items():
+            known = self.alive.get(name)
+            if known is None:
+                known = self._gone(name, "")
+                if known is None:
+                    known = Known("", text, None, "")
+                else:
+                    self.gone.remove((name, known))
+                self.alive[name] = known
+            elif (known.text, known.review) == (text, "approved"):
+                continue
+            known.become(text, "approved")
+
+    @rule(name=NAMES, text=TEXTS)
+    def edits(self, name: str, text: str) -> None:
+        known = self.alive.get(name)
+        if known is None:
+            return
+        version = self.registry.tool(name).version
+        self.registry.update(name, {"description": text}, version=version)
+        if text != known.text:
+            known.become(text, known.review)
+
+    @rule(name=NAMES)
+    def approves(self, name: str) -> None:
+        known = self.alive.get(name)
+        if known is None:
+            return
+        flags = self.registry.tool(name).flags
+        self.registry.approve(name)
+        if known.review != "approved" or flags:
+            known.rejected = None
+            known.become(known.text, "approved")
+
+    @rule(name=NAMES)
+    def rejects(self, name: str) -> None:
+        known = self.alive.get(name)
+        if known is None:
+            return
+        try:
+            self.registry.reject(name)
+        except Conflict:
+            assert known.review == "approved"
+            return
+        assert known.review != "approved"
+        known.rejected = known.text
+        if known.approved is None:
+            known.history.append((known.text, known.review))
+            self.gone.append((name, self.alive.pop(name)))
+        else:
+            known.become(known.approved, "approved")
+
+    @rule(name=NAMES, data=st.data())
+    def rolls_back(self, name: str, data: st.DataObject) -> None:
+        known = self.alive.get(name)
+        if known is None:
+            return
+        version = data.draw(st.integers(1, len(known.history)))
+        text, _ = known.history[version - 1]
+        try:
+            self.registry.rollback(name, version)
+        except Denied:
+            assert text == known.rejected or (text, "approved") not in known.history
+            return
+        assert text != known.rejected and (text, "approved") in known.history
+        if (text, "approved") != (known.text, known.review):
+            known.become(text, "approved")
+
+    @rule(name=NAMES)
+    def deletes(self, name: str) -> None:
+        if name in self.alive:
+            self.registry.delete(name)
+            known = self.alive.pop(name)
+            known.history.append((known.text, known.review))
+            self.gone.append((name, known))
+
+    @rule(name=NAMES)
+    def restores(self, name: str) -> None:
+        known = self._gone(name)
+        if known is None:
+            return
+        try:
+            self.registry.restore(name)
+        except Conflict:
+            assert name in self.alive
+            return
+        assert name not in self.alive
+        self.gone.remove((name, known))
+        self.alive[name] = known
+        known.become(known.text, known.review)
+
+    # What holds
+
+    @invariant()
+    def the_registry_is_what_the_model_says(self) -> None:
+        with self.database.reading() as connection:
+            rows = connection.execute(
+                sa.select(tables.tools).where(tables.tools.c.deleted_at.is_(None))
+            ).all()
+            versions = dict(
+                connection.execute(
+                    sa.select(tables.tool_versions.c.tool_id, sa.func.count()).group_by(
+                        tables.tool_versions.c.tool_id
+                    )
+                ).all()
+            )
+        found = {
+            row.name: (row.plugin, row.description, row.review, row.source_hash, row.version) for row in rows
+        }
+        assert found == {
+            name: (
+                known.owner,
+                known.text,
+                known.review,
+                known.source and content_hash(Tool(name, known.source)),
+                len(known.history),
+            )
+            for name, known in self.alive.items()
+        }
+        for row in rows:
+            assert row.content_hash == content_hash(Tool(row.name, row.description))
+            assert versions[row.tool_id] == row.version
+        # Nothing that nobody approved is selected: only by a plugin whose mode is auto, or by people.
+        assert all(
+            known.approved == known.text for known in self.alive.values() if known.review == "approved"
+        )
+
+
+def _review(known: Known, text: str, mode: str) -> str:
+    if mode == "auto":
+        return "approved"
+    if known.approved is None:
+        return "pending"
+    return "approved" if text == known.approved else "changed"
+
+
+def _run(new_database_url: Callable[[str], str], dialect: str, examples: int, steps: int) -> None:
+    def new_database(*_: object) -> Database:
+        return Database.open(new_database_url(dialect), create=False, migrate=False)
+
+    machine = type("Machine", (Histories,), {"new_database": staticmethod(new_database)})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples, stateful_step_count=steps, deadline=None, derandomize=True, database=None
+        ),
+    )
+
+
+def test_histories_of_syncs_and_people_go_as_the_rules_say_on_sqlite(
+    new_database_url: Callable[[str], str],
+) -> None:
+    _run(new_database_url, "sqlite", 25, 30)
+
+
+def test_histories_of_syncs_and_people_go_as_the_rules_say_on_postgresql(
+    new_database_url: Callable[[str], str],
+) -> None:
+    _run(new_database_url, "postgresql", 4, 25)

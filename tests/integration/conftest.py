@@ -47,7 +47,8 @@ class Server:
 
     def create(self, template: str = "template0") -> str:
         name = f"toolroll_test_{uuid.uuid4().hex}"
-        self.run(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        # copying files is quicker than logging them, where nobody waits for the disk
+        self.run(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY FILE_COPY')
         return name
 
     def drop(self, name: str) -> None:

@@ -98,4 +98,4 @@ def _sqlite(address: Address, path: Path, wait_s: float) -> sa.Engine:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)

@@ -63,6 +63,8 @@ def translated(address: Address, wait_s: float) -> Iterator[None]:
         yield
     except exc.SQLAlchemyError as error:
         raise of(error, address, wait_s) from error
+    except (OverflowError, UnicodeEncodeError) as error:  # drivers raise these as they are
+        raise InvalidInput(f"{address.text}: a value cannot be kept: {error}") from error
 
 
 def of(error: exc.SQLAlchemyError, address: Address, wait_s: float) -> ToolrollError:

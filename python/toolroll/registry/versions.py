@@ -1,0 +1,138 @@
+"""What a tool has been: a snapshot of every version, and how two of them differ."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from toolroll.registry.content import changed_fields, content_of, tool_of
+from toolroll.registry.records import Record, Review
+from toolroll.tools import Tool
+
+SHORT = 80  # characters of a value that is shown on one line, as before → after
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of a tool; written with the change that made it, and never after.
+
+    Attributes:
+        tool: the whole definition as it was then.
+        changed: the fields in which it differs from the version before; "review" and "deleted" for what
+            became of it. Empty for the first.
+        reason, actor, at: why, who and when.
+        review, is_deleted: where it stood then.
+        flags: what somebody should look at.
+    """
+
+    tool: Tool
+    version: int
+    changed: tuple[str, ...]
+    reason: str
+    actor: str
+    at: datetime
+    content_hash: str
+    review: Review
+    is_deleted: bool
+    flags: tuple[dict[str, str], ...]
+    revision: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            "tool_id": self.tool.tool_id,
+            "version": self.version,
+            "semantic_version": self.tool.version,
+            "changed": list(self.changed),
+            "reason": self.reason,
+            "actor": self.actor,
+            "at": self.at.isoformat(),
+            "content_hash": self.content_hash,
+            "review": self.review,
+            "is_deleted": self.is_deleted,
+            "revision": self.revision,
+            "tool": content_of(self.tool),
+        }
+
+
+def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[str, Any]:
+    """The row of `tool_versions` that keeps the record as it is now."""
+    return {
+        "tool_id": record.tool.tool_id,
+        "version": record.version,
+        "snapshot": {
+            "tool": content_of(record.tool),
+            "review": record.review,
+            "deleted": record.deleted_at is not None,
+            "flags": [dict(flag) for flag in record.flags],
+        },
+        "changed": list(changed),
+        "reason": reason,
+        "actor": record.updated_by,
+        "at": record.updated_at,
+        "content_hash": record.content_hash,
+        "semantic_version": record.tool.version,
+        "revision": record.revision,
+    }
+
+
+def version_of(row: sa.Row[Any]) -> Version:
+    """The version that a row of `tool_versions` keeps."""
+    snapshot = row.snapshot
+    return Version(
+        tool=tool_of(snapshot["tool"], row.tool_id),
+        version=row.version,
+        changed=tuple(row.changed),
+        reason=row.reason,
+        actor=row.actor,
+        at=row.at,
+        content_hash=row.content_hash,
+        review=snapshot["review"],
+        is_deleted=snapshot["deleted"],
+        flags=tuple(snapshot["flags"]),
+        revision=row.revision,
+    )
+
+
+def difference(before: Version, after: Version) -> str:
+    """What changed from one version to another, field by field, for people to read."""
+    lines = [f"{after.tool.name}: version {before.version} → {after.version}"]
+    for name in changed_fields(before.tool, after.tool):
+        lines += _field(name, getattr(before.tool, name), getattr(after.tool, name), before, after)
+    if before.review != after.review:
+        lines.append(f"review: {before.review} → {after.review}")
+    if before.is_deleted != after.is_deleted:
+        lines.append("deleted" if after.is_deleted else "restored")
+    if len(lines) == 1:
+        lines.append("no difference")
+    return "\n".join(lines)
+
+
+def _field(name: str, old: Any, new: Any, before: Version, after: Version) -> Iterator[str]:
+    short_old, short_new = _one_line(old), _one_line(new)
+    if max(len(short_old), len(short_new)) <= SHORT and "\n" not in f"{old}{new}":
+        yield f"{name}: {short_old} → {short_new}"
+        return
+    yield f"{name}:"
+    for line in difflib.unified_diff(
+        _lines(old), _lines(new), f"version {before.version}", f"version {after.version}", lineterm="", n=2
+    ):
+        yield f"  {line}"
+
+
+def _one_line(value: Any) -> str:
+    return "none" if value is None else json.dumps(value, ensure_ascii=False, default=dict)
+
+
+def _lines(value: Any) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return value.splitlines()
+    return json.dumps(value, ensure_ascii=False, indent=2, default=dict).splitlines()

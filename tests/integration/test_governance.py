@@ -107,10 +107,20 @@ def test_a_circle_through_the_platforms_toolkits_is_refused(governed: Governed) 
         governed.toolkits.put(Toolkit("shared", parent="own"), org="acme")
 
 
+def test_a_circle_that_a_toolkit_of_the_platform_hides_is_refused(governed: Governed) -> None:
+    """Where both hold a name the platform's parent counts, but only as long as the platform holds it."""
+    governed.toolkits.put(Toolkit("a"))
+    governed.toolkits.put(Toolkit("a"), org="acme")
+    governed.toolkits.put(Toolkit("b", parent="a"), org="acme")
+    with pytest.raises(InvalidDefinition, match="a → b → a"):
+        governed.toolkits.put(Toolkit("a", parent="b"), org="acme")
+    governed.toolkits.delete("a")
+
+
 def test_a_long_line_of_parents_takes_no_recursion() -> None:
-    line = {f"t{at}": [f"t{at + 1}"] for at in range(100_000)}
+    line = {f"t{at}": [f"t{at + 1}"] for at in range(10_000)}
     assert circle("t0", line) == ()
-    assert len(circle("t0", {**line, "t100000": ["t0"]})) == 100_002
+    assert len(circle("t0", {**line, "t10000": ["t0"]})) == 10_002
 
 
 def test_a_parent_is_the_platforms_or_ones_own(governed: Governed) -> None:

@@ -7,8 +7,7 @@ without the toolkit they are in.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -19,6 +18,7 @@ from toolroll.errors import Conflict, InvalidDefinition, NotFound
 from toolroll.registry import editing
 from toolroll.registry.editing import Editor, Governed, Row
 from toolroll.registry.tiers import tiers_in
+from toolroll.registry.toolkit_tree import tree
 from toolroll.route_table import RouteTable
 from toolroll.rule_reading import tier_problem
 from toolroll.store import tables
@@ -145,17 +145,9 @@ class Toolkits(Editor):
 
     def tree(self, org: str = "") -> str:
         """All that the organisation has, its own and the platform's, each below its parent, for people."""
-        where = _TABLE.c.org.in_({"", words(org, "org")})
+        words(org, "org")
         with self._database.reading() as connection:
-            rows = editing.rows_of(connection, _TABLE, where)
-            counts = _tools_in(connection, org)
-        shown: dict[str, Row] = {row["name"]: row for row in rows if row["org"]}
-        own = frozenset(shown) if org else frozenset[str]()
-        shown |= {
-            row["name"]: row for row in rows if not row["org"]
-        }  # where both hold it, as catalogs read it
-        shown |= {name: {"name": name} for name in counts if name and name not in shown}
-        return "\n".join(_lines(shown, counts, own))
+            return tree(connection, org)
 
     def delete(
         self, name: str, *, org: str = "", version: int | None = None, reason: str = ""
@@ -273,11 +265,10 @@ def _check_parent(write: Write, name: str, parent: str) -> None:
         raise _wrong(what, "parent", f"is {parent!r:.80}, which is {editing.nowhere(write.org)}{hint}")
     # Where an organisation's toolkit is named like one of the platform's, both parents count: whichever of
     # the two is deleted later, what is left is a tree.
-    parents: dict[str, set[str]] = {}
+    parents: dict[str, set[str]] = {name: {parent}}
     for row in found:
-        if row.parent is not None and not (row.name == name and row.org == write.org):
+        if row.parent is not None and row.name != name:
             parents.setdefault(row.name, set()).add(row.parent)
-    parents.setdefault(name, set()).add(parent)
     if way := circle(name, parents):
         raise _wrong(what, "parent", f"would make a circle: {' → '.join(way)}")
 
@@ -392,46 +383,6 @@ def _record(row: Mapping[str, Any]) -> ToolkitRecord:
         toolkit_id=row["toolkit_id"],
         **editing.stamps_of(row),
     )
-
-
-def _tools_in(connection: sa.Connection, org: str) -> Counter[str]:
-    """Toolkit → how many tools of the organisation and of the platform are in it."""
-    tools = tables.tools
-    found = connection.execute(
-        sa.select(tools.c.toolkit, sa.func.count())
-        .where(tools.c.deleted_at.is_(None), tools.c.org.in_({"", org}))
-        .group_by(tools.c.toolkit)
-    )
-    return Counter({toolkit: n for toolkit, n in found})
-
-
-def _lines(rows: Mapping[str, Row], counts: Mapping[str, int], own: frozenset[str]) -> Iterator[str]:
-    below: dict[str | None, list[str]] = {}
-    for name, row in rows.items():
-        parent = row.get("parent")
-        below.setdefault(parent if parent in rows else None, []).append(name)
-    waiting = [(0, name) for name in sorted(below.get(None, ()), reverse=True)]
-    while waiting:
-        depth, name = waiting.pop()
-        yield f"{'  ' * depth}{_line(rows[name], counts.get(name, 0), name in own)}"
-        waiting += [(depth + 1, child) for child in sorted(below.get(name, ()), reverse=True)]
-
-
-def _line(row: Row, count: int, is_own: bool) -> str:
-    facts = [f"{count} tool{'' if count == 1 else 's'}"]
-    if is_own:
-        facts.append("own")
-    if row.get("base"):
-        facts.append("base")
-    if row.get("tier") is not None:
-        facts.append(f"tier {row['tier']} and above")
-    if row.get("settings_keys"):
-        facts.append(f"with a value for {' or '.join(row['settings_keys'])}")
-    if row.get("plugin"):
-        facts.append(f"plugin {row['plugin']}")
-    summary = row.get("description", "").strip().partition("\n")[0]
-    line = f"{row['name']}  ({', '.join(facts)})" + (f"  {summary[:80]}" if summary else "")
-    return editing.printable(line)
 
 
 def _wrong(what: str, field: str, problem: str) -> InvalidDefinition:

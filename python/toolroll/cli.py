@@ -7,10 +7,13 @@ import sys
 from collections.abc import Sequence
 
 from toolroll import __version__
-from toolroll.commands import bench, evaluate, select
+from toolroll.commands import bench, embed, evaluate, importing, registry, select
+from toolroll.commands.catalogs import Parser, redacted
+from toolroll.commands.terminal import printable
 from toolroll.errors import ToolrollError
 
 FAILED, WRONG_USE = 1, 2
+_OF_STORE = ("sqlalchemy", "alembic")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,7 +26,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.run(options))
     except ToolrollError as error:
-        print(f"toolroll {options.command}: {error}", file=sys.stderr)
+        print(f"toolroll {getattr(options, 'title', options.command)}: {_said(error)}", file=sys.stderr)
+        return FAILED
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _OF_STORE:
+            raise
+        print(
+            f"toolroll {getattr(options, 'title', options.command)}: a registry needs {error.name}: "
+            "pip install 'toolroll[store]', or 'toolroll[postgres]'",
+            file=sys.stderr,
+        )
         return FAILED
     except BrokenPipeError:  # the reader of our output has gone, as in `toolroll … | head`
         sys.stderr.close()
@@ -32,13 +44,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
 
 
+def _said(error: ToolrollError) -> str:
+    """The error on one line, without the password of a URL and without what a terminal would act on."""
+    first, *rest = str(error).splitlines() or [""]
+    return printable(redacted(" ".join([first, "; ".join(line.strip() for line in rest)]).rstrip()))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="toolroll", description="Picks the few tools that a message needs, out of thousands."
     )
     parser.add_argument("--version", action="version", version=f"toolroll {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for command in (select, evaluate, bench):
+    for command in (select, evaluate, bench, importing, registry, embed):
         command.add(commands)
     return parser
 

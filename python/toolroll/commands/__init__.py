@@ -1,1 +1,1 @@
-"""The commands of `toolroll`, a file each: `add` declares its arguments, `run` does the work."""
+"""The commands of `toolroll`, `registry` in several files: `add` declares arguments, `run` does the work."""

@@ -7,10 +7,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from toolroll.commands import arguments
+from toolroll.commands.catalogs import POLL_S, is_registry
 from toolroll.commands.terminal import Progress, print_json
 
 if TYPE_CHECKING:
+    from toolroll.context import Context
+    from toolroll.registry_roll import RegistryRoll
     from toolroll.roll import Toolroll
+    from toolroll.selection import Selection
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -18,14 +22,15 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     select = commands.add_parser(
         "select",
         help="pick tools for a message",
-        description="Picks tools for a message, from the demonstration catalog or from your own.",
+        description="Picks tools for a message: from the demonstration catalog, from files, from a registry.",
         epilog='example: toolroll select "Should I bring an umbrella?" --explain',
     )
     select.add_argument("message", metavar="MESSAGE", help="what the user wrote; - reads standard input")
     select.add_argument(
         "--catalog",
-        metavar="PATH",
-        help="folder of toolkit files, folder with tools.jsonl, or one such file (default: a demonstration)",
+        metavar="PATH|URL",
+        help="folder of toolkit files, folder with tools.jsonl, or one such file; or a registry: "
+        "sqlite:///FILE or postgresql://USER@HOST/DATABASE (default: a demonstration)",
     )
     select.add_argument(
         "-k", type=arguments.count, metavar="N", help="tools that retrieval adds (default: the profile's, 7)"
@@ -37,20 +42,21 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--budget-tokens", type=arguments.count, metavar="N", help="tokens that the tools' schemas may cost"
     )
     select.add_argument(
-        "--org", default="", help="organisation that asks (for policy rules, which are to come)"
+        "--org", default="", help="organisation that asks: of a registry, its own tools and rules count too"
     )
-    select.add_argument("--user", default="", help="user that asks (likewise)")
+    select.add_argument("--user", default="", help="user that asks, as rules read it")
     select.add_argument(
-        "--role", action="append", default=[], metavar="ROLE", help="role of the user; repeatable"
+        "--role", action="append", default=[], metavar="ROLE", help="role of the user, likewise; repeatable"
     )
-    select.add_argument("--tier", default="", help="subscription tier (likewise)")
-    select.add_argument("--page", default="", help="page that the user is on (likewise)")
+    select.add_argument("--tier", default="", help="subscription tier, likewise")
+    select.add_argument("--page", default="", help="page that the user is on, for rules and page mappings")
     select.add_argument("--provider", default="", choices=arguments.PROVIDERS, help="whose limits apply")
     select.add_argument(
         "--setting",
         action="append",
         metavar="KEY",
-        help="a setting that has a value; repeatable (default: every toolkit counts as configured)",
+        help="a setting that has a value; repeatable (default: every toolkit counts as configured; of a "
+        "registry, those count that it has a value for, and these beside them)",
     )
     select.add_argument(
         "--require", action="append", default=[], metavar="NAME", help="select just this tool"
@@ -78,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
     message = options.message
     if message == "-":
         message = sys.stdin.buffer.read().decode("utf-8", "replace")
-    roll = _catalog(options)
+    is_stored = options.catalog is not None and is_registry(options.catalog)
     context = Context(
         org=options.org,
         user=options.user,
@@ -89,12 +95,13 @@ def run(options: argparse.Namespace) -> int:
         provider=options.provider,
         required=tuple(options.require),
         exclude=tuple(options.exclude),
-        everything=options.setting is None,
+        everything=options.setting is None and not is_stored,
     )
-    roll.select(message, context, options.k)  # the first one touches cold memory; what is shown is the rule
-    picked = roll.select(
-        message, context, options.k, max_tools=options.max_tools, budget_tokens=options.budget_tokens
-    )
+    if is_stored:
+        with _registry(options) as roll:
+            picked = _select(roll, message, context, options)
+    else:
+        picked = _select(_catalog(options), message, context, options)
     if options.json:
         print_json(picked.to_dict())
     elif options.schemas:
@@ -107,6 +114,36 @@ def run(options: argparse.Namespace) -> int:
             print(name)
         print(picked.summary(), file=sys.stderr)
     return 0
+
+
+def _select(roll: Toolroll, message: str, context: Context, options: argparse.Namespace) -> Selection:
+    roll.select(message, context, options.k)  # the first one touches cold memory; what is shown is the rule
+    return roll.select(
+        message, context, options.k, max_tools=options.max_tools, budget_tokens=options.budget_tokens
+    )
+
+
+def _registry(options: argparse.Namespace) -> RegistryRoll:
+    """Follows the registry no longer than one selection takes, with what is the organisation's own."""
+    from toolroll.roll import Toolroll
+
+    progress = Progress()
+    roll = Toolroll.open(
+        options.catalog,
+        embedder=options.embedder,
+        profile=options.profile,
+        progress=(lambda done, of: progress(f"embedding {done}/{of}")) if progress.shows else None,
+        poll_s=POLL_S,
+        listens=False,
+    )
+    try:
+        roll.prepare([options.org])
+    except BaseException:
+        roll.close()
+        raise
+    finally:
+        progress.clear()
+    return roll
 
 
 def _catalog(options: argparse.Namespace) -> Toolroll:

@@ -20,6 +20,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from toolroll.errors import StoreUnavailable
 from toolroll.ports import Embedder
+from toolroll.registry.records import record_of
 from toolroll.store import tables
 from toolroll.store.database import Database
 from toolroll.tool_text import description_text, example_texts
@@ -123,6 +124,13 @@ def texts_of(tools: Iterable[Tool]) -> dict[str, str]:
     return {
         text_hash(text): text for tool in tools for text in (description_text(tool), *example_texts(tool))
     }
+
+
+def stored_texts(database: Database) -> dict[str, str]:
+    """The same of all tools that are not deleted, whosever they are, those that wait for approval too."""
+    with database.reading() as connection:
+        rows = connection.execute(sa.select(tables.tools).where(tables.tools.c.deleted_at.is_(None)))
+        return texts_of(record_of(row).tool for row in rows)
 
 
 def embedding_state(database: Database, identity: str, texts: dict[str, str]) -> EmbeddingState:

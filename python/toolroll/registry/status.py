@@ -1,0 +1,104 @@
+"""What a registry holds, in numbers, and bringing its tables up to date: for whoever operates one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from toolroll.store import schema, tables
+from toolroll.store.address import Address
+from toolroll.store.database import Database
+
+
+def status_of(database: Database) -> dict[str, Any]:
+    """Counts, revision, schema, what waits for approval, database, embeddings. One consistent read."""
+    tools, changes = tables.tools, tables.changes
+    alive = tools.c.deleted_at.is_(None)
+    with database.reading() as connection:
+
+        def count(table: sa.Table, *where: sa.ColumnElement[bool]) -> int:
+            counted = sa.select(sa.func.count()).select_from(table).where(*where)
+            return int(connection.execute(counted).scalar_one())
+
+        def count_by(column: sa.Column[str], *where: sa.ColumnElement[bool]) -> dict[str, int]:
+            counted = sa.select(column, sa.func.count()).where(*where).group_by(column).order_by(column)
+            return {name: number for name, number in connection.execute(counted)}
+
+        def living(table: sa.Table) -> int:
+            return count(table, table.c.deleted_at.is_(None))
+
+        state = connection.execute(sa.select(tables.registry_state)).one()
+        last = connection.execute(sa.select(sa.func.max(changes.c.at))).scalar_one()
+        reviews = count_by(tools.c.review, alive)
+        return {
+            "catalog": database.url,
+            "database": _version(database, connection),
+            "schema": schema.REVISIONS[-1],  # or it would not have been opened
+            "revision": state.revision,
+            "created_at": state.created_at.isoformat(),
+            "changed_at": None if last is None else last.isoformat(),
+            "tools": sum(reviews.values()),
+            "tools_by_org": count_by(tools.c.org, alive),
+            "tools_by_status": count_by(tools.c.status, alive),
+            "deleted": count(tools, tools.c.deleted_at.is_not(None)),
+            "waiting": {name: reviews.get(name, 0) for name in ("pending", "changed")},
+            "flagged": count(tools, alive, sa.cast(tools.c.flags, sa.Text) != "[]"),
+            "toolkits": living(tables.toolkits),
+            "rules": count(
+                tables.visibility_rules,
+                tables.visibility_rules.c.deleted_at.is_(None),
+                tables.visibility_rules.c.active,
+            ),
+            "pages": living(tables.page_mappings),
+            "settings": count(tables.settings, tables.settings.c.is_set),
+            "plugins": _plugins(connection),
+            "tiers": list(state.tiers),
+            "versions": count(tables.tool_versions),
+            "changes": count(changes),
+            "embeddings": count_by(tables.embeddings.c.identity),
+        }
+
+
+def upgrade(url: str) -> tuple[str, str]:
+    """Brings the tables to this version. Returns the schema before and after.
+
+    Raises:
+        NotFound: there is no registry.
+        StoreUnavailable: it does not answer, or a newer toolroll made it.
+    """
+    before = _schema(url)
+    Database.open(url, create=False, migrate=True).close()
+    return before or schema.REVISIONS[-1], schema.REVISIONS[-1]
+
+
+def _schema(url: str) -> str | None:
+    """The schema that is there now; None where opening the registry will say what is wrong."""
+    address = Address.of(url)
+    if address.path is not None and not address.path.is_file():
+        return None
+    database = Database(address)
+    try:
+        with database.reading() as connection:
+            return schema.found(connection, address)
+    finally:
+        database.close()
+
+
+def _plugins(connection: sa.Connection) -> list[dict[str, Any]]:
+    plugins = tables.plugins.c
+    shown = (plugins.org, plugins.name, plugins.version, plugins.review, plugins.tools)
+    rows = connection.execute(
+        sa.select(*shown, plugins.synced_at, plugins.synced_by).order_by(plugins.org, plugins.name)
+    )
+    return [{**row, "synced_at": row["synced_at"].isoformat()} for row in rows.mappings()]
+
+
+def _version(database: Database, connection: sa.Connection) -> str:
+    if database.dialect == "sqlite":
+        return f"SQLite {connection.exec_driver_sql('SELECT sqlite_version()').scalar_one()}"
+    version = str(connection.exec_driver_sql("SHOW server_version").scalar_one()).split()[0]
+    vector = connection.exec_driver_sql(
+        "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+    ).scalar()
+    return f"PostgreSQL {version}, pgvector {vector}"

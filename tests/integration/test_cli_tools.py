@@ -1,0 +1,212 @@
+"""`toolroll registry` on tools: reading, changing, reviewing and syncing them, as typed."""
+
+from __future__ import annotations
+
+import getpass
+
+import pytest
+
+from tests.integration.commands import CRM, WEATHER, Typed, toolkit_file
+
+
+@pytest.fixture
+def typed(database_url, capsys):
+    return Typed(database_url, capsys)
+
+
+@pytest.fixture
+def filled(typed, tmp_path):
+    """A registry with the two toolkits, those of nobody's plugin."""
+    return fill(typed, tmp_path)
+
+
+@pytest.fixture
+def on_sqlite(new_database_url, capsys, tmp_path):
+    """The same, for what is all the command's own doing."""
+    return fill(Typed(new_database_url("sqlite"), capsys), tmp_path)
+
+
+def fill(typed, tmp_path):
+    toolkit_file(tmp_path / "mine", WEATHER)
+    typed.put(toolkit_file(tmp_path / "mine", CRM))
+    return typed
+
+
+def test_list_filters_and_pages(filled):
+    assert filled.names("--toolkit", "crm") == ["crm_export", "crm_find"]
+    assert filled.names("--text", "customer") == ["crm_export", "crm_find"]
+    assert filled.names("--text", "%") == []
+    filled("registry", "update", "crm_find", "--set", "status=draft")
+    assert filled.names("--status", "draft") == ["crm_find"]
+    assert filled.names("--plugin", "x") == [] and filled.names("--flagged") == []
+    page = filled.json("registry", "list", "--limit", "3")
+    rest = filled.json("registry", "list", "--after", page["next"])
+    names = [tool["name"] for tool in page["tools"] + rest["tools"]]
+    assert names == ["crm_export", "crm_find", "get_air_quality", "get_forecast"]
+    done = filled("registry", "list", "--limit", "3")
+    assert "--after" in done.err
+    assert done.out.splitlines()[0].split()[:2] == ["NAME", "TOOLKIT"]
+    assert len(done.out.splitlines()) == 4
+
+
+def test_show_prints_what_is_kept(on_sqlite):
+    shown = on_sqlite.json("registry", "show", "get_forecast")
+    assert shown["name"] == "get_forecast" and shown["toolkit"] == "weather"
+    assert (shown["version"], shown["review"], shown["updated_by"]) == (1, "approved", getpass.getuser())
+    assert "Gives the weather forecast" in on_sqlite("registry", "show", "get_forecast").out
+
+
+def test_a_name_that_is_not_there_has_near_ones(on_sqlite):
+    done = on_sqlite("registry", "show", "get_forcast", status=1)
+    assert done.err.startswith("toolroll registry show: ") and "'get_forecast'" in done.err
+    assert done.out == "" and done.err.count("\n") == 1
+
+
+def test_update_history_diff_and_rollback(filled):
+    who = ("--actor", "ada", "--reason", "reads better")
+    filled("registry", "update", "crm_find", "--set", "description=Looks a customer up.", *who)
+    filled("registry", "update", "crm_find", "--set", 'examples=["who is Hansen"]', "--set", "pinned=true")
+    versions = filled.json("registry", "history", "crm_find")["versions"]
+    assert [version["version"] for version in versions] == [3, 2, 1]
+    assert (versions[1]["actor"], versions[1]["reason"]) == ("ada", "reads better")
+    assert versions[1]["changed"] == ["description"] and versions[0]["changed"] == ["examples", "pinned"]
+    diff = filled("registry", "diff", "crm_find", "1", "2").out
+    assert "Finds a customer by name." in diff and "Looks a customer up." in diff
+    assert filled.json("registry", "diff", "crm_find", "1", "2")["diff"] == diff.rstrip("\n")
+    assert "version 4" in filled("registry", "rollback", "crm_find", "--to", "1").out
+    assert filled.json("registry", "show", "crm_find")["description"] == "Finds a customer by name."
+    assert "ada" in filled("registry", "history", "crm_find").out
+
+
+def test_an_update_without_a_difference_writes_nothing(on_sqlite):
+    revision = on_sqlite.json("registry", "status")["revision"]
+    done = on_sqlite("registry", "update", "crm_find", "--set", "description=Finds a customer by name.")
+    assert "unchanged" in done.out
+    assert on_sqlite.json("registry", "status")["revision"] == revision
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--set", "descripton=x"), "descripton"),
+        (("--set", "status=gone"), "status"),
+        (("--set", "pinned=3"), "pinned"),
+        (("--set", "summary=x", "--version", "7"), "version"),
+        (("--set", "version=newest"), "version"),
+    ],
+)
+def test_an_update_that_cannot_be_is_one_line_and_changes_nothing(on_sqlite, words, what):
+    done = on_sqlite("registry", "update", "crm_find", *words, status=1)
+    assert what in done.err and done.err.count("\n") == 1 and done.out == ""
+    assert on_sqlite.json("registry", "show", "crm_find")["version"] == 1
+
+
+def test_what_is_deleted_is_selected_no_more_and_comes_back(filled):
+    message = "will it rain in Oslo"
+    assert "get_forecast" in filled.picked(message)
+    filled("registry", "delete", "get_forecast", "--reason", "broken")
+    assert "get_forecast" not in filled.names()
+    assert "get_forecast" in filled.names("--deleted")
+    assert "get_forecast" not in filled.picked(message)
+    why = filled.json("registry", "why", "get_forecast")
+    assert why["visible"] is False and "was deleted by" in why["reason"]
+    filled("registry", "show", "get_forecast", status=1)
+    assert filled.json("registry", "show", "get_forecast", "--deleted")["deleted_at"]
+    filled("registry", "restore", "get_forecast")
+    assert "get_forecast" in filled.picked(message)
+
+
+def sync(typed, folder, *words, status=0):
+    return typed.json("registry", "sync", str(folder), "--plugin", "weather", *words, status=status)
+
+
+def test_sync_makes_a_plugin_what_its_folder_says(typed, tmp_path):
+    folder = toolkit_file(tmp_path / "plugin", WEATHER)
+    assert sync(typed, folder, "--version", "1.0.0")["counts"]["created"] == 2
+    assert sync(typed, folder, "--version", "1.0.0")["counts"]["unchanged"] == 2
+    toolkit_file(folder, WEATHER, tasks=WEATHER["tasks"][:1])
+    planned = sync(typed, folder, "--version", "1.1.0", "--dry-run")
+    assert planned["counts"]["deleted"] == 1 and planned["dry_run"] is True
+    assert typed.names() == ["get_air_quality", "get_forecast"]
+    assert sync(typed, folder, "--version", "1.1.0")["counts"]["deleted"] == 1
+    (plugin,) = typed.json("registry", "status")["plugins"]
+    assert (plugin["name"], plugin["version"], plugin["tools"]) == ("weather", "1.1.0", 1)
+    assert "name weather, version 1.1.0" in typed("registry", "status").out
+    assert typed.names("--plugin", "weather") == ["get_forecast"]
+
+
+def test_a_name_that_another_holds_is_a_conflict_and_nothing_is_done(filled, tmp_path):
+    folder = toolkit_file(tmp_path / "plugin", {"name": "other", "tasks": CRM["tasks"]})
+    before = filled.json("registry", "status")["revision"]
+    planned = sync(filled, folder, "--dry-run", status=1)
+    assert len(planned["conflicts"]) == 2
+    done = filled("registry", "sync", str(folder), "--plugin", "weather", status=1)
+    assert "'crm_find'" in done.err and done.err.count("\n") == 1
+    assert filled.json("registry", "status")["revision"] == before
+
+
+def test_what_waits_for_approval_is_listed_and_decided(typed, tmp_path):
+    folder = toolkit_file(tmp_path / "plugin", WEATHER)
+    sync(typed, folder, "--review", "changed")
+    changed = [dict(task, description=f"{task['description']} Or so.") for task in WEATHER["tasks"]]
+    toolkit_file(folder, WEATHER, tasks=changed)
+    assert sorted(sync(typed, folder)["held"]) == ["get_air_quality", "get_forecast"]
+    assert typed.picked("will it rain in Oslo") == []
+    why = typed.json("registry", "why", "get_forecast")
+    assert why["visible"] is False and "waits for approval" in why["reason"]
+    done = typed("registry", "review")
+    assert "get_forecast" in done.out and "Or so." in done.out and "2 waiting" in done.err
+    waiting = typed.json("registry", "review")["waiting"]
+    assert all("Or so." in tool["diff"] for tool in waiting)
+    assert typed.json("registry", "status")["waiting"] == {"pending": 0, "changed": 2}
+    typed("registry", "approve", "get_forecast", "--reason", "fine")
+    typed("registry", "reject", "get_air_quality", "--reason", "no")
+    assert "nothing waits" in typed("registry", "review").err
+    assert typed.json("registry", "show", "get_forecast")["description"].endswith("Or so.")
+    assert not typed.json("registry", "show", "get_air_quality")["description"].endswith("Or so.")
+    assert sync(typed, folder)["held"] == []
+
+
+def test_what_a_plugin_writes_cannot_move_the_cursor_or_hide(typed, tmp_path):
+    evil = "Harmless.\x1b[2J\x1b[1;1H\u202edetsurt\u202c\u200b"
+    task = {"name": "get_forecast", "description": evil}
+    folder = toolkit_file(tmp_path / "plugin", WEATHER, tasks=[task])
+    outputs = [typed("registry", "sync", str(folder), "--plugin", "weather", "--review", "all")]
+    outputs += [typed("registry", *words) for words in (("list",), ("review",), ("changes",), ("status",))]
+    outputs += [
+        typed("registry", *words) for words in (("show", "get_forecast"), ("history", "get_forecast"))
+    ]
+    assert typed.names("--flagged") == ["get_forecast"]
+    outputs.append(typed("registry", "approve", "get_forecast"))
+    for done in outputs:
+        for letter in "\x1b\u202e\u202c\u200b":
+            assert letter not in done.out + done.err
+    assert typed.json("registry", "show", "get_forecast")["description"] == evil
+
+
+def test_the_log_says_who_did_what_and_why(filled):
+    filled("registry", "delete", "crm_find", "--actor", "ada", "--reason", "gone upstream")
+    newest = filled.json("registry", "changes", "--limit", "1")["changes"][0]
+    assert (newest["actor"], newest["subject"], newest["reason"]) == ("ada", "crm_find", "gone upstream")
+    assert filled.json("registry", "changes", "--after", str(newest["seq"])) == {"changes": []}
+    oldest = filled.json("registry", "changes", "--after", "0")["changes"][0]
+    assert oldest["seq"] < newest["seq"]
+    assert len(filled.json("registry", "changes", "--subject", "crm_find")["changes"]) >= 1
+    assert filled.json("registry", "changes", "--org", "acme") == {"changes": []}
+    assert "gone upstream" in filled("registry", "changes").out
+
+
+def test_status_counts_what_there_is(filled):
+    status = filled.json("registry", "status")
+    assert status["tools"] == 4 and status["toolkits"] == 2 and status["deleted"] == 0
+    assert status["tools_by_status"] == {"active": 4} and status["tools_by_org"] == {"": 4}
+    assert status["database"].startswith(("SQLite 3.", "PostgreSQL "))
+    assert status["versions"] == 4 and status["embeddings"] == {}
+    assert ":" not in status["catalog"].partition("://")[2].partition("@")[0]
+    assert "tools" in filled("registry", "status").out
+
+
+def test_upgrade_of_what_is_current_does_nothing(on_sqlite):
+    done = on_sqlite.json("registry", "upgrade")
+    assert done["before"] == done["after"]
+    assert "nothing to do" in on_sqlite("registry", "upgrade").out

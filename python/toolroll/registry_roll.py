@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -11,6 +12,7 @@ from toolroll.catalog import Catalog
 from toolroll.errors import InvalidInput
 from toolroll.example_bank import ExampleBank
 from toolroll.refresh import Pace, Refresher
+from toolroll.registry.vectors import StoredEmbedder
 from toolroll.roll import Toolroll
 from toolroll.selection import Selection
 from toolroll.store.database import Database
@@ -25,6 +27,9 @@ class RegistryRoll(Toolroll):
     def __init__(self, url: str, assembly: Assembly, pace: Pace, progress: Progress | None) -> None:
         """Reads the registry, builds the shared catalog and begins to follow."""
         database = Database.open(url, create=False, migrate=False)
+        embedder = assembly.embedder
+        if embedder is not None and not embedder.is_instant:  # one that is instant is faster than a database
+            assembly = replace(assembly, embedder=StoredEmbedder(embedder, database))
         try:
             self._refresher = Refresher(database, assembly, pace, progress)
         except BaseException:

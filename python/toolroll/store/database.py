@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput, StoreUnavailable
-from toolroll.store import engines, schema, tables
+from toolroll.store import bulk, engines, schema, tables
 from toolroll.store.address import Address, Dialect
 from toolroll.store.engines import BEGIN
 from toolroll.store.failures import translated
@@ -153,7 +153,7 @@ class Database:
                 connection.rollback()
                 return
             assert write._log, "a change without a line in the log"
-            connection.execute(sa.insert(tables.changes), write._log)
+            bulk.insert(connection, tables.changes, write._log)
             if self.dialect == "postgresql":
                 connection.execute(sa.select(sa.func.pg_notify(CHANNEL, str(revision))))
 

@@ -124,18 +124,18 @@ void bind_fusion(py::module_& m) {
 
   py::class_<Retriever, std::shared_ptr<Retriever>> retriever(m, "Retriever");
   retriever.def(py::init([](std::size_t size, std::shared_ptr<VectorIndex> vectors,
-                       std::shared_ptr<Bm25Index> postings, std::shared_ptr<Intents> intents,
-                       const std::optional<Column<float>>& damping) {
-             std::vector<float> factors;
-             if (damping) {
-               const auto given = view(*damping);
-               factors.assign(given.begin(), given.end());
-             }
-             return Retriever(size, std::move(vectors), std::move(postings), std::move(intents),
-                              std::move(factors));
-           }),
-           py::arg("size"), py::arg("vectors"), py::arg("postings"),
-           py::arg("intents") = py::none(), py::arg("damping").noconvert() = py::none());
+                            std::shared_ptr<Bm25Index> postings, std::shared_ptr<Intents> intents,
+                            const std::optional<Column<float>>& damping) {
+                  std::vector<float> factors;
+                  if (damping) {
+                    const auto given = view(*damping);
+                    factors.assign(given.begin(), given.end());
+                  }
+                  return Retriever(size, std::move(vectors), std::move(postings),
+                                   std::move(intents), std::move(factors));
+                }),
+                py::arg("size"), py::arg("vectors"), py::arg("postings"),
+                py::arg("intents") = py::none(), py::arg("damping").noconvert() = py::none());
   def_search(retriever);
 
   py::class_<StackedRetriever, std::shared_ptr<StackedRetriever>> stacked(m, "StackedRetriever");

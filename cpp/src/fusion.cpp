@@ -302,8 +302,7 @@ Retrieved StackedRetriever::search(const Part& message, std::span<const Part> cl
   const std::size_t kept = std::min(k, a.rows.size() + b.rows.size());
   std::vector<bool> is_own(kept);
   for (std::size_t i = 0, j = 0, o = 0; o < kept; ++o) {
-    is_own[o] =
-        i == a.rows.size() || (j < b.rows.size() && b.scores[j] > a.scores[i]);
+    is_own[o] = i == a.rows.size() || (j < b.rows.size() && b.scores[j] > a.scores[i]);
     is_own[o] ? ++j : ++i;
   }
   const auto merged = [&](auto column) {

@@ -69,10 +69,11 @@ TEST_CASE("a slice and what is joined to it are the set they came from") {
       std::erase_if(rows, [&](std::int32_t row) { return row >= static_cast<std::int32_t>(size); });
       CHECK(rows.size() == tail.count());
       CHECK(Bitset::of(size, rows) == whole - bitset_of(size, [&] {
-              std::set<std::int32_t> before;
-              for (const std::int32_t row : rows_of(head)) before.insert(row);
-              return before;
-            }()));
+                                        std::set<std::int32_t> before;
+                                        for (const std::int32_t row : rows_of(head))
+                                          before.insert(row);
+                                        return before;
+                                      }()));
     }
   }
   CHECK_THROWS_AS(Bitset::full(3).slice(2, 4), std::invalid_argument);

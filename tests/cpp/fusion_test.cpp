@@ -125,16 +125,15 @@ TEST_CASE("a stack finds what its parts find, best first") {
         return Part{texts[at], std::span(vectors).subspan(at * kDim, kDim), 1.0F, 1.0F};
       };
       const std::vector<Part> clauses = {part(i + 1)};
-      const Retrieved found = stacked.search(part(i), clauses, {}, in_play,
-                                             std::vector<std::int32_t>{599, 499, 501},
-                                             std::vector<float>{0.5F, 0.25F, 0.125F}, 10, fusion);
-      Retrieved a = shared->search(part(i), clauses, {}, in_play.slice(0, 500),
-                                   std::vector<std::int32_t>{499}, std::vector<float>{0.25F}, 10,
-                                   fusion);
-      const Retrieved b =
-          own->search(part(i), clauses, {}, in_play.slice(500, 630),
-                      std::vector<std::int32_t>{99, 1}, std::vector<float>{0.5F, 0.125F}, 10,
-                      fusion);
+      const Retrieved found =
+          stacked.search(part(i), clauses, {}, in_play, std::vector<std::int32_t>{599, 499, 501},
+                         std::vector<float>{0.5F, 0.25F, 0.125F}, 10, fusion);
+      Retrieved a =
+          shared->search(part(i), clauses, {}, in_play.slice(0, 500),
+                         std::vector<std::int32_t>{499}, std::vector<float>{0.25F}, 10, fusion);
+      const Retrieved b = own->search(part(i), clauses, {}, in_play.slice(500, 630),
+                                      std::vector<std::int32_t>{99, 1},
+                                      std::vector<float>{0.5F, 0.125F}, 10, fusion);
       CHECK(found.evidence == std::max(a.evidence, b.evidence));
       std::vector<std::pair<float, std::int32_t>> both;  // minus the score, so that pairs ascend
       for (std::size_t j = 0; j < a.rows.size(); ++j) both.emplace_back(-a.scores[j], a.rows[j]);
@@ -164,10 +163,10 @@ TEST_CASE("a stack finds what its parts find, best first") {
   CHECK_THROWS_AS(stacked.search({texts[0], {}}, {}, {}, Bitset(629), {}, {}, 10, fusion),
                   std::invalid_argument);
   for (const std::int32_t row : {-1, 630}) {
-    CHECK_THROWS_AS(stacked.search({texts[0], {}}, {}, {}, Bitset(630),
-                                   std::vector<std::int32_t>{row}, std::vector<float>{1.0F}, 10,
-                                   fusion),
-                    std::invalid_argument);
+    CHECK_THROWS_AS(
+        stacked.search({texts[0], {}}, {}, {}, Bitset(630), std::vector<std::int32_t>{row},
+                       std::vector<float>{1.0F}, 10, fusion),
+        std::invalid_argument);
   }
 }
 

@@ -130,10 +130,10 @@ class Bm25Index {
   std::size_t size_ = 0;
   Bm25Options options_;
   std::shared_ptr<const Bm25Index> background_;  // or nullptr
-  StringTable table_;                   // term -> number
-  std::vector<std::uint64_t> begins_;   // postings of term t: [begins_[t], begins_[t + 1])
-  std::vector<std::int32_t> postings_;  // rows, ascending within a term
-  std::vector<float> impacts_;          // what the term adds to the row's score, > 0
+  StringTable table_;                            // term -> number
+  std::vector<std::uint64_t> begins_;            // postings of term t: [begins_[t], begins_[t + 1])
+  std::vector<std::int32_t> postings_;           // rows, ascending within a term
+  std::vector<float> impacts_;                   // what the term adds to the row's score, > 0
   std::vector<float> lengths_;  // of the rows; saved, so that a file is as large as its rows claim
   // Derived from the above:
   std::vector<float> greatest_;  // impact of each term

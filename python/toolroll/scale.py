@@ -37,6 +37,7 @@ _TOOLS = (
     "find recipes: Looks up recipes by their ingredients.",
     "translate text: Translates a text from one language into another.",
 )
+SAMPLES = (*_MESSAGES, *_TOOLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def scale_of(embedder: Embedder) -> Scale:
     own = getattr(embedder, "scale", None)
     if isinstance(own, Scale):
         return own
-    vectors = vectors_of(embedder, [*_MESSAGES, *_TOOLS])
+    vectors = vectors_of(embedder, SAMPLES)
     cosines = vectors[: len(_MESSAGES)] @ vectors[len(_MESSAGES) :].T
     unrelated = cosines[~np.eye(len(_MESSAGES), dtype=np.bool_)]
     spread = max(float(unrelated.std()), _LEAST_SPREAD)

@@ -21,6 +21,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from toolroll.errors import StoreUnavailable
 from toolroll.ports import Embedder
 from toolroll.registry.records import record_of
+from toolroll.scale import SAMPLES
 from toolroll.store import tables
 from toolroll.store.database import Database
 from toolroll.tool_text import description_text, example_texts
@@ -135,11 +136,10 @@ def stored_texts(database: Database) -> dict[str, str]:
 
 def embedding_state(database: Database, identity: str, texts: dict[str, str]) -> EmbeddingState:
     """What is there and what is missing. One read of the hashes."""
-    table = tables.embeddings
-    with database.reading() as connection:
-        rows = connection.execute(sa.select(table.c.content_hash).where(table.c.identity == identity))
-        there = {row.content_hash for row in rows}
-    return EmbeddingState(identity, len(texts), len(there & texts.keys()), len(there - texts.keys()))
+    there = _hashes(database, identity)
+    return EmbeddingState(
+        identity, len(texts), len(there & texts.keys()), len(there - texts.keys() - _MEASURING)
+    )
 
 
 def embed_missing(
@@ -154,12 +154,7 @@ def embed_missing(
         EmbedderUnavailable: the embedder fails; what was embedded before is kept.
         StoreUnavailable: the database does; likewise.
     """
-    table = tables.embeddings
-    with database.reading() as connection:
-        rows = connection.execute(
-            sa.select(table.c.content_hash).where(table.c.identity == embedder.identity)
-        )
-        there = {row.content_hash for row in rows}
+    there = _hashes(database, embedder.identity)
     missing = [key for key in texts if key not in there]
     for at, some in enumerate(_slices(missing, BATCH)):
         vectors = vectors_of(embedder, [texts[key] for key in some])
@@ -172,9 +167,7 @@ def embed_missing(
 def prune_vectors(database: Database, identity: str, texts: dict[str, str]) -> int:
     """Deletes vectors of texts that no tool has any more. Returns how many."""
     table, pruned = tables.embeddings, 0
-    with database.reading() as connection:
-        rows = connection.execute(sa.select(table.c.content_hash).where(table.c.identity == identity))
-        orphans = [row.content_hash for row in rows if row.content_hash not in texts]
+    orphans = sorted(_hashes(database, identity) - texts.keys() - _MEASURING)
     for some in _slices(orphans, _ASKED):
         with database.recording() as connection:
             connection.execute(
@@ -215,6 +208,17 @@ def keep_vectors(database: Database, identity: str, vectors: dict[str, Vectors])
 def text_hash(text: str) -> str:
     """SHA-256 of a text, as hex."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _hashes(database: Database, identity: str) -> set[str]:
+    table = tables.embeddings
+    with database.reading() as connection:
+        rows = connection.execute(sa.select(table.c.content_hash).where(table.c.identity == identity))
+        return {row.content_hash for row in rows}
+
+
+# No tool's, but kept: what an embedder's scale is measured on.
+_MEASURING = frozenset(map(text_hash, SAMPLES))
 
 
 def _is_unit(vector: Vectors) -> bool:

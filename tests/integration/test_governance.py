@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from toolroll import Toolkit
+from toolroll import Tool, Toolkit
 from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, NotFound, ToolrollError
+from toolroll.registry.registry import Registry
 from toolroll.registry.tiers import read_tiers, set_tiers
 from toolroll.registry.toolkits import circle
 from toolroll.registry.visibility import kind_of
@@ -517,6 +518,29 @@ def test_wrong_tiers_are_refused(database: Database, wrong: Any) -> None:
     with pytest.raises(InvalidInput):
         set_tiers(database, "ann", wrong)
     assert database.revision() == 0
+
+
+def test_a_registry_has_all_of_it_on_behalf_of_one_person(database: Database) -> None:
+    registry = Registry(database, "bob")
+    registry.create(Tool("export", toolkit="crm"))
+    assert registry.set_tiers(["free", "pro"], reason="first") == registry.tiers() == ("free", "pro")
+    registry.toolkits.put(Toolkit("crm", tier="pro"))
+    registry.rules.add(Rule("r", "deny", "tier", {"tier": {"lt": "pro"}}, tool="export"))
+    registry.pages.add(PageMapping("deals*", ("crm",)))
+    registry.settings.set("CRM_KEY", "x")
+    with pytest.raises(Conflict, match="has 1 tool in it"):
+        registry.toolkits.delete("crm")
+    changes = registry.audit.list()
+    assert {change.actor for change in changes} == {"bob"}
+    assert [change.action for change in reversed(changes)] == [
+        "tool.create",
+        "tiers.set",
+        "toolkit.create",
+        "rule.create",
+        "page.create",
+        "setting.set",
+    ]
+    assert registry.with_actor("eve").rules.disable("r").updated_by == "eve"
 
 
 # Everything

@@ -175,15 +175,16 @@ class Toolkits(Editor):
         """
         words(name, "toolkit name")
         with self._database.writing(self.actor, org) as write:
-            rows = write.connection.execute(
+            found = write.connection.execute(
                 sa.select(_TABLE)
                 .where(_TABLE.c.org == org, _TABLE.c.name == name)
                 .order_by(_TABLE.c.deleted_at.is_(None).desc(), _TABLE.c.revision.desc())
                 .limit(1)
             )
-            row = next((dict(row) for row in rows.mappings()), None)
-            if row is None:
+            first = found.mappings().first()
+            if first is None:
                 raise NotFound(f"toolkit {name!r:.80}: was never {editing.whose(org)}")
+            row = dict(first)
             if row["deleted_at"] is None:
                 raise Conflict(
                     f"toolkit {name!r:.80}: is there, at version {row['version']}; nothing to restore"

@@ -8,6 +8,7 @@ import logging
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from weakref import WeakSet
 
 import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool
@@ -74,11 +75,12 @@ def _sqlite(address: Address, path: Path, wait_s: float) -> sa.Engine:
             module.sqlite_version,
             ".".join(map(str, SOUND_SQLITE)),
         )
+    factory = _closing_cursors(module)
     uri = f"{path.as_uri()}?mode=rw"  # a file that was moved away is an error, not a new registry
 
     def connect() -> Any:
         connection = module.connect(
-            uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False
+            uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False, factory=factory
         )
         for pragma in ("foreign_keys=ON", "synchronous=FULL", "trusted_schema=OFF", "cell_size_check=ON"):
             connection.execute(f"PRAGMA {pragma}").close()
@@ -95,6 +97,39 @@ def _sqlite(address: Address, path: Path, wait_s: float) -> sa.Engine:
             connection.exec_driver_sql(how)
 
     return engine
+
+
+def _closing_cursors(module: ModuleType) -> Any:
+    """A connection that closes its cursors where a transaction ends.
+
+    One that was not read to its end shares its statement with the next that asks the same. When it is
+    collected, at whatever time, pysqlite3 sets the other back: rows come twice, or binding fails.
+    """
+
+    class Connection(module.Connection):  # type: ignore[misc, name-defined]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            self._cursors: WeakSet[Any] = WeakSet()
+            super().__init__(*arguments, **options)
+
+        def cursor(self, *arguments: Any, **options: Any) -> Any:
+            cursor = super().cursor(*arguments, **options)
+            self._cursors.add(cursor)
+            return cursor
+
+        def commit(self) -> None:
+            self._close_cursors()
+            super().commit()
+
+        def rollback(self) -> None:
+            self._close_cursors()
+            super().rollback()
+
+        def _close_cursors(self) -> None:
+            for cursor in tuple(self._cursors):
+                cursor.close()
+            self._cursors.clear()
+
+    return Connection
 
 
 def _json(value: Any) -> str:

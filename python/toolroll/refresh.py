@@ -15,7 +15,6 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -74,6 +73,7 @@ class Refresher:
         self._stop, self._wake = threading.Event(), threading.Event()
         self._wanted: deque[str] = deque(maxlen=1_000)
         self._threads: list[threading.Thread] = []
+        self._signals: Signals | None = None
         self._later = 0.0  # not before then is tried again what could not be built
         self._failed = -1  # the revision that makes no catalog
         self._settings_at = time.monotonic()
@@ -89,6 +89,7 @@ class Refresher:
         if hasattr(os, "register_at_fork") and not self._threads:
             this = weakref.ref(self)
             os.register_at_fork(after_in_child=lambda: _forked(this()))
+        self._signals = Signals(self._database, deaf=not self._pace.listens)
         self._threads = []
         for work, name in ((self._listen, "toolroll-listen"), (self._follow, "toolroll-refresh")):
             thread = threading.Thread(target=work, name=name, daemon=True)
@@ -99,8 +100,10 @@ class Refresher:
         """Stops following; what serves goes on serving."""
         self._stop.set()
         self._wake.set()
+        if self._signals is not None:
+            self._signals.close()
         for thread in self._threads:
-            thread.join(timeout=self._pace.poll_s + 5)
+            thread.join(timeout=_QUICK_S)  # one that builds is let go: it ends with its round
         self._database.close()
 
     def refresh(self, progress: Progress | None = None) -> None:
@@ -151,10 +154,11 @@ class Refresher:
     # The threads.
 
     def _listen(self) -> None:
-        with closing(Signals(self._database, deaf=not self._pace.listens)) as signals:
-            while not self._stop.is_set():
-                if signals.wait(self._pace.poll_s):
-                    self._wake.set()
+        signals = self._signals
+        assert signals is not None
+        while not self._stop.is_set():
+            if signals.wait(self._pace.poll_s):
+                self._wake.set()
 
     def _follow(self) -> None:
         while not self._stop.is_set():

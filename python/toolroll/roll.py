@@ -160,8 +160,12 @@ class Toolroll:
             StoreUnavailable: it cannot be read, or is of another version.
             InvalidInput: the URL or an option is wrong, or the extra is not installed.
         """
-        from toolroll.registry_roll import RegistryRoll, pace_of
-
+        try:
+            from toolroll.registry_roll import RegistryRoll, pace_of
+        except ModuleNotFoundError as error:
+            raise InvalidInput(
+                f"a registry needs {error.name}: pip install 'toolroll[store]', or 'toolroll[postgres]'"
+            ) from error
         pace = pace_of(poll_s, settings_s, organisations, listens)
         assembly = Assembly(named.embedder(embedder), parameters_of(profile), graph)
         return RegistryRoll(url, assembly, pace, progress)

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from toolroll.registry.registry import Registry
 
 from toolroll import Context, Tool, Toolroll
 from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
+from toolroll.registry.registry import Registry
 from toolroll.rules import PageMapping, Rule
 from toolroll.tools import Toolkit
 
@@ -230,6 +230,15 @@ def damage(url: str) -> None:
         )
         write.log("damage", "rules")
     database.close()
+
+
+def test_closing_waits_for_no_poll(registry, database_url):
+    for listens in (True, False):
+        roll = Toolroll.open(database_url, poll_s=3_600, listens=listens)
+        start = time.perf_counter()
+        roll.close()
+        assert time.perf_counter() - start < SOON_S
+        assert "tool_5" in roll.select("number 5", k=3).names
 
 
 def test_a_registry_that_is_not_there_is_named_with_what_to_do(tmp_path):

@@ -14,6 +14,7 @@ from toolroll import Route, Tool, Toolkit
 from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, StoreUnavailable
 from toolroll.registry.registry import Registry
 from toolroll.registry.sync import SyncReport, import_, sync
+from toolroll.registry.tiers import set_tiers
 from toolroll.rules import PageMapping
 from toolroll.store import bulk, tables
 from toolroll.store.database import Database
@@ -414,3 +415,15 @@ def test_a_registry_that_went_away_is_unavailable(new_database_url: Callable[[st
     with pytest.raises(StoreUnavailable):
         send(database, MAIL)
     database.close()
+
+
+def test_a_tier_that_is_not_configured_is_refused_before_it_closes_the_catalog(database: Database) -> None:
+    payload = Definitions((Tool("t", "does"),), (Toolkit("kit", tier="platinum"),))
+    before = contents(database)
+    with pytest.raises(InvalidDefinition, match="registry tiers"):
+        sync(database, payload, actor="ada", plugin="p")
+    with pytest.raises(InvalidDefinition, match="platinum"):
+        import_(database, payload, actor="ada")
+    assert contents(database) == before
+    set_tiers(database, "ada", ("free", "platinum"))
+    assert sync(database, payload, actor="ada", plugin="p").is_applied

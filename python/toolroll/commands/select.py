@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
 from toolroll.commands import arguments
-from toolroll.commands.catalogs import POLL_S, is_registry
+from toolroll.commands.catalogs import CATALOG, POLL_S, is_registry
 from toolroll.commands.terminal import Progress, print_json
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--catalog",
         metavar="PATH|URL",
         help="folder of toolkit files, folder with tools.jsonl, or one such file; or a registry: "
-        "sqlite:///FILE or postgresql://USER@HOST/DATABASE (default: a demonstration)",
+        f"sqlite:///FILE or postgresql://USER@HOST/DATABASE (default: {CATALOG}, else a demonstration)",
     )
     select.add_argument(
         "-k", type=arguments.count, metavar="N", help="tools that retrieval adds (default: the profile's, 7)"
@@ -84,6 +85,7 @@ def run(options: argparse.Namespace) -> int:
     message = options.message
     if message == "-":
         message = sys.stdin.buffer.read().decode("utf-8", "replace")
+    options.catalog = options.catalog or os.getenv(CATALOG) or None
     is_stored = options.catalog is not None and is_registry(options.catalog)
     context = Context(
         org=options.org,

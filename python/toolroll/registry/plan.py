@@ -77,6 +77,7 @@ class Held:
         shared_toolkits: the same of toolkits, each with its parent.
         parents: toolkits that other organisations have as a parent.
         plugin: the plugin's own row: version, payload_hash, review; None for a new one.
+        tiers: the subscription tiers that are configured, lowest first.
     """
 
     tools: Sequence[HeldTool] = ()
@@ -87,6 +88,7 @@ class Held:
     shared_toolkits: Mapping[str, str | None] = field(default_factory=dict)
     parents: Collection[str] = frozenset()
     plugin: tuple[str, str, str] | None = None
+    tiers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

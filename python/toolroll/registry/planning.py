@@ -28,6 +28,7 @@ from toolroll.registry.plan import (
     ToolStep,
 )
 from toolroll.registry.records import Review
+from toolroll.rule_reading import tier_problem
 from toolroll.rules import PageMapping
 from toolroll.tools import Tool
 
@@ -227,6 +228,11 @@ def _toolkit_steps(
         before = row or gone.get(name)
         if not trusted:
             content = _governed_toolkit(name, content, before, notes)
+        tier = content["tier"]
+        if tier is not None and (problem := tier_problem(tier, held.tiers)):  # no catalog could be made of it
+            hint = "set them with `toolroll registry tiers NAME…`"
+            problems.append(Problem("invalid", f"toolkit {name!r}: tier {problem}; {hint}"))
+            continue
         parents[name] = content["parent"]
         if row is None:
             steps.append(ToolkitStep("create" if before is None else "restore", name, content, before))

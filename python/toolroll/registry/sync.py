@@ -26,6 +26,7 @@ from toolroll.registry.payload import Payload
 from toolroll.registry.plan import MODES, Held, HeldPage, HeldTool, HeldToolkit, Mode, SyncPlan, ToolStep
 from toolroll.registry.planning import plan
 from toolroll.registry.records import Record, record_of
+from toolroll.registry.tiers import tiers_in
 from toolroll.store import tables
 from toolroll.store.database import Database, Write, words
 from toolroll.tools import Definitions, Tool
@@ -239,6 +240,7 @@ def _read(connection: sa.Connection, org: str, plugin: str) -> Held:
         pages=_read_pages(connection, org, plugin),
         approved=_read_approved(connection, org) if any(tool.review != "approved" for tool in tools) else {},
         plugin=_read_plugin(connection, org, plugin),
+        tiers=tiers_in(connection),
     )
     k = tables.toolkits.c
     if not org:

@@ -359,13 +359,14 @@ def test_routes_that_no_catalog_could_read_are_refused(route: Route) -> None:
 
 def test_a_toolkit_is_base_and_of_a_tier_as_people_say() -> None:
     asked = Toolkit("crm", base=True, tier="pro")
-    found = planned(toolkits=(asked,))
+    configured = Held(tiers=("basic", "pro"))
+    found = planned(toolkits=(asked,), held=configured)
     assert found.toolkits[0].content == toolkit_content(Toolkit("crm", tier="pro"))
     assert "base is for people to say" in found.notes[0]
-    held = Held(toolkits=[held_toolkit(Toolkit("crm", tier="basic"))])
+    held = Held(toolkits=[held_toolkit(Toolkit("crm", tier="basic"))], tiers=("basic", "pro"))
     again = planned(toolkits=(asked,), held=held)
     assert again.toolkits == ()
-    assert planned(toolkits=(asked,), trusted=True).toolkits[0].content == toolkit_content(asked)
+    assert planned(toolkits=(asked,), held=configured, trusted=True).toolkits[0].content == toolkit_content(asked)
 
 
 def test_rules_in_a_payload_are_not_read_and_that_is_said() -> None:

@@ -37,6 +37,7 @@ _QUICK_S = (
     10.0  # for a look at the revision or the settings; drivers' own limits do not hold (docs/registry.md)
 )
 _WHOLE_S = 600.0  # for reading what changed
+_FORK_S = 1.0  # that a fork waits for a database to be done
 _LATER_S = 5.0  # between tries to build what could not be built
 
 
@@ -69,6 +70,8 @@ class Refresher:
         """
         self._database, self._assembly, self._pace = database, assembly, pace
         self._building = threading.Lock()  # held for one round of reading and building
+        self._reaching = threading.Lock()  # held while a database is at work
+        self._held: list[threading.Lock] = []  # by who forks
         self._workers = Workers(4, "toolroll-store")
         self._stop, self._wake = threading.Event(), threading.Event()
         self._wanted: deque[str] = deque(maxlen=1_000)
@@ -88,7 +91,11 @@ class Refresher:
         """Begins to follow the registry; a child of a fork follows it by itself."""
         if hasattr(os, "register_at_fork") and not self._threads:
             this = weakref.ref(self)
-            os.register_at_fork(after_in_child=lambda: _forked(this()))
+            os.register_at_fork(
+                before=lambda: _hold(this()),
+                after_in_parent=lambda: _let_go(this()),
+                after_in_child=lambda: _begin_anew(this()),
+            )
         self._signals = Signals(self._database, deaf=not self._pace.listens)
         self._threads = []
         for work, name in ((self._listen, "toolroll-listen"), (self._follow, "toolroll-refresh")):
@@ -231,10 +238,11 @@ class Refresher:
         self.engine.swap(replace(self.engine.serving, stored=settings))
 
     def _in_time(self, call: Callable[[], T], timeout_s: float) -> T:
-        try:
-            return self._workers.run(call, timeout_s)
-        except (Overdue, Full) as error:
-            raise StoreUnavailable(f"registry: {error}") from error
+        with self._reaching:
+            try:
+                return self._workers.run(call, timeout_s)
+            except (Overdue, Full) as error:
+                raise StoreUnavailable(f"registry: {error}") from error
 
     def _stand(self, error: Exception) -> None:
         """Says in every selection that the catalog may be old, and why."""
@@ -343,10 +351,24 @@ def _gone(before: Replica, after: Replica, org: str) -> tuple[str, ...]:
     return tuple(tool.name for tool in before.tools.get(org, {}).values() if tool.name not in now)
 
 
-def _forked(refresher: Refresher | None) -> None:
-    """Threads and locks of the parent mean nothing here: makes new ones. The database sees to itself."""
+# A fork while a database is at work in another thread would leave that library's locks shut in the child.
+
+
+def _hold(refresher: Refresher | None) -> None:
+    if refresher is not None and not refresher._stop.is_set() and refresher._signals is not None:
+        locks = (refresher._reaching, refresher._signals.looking)
+        refresher._held = [lock for lock in locks if lock.acquire(timeout=_FORK_S)]
+
+
+def _let_go(refresher: Refresher | None) -> None:
+    while refresher is not None and refresher._held:
+        refresher._held.pop().release()
+
+
+def _begin_anew(refresher: Refresher | None) -> None:
+    """Threads and locks of the parent mean nothing here. The database sees to itself."""
     if refresher is not None and not refresher._stop.is_set():
-        refresher._building = threading.Lock()
+        refresher._building, refresher._reaching, refresher._held = threading.Lock(), threading.Lock(), []
         refresher._workers = Workers(4, "toolroll-store")
         refresher._stop, refresher._wake = threading.Event(), threading.Event()
         refresher.start()

@@ -27,6 +27,10 @@ class Signals:
 
     On PostgreSQL it listens; on SQLite it looks at a counter that every commit of another connection moves.
     One thread may wait at a time.
+
+    Attributes:
+        looking: held while SQLite is at work; who forks holds it, since SQLite's own locks would stay shut in
+            the child.
     """
 
     def __init__(self, database: Database, *, deaf: bool = False) -> None:
@@ -58,6 +62,7 @@ class Signals:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._heard, self._closed = threading.Condition(), threading.Event()
+        self.looking = threading.Lock()
         self._thread = None if self._deaf else threading.Thread(target=self._run, daemon=True)
         if self._thread is not None:
             self._thread.name = "toolroll-signals"
@@ -98,7 +103,8 @@ class Signals:
     def _look(self, connection: Any, closed: threading.Event) -> None:
         seen: int | None = None
         while not closed.is_set():
-            (count,) = connection.execute("PRAGMA data_version").fetchone()
+            with self.looking:
+                (count,) = connection.execute("PRAGMA data_version").fetchone()
             if count != seen:
                 seen = count
                 self._tell()

@@ -366,7 +366,9 @@ def test_a_toolkit_is_base_and_of_a_tier_as_people_say() -> None:
     held = Held(toolkits=[held_toolkit(Toolkit("crm", tier="basic"))], tiers=("basic", "pro"))
     again = planned(toolkits=(asked,), held=held)
     assert again.toolkits == ()
-    assert planned(toolkits=(asked,), held=configured, trusted=True).toolkits[0].content == toolkit_content(asked)
+    assert planned(toolkits=(asked,), held=configured, trusted=True).toolkits[0].content == toolkit_content(
+        asked
+    )
 
 
 def test_rules_in_a_payload_are_not_read_and_that_is_said() -> None:

@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from toolroll.context import Context as Context
     from toolroll.errors import ToolrollError as ToolrollError
     from toolroll.profiles import Parameters as Parameters
+    from toolroll.registry.registry import Registry as Registry
     from toolroll.roll import Toolroll as Toolroll
+    from toolroll.rules import PageMapping as PageMapping
+    from toolroll.rules import Rule as Rule
     from toolroll.selection import Selection as Selection
     from toolroll.tools import Route as Route
     from toolroll.tools import Tool as Tool
@@ -22,8 +25,11 @@ __version__ = "0.1.0"
 _HOMES = {
     "Catalog": "toolroll.catalog",
     "Context": "toolroll.context",
+    "PageMapping": "toolroll.rules",
     "Parameters": "toolroll.profiles",
+    "Registry": "toolroll.registry.registry",
     "Route": "toolroll.tools",
+    "Rule": "toolroll.rules",
     "Selection": "toolroll.selection",
     "Tool": "toolroll.tools",
     "Toolkit": "toolroll.tools",

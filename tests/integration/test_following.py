@@ -294,3 +294,82 @@ def test_settings_are_read_by_one_query_whatever_the_number_of_toolkits(registry
     finally:
         sa.event.remove(engine, "before_cursor_execute", listener)
     assert len([text for text in seen if "settings" in text]) == 1
+
+
+def test_a_selection_asks_the_database_nothing_even_for_a_caller_never_seen_before(registry, roll):
+    import sqlalchemy as sa
+
+    registry.rules.add(Rule("no five", "deny", "user", {"user": "mallory"}, tool="tool_5"))
+    registry.create(Tool("acme_payroll", "Run the payroll of this month"), org="acme")
+    roll.refresh()
+    asked_by: set[int] = set()
+    engine = roll._refresher._database._engine
+    listener = lambda *args: asked_by.add(threading.get_ident())  # noqa: E731
+    sa.event.listen(engine, "before_cursor_execute", listener)
+    try:
+        for at in range(200):
+            context = Context(org=("acme", "", f"org-{at}")[at % 3], user=f"user-{at}", page=f"page-{at}")
+            roll.select(f"number {at % 12}", context, k=3)
+            roll.why("tool_5", context)
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", listener)
+    assert threading.get_ident() not in asked_by
+
+
+def test_a_hundred_that_ask_for_a_refresh_at_once_get_one_build(registry, roll, monkeypatch):
+    from toolroll.catalog import Catalog
+
+    builds = []
+    build = Catalog.build.__func__
+
+    def counted(cls, *args, **options):
+        builds.append(threading.get_ident())
+        time.sleep(0.05)
+        return build(cls, *args, **options)
+
+    monkeypatch.setattr(Catalog, "build", classmethod(counted))
+    registry.create(Tool("book_flight", "Book a flight to a city"))
+    threads = [threading.Thread(target=roll.refresh) for _ in range(100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(builds) == 1
+    assert "book_flight" in roll.catalog.names
+
+
+def test_a_storm_of_changes_ends_in_the_last_of_them_and_selections_go_on(registry, roll):
+    registry.create(Tool("weather", "Says generation -1"))
+    stop, errors = threading.Event(), []
+
+    def select() -> None:
+        while not stop.is_set():
+            try:
+                roll.select("number 5", k=3, strict=True)
+            except Exception as error:
+                errors.append(error)
+                return
+
+    threads = [threading.Thread(target=select) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    version = 1
+    for at in range(60):
+        version = registry.update(
+            "weather", {"description": f"Says generation {at}"}, version=version
+        ).version
+    soon(lambda: roll.catalog.tools[roll.catalog.names["weather"]].description == "Says generation 59")
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_what_one_organisation_says_in_its_tools_corrects_nobody_elses_words(registry, roll):
+    registry.create(Tool("quarterly_zorblax", "Report the zorblax of the quarter"), org="acme")
+    roll.refresh()
+    roll.prepare()
+    message = "show the zorblix of the quarter please"
+    assert roll.select(message, Context(org="acme"), k=2).corrected
+    for context in (Context(org="globex"), Context()):
+        assert not roll.select(message, context, k=2).corrected

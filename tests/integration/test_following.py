@@ -373,3 +373,37 @@ def test_what_one_organisation_says_in_its_tools_corrects_nobody_elses_words(reg
     assert roll.select(message, Context(org="acme"), k=2).corrected
     for context in (Context(org="globex"), Context()):
         assert not roll.select(message, context, k=2).corrected
+
+
+def test_a_registry_that_was_restored_from_a_backup_is_read_anew(new_database_url, tmp_path):
+    import shutil
+
+    url = new_database_url("sqlite")
+    path, backup = url.removeprefix("sqlite:///"), tmp_path / "backup.db"
+    with Registry.open(url, actor="ada") as registry:
+        for name in ("kept", "gone"):
+            registry.create(Tool(name, f"the tool that is {name}"))
+        registry.create(Tool("acme_payroll", "Run the payroll"), org="acme")
+    shutil.copy(path, backup)
+    with Registry.open(url, actor="ada") as registry:
+        registry.create(Tool("later", "written after the backup"))
+        registry.create(Tool("latest", "written after that"))
+    with Toolroll.open(url, poll_s=3_600) as roll:
+        roll.prepare()
+        assert "latest" in roll.catalog.names
+        roll._refresher._database.close()
+        shutil.copy(backup, path)
+        roll.refresh()
+        assert set(roll.catalog.names) == {"kept", "gone"}
+        with Registry.open(url, actor="ada") as registry:
+            registry.create(Tool("later", "written again, otherwise"))
+            registry.create(Tool("latest", "written after that"))
+        roll.refresh()
+        roll._refresher._database.close()
+        shutil.copy(backup, path)
+        with Registry.open(url, actor="ada") as registry:  # the same numbers and more, another past
+            registry.delete("gone")
+            for name in ("other", "another"):
+                registry.create(Tool(name, "written instead"))
+        roll.refresh()
+        assert set(roll.catalog.names) == {"kept", "other", "another"}

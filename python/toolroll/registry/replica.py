@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -47,6 +48,7 @@ class Replica:
 
     Attributes:
         revision: of the registry; what changed later has a higher one.
+        at: when that revision was written; None for a registry that nothing was written to.
         tools, toolkits: organisation → id → what is there and approved.
         governance: rules, page mappings and tiers.
         settings: organisation → settings that have a value, the platform's among them.
@@ -54,6 +56,7 @@ class Replica:
     """
 
     revision: int = -1
+    at: datetime | None = None
     tools: Mapping[str, Mapping[str, Tool]] = field(default_factory=dict)
     toolkits: Mapping[str, Mapping[str, tuple[Toolkit, tuple[Route, ...]]]] = field(default_factory=dict)
     governance: Governance = field(default_factory=Governance)
@@ -78,7 +81,8 @@ class Replica:
 def catch_up(database: Database, seen: Replica) -> tuple[Replica, News]:
     """The registry as it is now, and what is new in it since `seen`.
 
-    One consistent read: tools, rules and settings belong together. Reads only rows that changed.
+    One consistent read: tools, rules and settings belong together. Reads only rows that changed, unless the
+    registry has another past than the one seen: then somebody restored a backup, and all is read.
 
     Raises:
         StoreUnavailable: the database does not answer.
@@ -86,18 +90,20 @@ def catch_up(database: Database, seen: Replica) -> tuple[Replica, News]:
     """
     with database.reading() as connection:
         state = connection.execute(sa.select(tables.registry_state)).one()
-        if state.revision == seen.revision:
+        is_another = seen.revision > state.revision or seen.at != _written_at(connection, seen.revision)
+        if state.revision == seen.revision and not is_another:
             return replace(seen, read_at=time.monotonic()), News()
+        before = seen
+        if is_another:
+            seen = Replica()
+        at = _written_at(connection, state.revision)
         tools, of_tools = _merged(connection, tables.tools, seen, seen.tools, _tool)
         toolkits, of_toolkits = _merged(connection, tables.toolkits, seen, seen.toolkits, _toolkit)
         governance = _governance(connection, state.tiers)
         settings = read_settings(connection)
-    replica = Replica(state.revision, tools, toolkits, governance, settings, time.monotonic())
-    return replica, News(
-        frozenset(of_tools | of_toolkits),
-        governance != seen.governance,
-        settings != seen.settings,
-    )
+    replica = Replica(state.revision, at, tools, toolkits, governance, settings, time.monotonic())
+    orgs = {"", *before.orgs, *replica.orgs} if is_another else of_tools | of_toolkits
+    return replica, News(frozenset(orgs), governance != before.governance, settings != before.settings)
 
 
 def read_settings(connection: sa.Connection) -> dict[str, frozenset[str]]:
@@ -109,6 +115,12 @@ def read_settings(connection: sa.Connection) -> dict[str, frozenset[str]]:
     for org, key in rows:
         found.setdefault(org, set()).add(key)
     return {org: frozenset(keys | found[""]) for org, keys in found.items()}
+
+
+def _written_at(connection: sa.Connection, revision: int) -> datetime | None:
+    """When a revision was written, which tells two pasts with the same numbers apart."""
+    log = tables.changes.c
+    return connection.execute(sa.select(sa.func.max(log.at)).where(log.revision == revision)).scalar()
 
 
 def _merged(

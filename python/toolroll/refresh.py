@@ -24,7 +24,7 @@ from toolroll.engine import Engine
 from toolroll.errors import EmbedderUnavailable, StoreUnavailable, ToolrollError
 from toolroll.governance import Governance
 from toolroll.pipeline import Pipeline
-from toolroll.registry.replica import News, Replica, catch_up, read_settings
+from toolroll.registry.replica import News, Replica, catch_up, read_settings, stamp_of
 from toolroll.selection import Failure
 from toolroll.serving import Serving
 from toolroll.store.database import Database
@@ -201,10 +201,10 @@ class Refresher:
     # Reading.
 
     def _catch_up(self, progress: Progress | None) -> None:
-        revision = self._in_time(self._database.revision, _QUICK_S)
-        if revision == self._failed and self._is_later:
+        stamp = self._in_time(lambda: stamp_of(self._database), _QUICK_S)
+        if stamp[0] == self._failed and self._is_later:
             return
-        if revision == self._replica.revision:
+        if stamp == (self._replica.revision, self._replica.at):
             self._replica = replace(self._replica, read_at=time.monotonic())
             self._mend(progress)
         else:

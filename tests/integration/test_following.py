@@ -160,10 +160,10 @@ def test_a_store_that_is_gone_leaves_the_last_catalog_serving_and_says_how_old_i
 ):
     database = roll._refresher._database
 
-    def away() -> int:
+    def away() -> None:
         raise StoreUnavailable("the cable is out")
 
-    monkeypatch.setattr(database, "revision", away)
+    monkeypatch.setattr(database, "reading", away)
     soon(lambda: "registry" in roll.select("number 5", k=3).degraded)
     picked = roll.select("number 5", k=3)
     assert "tool_5" in picked.names
@@ -176,7 +176,7 @@ def test_a_store_that_is_gone_leaves_the_last_catalog_serving_and_says_how_old_i
 
 def test_a_store_that_hangs_holds_up_no_selection(registry, roll, monkeypatch):
     released = threading.Event()
-    monkeypatch.setattr(roll._refresher._database, "revision", lambda: released.wait(30) and 0)
+    monkeypatch.setattr(roll._refresher._database, "reading", lambda: released.wait(30))
     try:
         time.sleep(0.5)
         took = []

@@ -106,6 +106,13 @@ def catch_up(database: Database, seen: Replica) -> tuple[Replica, News]:
     return replica, News(frozenset(orgs), governance != before.governance, settings != before.settings)
 
 
+def stamp_of(database: Database) -> tuple[int, datetime | None]:
+    """The registry's revision, and when it was written: what differs between two looks if anything does."""
+    with database.reading() as connection:
+        revision = connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one()
+        return revision, _written_at(connection, revision)
+
+
 def read_settings(connection: sa.Connection) -> dict[str, frozenset[str]]:
     """Organisation → settings that have a value, for it or for the platform. One query."""
     rows = connection.execute(

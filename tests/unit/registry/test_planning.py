@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,16 +60,7 @@ def planned(
     payload = Payload.of(Definitions(tools, **definitions), plugin=plugin, org=org)
     held = held or Held()
     if held.plugin is None:  # not what these tests are about
-        held = Held(
-            held.tools,
-            held.toolkits,
-            held.pages,
-            held.approved,
-            held.shared_tools,
-            held.shared_toolkits,
-            held.parents,
-            ("", payload.digest, review or "auto"),
-        )
+        held = replace(held, plugin=("", payload.digest, review or "auto"))
     return plan(held, payload, review=review, trusted=trusted)
 
 

@@ -52,7 +52,7 @@ class Pace:
         listens: whether the database's own notifications are used as well.
     """
 
-    poll_s: float = 1.0
+    poll_s: float = 0.5
     settings_s: float = 10.0
     organisations: int = 1_000
     listens: bool = True

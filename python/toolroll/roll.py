@@ -139,7 +139,7 @@ class Toolroll:
         profile: str | Parameters = "default",
         graph: bool = False,
         progress: Progress | None = None,
-        poll_s: float = 1.0,
+        poll_s: float = 0.5,
         settings_s: float = 10.0,
         organisations: int = 1_000,
         listens: bool = True,

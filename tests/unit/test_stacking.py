@@ -187,7 +187,7 @@ def test_own_toolkits_hang_on_the_shared_ones_above_them():
     assert catalog.below["deals"].tolist() == [1]
     assert named(catalog, catalog.switches.off(Context(settings=("own",)))) == ["a", "b"]
     assert named(catalog, catalog.switches.off(Context(settings=("key",)))) == ["b"]
-    assert catalog.switches.keys == ("key", "own")
+    assert catalog.switches.keys == {"key", "own"}
 
 
 @pytest.mark.parametrize(

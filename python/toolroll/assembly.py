@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from toolroll.catalog import Catalog
 from toolroll.errors import EmbedderUnavailable
-from toolroll.governance import Governance, Governed
+from toolroll.governance import InForce
 from toolroll.pipeline import Pipeline
 from toolroll.policy import Policy
 from toolroll.ports import Embedder
@@ -34,11 +34,7 @@ class Assembly:
     graph: bool = False
 
     def pipeline(
-        self,
-        definitions: Definitions,
-        governance: Governance,
-        last_known: Governance | None = None,
-        progress: Progress | None = None,
+        self, definitions: Definitions, in_force: InForce, progress: Progress | None = None
     ) -> Pipeline:
         """Indexes the definitions and puts the stages over them.
 
@@ -46,53 +42,38 @@ class Assembly:
             InvalidDefinition: the definitions are malformed.
             EmbedderUnavailable: the embedder fails.
         """
-        return self._staged(self._catalog(definitions, self.embedder, progress), governance, last_known)
+        return self._staged(self._catalog(definitions, self.embedder, progress), in_force)
 
-    def by_words(
-        self,
-        definitions: Definitions,
-        governance: Governance,
-        error: EmbedderUnavailable,
-        last_known: Governance | None = None,
-    ) -> Pipeline:
+    def by_words(self, definitions: Definitions, in_force: InForce, error: EmbedderUnavailable) -> Pipeline:
         """The same without vectors, which says so in every selection: for an embedder that fails now."""
-        pipeline = self._staged(self._catalog(definitions, None, None), governance, last_known)
-        return replace(pipeline, standing=(*pipeline.standing, Failure("embedder", error)))
+        pipeline = self._staged(self._catalog(definitions, None, None), in_force)
+        return replace(pipeline, standing=(Failure("embedder", error),))
 
-    def stacked(
-        self,
-        shared: Pipeline,
-        own: Definitions,
-        governance: Governance,
-        last_known: Governance | None = None,
-    ) -> Pipeline:
+    def stacked(self, shared: Pipeline, own: Definitions, in_force: InForce) -> Pipeline:
         """An organisation's: over the shared catalog and its own definitions.
+
+        in_force: what concerns this organisation.
 
         Raises:
             InvalidDefinition: its own definitions are malformed.
             EmbedderUnavailable: the embedder fails.
         """
-        embedder = self.embedder if shared.catalog.dim else None
         catalog = Catalog.stacked(
-            shared.catalog, own, embedder, description_counts=self.parameters.description_counts
+            shared.catalog,
+            own,
+            self.embedder if shared.catalog.dim else None,
+            toolkits_by_meaning=self.parameters.toolkit_threshold is not None,
+            description_counts=self.parameters.description_counts,
         )
-        return self._staged(catalog, governance, last_known, _platform(shared))
+        pipeline = self._staged(catalog, in_force, _platform(shared))
+        return replace(pipeline, standing=shared.standing) if shared.standing else pipeline
 
-    def governed(
-        self,
-        pipeline: Pipeline,
-        governance: Governance,
-        last_known: Governance | None = None,
-        shared: Pipeline | None = None,
-    ) -> Pipeline:
+    def governed(self, pipeline: Pipeline, in_force: InForce, shared: Pipeline | None = None) -> Pipeline:
         """The same catalog under other rules and page mappings.
 
         shared: of an organisation's, the pipeline that everybody shares, governed already.
         """
-        governed = self._governed(pipeline.catalog, governance, last_known, _platform(shared))
-        others = tuple(failure for failure in pipeline.standing if failure.where != "policy")
-        pipeline = govern(pipeline, governed.visibility, governed.page)
-        return replace(pipeline, standing=(*others, *governed.failures))
+        return govern(pipeline, *in_force.stages(pipeline.catalog, _platform(shared)))
 
     def _catalog(
         self, definitions: Definitions, embedder: Embedder | None, progress: Progress | None
@@ -106,26 +87,9 @@ class Assembly:
             progress=progress,
         )
 
-    def _governed(
-        self,
-        catalog: Catalog,
-        governance: Governance,
-        last_known: Governance | None,
-        platform: Policy | None,
-    ) -> Governed:
-        return Governed.of(catalog, governance, self.parameters.on_policy_error, last_known, platform)
-
-    def _staged(
-        self,
-        catalog: Catalog,
-        governance: Governance,
-        last_known: Governance | None,
-        platform: Policy | None = None,
-    ) -> Pipeline:
-        governed = self._governed(catalog, governance, last_known, platform)
+    def _staged(self, catalog: Catalog, in_force: InForce, platform: Policy | None = None) -> Pipeline:
         at_once = self.embedder is None or self.embedder.is_instant
-        pipeline = compose(catalog, self.parameters, at_once, governed.visibility, governed.page)
-        return replace(pipeline, standing=governed.failures) if governed.failures else pipeline
+        return compose(catalog, self.parameters, at_once, *in_force.stages(catalog, platform))
 
 
 def _platform(shared: Pipeline | None) -> Policy | None:

@@ -71,7 +71,7 @@ class Engine:
         """Gathers, decides and logs; see `Toolroll.select` for the arguments."""
         serving, context = self._serving, _checked(context)
         pipeline = serving.pipeline(context.org)
-        given = None if vector is None else _given(vector, pipeline.catalog.dim)
+        given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
         read = time.perf_counter_ns()
@@ -96,7 +96,7 @@ class Engine:
         """The same; an embedder that may wait does so outside the event loop."""
         serving, context = self._serving, _checked(context)
         pipeline = serving.pipeline(context.org)
-        given = None if vector is None else _given(vector, pipeline.catalog.dim)
+        given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
         read = time.perf_counter_ns()
@@ -220,6 +220,11 @@ def _embedded(embedder: Embedder, text: str) -> Vector:
         f"embedder {embedder.identity}: its vector has shape {vector.shape} and squared length {length:.3g}, "
         f"must be ({embedder.dim},) and 1"
     )
+
+
+def _lost(pipeline: Pipeline) -> bool:
+    """Whether the catalog has no vectors for now only: then one that the caller has counts for nothing."""
+    return bool(pipeline.standing) and not pipeline.catalog.dim
 
 
 def _given(vector: npt.ArrayLike, dim: int) -> Vector:

@@ -160,9 +160,11 @@ class Policy:
         tiers: Sequence[str],
         *,
         platform: Policy | None = None,
+        strict: bool = True,
     ) -> Policy:
         """Checks every rule and compiles them. A rule whose tool or toolkit is not there matches no row.
 
+        strict: False lets nobody see a toolkit whose tier is not one of `tiers`, instead of raising.
         platform: a policy with the same tiers whose platform rules hold here, too: they are compiled once
         for all organisations' catalogs, and not passed again.
 
@@ -182,10 +184,14 @@ class Policy:
         if platform is not None:
             assert platform.tiers == known and "" not in levels
             levels[""] = platform.levels.get("", _NO_RULES)
-        gates = {}
+        gates: dict[str, tuple[str, ...]] = {}
         for toolkit in toolkits.values():
             if toolkit.tier is not None:
-                if problem := tier_problem(toolkit.tier, known):
+                problem = tier_problem(toolkit.tier, known)
+                if problem and not strict:
+                    gates[toolkit.name] = ()
+                    continue
+                if problem:
                     raise InvalidDefinition(f"toolkit {toolkit.name!r:.80}: tier {problem}", field="tier")
                 gates[toolkit.name] = known[known.index(toolkit.tier) :]
         return cls(size, names, below, known, levels, gates, _attributes(levels, bool(gates)))
@@ -221,12 +227,9 @@ class Policy:
         for toolkit, tiers in sorted(self.gates.items()):
             if context.tier not in tiers and self._is_below(row, toolkit):
                 said = f"tier {context.tier!r:.80}" if context.tier else "no tier"
-                return Verdict(
-                    False,
-                    None,
-                    "platform",
-                    f"toolkit {toolkit!r} is for tier {tiers[0]!r} and above, the context has {said}",
-                )
+                whom = f"tier {tiers[0]!r} and above" if tiers else "a tier that is not configured"
+                reason = f"toolkit {toolkit!r} is for {whom}, the context has {said}"
+                return Verdict(False, None, "platform", reason)
         facts = facts_of(context)
         verdict = self._judge("platform", self.levels.get("", _NO_RULES), name, row, facts)
         if verdict.visible and context.org and context.org in self.levels:

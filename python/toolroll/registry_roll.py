@@ -71,15 +71,16 @@ class RegistryRoll(Toolroll):
     def health(self) -> dict[str, Any]:
         """What a readiness probe asks: revision, age in seconds, organisations, and what has failed."""
         serving, replica = self._engine.serving, self._refresher.replica
-        failures = (*serving.standing, *serving.shared.standing)
+        failures = (*serving.failures(""), *serving.shared.standing)
         return {
             "revision": replica.revision,
             "catalog_revision": serving.shared.catalog.revision,
             "tools": len(serving.shared.catalog),
             "age_s": round(self._refresher.age_s, 3),
             "organisations": {
-                "ready": len(serving.own),
-                "waiting": len(serving.awaited - serving.own.keys()),
+                "ready": len(serving.own.keys() - serving.awaited),
+                "waiting": len(serving.awaited),
+                "failing": sorted(serving.lasting.keys() - {""}),
             },
             "degraded": [str(failure) for failure in failures],
         }

@@ -21,7 +21,7 @@ from toolroll.embedders.named import EmbedderChoice
 from toolroll.engine import Engine
 from toolroll.errors import Denied, EmbedderUnavailable, InvalidInput, NotFound
 from toolroll.example_bank import ExampleBank
-from toolroll.governance import Governance
+from toolroll.governance import Governance, InForce
 from toolroll.pipeline import Pipeline
 from toolroll.profiles import Parameters, profile
 from toolroll.rules import PageMapping, Rule
@@ -344,19 +344,14 @@ class Toolroll:
             return self._compose(definitions, progress)
         except EmbedderUnavailable as error:
             _log.warning("catalog: built without vectors until refresh(): %s", error)
-            return self._assembly.by_words(definitions, _governance(definitions), error)
+            return self._assembly.by_words(definitions, _in_force(definitions), error)
 
     def _compose(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
-        pipeline = self._assembly.pipeline(
-            self._grown.apply(definitions), _governance(definitions), progress=progress
-        )
-        for failure in pipeline.standing:  # the caller's own rules are wrong: that is for the caller to hear
-            raise failure.error
-        return pipeline
+        return self._assembly.pipeline(self._grown.apply(definitions), _in_force(definitions), progress)
 
 
-def _governance(definitions: Definitions) -> Governance:
-    return Governance(definitions.rules, definitions.pages, definitions.tiers)
+def _in_force(definitions: Definitions) -> InForce:
+    return InForce.strictly(Governance(definitions.rules, definitions.pages, definitions.tiers))
 
 
 def _offered(picked: Selection, names: Iterable[str]) -> Iterator[str]:

@@ -120,7 +120,9 @@ class _Reader:
         if operator in OPERATORS:
             plain = frozenset(value for value in values if attribute != "page" or "*" not in value)
             patterns = tuple(sorted({value for value in values if value not in plain}))
-            among = Among(attribute, plain, patterns)
+            # A tier that nobody configured is a caller's slip ("Free"): unknown, as under an order.
+            known = frozenset(self._tiers if attribute == "tier" else ())
+            among = Among(attribute, plain, patterns, known)
             return Not(among) if operator == "ne" else among
         place_of = self._tiers.index(values[0])
         higher, lower = self._tiers[place_of + 1 :], self._tiers[:place_of]

@@ -23,6 +23,7 @@ class Serving:
             them meanwhile, and says so.
         stored: organisation → settings that storage has a value for, the platform's ("") among them.
         standing: what has failed and lasts, such as a registry that cannot be reached.
+        lasting: organisation → what has failed for it alone, such as rules that cannot be read; "" for all.
     """
 
     shared: Pipeline
@@ -30,6 +31,7 @@ class Serving:
     awaited: frozenset[str] = frozenset()
     stored: Mapping[str, frozenset[str]] = field(default_factory=dict)
     standing: tuple[Failure, ...] = ()
+    lasting: Mapping[str, tuple[Failure, ...]] = field(default_factory=dict)
 
     def pipeline(self, org: str) -> Pipeline:
         """What decides for this organisation now."""
@@ -45,7 +47,12 @@ class Serving:
 
     def failures(self, org: str) -> tuple[Failure, ...]:
         """What every selection for this organisation lacks at the moment."""
+        failures = self.standing
+        if self.lasting:
+            failures += self.lasting.get("", ())
+            if org:
+                failures += self.lasting.get(org, ())
         if org in self.awaited:
             waiting = Unavailable(f"organisation {org!r}: its own tools are being indexed", retry_after_s=1.0)
-            return (*self.standing, Failure("organisation", waiting))
-        return self.standing
+            failures += (Failure("organisation", waiting),)
+        return failures

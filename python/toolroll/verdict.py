@@ -26,13 +26,9 @@ def judge(pipeline: Pipeline, name: str, context: Context, stored: frozenset[str
     verdict = Verdict(True, None, "", "no rule names it")
     for stage in pipeline.hard:
         if isinstance(stage, Visibility):
-            if stage.error is not None:
-                return Verdict(
-                    tool.public,
-                    None,
-                    "",
-                    f"rules cannot be read, so only public tools are shown: {stage.error}",
-                )
+            if (error := stage.closes(context.org)) is not None:
+                reason = f"rules cannot be read, so only public tools are shown: {error}"
+                return Verdict(tool.public, None, "", reason)
             if stage.policy is not None:
                 verdict = stage.policy.why(name, context)
     if not verdict.visible:

@@ -16,7 +16,7 @@ from toolroll.assembly import Assembly
 from toolroll.candidates import Candidates
 from toolroll.context import Part, Turn
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.governance import Governance
+from toolroll.governance import Governance, InForce
 from toolroll.pipeline import Pipeline
 from toolroll.profiles import Parameters
 
@@ -37,8 +37,8 @@ STAGES = (*HARD, *SOFT, "Required")
 
 
 def pipeline_of(definitions_, parameters_=DEFAULT) -> Pipeline:
-    governance = Governance(definitions_.rules, definitions_.pages, definitions_.tiers)
-    return Assembly(EMBEDDER, parameters_).pipeline(definitions_, governance)
+    in_force = InForce(Governance(definitions_.rules, definitions_.pages, definitions_.tiers))
+    return Assembly(EMBEDDER, parameters_).pipeline(definitions_, in_force)
 
 
 def stages_of(pipeline: Pipeline) -> dict[str, object]:

@@ -101,9 +101,9 @@ def compared(attribute: str, operator: str, operand, context: Context, tiers: tu
     said = context.roles if attribute == "role" else getattr(context, attribute)
     if len(said) == 0:
         return 0.5
+    if attribute == "tier" and said not in tiers:
+        return 0.5
     if operator in ("gt", "gte", "lt", "lte"):
-        if said not in tiers:
-            return 0.5
         mine, theirs = tiers.index(said), tiers.index(operand)
         return float(
             {"gt": mine > theirs, "gte": mine >= theirs, "lt": mine < theirs, "lte": mine <= theirs}[operator]
@@ -343,10 +343,11 @@ def test_what_a_caller_does_not_say_helps_against_no_deny_and_opens_no_allow(con
     assert visible(policy_of(deny(priority=1), allow(condition=condition, priority=2)), nobody) == set()
 
 
-def test_a_tier_that_is_not_configured_has_no_place_in_the_order():
+def test_a_tier_that_is_not_configured_is_unknown():
     stranger = Context(tier="platinum")
     assert visible(policy_of(deny(condition={"tier": {"lt": "pro"}})), stranger) == set()
-    assert visible(policy_of(deny(condition={"tier": "pro"})), stranger) == ALL  # but it is not "pro"
+    assert visible(policy_of(deny(condition={"tier": "pro"})), stranger) == set()  # "Pro", misspelt
+    assert visible(policy_of(allow(condition={"tier": {"ne": "pro"}})), stranger) == ALL  # no allow list
 
 
 def test_a_toolkits_lowest_tier_is_outweighed_by_no_priority_and_reaches_those_below():

@@ -117,12 +117,11 @@ def _of_registry(url: str, org: str) -> Definitions:
 
     database = Database.open(url, create=False, migrate=False)
     try:
-        replica, _ = catch_up(database, Replica())
+        replica = catch_up(database, Replica())
     finally:
         database.close()
     governance = replica.governance
-    if governance.error is not None:
-        raise governance.error
+    governance.check()
     return replace(
         replica.definitions(org),
         rules=tuple(rule for rule in governance.rules if rule.org == org),

@@ -7,7 +7,7 @@ up half-way changes nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -24,24 +24,6 @@ from toolroll.tools import Definitions, Route, Tool, Toolkit
 _NOTHING: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class News:
-    """What one catching up has found.
-
-    Attributes:
-        orgs: whose tools or toolkits changed; "" for the platform's.
-        governance: rules, page mappings or tiers changed.
-        settings: which settings have a value changed.
-    """
-
-    orgs: frozenset[str] = frozenset()
-    governance: bool = False
-    settings: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.orgs) or self.governance or self.settings
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Replica:
     """A registry as of one revision.
@@ -49,9 +31,11 @@ class Replica:
     Attributes:
         revision: of the registry; what changed later has a higher one.
         at: when that revision was written; None for a registry that nothing was written to.
-        tools, toolkits: organisation → id → what is there and approved.
+        tools, toolkits: organisation → id → what is there and approved. Of an organisation that did not
+            change, catching up hands on the same mapping.
         governance: rules, page mappings and tiers.
         settings: organisation → settings that have a value, the platform's among them.
+        damaged: organisation → id → why a row of its cannot be read; it is in no catalog.
         read_at: monotonic seconds at which this was known to be current.
     """
 
@@ -61,6 +45,7 @@ class Replica:
     toolkits: Mapping[str, Mapping[str, tuple[Toolkit, tuple[Route, ...]]]] = field(default_factory=dict)
     governance: Governance = field(default_factory=Governance)
     settings: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    damaged: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     read_at: float = 0.0
 
     @property
@@ -78,32 +63,34 @@ class Replica:
         )
 
 
-def catch_up(database: Database, seen: Replica) -> tuple[Replica, News]:
-    """The registry as it is now, and what is new in it since `seen`.
+def catch_up(database: Database, seen: Replica) -> Replica:
+    """The registry as it is now, read from what has changed since `seen`.
 
     One consistent read: tools, rules and settings belong together. Reads only rows that changed, unless the
-    registry has another past than the one seen: then somebody restored a backup, and all is read.
+    registry has another past than the one seen: then somebody restored a backup, and all is read. A row that
+    cannot be read is in no catalog and concerns its organisation alone.
 
     Raises:
         StoreUnavailable: the database does not answer.
-        InvalidDefinition: a tool in it cannot be read.
     """
     with database.reading() as connection:
-        state = connection.execute(sa.select(tables.registry_state)).one()
-        is_another = seen.revision > state.revision or seen.at != _written_at(connection, seen.revision)
-        if state.revision == seen.revision and not is_another:
-            return replace(seen, read_at=time.monotonic()), News()
-        before = seen
+        revision = connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one()
+        is_another = seen.revision > revision or seen.at != _written_at(connection, seen.revision)
+        if revision == seen.revision and not is_another:
+            return replace(seen, read_at=time.monotonic())
         if is_another:
             seen = Replica()
-        at = _written_at(connection, state.revision)
-        tools, of_tools = _merged(connection, tables.tools, seen, seen.tools, _tool)
-        toolkits, of_toolkits = _merged(connection, tables.toolkits, seen, seen.toolkits, _toolkit)
-        governance = _governance(connection, state.tiers)
-        settings = read_settings(connection)
-    replica = Replica(state.revision, at, tools, toolkits, governance, settings, time.monotonic())
-    orgs = {"", *before.orgs, *replica.orgs} if is_another else of_tools | of_toolkits
-    return replica, News(frozenset(orgs), governance != before.governance, settings != before.settings)
+        damaged = {org: dict(rows) for org, rows in seen.damaged.items()}
+        return Replica(
+            revision,
+            _written_at(connection, revision),
+            _merged(connection, tables.tools, seen.revision, seen.tools, _tool, damaged),
+            _merged(connection, tables.toolkits, seen.revision, seen.toolkits, _toolkit, damaged),
+            _governance(connection),
+            read_settings(connection),
+            {org: rows for org, rows in damaged.items() if rows},
+            time.monotonic(),
+        )
 
 
 def stamp_of(database: Database) -> tuple[int, datetime | None]:
@@ -133,37 +120,59 @@ def _written_at(connection: sa.Connection, revision: int) -> datetime | None:
 def _merged(
     connection: sa.Connection,
     table: sa.Table,
-    seen: Replica,
+    since: int,
     known: Mapping[str, Mapping[str, Any]],
-    read: Any,
-) -> tuple[dict[str, Mapping[str, Any]], set[str]]:
-    """By organisation and id, with the rows that changed since, and whose those are."""
-    identity = next(iter(table.primary_key))
-    changed = connection.execute(
-        sa.select(table).where(table.c.revision > seen.revision).order_by(table.c.org, identity)
-    )
-    merged: dict[str, Mapping[str, Any]] = dict(known)
+    read: Callable[[Mapping[str, Any]], Any],
+    damaged: dict[str, dict[str, str]],
+) -> dict[str, Mapping[str, Any]]:
+    """By organisation and id, with the rows that changed since."""
     fresh: dict[str, dict[str, Any]] = {}
-    orgs = set()
-    for row in changed.mappings():
-        org, key = row["org"], row[identity.name]
+    changed = set()
+    for org, key, row in _changed(connection, table, since):
         values = fresh.get(org)
         if values is None:
             values = fresh[org] = dict(known.get(org, _NOTHING))
-        before = values.get(key)
-        value = read(row)
-        if value is not None:
-            values[key] = value
-        else:
+        damaged.get(org, {}).pop(key, None)
+        value = None
+        try:
+            if isinstance(row, Exception):
+                raise row
+            value = read(row)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:  # written past the registry
+            damaged.setdefault(org, {})[key] = f"{table.name}: {error}"
+        if value != values.get(key):
+            changed.add(org)
+        if value is None:
             values.pop(key, None)
-        if value != before:
-            orgs.add(org)
-    for org, values in fresh.items():
-        if values:
-            merged[org] = values
+        else:
+            values[key] = value
+    merged: dict[str, Mapping[str, Any]] = dict(known)
+    for org in changed:
+        if fresh[org]:
+            merged[org] = fresh[org]
         else:
             merged.pop(org, None)
-    return merged, orgs
+    return merged
+
+
+def _changed(
+    connection: sa.Connection, table: sa.Table, since: int
+) -> Iterator[tuple[str, str, Mapping[str, Any] | Exception]]:
+    """Organisation, id and row of what changed; one that holds no JSON where it should is its error."""
+    identity = next(iter(table.primary_key))
+    newer = table.c.revision > since
+    order = (table.c.org, identity)
+    try:
+        for row in connection.execute(sa.select(table).where(newer).order_by(*order)):
+            values = row._asdict()
+            yield values["org"], values[identity.name], values
+    except ValueError:  # somewhere in it: once more, one by one
+        keys = connection.execute(sa.select(table.c.org, identity).where(newer).order_by(*order)).all()
+        for org, key in keys:
+            try:
+                yield org, key, connection.execute(sa.select(table).where(identity == key)).one()._asdict()
+            except ValueError as error:
+                yield org, key, error
 
 
 def _tool(row: Mapping[str, Any]) -> Tool | None:
@@ -212,39 +221,49 @@ def _toolkit(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]] | None
     return toolkit, (Route((toolkit.name,), words, tuple(patterns), modes if any(modes) else ()),)
 
 
-def _governance(connection: sa.Connection, tiers: Any) -> Governance:
+def _governance(connection: sa.Connection) -> Governance:
     rules, pages = tables.visibility_rules, tables.page_mappings
+    broken: dict[str, Exception] = {}
     try:
+        tiers = tuple(connection.execute(sa.select(tables.registry_state.c.tiers)).scalar_one())
         return Governance(
-            tuple(
-                Rule(
-                    name=row["name"],
-                    effect=row["effect"],
-                    kind=row["kind"],
-                    condition=row["condition"],
-                    tool=row["tool"],
-                    toolkit=row["toolkit"],
-                    priority=row["priority"],
-                    org=row["org"],
-                    rule_id=row["rule_id"],
-                )
-                for row in connection.execute(
-                    sa.select(rules)
-                    .where(rules.c.deleted_at.is_(None), rules.c.active)
-                    .order_by(rules.c.org, rules.c.name)
-                ).mappings()
-            ),
-            tuple(
-                PageMapping(
-                    row["pattern"], tuple(row["toolkits"]), row["priority"], row["org"], row["page_id"]
-                )
-                for row in connection.execute(
-                    sa.select(pages)
-                    .where(pages.c.deleted_at.is_(None))
-                    .order_by(pages.c.org, pages.c.pattern, pages.c.page_id)
-                ).mappings()
-            ),
-            tuple(tiers),
+            tuple(_read_rows(connection, rules, rules.c.active, _rule, broken)),
+            tuple(_read_rows(connection, pages, sa.true(), _page, broken)),
+            tiers,
+            broken,
         )
-    except (ValueError, TypeError, KeyError) as error:  # what somebody wrote there by hand
-        return Governance(error=InvalidDefinition(f"a rule or page mapping is damaged: {error}"))
+    except (ValueError, TypeError) as error:  # what somebody wrote there by hand
+        return Governance(unread=InvalidDefinition(f"rules or page mappings are damaged: {error}"))
+
+
+def _read_rows(
+    connection: sa.Connection,
+    table: sa.Table,
+    where: sa.ColumnElement[bool],
+    read: Callable[[Mapping[str, Any]], Any],
+    broken: dict[str, Exception],
+) -> Iterator[Any]:
+    live = sa.select(table).where(table.c.deleted_at.is_(None), where)
+    for row in connection.execute(live.order_by(table.c.org, next(iter(table.primary_key)))):
+        try:
+            yield read(row._asdict())
+        except (ValueError, TypeError, KeyError) as error:
+            broken[row.org] = InvalidDefinition(f"a row of {table.name} is damaged: {error}")
+
+
+def _rule(row: Mapping[str, Any]) -> Rule:
+    return Rule(
+        name=row["name"],
+        effect=row["effect"],
+        kind=row["kind"],
+        condition=row["condition"],
+        tool=row["tool"],
+        toolkit=row["toolkit"],
+        priority=row["priority"],
+        org=row["org"],
+        rule_id=row["rule_id"],
+    )
+
+
+def _page(row: Mapping[str, Any]) -> PageMapping:
+    return PageMapping(row["pattern"], tuple(row["toolkits"]), row["priority"], row["org"], row["page_id"])

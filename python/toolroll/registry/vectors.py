@@ -18,7 +18,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolroll.errors import StoreUnavailable
+from toolroll.errors import EmbedderUnavailable, StoreUnavailable
 from toolroll.ports import Embedder
 from toolroll.registry.records import record_of
 from toolroll.scale import SAMPLES
@@ -41,6 +41,8 @@ class StoredEmbedder:
 
     Attributes:
         identity, dim, is_instant, is_english, scale: the inner embedder's.
+        lost: texts so far that neither the store nor the inner embedder had a vector for. They have zeros,
+            which means that nothing is known of them: their tools are found by their words.
     """
 
     def __init__(self, inner: Embedder, database: Database) -> None:
@@ -48,6 +50,7 @@ class StoredEmbedder:
         self.is_english = bool(getattr(inner, "is_english", False))
         self.scale = getattr(inner, "scale", None)
         self._inner, self._database = inner, database
+        self.lost = 0
         self._is_quiet = False  # whether it has been said that the store fails
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -56,7 +59,15 @@ class StoredEmbedder:
         known = self._stored(keys)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         for some in _slices(list(missing), BATCH):
-            rows = vectors_of(self._inner, [missing[key] for key in some])
+            try:
+                rows = vectors_of(self._inner, [missing[key] for key in some])
+            except EmbedderUnavailable:
+                if not known:  # nothing to go on with
+                    raise
+                unknown = dict.fromkeys(missing.keys() - known.keys(), np.zeros(self.dim, np.float32))
+                self.lost += len(unknown)
+                known.update(unknown)
+                break
             fresh = dict(zip(some, rows, strict=True))
             self._keep(fresh)
             known.update(fresh)

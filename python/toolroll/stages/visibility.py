@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from toolroll.candidates import Candidates
 from toolroll.context import Turn
@@ -15,14 +16,19 @@ class Visibility:
 
     Attributes:
         policy: the rules in force; None where there are none.
-        error: why the rules could not be read: raised on every turn, so that the pipeline fails closed.
+        closed: organisation → why its rules could not be read, "" for the platform's, which concern all:
+            raised on every such turn, so that the pipeline fails closed.
     """
 
     policy: Policy | None
-    error: Exception | None = None
+    closed: Mapping[str, Exception] = field(default_factory=dict)
+
+    def closes(self, org: str) -> Exception | None:
+        """Why this organisation sees public tools only; None where it does not."""
+        return self.closed.get("") or self.closed.get(org)
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
-        if self.error is not None:
-            raise self.error.with_traceback(None)  # one error for all turns: else their frames pile up in it
+        if self.closed and (error := self.closes(turn.context.org)) is not None:
+            raise error.with_traceback(None)  # one error for all turns: else their frames pile up in it
         denied = None if self.policy is None else self.policy.denied(turn.context)
         return candidates if denied is None else candidates.forbid(denied, "policy.deny")

@@ -49,7 +49,7 @@ def test_where_nothing_is_denied_the_input_is_handed_on(policy):
 @given(st.integers(1, 5))
 def test_rules_that_could_not_be_read_fail_every_turn_with_the_same_error(turns):
     error = StoreUnavailable("database: refused the connection")
-    stage = Visibility(None, error)
+    stage = Visibility(None, {"": error})
     depths = set()
     for _ in range(turns):
         with pytest.raises(StoreUnavailable) as raised:

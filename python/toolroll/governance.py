@@ -67,6 +67,19 @@ class Governance:
         for page in self.pages:
             page_patterns.check(page)
 
+    def sound_denials(self, known: Iterable[Rule]) -> tuple[Rule, ...]:
+        """Deny rules that can be read, of other names than the known ones: these only ever hide more."""
+        names, sound = {rule.name for rule in known}, []
+        for rule in self.rules:
+            if rule.effect == "deny" and rule.name not in names:
+                try:
+                    policy.check(rule, self.tiers)
+                except InvalidDefinition:
+                    continue
+                names.add(rule.name)
+                sound.append(rule)
+        return tuple(sound)
+
     def errors(self) -> dict[str, Exception]:
         """Organisation → why what it has written cannot be read; one that is broken breaks no other."""
         found = dict(self.broken)
@@ -109,7 +122,8 @@ class InForce:
         """What can be read, and in place of what cannot what `on_error` says.
 
         Whose rules cannot be read sees public tools only, unless `on_error` is "last_known" and `known` has
-        rules of theirs, or it is "open". known: what was in force before.
+        rules of theirs (with what is newly denied beside them), or it is "open". known: what was in force
+        before.
         """
         if written.unread is not None:
             failures = {"": (Failure("policy", written.unread),)}
@@ -125,7 +139,8 @@ class InForce:
             before = Governance() if known is None else known.governance.of((org,))
             before = replace(before, tiers=written.tiers)
             if on_error == "last_known" and before.rules and not before.errors():
-                kept = replace(kept, rules=kept.rules + before.rules, pages=kept.pages + before.pages)
+                rules = before.rules + written.of((org,)).sound_denials(before.rules)
+                kept = replace(kept, rules=kept.rules + rules, pages=kept.pages + before.pages)
             elif on_error != "open":
                 closed[org] = error
         return cls(kept, closed, {org: (Failure("policy", error),) for org, error in errors.items()})

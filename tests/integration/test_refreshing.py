@@ -1,0 +1,257 @@
+"""What goes wrong for one, or for a while, while a registry is followed: nobody else notices, and it is said."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from toolroll import Context, Tool, Toolroll
+from toolroll.embedders.hashing import HashingEmbedder
+from toolroll.errors import EmbedderUnavailable, InvalidDefinition, StoreUnavailable
+from toolroll.registry.registry import Registry
+from toolroll.rules import Rule
+from toolroll.store import tables
+from toolroll.tools import Toolkit
+
+ACME, GLOBEX, NOBODY = Context(org="acme"), Context(org="globex"), Context()
+SOON_S = 10.0
+
+
+@pytest.fixture
+def registry(database_url: str) -> Iterator[Registry]:
+    with Registry.open(database_url, actor="ada") as opened:
+        for at in range(4):
+            opened.create(Tool(f"plat_{at}", f"serves the platform, number {at}", public=at == 0))
+        for org in ("acme", "globex"):
+            opened.create(Tool(f"{org}_tool", f"serves {org}"), org=org)
+        yield opened
+
+
+@pytest.fixture
+def roll(registry: Registry, database_url: str) -> Iterator[Toolroll]:
+    with Toolroll.open(database_url, poll_s=0.2) as opened:
+        opened.prepare()
+        yield opened
+
+
+def names(roll: Toolroll, context: Context) -> set[str]:
+    return set(roll.select("serves", context, k=50).names)
+
+
+def soon(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SOON_S
+    while not holds():
+        assert time.monotonic() < deadline, "never came true"
+        time.sleep(0.01)
+
+
+def deny(name: str, tool: str, org: str = "") -> Rule:
+    return Rule(name, "deny", "composite", {"all": []}, tool=tool, org=org)
+
+
+def write(registry: Registry, table: sa.Table, where: sa.ColumnElement[bool], **values: object) -> None:
+    """Changes rows past the registry, as somebody with SQL would."""
+    with registry.database.writing("nobody") as writing:
+        statement = sa.update(table).where(where).values(**values, revision=writing.revision)
+        writing.connection.execute(statement)
+        writing.log("damage", table.name)
+
+
+def test_a_change_of_one_organisation_forgets_no_other_that_waits_for_the_platforms(registry, roll):
+    for at in range(40):
+        registry.create(Tool(f"own_{at}", "serves one"), org=f"org-{at}")
+    roll.refresh()
+    roll.prepare()
+    registry.update("plat_1", {"description": "serves the platform anew"}, version=1)
+    roll.refresh()
+    registry.update("own_3", {"description": "serves one better"}, version=1, org="org-3")
+    registry.settings.set("key", "value", org="org-5")
+    roll.refresh()
+    soon(lambda: roll.health()["organisations"] == {"ready": 42, "waiting": 0, "failing": []})
+    for at in range(40):
+        picked = roll.select("serves", Context(org=f"org-{at}"), k=50)
+        assert picked.check("plat_1").description == "serves the platform anew"
+
+
+def test_a_broken_rule_of_one_organisation_concerns_it_alone(registry, roll, database_url):
+    registry.rules.add(deny("fire bob", "plat_1", "acme"))
+    roll.refresh()
+    rules = tables.visibility_rules
+    write(registry, rules, rules.c.org == "acme", kind="astrology")
+    registry.rules.add(deny("not now", "plat_2"))
+    roll.refresh()
+    for context in (GLOBEX, NOBODY, Context(org="others")):
+        picked = roll.select("serves", context, k=50)
+        assert picked.degraded == () and "fire bob" not in str(picked.to_dict())
+        assert "plat_1" in picked.names and "plat_2" not in picked.names
+    assert roll.select("serves", ACME, k=50).degraded == ("policy",)
+    assert not names(roll, ACME) & {"plat_1", "plat_2"}  # the last known one counts
+    assert roll.health()["organisations"]["failing"] == ["acme"]
+    with Toolroll.open(database_url) as fresh:  # which has known none
+        fresh.prepare()
+        assert names(fresh, ACME) == {"plat_0"}
+        assert names(fresh, GLOBEX) == {"plat_0", "plat_1", "plat_3", "globex_tool"}
+
+
+def test_beside_a_broken_rule_of_the_platform_new_denials_count_for_everybody(registry, roll):
+    registry.rules.add(deny("first", "plat_1"))
+    roll.refresh()
+    rules = tables.visibility_rules
+    registry.rules.add(deny("second", "plat_2"))
+    write(registry, rules, rules.c.name == "second", kind="astrology")
+    registry.rules.add(deny("third", "plat_3"))
+    roll.refresh()
+    for context in (ACME, GLOBEX, NOBODY):
+        assert roll.select("serves", context, k=50).degraded == ("policy",)
+        assert not names(roll, context) & {"plat_1", "plat_3"}
+
+
+def test_a_damaged_tool_of_one_organisation_is_in_no_catalog_and_stops_nobody(registry, roll, database_url):
+    registry.create(Tool("acme_secret", "serves the merger"), org="acme")
+    write(registry, tables.tools, tables.tools.c.name == "acme_secret", status="weird")
+    registry.rules.add(deny("not now", "plat_2"))
+    registry.delete("plat_3")
+    roll.refresh()
+    roll.prepare()
+    for context in (GLOBEX, NOBODY):
+        picked = roll.select("serves", context, k=50)
+        assert picked.degraded == () and "acme" not in str(picked.to_dict()) + picked.explain()
+        assert not set(picked.names) & {"plat_2", "plat_3"}
+    assert roll.select("serves", ACME).degraded == ("registry",)
+    with Toolroll.open(database_url) as fresh:
+        assert "plat_1" in names(fresh, GLOBEX)
+
+
+def test_text_that_is_no_json_damages_its_row_alone(new_database_url):
+    url = new_database_url("sqlite")
+    with Registry.open(url, actor="ada") as registry:
+        for at in range(3):
+            registry.create(Tool(f"plat_{at}", "serves"))
+        with registry.database.writing("nobody") as writing:
+            writing.connection.execute(sa.text("UPDATE tools SET tags = '{oh' WHERE name = 'plat_1'"))
+            writing.log("damage", "tools")
+    with Toolroll.open(url) as roll:
+        assert set(roll.catalog.names) == {"plat_0", "plat_2"}
+        assert roll.select("serves").degraded == ("registry",)
+
+
+def test_rules_follow_while_the_shared_catalog_cannot_be_built(registry, roll):
+    registry.rules.add(deny("not now", "plat_1"))
+    registry.toolkits.put(Toolkit("kit"))
+    roll.refresh()
+    write(registry, tables.toolkits, tables.toolkits.c.name == "kit", parent="nowhere")
+    with pytest.raises(InvalidDefinition):
+        roll.refresh()
+    registry.rules.disable("not now")
+    soon(lambda: "plat_1" in names(roll, NOBODY) and "plat_1" in names(roll, ACME))
+    registry.rules.enable("not now")
+    registry.rules.add(deny("own", "plat_2", "acme"))
+    soon(lambda: not names(roll, NOBODY) & {"plat_1"} and not names(roll, ACME) & {"plat_1", "plat_2"})
+    registry.delete("plat_3")
+    soon(lambda: "plat_3" not in names(roll, ACME) | names(roll, NOBODY))
+    assert "registry" in roll.select("serves").degraded
+    write(registry, tables.toolkits, tables.toolkits.c.name == "kit", parent=None)
+    roll.refresh()
+    soon(lambda: roll.select("serves", ACME).degraded == ())
+
+
+def test_at_the_limit_of_organisations_old_catalogs_are_still_renewed(registry, database_url):
+    with Toolroll.open(database_url, organisations=2, poll_s=0.2) as roll:
+        roll.prepare()
+        registry.set_tiers(("free", "paid"))
+        registry.toolkits.put(Toolkit("kit", tier="paid"))
+        registry.update("plat_1", {"toolkit": "kit"}, version=1)
+        roll.refresh()
+        soon(lambda: roll.health()["organisations"]["waiting"] == 0)
+        for org in ("acme", "globex"):
+            assert "plat_1" not in names(roll, Context(org=org, tier="free"))
+
+
+class Choosy(HashingEmbedder):
+    """Fails on texts with a word, and counts how often it is asked."""
+
+    is_instant = False
+
+    def __init__(self) -> None:
+        super().__init__(32)
+        self.hates, self.calls = "", 0
+
+    def embed(self, texts):
+        self.calls += 1
+        if self.hates and any(self.hates in text for text in texts):
+            raise EmbedderUnavailable("not that")
+        return super().embed(texts)
+
+
+def test_an_organisation_that_cannot_be_built_holds_up_no_other_and_is_not_tried_all_the_time(
+    registry, database_url
+):
+    embedder = Choosy()
+    with Toolroll.open(database_url, embedder=embedder, poll_s=0.1) as roll:
+        roll.prepare()
+        embedder.hates = "zorblax"
+        registry.create(Tool("aaa_tool", "serves zorblax"), org="aaa")
+        registry.create(Tool("zeta_tool", "serves zeta"), org="zeta")
+        roll.refresh()
+        soon(lambda: "zeta_tool" in names(roll, Context(org="zeta")))
+        with pytest.raises(EmbedderUnavailable):
+            roll.prepare(["aaa"])
+        calls = embedder.calls
+        for _ in range(50):
+            assert "organisation" in roll.select("serves", Context(org="aaa")).degraded
+            time.sleep(0.01)
+        assert embedder.calls - calls < 5
+        assert roll.select("serves", GLOBEX).degraded == ()
+        embedder.hates = ""
+        roll.prepare(["aaa"])
+        assert "aaa_tool" in names(roll, Context(org="aaa"))
+
+
+def test_an_embedder_that_fails_during_a_refresh_costs_new_texts_their_vectors_and_no_more(
+    registry, database_url
+):
+    embedder = Choosy()
+    with Toolroll.open(database_url, embedder=embedder, poll_s=0.1) as roll:
+        embedder.hates = "zorblax"
+        registry.create(Tool("new_tool", "serves zorblax"))
+        roll.refresh()
+        picked = roll.select("zorblax", k=1, vector=embedder.embed_query("zorblax"))
+        assert picked.names == ("new_tool",) and "embedder" in picked.degraded  # by its words
+        assert roll.catalog.dim == 32
+        embedder.hates = ""
+        roll.refresh()
+        assert roll.select("zorblax", k=1).degraded == ()
+
+
+def test_a_vector_counts_for_nothing_where_the_catalog_has_none_for_now(registry, database_url):
+    embedder = Choosy()
+    embedder.hates = "e"
+    with Toolroll.open(database_url, embedder=embedder) as roll:
+        assert "embedder" in roll.select("serves", vector=[1.0] * 32).degraded
+
+
+def test_a_read_that_does_not_come_back_is_said_before_it_is_given_up(registry, roll, monkeypatch):
+    from toolroll import refresh
+
+    monkeypatch.setattr(refresh, "_QUICK_S", 0.3)
+    monkeypatch.setattr(refresh, "catch_up", lambda database, seen: time.sleep(3) or seen)
+    registry.create(Tool("late", "serves late"))
+    soon(lambda: "registry" in roll.select("serves").degraded)
+
+
+def test_a_closed_roll_selects_on_and_says_that_nobody_keeps_it_current(registry, roll):
+    roll.close()
+    picked = roll.select("serves", k=50)
+    assert "plat_1" in picked.names and picked.degraded == ("registry",)
+    with pytest.raises(StoreUnavailable, match="closed"):
+        roll.refresh()
+
+
+def test_an_organisation_written_a_moment_ago_can_be_prepared(registry, database_url):
+    with Toolroll.open(database_url, poll_s=3_600, listens=False) as roll:
+        registry.create(Tool("new_tool", "serves the new"), org="new")
+        roll.prepare(["new"])
+        assert "new_tool" in names(roll, Context(org="new"))

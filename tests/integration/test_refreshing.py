@@ -255,3 +255,23 @@ def test_an_organisation_written_a_moment_ago_can_be_prepared(registry, database
         registry.create(Tool("new_tool", "serves the new"), org="new")
         roll.prepare(["new"])
         assert "new_tool" in names(roll, Context(org="new"))
+
+
+def test_a_store_that_is_gone_is_not_asked_all_the_time_while_organisations_wait(
+    registry, database_url, monkeypatch
+):
+    for at in range(30):
+        registry.create(Tool(f"own_{at}", "serves one"), org=f"org-{at}")
+    with Toolroll.open(database_url, poll_s=0.2) as roll:
+        asked = []
+
+        def away() -> None:
+            asked.append(time.monotonic())
+            raise StoreUnavailable("the cable is out")
+
+        monkeypatch.setattr(roll._refresher._database, "reading", away)
+        soon(lambda: "registry" in roll.select("serves").degraded)
+        asked.clear()
+        time.sleep(1.0)
+        monkeypatch.undo()
+        assert len(asked) < 20

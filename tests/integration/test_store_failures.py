@@ -110,12 +110,34 @@ def test_a_file_that_was_replaced_is_read_and_written_and_the_old_one_is_not(
     again.close()
 
 
+def test_the_log_of_a_file_that_was_replaced_is_not_taken_for_the_new_ones(
+    new_database_url: Callable[[str], str],
+) -> None:
+    url, other = new_database_url("sqlite"), new_database_url("sqlite")
+    database = Database.open(url, create=False, migrate=False)
+    grow(database, 30)
+    before = path_of(other).read_bytes()
+    path_of(other).replace(path_of(url))
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="delete the two files that end in -wal and -shm"):
+            database.revision()
+    assert path_of(url).read_bytes() == before
+    for end in ("-wal", "-shm"):
+        Path(f"{path_of(url)}{end}").unlink()
+    assert database.revision() == 0
+    grow(database, 1)
+    assert database.revision() == 1
+    database.close()
+
+
 def test_a_file_that_something_else_has_replaced_is_not_taken_for_a_registry(
     new_database_url: Callable[[str], str], tmp_path: Path
 ) -> None:
     url = new_database_url("sqlite")
     database = Database.open(url, create=False, migrate=False)
     (tmp_path / "notes").write_text("buy milk\n" * 200)
+    for end in ("-wal", "-shm"):
+        Path(f"{path_of(url)}{end}").unlink(missing_ok=True)
     (tmp_path / "notes").replace(path_of(url))
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match="is not a SQLite database"):

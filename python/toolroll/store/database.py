@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, NoReturn
 
 import sqlalchemy as sa
@@ -92,7 +93,8 @@ class Database:
         self._address, self._wait_s = address, wait_s
         self._engine = engines.engine_for(address, wait_s)
         self._pid = os.getpid()
-        self._file: files.Identity | None = None
+        self._file: files.Identity | None = None  # with its log: what the connections are to
+        self._log: files.Identity | None = None
         self._is_closed = False
 
     @classmethod
@@ -222,15 +224,25 @@ class Database:
             _inherited.append(self._engine.pool)
             self._engine.dispose(close=False)
             self._pid = os.getpid()
-        file = self.identity()
-        if file != self._file:
-            if self._file is not None:
-                self._connect_anew()
-            self._file = file
+        if self._address.path is not None:
+            self._follow_file(self._address.path)
         return self._engine
 
-    def _connect_anew(self) -> None:
+    def _follow_file(self, path: Path) -> None:
+        file, log = self.identity(), files.log_of(path)
+        if file != self._file:
+            if self._file is not None:
+                self._connect_anew(is_log_old=files.has_log(path) and log == self._log)
+            self._file = file
+        self._log = log
+
+    def _connect_anew(self, is_log_old: bool) -> None:
         """Leaves the connections to a file that another has replaced, if that one is a registry too."""
+        if is_log_old:  # SQLite would take the changes in it for changes of the new file
+            raise StoreUnavailable(
+                f"{self.url}: was replaced, and the log of the file that was there is still beside it; "
+                "stop what uses it, delete the two files that end in -wal and -shm, and replace it again"
+            )
         logger.info("%s: was replaced; it is opened anew", self.url)
         self._engine.dispose()
         with self._engine.connect() as connection:

@@ -65,9 +65,18 @@ def may_write(path: Path) -> bool:
 def has_log(path: Path) -> bool:
     """Whether changes stand beside the file that are not in it yet."""
     try:
-        return path.with_name(path.name + "-wal").stat().st_size > 0
+        return os.stat(f"{path}-wal").st_size > 0
     except OSError:
         return False
+
+
+def log_of(path: Path) -> Identity | None:
+    """Which file they stand in, or will."""
+    try:
+        found = os.stat(f"{path}-wal")
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def open_as(path: Path) -> str:

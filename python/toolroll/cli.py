@@ -12,12 +12,20 @@ from toolroll.commands.catalogs import Parser, redacted
 from toolroll.commands.terminal import printable
 from toolroll.errors import ToolrollError
 
-FAILED, WRONG_USE = 1, 2
+FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130  # the last as shells count who was ended by Ctrl-C
 _OF_STORE = ("sqlalchemy", "alembic")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command. Returns its exit status: 0 done, 1 failed, 2 wrong use."""
+    """Runs one command. Returns its exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted."""
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        print("toolroll: interrupted; what was not acknowledged is undone", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command is None:
@@ -39,8 +47,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
     except BrokenPipeError:  # the reader of our output has gone, as in `toolroll … | head`
         sys.stderr.close()
-        return FAILED
-    except KeyboardInterrupt:
         return FAILED
 
 

@@ -157,18 +157,19 @@ def test_a_killed_embedding_keeps_what_it_had_and_goes_on_there(url):
         if not embed_missing(database, embedder, texts, lambda done, of: acknowledge(done)):
             acknowledge(0)
 
-    database = Database.open(url, create=False, migrate=False)
     there = 0
     for moment in kills(url, "embed"):
-        database.close()
         acknowledged = killed(url, work, moment)
         sound(url)
+        database = Database.open(url, create=False, migrate=False)
         with database.reading() as connection:
             now = connection.execute(sa.select(sa.func.count()).select_from(tables.embeddings)).scalar_one()
+        database.close()
         assert now >= there + acknowledged
         assert now == len(texts) or now % 256 == 0
         there = now
     assert there
+    database = Database.open(url, create=False, migrate=False)
     assert embed_missing(database, embedder, texts) == len(texts) - there
     some = list(texts)[::97]
     vectors = stored_vectors(database, embedder.identity, embedder.dim, some)

@@ -17,6 +17,7 @@ from alembic.script import ScriptDirectory
 
 from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.store import schema, tables
+from toolroll.store.address import Address
 from toolroll.store.database import Database
 
 
@@ -71,6 +72,19 @@ def test_a_newer_schema_is_left_alone(database: Database, database_url: str) -> 
         Database.open(database_url, create=True, migrate=True)
     with database.reading() as connection:
         assert connection.scalar(sa.text(f"SELECT version_num FROM {schema.VERSION_TABLE}")) == "2042"
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["DELETE FROM {}", "INSERT INTO {} VALUES ('2042')", "UPDATE {} SET version_num = '0000'"],
+)
+def test_a_version_that_says_nothing_is_damage_and_not_a_newer_toolroll(
+    database: Database, database_url: str, change: str
+) -> None:
+    run(database, change.format(schema.VERSION_TABLE))
+    with pytest.raises(StoreUnavailable, match="is damaged: its table toolroll_version") as raised:
+        Database.open(database_url, create=True, migrate=True)
+    assert "newer" not in str(raised.value)
 
 
 def test_a_database_of_something_else_is_left_alone(empty_url: str) -> None:
@@ -143,9 +157,41 @@ def test_a_url_of_no_known_kind_is_refused_without_quoting_it(url: str) -> None:
     assert raised.value.__cause__ is None
 
 
-def test_a_database_says_where_it_is_without_its_password(tmp_path: Path) -> None:
-    from toolroll.store.address import Address
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:hun@ter2@host/x",
+        "postgresql://u:hun@ter2@host:5432/x",
+        "postgresql://u:hun@ter2:w@host:5432/x",
+        "postgresql://u:hun@ter2/w@host/x",
+        "postgresql://u:hun@/ter2@host/x",
+        "postgresql://u:hun/@ter2@host/x",
+        "postgresql://u:hun@?ter2@host/x",
+        "postgres://u:hun?@ter2@host/x?sslmode=require",
+        "postgresql://u:@@ter2@host/x",
+    ],
+)
+def test_a_password_with_a_sign_that_urls_use_is_refused_and_no_part_of_it_said(url: str) -> None:
+    with pytest.raises(InvalidInput, match="percent-encode") as raised:
+        Address.of(url)
+    assert not any(part in str(raised.value) for part in ("hun", "ter2"))
+    assert raised.value.__cause__ is None
 
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann%40corp:p%40ss%2Fw@host/x",
+        "postgresql://host/x?user=ann@corp&password=p@ss/w",
+        "postgresql:///x?host=@socket",
+        "postgresql://ann:p%40ss@[::1]:5432/x?application_name=a@b",
+    ],
+)
+def test_signs_that_are_encoded_or_in_options_are_read(url: str) -> None:
+    assert "ss" not in Address.of(url).text
+
+
+def test_a_database_says_where_it_is_without_its_password(tmp_path: Path) -> None:
     address = Address.of("postgres://ann:hunter2@db.example:5433/tools?password=hunter3&sslmode=require")
     assert address.text == "postgresql://ann@db.example:5433/tools"
     assert "hunter" not in repr(address)
@@ -158,8 +204,9 @@ def test_a_relative_file_stays_where_it_was_when_the_process_goes_elsewhere(
     database = Database.open("sqlite:///odd name #1.db", create=True, migrate=True)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    database.close()
-    assert database.revision() == 0
+    with database.reading() as held:  # so that the other reader needs a connection of its own
+        assert held.scalar(sa.text("SELECT 1")) == 1
+        assert database.revision() == 0
     assert (tmp_path / "odd name #1.db").is_file()
     database.close()
 

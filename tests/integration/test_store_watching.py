@@ -137,16 +137,38 @@ def test_a_lost_connection_is_found_again_and_said(
     database.close()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a file in use stays where it is there")
 def test_a_file_that_went_away_costs_no_more_than_the_timeout(new_database_url: Callable[[str], str]) -> None:
     url = new_database_url("sqlite")
     database = Database.open(url, create=False, migrate=False)
-    database.close()
     Path(url.removeprefix("sqlite:///")).unlink()
     heard = Signals(database)
     began = time.monotonic()
     assert not heard.wait(0.3)
     assert time.monotonic() - began < 2
     heard.close()
+    database.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file in use stays where it is there")
+def test_a_file_that_was_replaced_is_heard_of_and_listened_to(
+    new_database_url: Callable[[str], str],
+) -> None:
+    url, other = new_database_url("sqlite"), new_database_url("sqlite")
+    database = Database.open(url, create=False, migrate=False)
+    heard = Signals(database)
+    while heard.wait(0.5):
+        pass
+    for end in ("-wal", "-shm"):
+        Path(f"{url.removeprefix('sqlite:///')}{end}").unlink(missing_ok=True)
+    Path(other.removeprefix("sqlite:///")).replace(url.removeprefix("sqlite:///"))
+    assert heard.wait(5)
+    while heard.wait(0.5):
+        pass
+    write(database)
+    assert heard.wait(5)
+    heard.close()
+    database.close()
 
 
 class Proxy:

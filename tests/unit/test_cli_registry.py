@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -262,3 +263,34 @@ def test_bytes_that_are_no_utf8_are_one_line(tmp_path):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 1 and "Traceback" not in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+class Interrupting:
+    """Standard input of somebody who types Ctrl-C."""
+
+    buffer = property(lambda self: self)
+
+    def isatty(self) -> bool:
+        return False
+
+    def read(self, _size: int = -1) -> bytes:
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("a signal that nobody heard")
+
+
+@pytest.mark.parametrize(
+    "words", [("select", "-"), ("registry", "settings", "set", "KEY", "--catalog", "sqlite:///tools.db")]
+)
+def test_an_interrupted_command_is_one_line_and_status_130(capsys, monkeypatch, words):
+    monkeypatch.setattr("sys.stdin", Interrupting())
+    assert main(words) == 130
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "toolroll: interrupted; what was not acknowledged is undone\n"
+
+
+def test_a_registry_url_whose_password_is_not_encoded_is_said_without_any_part_of_it(capsys):
+    assert main(["registry", "status", "--catalog", "postgresql://me:hun@ter2@host/tools"]) == 1
+    out, err = capsys.readouterr()
+    assert "percent-encode" in err
+    assert not any(part in out + err for part in ("hun", "ter2"))

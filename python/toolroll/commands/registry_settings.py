@@ -44,7 +44,7 @@ def _add_settings(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         "note that a setting has a value",
         description="Notes that a setting has a value. The value is read from standard input, or asked for "
         "on a terminal, so that it is in no history of commands; it is looked at and forgotten. A blank "
-        "one is none.",
+        "one is none; any other text is a value, words like false, 0 and null too.",
     )
     setting.add_argument("key", metavar="KEY")
     below(commands, "unset", _unset_setting, "note that a setting has none").add_argument(

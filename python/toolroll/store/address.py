@@ -14,6 +14,11 @@ from toolroll.errors import InvalidInput
 Dialect = Literal["sqlite", "postgresql"]
 ALLOWED = "must be sqlite:///FILE, sqlite:////ABSOLUTE/FILE or postgresql://USER@HOST/DATABASE"
 
+_ENCODE = (
+    "registry URL: has more than one '@' before its options; percent-encode the user and the password "
+    "('@' is %40, '/' is %2F, ':' is %3A, '%' is %25)"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -39,10 +44,13 @@ class Address:
         try:
             parsed = sa.make_url(url)
         except (ArgumentError, ValueError):  # the text of the error, and its cause, may quote the URL
+            if url.startswith("postgres") and url.count("@") > 1:
+                raise InvalidInput(_ENCODE) from None
             raise InvalidInput(f"registry URL: is not a URL, {ALLOWED}") from None
         if parsed.drivername == "sqlite":
             return cls._of_file(parsed)
         if parsed.drivername in ("postgresql", "postgres"):
+            _check_signs(url, parsed)
             return cls._of_server(parsed)
         raise InvalidInput(f"registry URL: begins with {parsed.drivername!r:.40}, {ALLOWED}")
 
@@ -65,3 +73,12 @@ class Address:
             if isinstance(secret, str) and secret:
                 message = message.replace(secret, "***")
         return message
+
+
+def _check_signs(url: str, parsed: sa.URL) -> None:
+    """Refuses a URL that is read with a part of the password as its host, database or options."""
+    before, _, options = url.partition("://")[2].partition("?")
+    names = [option.partition("=")[0] for option in options.split("&")]
+    places = (parsed.host or "", parsed.database or "", *(names if "@" in before else ()))
+    if before.count("@") > 1 or any("@" in place for place in places):
+        raise InvalidInput(_ENCODE)

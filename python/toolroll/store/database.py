@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, NoReturn
 
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput, StoreUnavailable
-from toolroll.store import bulk, engines, schema, tables
+from toolroll.store import bulk, engines, files, schema, tables
 from toolroll.store.address import Address, Dialect
 from toolroll.store.engines import BEGIN
 from toolroll.store.failures import translated
@@ -92,6 +93,9 @@ class Database:
         self._address, self._wait_s = address, wait_s
         self._engine = engines.engine_for(address, wait_s)
         self._pid = os.getpid()
+        self._file: files.Identity | None = None  # with its log: what the connections are to
+        self._log: files.Identity | None = None
+        self._is_closed = False
 
     @classmethod
     def open(cls, url: str, *, create: bool, migrate: bool, wait_s: float = WAIT_S) -> Database:
@@ -110,7 +114,7 @@ class Database:
         """
         address = Address.of(url)
         if address.path is not None:
-            _find_file(address, create)
+            files.find(address, address.path, create)
         database = cls(address, wait_s)
         try:
             database._prepare(create, migrate)
@@ -127,6 +131,8 @@ class Database:
                 connection = connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )
+                # nobody waits for good behind who rebuilds a table
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{self._wait_s * 1000:.0f}ms'")
             yield connection
 
     @contextmanager
@@ -163,7 +169,7 @@ class Database:
 
         It takes no revision and tells nobody. An exception undoes it.
         """
-        with self._translated(), self._connected().connect() as connection:
+        with self._translated(writes=True), self._connected().connect() as connection:
             # On SQLite, a transaction that begins to write after it has read fails at once where another was
             # faster, whatever the time it may wait: writers say so when they begin.
             connection = connection.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
@@ -182,9 +188,18 @@ class Database:
             return int(connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one())
 
     def close(self) -> None:
-        """Gives the connections back. Using the database afterwards opens new ones."""
+        """Gives the connections back. Using the database afterwards raises StoreUnavailable."""
+        self._is_closed = True
         if os.getpid() == self._pid:
             self._engine.dispose()
+
+    def identity(self) -> files.Identity | None:
+        """Which file it is on SQLite; another value where another was put in its place.
+
+        Raises StoreUnavailable where it has gone.
+        """
+        path = self._address.path
+        return None if path is None else files.identity(self._address, path)
 
     def __repr__(self) -> str:
         return f"Database({self.url!r})"
@@ -199,15 +214,41 @@ class Database:
             connection.detach()
             return connection.dbapi_connection
 
-    def _translated(self) -> AbstractContextManager[None]:
-        return translated(self._address, self._wait_s)
+    def _translated(self, *, writes: bool = False) -> AbstractContextManager[None]:
+        return translated(self._address, self._wait_s, writes=writes)
 
     def _connected(self) -> sa.Engine:
+        if self._is_closed:
+            raise StoreUnavailable(f"{self.url}: is closed; open it again")
         if os.getpid() != self._pid:
             _inherited.append(self._engine.pool)
             self._engine.dispose(close=False)
             self._pid = os.getpid()
+        if self._address.path is not None:
+            self._follow_file(self._address.path)
         return self._engine
+
+    def _follow_file(self, path: Path) -> None:
+        file, log = self.identity(), files.log_of(path)
+        if file != self._file:
+            if self._file is not None:
+                self._connect_anew(is_log_old=files.has_log(path) and log == self._log)
+            self._file = file
+        self._log = log
+
+    def _connect_anew(self, is_log_old: bool) -> None:
+        """Leaves the connections to a file that another has replaced, if that one is a registry too."""
+        if is_log_old:  # SQLite would take the changes in it for changes of the new file
+            raise StoreUnavailable(
+                f"{self.url}: was replaced, and the log of the file that was there is still beside it; "
+                "stop what uses it, delete the two files that end in -wal and -shm, and replace it again"
+            )
+        logger.info("%s: was replaced; it is opened anew", self.url)
+        self._engine.dispose()
+        with self._engine.connect() as connection:
+            if not schema.check(connection, self._address, create=False, migrate=False):
+                raise schema.absent(self._address)
+            self._check_damage(connection)
 
     def _prepare(self, create: bool, migrate: bool) -> None:
         address = self._address
@@ -215,7 +256,7 @@ class Database:
             is_ready = schema.check(connection, address, create=create, migrate=migrate)
             if is_ready:
                 self._check_damage(connection)
-        if self.dialect == "sqlite":
+        if address.path is not None and files.may_write(address.path):
             self._use_log()
         if not is_ready:
             with self.recording() as connection:
@@ -268,19 +309,3 @@ def words(text: str, what: str, longest: int = LONGEST_WORDS) -> str:
     if "\0" in text or (not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)):
         raise InvalidInput(f"{what} is {text!r:.80}: NUL and halves of surrogate pairs cannot be kept")
     return text
-
-
-def _find_file(address: Address, create: bool) -> None:
-    path = address.path
-    assert path is not None
-    try:
-        if path.is_file():
-            return
-        if not create and not path.exists():
-            raise schema.absent(address)
-        path.open("ab").close()
-    except OSError as error:
-        raise StoreUnavailable(
-            f"{address.text}: cannot be opened: {error.strerror}; "
-            "check that its folder exists, may be written, and that it is a file"
-        ) from error

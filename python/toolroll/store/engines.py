@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool
 
 from toolroll.errors import StoreUnavailable
+from toolroll.store import files
 from toolroll.store.address import Address
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ def engine_for(address: Address, wait_s: float) -> sa.Engine:
         raise StoreUnavailable(
             f"{address.text}: needs psycopg: pip install 'toolroll[postgres]' ({error})"
         ) from error
+    logging.getLogger("psycopg").addFilter(_is_news)
     options = {name: value for name, value in _POSTGRESQL.items() if name not in address.url.query}
     # A statement that was prepared may be another client's behind a pooler.
     return sa.create_engine(
@@ -52,6 +54,11 @@ def engine_for(address: Address, wait_s: float) -> sa.Engine:
         json_serializer=_json,
         **_POOL,
     )
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    # What it could not tidy up after a lost connection; the loss itself is raised.
+    return not str(record.msg).startswith("error ignored")
 
 
 _POOL: dict[str, Any] = {"pool_size": 5, "max_overflow": 10, "pool_timeout": 10}
@@ -76,9 +83,9 @@ def _sqlite(address: Address, path: Path, wait_s: float) -> sa.Engine:
             ".".join(map(str, SOUND_SQLITE)),
         )
     factory = _closing_cursors(module)
-    uri = f"{path.as_uri()}?mode=rw"  # a file that was moved away is an error, not a new registry
 
     def connect() -> Any:
+        uri = f"{path.as_uri()}?{files.open_as(path)}"
         connection = module.connect(
             uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False, factory=factory
         )

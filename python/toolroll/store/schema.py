@@ -19,7 +19,7 @@ def found(connection: sa.Connection, address: Address) -> str | None:
     """The revision of the schema that is there, or None in an empty database.
 
     Raises:
-        StoreUnavailable: what is there is not ours, or a newer toolroll made it.
+        StoreUnavailable: what is there is not ours or damaged, or a newer toolroll made it.
     """
     if address.dialect == "sqlite":
         tables = (
@@ -38,8 +38,14 @@ def found(connection: sa.Connection, address: Address) -> str | None:
     versions = list(connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalars())
     if len(versions) == 1 and versions[0] in REVISIONS:
         return str(versions[0])
+    if len(versions) != 1 or not str(versions[0]) > REVISIONS[-1]:
+        raise StoreUnavailable(
+            f"{address.text}: is damaged: its table {VERSION_TABLE} should say one schema and says "
+            f"{', '.join(map(str, versions)) or 'none'}; something else has changed it. "
+            "Restore it from a backup"
+        )
     raise StoreUnavailable(
-        f"{address.text}: was made by a newer toolroll (schema {', '.join(map(str, versions)) or 'unknown'}; "
+        f"{address.text}: was made by a newer toolroll (schema {versions[0]}; "
         f"this one knows up to {REVISIONS[-1]}); install that version, or a newer one"
     )
 

@@ -102,9 +102,12 @@ class Signals:
 
     def _look(self, connection: Any, closed: threading.Event) -> None:
         seen: int | None = None
+        file = self._database.identity()
         while not closed.is_set():
             with self.looking:
                 (count,) = connection.execute("PRAGMA data_version").fetchone()
+            if self._database.identity() != file:
+                return  # the connection is to a file that has no name any more
             if count != seen:
                 seen = count
                 self._tell()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 
@@ -9,6 +10,9 @@ import pytest
 
 from toolroll.cli import main
 from toolroll.commands import catalogs, registry_rules, registry_tools, terminal
+from toolroll.commands.arguments import assignment
+from toolroll.commands.registry_rules import condition
+from toolroll.commands.registry_tools import field
 from toolroll.store.database import Database
 
 SECRET = "hunter2-s3cret"
@@ -262,3 +266,17 @@ def test_bytes_that_are_no_utf8_are_one_line(tmp_path):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 1 and "Traceback" not in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (condition, '{"org": "x", "org": "y"}'),
+        (condition, '{"any": [{"tier": {"lt": "a", "lt": "b"}}]}'),
+        (field, 'parameters={"type": "object", "type": "string"}'),
+        (assignment, 'x={"a": 1, "a": 2}'),
+    ],
+)
+def test_a_key_given_twice_in_json_is_refused(read, text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is given twice in one object"):
+        read(text)

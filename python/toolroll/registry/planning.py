@@ -338,7 +338,7 @@ def _toolkit_steps(
             steps.append(ToolkitStep("delete", name, None, row))
             del parents[name]
     problems += _lineage_problems(payload.toolkits, parents)
-    names = Lookalikes(alive)
+    names = Lookalikes(alive if steps else ())
     for step in steps:
         if step.content is not None:
             notes += (

@@ -200,8 +200,11 @@ class Registry:
         with self._editing(org) as (write, edits):
             try:
                 record = found(write.connection, name, org, deleted=True, alive=False)
-            except NotFound:
-                there = found(write.connection, name, org)
+            except NotFound as absent:
+                try:
+                    there = found(write.connection, name, org)
+                except NotFound:
+                    raise absent from None
                 raise Conflict(
                     f"tool {there.name!r}: is not deleted; it is there, at version {there.version}"
                 ) from None

@@ -123,6 +123,16 @@ def test_a_tool_does_not_leave_what_governs_it(registry: Registry, gate: str) ->
     assert registry.tool("mail").tool.toolkit == "open"
 
 
+def test_what_went_comes_back_no_freer_than_it_was(registry: Registry) -> None:
+    toolkits = (Toolkit("mine"), Toolkit("open"))
+    send(registry, Tool("mail", toolkit="mine"), toolkits=toolkits)
+    registry.toolkits.put(Toolkit("mine", parent="core"))
+    registry.update("mail", {"toolkit": "core"}, version=1)
+    send(registry)
+    refused(registry, "'mine': was below 'core' when it went", toolkits=toolkits)
+    refused(registry, "'mail': went from toolkit 'core'", Tool("mail", toolkit="open"), toolkits=toolkits[1:])
+
+
 def test_a_toolkit_that_others_speak_of_is_not_declared(registry: Registry) -> None:
     registry.create(Tool("own", toolkit="office"))
     registry.create(Tool("theirs", toolkit="desk"), org="acme")

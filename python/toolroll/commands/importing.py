@@ -36,8 +36,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "which is made where there is none. What is there already gets a new version where its file changed; "
         "what people decided since (status, public, pinned, pin_weight, deletions) stays. Nothing is "
         "deleted, unless the tools are a plugin's (--plugin). Of another registry the approved tools are "
-        "read, with toolkits and page mappings, as yours, whichever plugin's they were; one with rules, tiers "
-        "or organisations is refused, since tools that are hidden there would be seen here: copy it with "
+        "read, with toolkits and page mappings, as yours, whichever plugin's they were; one with rules, "
+        "tiers or organisations is refused, since hidden tools would be seen here: copy it with "
         "pg_dump, or copy the file.",
         epilog="example: toolroll import toolkits/ --to postgresql://me@db.example.org/tools",
     )

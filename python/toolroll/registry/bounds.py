@@ -41,10 +41,10 @@ class Bounds:
         }
         self._own = declared | {name for name, row in self._alive.items() if row.plugin == self._plugin}
 
-    def new_tool(self, tool: Tool, last: HeldTool | None) -> None:
+    def new_tool(self, tool: Tool, row: HeldTool | None, last: HeldTool | None) -> None:
         """Refuses a new tool with a name, or in a toolkit, that is not for the plugin to use.
 
-        last: the tool of that name that was deleted last.
+        row, last: the tools of that name that were deleted last, the plugin's own and anybody's.
         """
         if last is not None and last.plugin != self._plugin:
             self._refuse(
@@ -56,6 +56,8 @@ class Bounds:
                 f"tool {tool.name!r}: is named by {_rules(rules)}, made for another; choose another name, "
                 f"or {TRUST}"
             )
+        elif row is not None and tool.toolkit != row.toolkit and (why := self._governs(row.toolkit)):
+            self._refuse(f"tool {tool.name!r}: went from toolkit {row.toolkit!r}, {why}; {TRUST}")
         self._check_place(tool)
 
     def known_tool(self, tool: Tool, row: HeldTool) -> Tool:
@@ -102,7 +104,14 @@ class Bounds:
         elif rules and row is None:
             self._refuse(f"toolkit {name!r}: is named by {_rules(rules)}; choose another, or {TRUST}")
         parent = content["parent"]
-        if parent is not None and parent not in self._own and parent in self._known():
+        if row is not None and row.content["parent"] is not None and parent != row.content["parent"]:
+            self._refuse(
+                f"toolkit {name!r}: was below {row.content['parent']!r} when it went, not below {parent!r}; "
+                f"{TRUST}"
+            )
+        elif row is not None and parent == row.content["parent"]:
+            pass  # as it was
+        elif parent is not None and parent not in self._own and parent in self._known():
             self._refuse(f"toolkit {name!r}: parent {parent!r} is held by {self._holder(parent)}; {TRUST}")
         settled = dict(content)
         if row is not None:  # as it was when it went, whoever governed it then

@@ -112,7 +112,7 @@ def _tool_steps(
         if row is None:
             step = _create(payload.tools[name], source, gone.get(name), held, payload, mode, trusted, restore)
             if bounds is not None and step.tool is not None:
-                bounds.new_tool(step.tool, last.get(name))
+                bounds.new_tool(step.tool, gone.get(name), last.get(name))
             if step.action != "leave" and org and name in held.shared_tools:
                 problems.append(
                     Problem("conflict", f"tool {name!r}: the platform has one of that name; choose another")

@@ -117,6 +117,48 @@ def test_a_registry_is_imported_into_another(typed, new_database_url, folder, ca
     assert other.json("import", typed.url, catalog="--to")["counts"]["unchanged"] == 3
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("rules", "add", "no", "--deny", "--tool", "crm_find", "--when", '{"all": []}'), "has 1 rule,"),
+        (("tiers", "free", "pro"), "has tiers,"),
+    ],
+)
+def test_a_registry_whose_rules_would_be_lost_is_not_imported(
+    on_sqlite, new_database_url, folder, capsys, words, said
+):
+    on_sqlite.put(folder)
+    on_sqlite("registry", *words)
+    other = Typed(new_database_url("sqlite"), capsys)
+    done = other("import", on_sqlite.url, status=1, catalog="--to")
+    assert said in done.err and "pg_dump" in done.err and done.err.count("\n") == 1
+    assert other.names() == []
+
+
+def test_a_registry_of_organisations_is_not_imported_in_part(on_sqlite, new_database_url, folder, capsys):
+    on_sqlite.put(folder, "--org", "acme")
+    other = Typed(new_database_url("sqlite"), capsys)
+    assert "has organisations," in other("import", on_sqlite.url, status=1, catalog="--to").err
+    assert other.json("import", on_sqlite.url, "--org", "acme", catalog="--to")["counts"]["created"] == 4
+
+
+def test_importing_again_keeps_what_people_decided(typed, folder, tmp_path):
+    typed.put(folder)
+    typed("registry", "update", "crm_find", "--set", "status=draft", "--set", "description=Ours")
+    typed("registry", "delete", "crm_export")
+    revision = typed.json("registry", "status")["revision"]
+    again = typed.put(folder)
+    assert [tool["name"] for tool in again["left"]] == ["crm_export"]
+    assert typed.json("registry", "status")["revision"] == revision
+    changed = [dict(task, description="Newer.") for task in CRM["tasks"]]
+    typed.put(toolkit_file(tmp_path / "other", CRM, tasks=changed))
+    shown = typed.json("registry", "show", "crm_find")
+    assert (shown["status"], shown["description"]) == ("draft", "Newer.")
+    assert "crm_export" not in typed.names()
+    typed.put(tmp_path / "other", "--restore")
+    assert "crm_export" in typed.names()
+
+
 def test_select_counts_the_settings_that_the_registry_has(typed, folder, monkeypatch):
     typed.put(folder)
     message = "find the customer Hansen"

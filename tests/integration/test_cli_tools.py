@@ -210,3 +210,26 @@ def test_upgrade_of_what_is_current_does_nothing(on_sqlite):
     done = on_sqlite.json("registry", "upgrade")
     assert done["before"] == done["after"]
     assert "nothing to do" in on_sqlite("registry", "upgrade").out
+
+
+def test_a_tool_leaves_its_rules_only_by_force(filled):
+    when = ("--when", '{"all": []}')
+    filled("registry", "rules", "add", "no-export", "--deny", "--tool", "crm_export", *when)
+    change = ("registry", "update", "crm_export", "--set", "name=export")
+    assert "would leave rule 'no-export'" in filled(*change, status=1).err
+    typo = filled("registry", "update", "crm_export", "--set", "toolkit=cmr", status=1).err
+    assert "toolkit 'cmr' is not on the platform; did you mean 'crm'?" in typo
+    assert "export: updated" in filled(*change, "--force").out
+
+
+def test_what_becomes_of_what_waited_is_said(on_sqlite, tmp_path):
+    words = ("registry", "sync", str(tmp_path / "theirs"), "--plugin", "p", "--review", "changed")
+    own = {"name": "theirs", "tasks": [{"name": "ping", "description": "Pings."}]}
+    toolkit_file(tmp_path / "theirs", own)
+    on_sqlite(*words)
+    toolkit_file(tmp_path / "theirs", own, tasks=[{"name": "ping", "description": "Pings a host."}])
+    on_sqlite(*words)
+    said = on_sqlite("registry", "update", "ping", "--set", "summary=Ping").out
+    assert said == "ping: updated, still waits for approval, version 3\n"
+    said = on_sqlite("registry", "rollback", "ping", "--to", "1").out
+    assert "what waited is given up" in said

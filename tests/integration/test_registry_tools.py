@@ -238,8 +238,10 @@ def test_a_deleted_tool_is_gone_until_it_is_restored(registry: Registry) -> None
     restored = registry.restore("weather")
     assert registry.tool("weather") == restored
     assert (restored.version, restored.tool.description, restored.deleted_at) == (3, "Rain?", None)
-    with pytest.raises(NotFound, match="deleted tool"):
+    with pytest.raises(Conflict, match="'weather': is not deleted"):
         registry.restore("weather")
+    with pytest.raises(NotFound, match="deleted tool 'climate'"):
+        registry.restore("climate")
 
 
 def test_a_name_may_be_used_again_and_then_its_former_holder_stays_out(registry: Registry) -> None:

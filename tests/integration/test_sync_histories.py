@@ -67,7 +67,7 @@ class Histories(RuleBasedStateMachine):
     @rule(plugin=PLUGINS, payload=PAYLOADS, mode=MODES)
     def syncs(self, plugin: str, payload: dict[str, str], mode: str | None) -> None:
         definitions = Definitions(tuple(Tool(name, text) for name, text in payload.items()))
-        if any(name in self.alive and self.alive[name].owner != plugin for name in payload):
+        if any(self._is_anothers(name, plugin) for name in payload):
             before = contents(self.database)
             try:
                 sync(self.database, definitions, actor="bob", plugin=plugin, review=mode)  # type: ignore[arg-type]
@@ -125,6 +125,17 @@ class Histories(RuleBasedStateMachine):
         known.source = text
         known.become(text, _review(known, text, mode))
 
+    def _is_anothers(self, name: str, plugin: str) -> bool:
+        """Whether another has the name, or had it until people deleted the tool."""
+        if name in self.alive:
+            return self.alive[name].owner != plugin
+        owners = [
+            known.owner
+            for at, known in self.gone
+            if at == name and (known.owner in ("", plugin) or known.source is not None)
+        ]
+        return bool(owners) and owners[-1] != plugin
+
     def _gone(self, name: str, owner: str | None = None) -> Known | None:
         found = [known for at, known in self.gone if at == name and owner in (None, known.owner)]
         return found[-1] if found else None
@@ -146,14 +157,13 @@ class Histories(RuleBasedStateMachine):
         for name, text in payload.items():
             known = self.alive.get(name)
             if known is None:
-                known = self._gone(name, "")
-                if known is None:
-                    known = Known("", text, None, "")
-                else:
-                    self.gone.remove((name, known))
-                self.alive[name] = known
-            elif (known.text, known.review) == (text, "approved"):
+                if self._gone(name, "") is not None:
+                    continue  # people deleted it
+                known = self.alive[name] = Known("", text, None, "")
+            elif text in (known.source, known.text):
+                known.source = text
                 continue
+            known.source = text
             known.become(text, "approved")
 
     @rule(name=NAMES, text=TEXTS)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import signal
+=======
+import argparse
+>>>>>>> plugins
 import subprocess
 import sys
 
@@ -10,6 +14,9 @@ import pytest
 
 from toolroll.cli import main
 from toolroll.commands import catalogs, registry_rules, registry_tools, terminal
+from toolroll.commands.arguments import assignment
+from toolroll.commands.registry_rules import condition
+from toolroll.commands.registry_tools import field
 from toolroll.store.database import Database
 
 SECRET = "hunter2-s3cret"
@@ -265,6 +272,7 @@ def test_bytes_that_are_no_utf8_are_one_line(tmp_path):
         assert done.stderr.count("\n") == 1
 
 
+<<<<<<< HEAD
 class Interrupting:
     """Standard input of somebody who types Ctrl-C."""
 
@@ -294,3 +302,17 @@ def test_a_registry_url_whose_password_is_not_encoded_is_said_without_any_part_o
     out, err = capsys.readouterr()
     assert "percent-encode" in err
     assert not any(part in out + err for part in ("hun", "ter2"))
+=======
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (condition, '{"org": "x", "org": "y"}'),
+        (condition, '{"any": [{"tier": {"lt": "a", "lt": "b"}}]}'),
+        (field, 'parameters={"type": "object", "type": "string"}'),
+        (assignment, 'x={"a": 1, "a": 2}'),
+    ],
+)
+def test_a_key_given_twice_in_json_is_refused(read, text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is given twice in one object"):
+        read(text)
+>>>>>>> plugins

@@ -61,6 +61,23 @@ def names(text: str) -> tuple[str, ...]:
     return found
 
 
+def strict_json(text: str) -> object:
+    """The value of a JSON text in which no key is given twice: the last would win, and nobody be told.
+
+    Raises ValueError and RecursionError.
+    """
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise argparse.ArgumentTypeError(f"key {twice!r:.80}: is given twice in one object")
+    return found
+
+
 _WORDS: dict[str, object] = {"on": True, "off": False, "none": None, "inf": float("inf")}
 
 
@@ -72,6 +89,6 @@ def assignment(text: str) -> tuple[str, object]:
     if value.lower() in _WORDS:
         return name, _WORDS[value.lower()]
     try:
-        return name, json.loads(value)
+        return name, strict_json(value)
     except ValueError:
         return name, value

@@ -33,8 +33,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "import",
         help="put tools into a registry",
         description="Puts the tools and toolkits of folders, files or another registry into a registry, "
-        "which is made where there is none. What is there already gets a new version where it differs; "
-        "nothing is deleted, unless the tools are a plugin's (--plugin).",
+        "which is made where there is none. What is there already gets a new version where its file changed; "
+        "what people decided since (status, public, pinned, pin_weight, deletions) stays. Nothing is "
+        "deleted, unless the tools are a plugin's (--plugin). Of another registry the approved tools are "
+        "read, with toolkits and page mappings, as yours, whichever plugin's they were; one with rules, "
+        "tiers or organisations is refused, since hidden tools would be seen here: copy it with "
+        "pg_dump, or copy the file.",
         epilog="example: toolroll import toolkits/ --to postgresql://me@db.example.org/tools",
     )
     importing.add_argument(
@@ -48,6 +52,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--plugin", metavar="NAME", help="they are this plugin's: what it no longer has is deleted"
     )
     add_review(importing)
+    importing.add_argument("--restore", action="store_true", help="bring back what people deleted")
     importing.add_argument("--dry-run", action="store_true", help="print what would be done, do nothing")
     add_writing(importing)
     importing.set_defaults(run=run, usage=importing)
@@ -57,6 +62,8 @@ def run(options: argparse.Namespace) -> int:
     """Imports and prints what was done."""
     if options.review and not options.plugin:
         options.usage.error("--review: goes with --plugin; what you import yourself is approved by it")
+    if options.restore and options.plugin:
+        options.usage.error("--restore: is for what you import yourself, not for --plugin")
     url = url_of(options, "--to")
     definitions = _joined([_read(source, options.org) for source in options.sources])
     progress = Progress()
@@ -77,6 +84,7 @@ def run(options: argparse.Namespace) -> int:
                     definitions,
                     org=options.org,
                     dry_run=options.dry_run,
+                    restore=options.restore,
                     reason=options.reason,
                     progress=counted(progress),
                 )
@@ -109,24 +117,32 @@ def _read(source: str, org: str) -> Definitions:
 
 
 def _of_registry(url: str, org: str) -> Definitions:
-    """What a registry has of the same organisation: approved tools, toolkits, rules, page mappings."""
+    """What a registry has of the same organisation: approved tools, toolkits, page mappings.
+
+    Raises:
+        Conflict: it has rules, tiers or organisations, which would be lost.
+    """
     from dataclasses import replace
 
+    from toolroll.registry.crossing import check_whole
     from toolroll.registry.replica import Replica, catch_up
     from toolroll.store.database import Database
 
     database = Database.open(url, create=False, migrate=False)
     try:
+<<<<<<< HEAD
         replica = catch_up(database, Replica())
+=======
+        replica, _ = catch_up(database, Replica())
+        check_whole(database, redacted(url), org)
+>>>>>>> plugins
     finally:
         database.close()
     governance = replica.governance
     governance.check()
     return replace(
         replica.definitions(org),
-        rules=tuple(rule for rule in governance.rules if rule.org == org),
         pages=tuple(page for page in governance.pages if page.org == org),
-        tiers=governance.tiers,
     )
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import Any
 
+from toolroll.commands import arguments
 from toolroll.commands.catalogs import opened
 from toolroll.commands.groups import below, group, print_done
 from toolroll.commands.terminal import print_json, print_table
@@ -58,7 +59,7 @@ def _add_rules(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def condition(text: str) -> dict[str, Any]:
     """A condition: a JSON object."""
     try:
-        value = json.loads(text)
+        value = arguments.strict_json(text)
     except (ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"must be JSON ({error})") from None
     if not isinstance(value, dict):

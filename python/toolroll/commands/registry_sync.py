@@ -36,7 +36,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     sync.add_argument(
         "--trusted",
         action="store_true",
-        help="the plugin also decides what only people do else: public, pinned, base, status",
+        help="the plugin also decides what only people do else: public, pinned and base, what governs its "
+        "toolkits, tools in toolkits of others, page mappings; what people deleted comes back",
     )
     sync.add_argument("--dry-run", action="store_true", help="print what would be done, do nothing")
     add_writing(sync)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +70,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="FIELD=VALUE",
         help="repeatable; JSON where the field is no text (examples, parameters, pinned, …), else as it is",
     )
+    _add_force(update)
     _add_version(update)
 
     rollback = command(commands, "rollback", _rollback, "bring back an earlier version, as a new one")
@@ -78,6 +78,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     rollback.add_argument(
         "--to", type=arguments.positive, required=True, metavar="N", help="the version, as in history"
     )
+    _add_force(rollback)
     _add_version(rollback)
 
     delete = command(commands, "delete", _delete, "take a tool out of the catalogs; restore brings it back")
@@ -98,7 +99,7 @@ def field(text: str) -> tuple[str, object]:
     if name not in _NO_TEXT and name != "pin_weight":
         return name, value
     try:
-        return name, json.loads(value)
+        return name, arguments.strict_json(value)
     except (ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"{name}: must be JSON ({error})") from None
 
@@ -112,6 +113,12 @@ def print_record(record: Record, done: str, options: argparse.Namespace) -> int:
     for flag in record.flags:
         note(f"{record.name}: {flag['code']}: {flag['message']}")
     return 0
+
+
+def _add_force(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--force", action="store_true", help="even where rules or a tier that hold for the tool would lose it"
+    )
 
 
 def _add_version(parser: argparse.ArgumentParser) -> None:
@@ -225,22 +232,42 @@ def _update(options: argparse.Namespace) -> int:
             options.usage.error(f"--set {name}: is given twice")
         changes[name] = value
     with opened(options) as registry:
+        before = registry.tool(options.name, org=options.org)
         version = options.version
         if version is None:  # should somebody else be faster from here on, that is a conflict
-            version = registry.tool(options.name, org=options.org).version
-        before = version
+            version = before.version
         record = registry.update(
-            options.name, changes, version=version, org=options.org, reason=options.reason
+            options.name,
+            changes,
+            version=version,
+            force=options.force,
+            org=options.org,
+            reason=options.reason,
         )
-    return print_record(record, "unchanged" if record.version == before else "updated", options)
+    done = "unchanged" if record.version == version else "updated"
+    return print_record(record, f"{done}{_review_of(before, record)}", options)
+
+
+def _review_of(before: Record, after: Record) -> str:
+    """What became of what waited for approval, for a line that says what was done."""
+    if before.review == "approved":
+        return ""
+    return ", what waited is given up" if after.review == "approved" else ", still waits for approval"
 
 
 def _rollback(options: argparse.Namespace) -> int:
     with opened(options) as registry:
+        before = registry.tool(options.name, org=options.org)
         record = registry.rollback(
-            options.name, options.to, version=options.version, org=options.org, reason=options.reason
+            options.name,
+            options.to,
+            version=options.version,
+            force=options.force,
+            org=options.org,
+            reason=options.reason,
         )
-    return print_record(record, f"has the content of version {options.to} again", options)
+    done = f"has the content of version {options.to} again{_review_of(before, record)}"
+    return print_record(record, done, options)
 
 
 def _delete(options: argparse.Namespace) -> int:

@@ -72,11 +72,21 @@ def flags_of(tool: Tool, others: Lookalikes | None = None) -> tuple[Flag, ...]:
     """
     flags: list[Flag] = []
     if not _is_plain(tool):
-        flags += _text_flags(tool)
-    if not tool.name.isascii() and (word := _mixed(tool.name)) is not None:
-        flags.append(Flag(MIXED_SCRIPT, f"name: {_shown(word)} mixes {' and '.join(_scripts(word))}"))
-    if others is not None and (other := others.of(tool.name)) is not None:
-        flags.append(Flag(CONFUSABLE_NAME, f"name: {_shown(tool.name)} looks like {_shown(other)}"))
+        flags += _text_flags(_texts(tool))
+    flags += _name_flags(tool.name, others)
+    return tuple(flags)
+
+
+def flags_of_toolkit(
+    name: str, content: Mapping[str, Any], others: Lookalikes | None = None
+) -> tuple[Flag, ...]:
+    """The same of a toolkit: its name, its description, and the keywords and patterns that switch it on."""
+    words = [keyword["keyword"] for keyword in content["keywords"]]
+    texts = [("name", name), ("description", content["description"])]
+    texts += ((f"keywords[{at}]", text) for at, text in enumerate(words))
+    texts += ((f"patterns[{at}]", text) for at, text in enumerate(content["patterns"]))
+    flags = list(_text_flags(texts))
+    flags += _name_flags(name, others)
     return tuple(flags)
 
 
@@ -84,20 +94,21 @@ def skeletons(name: str) -> tuple[str, ...]:
     """What a name looks like, one or two ways: names that share one are easily taken for each other.
 
     As UTS #39, and in addition without regard to case, accents and separators (but between digits, where they
-    part numbers). Two ways since case is folded before and after: I looks like l, and i is the same letter.
+    part numbers), with 0 for o and 1 for l and i. Two ways since case is folded before and after.
     """
     if not name.isascii():
         name = "".join(map(_bare, unicodedata.normalize("NFKD", name)))
     name = _SEPARATORS.sub(_kept, name)
     lower = name.casefold()
-    folded_first = lower.translate(_PROTOTYPES).casefold()
+    folded_first = lower.translate(_PROTOTYPES).casefold().translate(_DIGITS)
     if lower == name:
         return (folded_first,)
-    folded_last = name.translate(_PROTOTYPES).casefold()
+    folded_last = name.translate(_PROTOTYPES).casefold().translate(_DIGITS)
     return (folded_first,) if folded_first == folded_last else (folded_first, folded_last)
 
 
 _PROTOTYPES = {ord(like): prototype for prototype, likes in CONFUSABLE.items() for like in likes}
+_DIGITS = str.maketrans("0i1", "oll")
 _SEPARATORS = re.compile(r"(?:(?<=\d)([\0-/:-@\[-`{-\x7f]+)(?=\d))|[\0-/:-@\[-`{-\x7f]+")
 
 
@@ -112,6 +123,13 @@ def _bare(character: str) -> str:
 
 def _kept(match: re.Match[str]) -> str:
     return "_" if match[1] else ""
+
+
+def _name_flags(name: str, others: Lookalikes | None) -> Iterator[Flag]:
+    if not name.isascii() and (word := _mixed(name)) is not None:
+        yield Flag(MIXED_SCRIPT, f"name: {_shown(word)} mixes {' and '.join(_scripts(word))}")
+    if others is not None and (other := others.of(name)) is not None:
+        yield Flag(CONFUSABLE_NAME, f"name: {_shown(name)} looks like {_shown(other)}")
 
 
 # Whether anything is to be said at all. The JSON of all texts is written in C and escapes controls: what is
@@ -142,10 +160,10 @@ def _is_plain(tool: Tool) -> bool:
     return "\\" not in text or not any(escape in text for escape in ("\\u", "\\b", "\\f", "\\r"))
 
 
-def _text_flags(tool: Tool) -> Iterator[Flag]:
+def _text_flags(texts: Iterable[tuple[str, str]]) -> Iterator[Flag]:
     hidden: list[str] = []
     marks: list[str] = []
-    for place, text in _texts(tool):
+    for place, text in texts:
         if text.isascii() and text.isprintable():
             continue
         is_name = place == "name"

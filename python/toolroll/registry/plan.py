@@ -41,6 +41,7 @@ class HeldTool(NamedTuple):
     public: bool
     pinned: bool
     pin_weight: int
+    toolkit: str = ""
 
 
 class HeldToolkit(NamedTuple):
@@ -71,8 +72,11 @@ class Held:
     """What the registry holds of one organisation, and what it must not touch beside it.
 
     Attributes:
-        tools, toolkits, pages: all that are not deleted, and those of the plugin that are.
+        tools, toolkits, pages: all that are not deleted, and those of the plugin that are; of tools also
+            those that people deleted. In the order of their last change.
         approved: tool_id → hash of the content that was approved last, of tools whose content waits.
+        rules: what rules name, each ("tool" or "toolkit", name) with the names of the rules.
+        mentioned: toolkits that others than the plugin speak of: their tools, and page mappings.
         shared_tools: names of the platform's, where the organisation is not the platform.
         shared_toolkits: the same of toolkits, each with its parent.
         parents: toolkits that other organisations have as a parent.
@@ -84,6 +88,8 @@ class Held:
     toolkits: Sequence[HeldToolkit] = ()
     pages: Sequence[HeldPage] = ()
     approved: Mapping[str, str] = field(default_factory=dict)
+    rules: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    mentioned: Collection[str] = frozenset()
     shared_tools: Collection[str] = frozenset()
     shared_toolkits: Mapping[str, str | None] = field(default_factory=dict)
     parents: Collection[str] = frozenset()
@@ -102,6 +108,7 @@ class ToolStep:
         review: its state afterwards.
         why: for people, where the action alone does not say it.
         asked: fields of governance that were asked for in vain.
+        is_kept: whether it stays in its toolkit, though it was sent in another.
         fields: the fields that change, once somebody has read what the tool was.
         flags: what people should look at.
     """
@@ -114,6 +121,7 @@ class ToolStep:
     review: Review = "approved"
     why: str = ""
     asked: tuple[str, ...] = ()
+    is_kept: bool = False
     fields: tuple[str, ...] = ()
     flags: tuple[Flag, ...] = ()
 

@@ -4,7 +4,8 @@ Identity is (organisation, name), ownership the plugin. A tool's `source_hash` i
 sent last: the same again is no change, whatever people made of the tool since. It is None where the plugin
 sends it no longer (a sync deleted it): what people deleted or brought back stays as they left it.
 
-Of a payload that is not trusted only content counts. Governance (pinned, public, base, …) is what people set.
+Of a payload that is not trusted only content counts. Governance (pinned, public, base, …) is what people set,
+as it is for whatever an import finds there already; see `bounds` for what else is not for a plugin to do.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from toolroll.registry.bounds import TRUST, Bounds
+from toolroll.registry.flags import Lookalikes, flags_of_toolkit
 from toolroll.registry.payload import Payload, Problem
 from toolroll.registry.plan import (
     MODES,
@@ -33,24 +36,37 @@ from toolroll.rules import PageMapping
 from toolroll.tools import Tool
 
 
-def plan(held: Held, payload: Payload, *, review: Mode | None = None, trusted: bool = False) -> SyncPlan:
+def plan(
+    held: Held,
+    payload: Payload,
+    *,
+    review: Mode | None = None,
+    trusted: bool = False,
+    restore: bool = False,
+) -> SyncPlan:
     """What it takes to make the registry hold what the payload says. O(held + payload), no hashing.
 
     review: None keeps the plugin's mode; "auto" for a new one.
     trusted: the payload may pin and publish what it creates and make toolkits base, needs no approval, and
         brings back what people refused or deleted.
+    restore: an import brings back what people deleted.
     """
     mode: Mode = review or (_mode(held.plugin[2]) if held.plugin else "auto")
     problems = list(payload.problems)
     notes = list(payload.notes)
-    steps, unchanged = _tool_steps(held, payload, mode, trusted, problems)
-    toolkits = _toolkit_steps(held, payload, trusted, problems, notes)
+    bounds = None if trusted else Bounds(held, payload, mode, problems, notes)
+    steps, unchanged = _tool_steps(held, payload, mode, bounds, restore, problems, notes)
+    toolkits = _toolkit_steps(held, payload, bounds, steps, problems, notes)
     pages = _page_steps(held, payload)
-    row = payload.plugin != "" and held.plugin != (payload.version, payload.digest, mode)
+    if not trusted and pages:
+        notes.append(_unapplied(pages))
+        pages = []
+    version = payload.version or (held.plugin[0] if held.plugin else "")
+    row = payload.plugin != "" and held.plugin != (version, payload.digest, mode)
     return SyncPlan(
         payload.plugin,
         payload.org,
-        payload.version,
+        version,
         mode,
         tuple(steps),
         tuple(toolkits),
@@ -68,22 +84,35 @@ def _mode(stored: str) -> Mode:
 
 
 def _tool_steps(
-    held: Held, payload: Payload, mode: Mode, trusted: bool, problems: list[Problem]
+    held: Held,
+    payload: Payload,
+    mode: Mode,
+    bounds: Bounds | None,
+    restore: bool,
+    problems: list[Problem],
+    notes: list[str],
 ) -> tuple[list[ToolStep], int]:
-    plugin, org = payload.plugin, payload.org
+    plugin, org, trusted = payload.plugin, payload.org, bounds is None
     alive: dict[str, HeldTool] = {}
     gone: dict[str, HeldTool] = {}
+    last: dict[str, HeldTool] = {}
+    edited: list[str] = []
+    governed: list[str] = []
     for held_tool in held.tools:
         if not held_tool.is_deleted:
             alive[held_tool.name] = held_tool
-        elif held_tool.plugin == plugin:
-            gone[held_tool.name] = held_tool  # of several the last: they come in the order of their deletion
+        else:
+            last[held_tool.name] = held_tool
+            if held_tool.plugin == plugin:
+                gone[held_tool.name] = held_tool  # of several the last: in the order of their deletion
     steps: list[ToolStep] = []
     unchanged = 0
     for name, source in payload.hashes.items():
         row = alive.get(name)
         if row is None:
-            step = _create(payload.tools[name], source, gone.get(name), held, payload, mode, trusted)
+            step = _create(payload.tools[name], source, gone.get(name), held, payload, mode, trusted, restore)
+            if bounds is not None and step.tool is not None:
+                bounds.new_tool(step.tool, gone.get(name), last.get(name))
             if step.action != "leave" and org and name in held.shared_tools:
                 problems.append(
                     Problem("conflict", f"tool {name!r}: the platform has one of that name; choose another")
@@ -95,14 +124,28 @@ def _tool_steps(
                 )
             )
             continue
-        elif (same := _same(row, payload.tools[name], source, plugin, trusted)) is not None:
+        elif (same := _same(row, source, trusted)) is not None:
+            if not plugin and row.content_hash != source:
+                edited.append(name)
             if same is _UNCHANGED:
                 unchanged += 1
-                continue
-            step = same
+            else:
+                steps.append(same)
+            if not plugin and _differing(payload.tools[name], row):
+                governed.append(name)
+            continue
         else:
-            step = _change(row, payload.tools[name], source, held, plugin, mode, trusted)
+            step = _change(row, payload.tools[name], source, held, plugin, mode, bounds)
+            if not plugin and _differing(payload.tools[name], row):
+                governed.append(name)
         steps.append(step)
+    if edited:
+        notes.append(f"{_some(edited)}: people changed what was imported, and it stays so")
+    if governed:
+        notes.append(
+            f"{_some(governed)}: status, public, pinned and pin_weight stay what people set; "
+            "`toolroll registry update` changes them"
+        )
     if plugin:
         steps += (
             ToolStep("delete", name, before=row, review=row.review)
@@ -117,13 +160,28 @@ def _tool_steps(
 _UNCHANGED = ToolStep("leave", "")
 
 
-def _same(row: HeldTool, tool: Tool, source: str, plugin: str, trusted: bool) -> ToolStep | None:
+def _some(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    shown = ", ".join(map(repr, names[:_NAMED])) + (f" and {more} more" if more > 0 else "")
+    return f"tool{'' if len(names) == 1 else 's'} {shown}"
+
+
+def _differing(tool: Tool, row: HeldTool) -> bool:
+    """Whether a definition asks for another governance than there is; what it leaves out asks for nothing."""
+    return any(
+        value not in (default, held)
+        for value, default, held in zip(_governance(tool), _governance(_PLAIN), _governance(row), strict=True)
+    )
+
+
+_NAMED = 10  # names in a note
+_PLAIN = Tool("plain")
+
+
+def _same(row: HeldTool, source: str, trusted: bool) -> ToolStep | None:
     """The step for a tool that stays as it is; None where it changes."""
     if trusted and row.review != "approved":
         return None
-    if not plugin:  # people's own: held against what it is, governance included
-        same = row.content_hash == source and _governance(row) == _governance(tool)
-        return _UNCHANGED if same else None
     if row.source_hash == source:
         return _UNCHANGED
     if row.rejected_hash == source and not trusted:
@@ -134,36 +192,47 @@ def _same(row: HeldTool, tool: Tool, source: str, plugin: str, trusted: bool) ->
 
 
 _REJECTED = "people rejected this content"
+_DELETED = "people deleted it"
 
 
 def _change(
-    row: HeldTool, tool: Tool, source: str, held: Held, plugin: str, mode: Mode, trusted: bool
+    row: HeldTool, tool: Tool, source: str, held: Held, plugin: str, mode: Mode, bounds: Bounds | None
 ) -> ToolStep:
-    settled, asked = (tool, ()) if not plugin else _governed(tool, row)
-    review = _review(row, source, held, mode, trusted)
-    return ToolStep(
-        "change", row.name, settled, source if plugin else None, row, review, _waits(review), asked
-    )
+    settled, asked = _governed(tool, row)
+    if bounds is not None:
+        settled = bounds.known_tool(settled, row)
+    review = _review(row, source, held, mode, bounds is None)
+    is_kept = settled.toolkit != tool.toolkit
+    why = _waits(review)
+    return ToolStep("change", row.name, settled, source, row, review, why, asked if plugin else (), is_kept)
 
 
 def _create(
-    tool: Tool, source: str, row: HeldTool | None, held: Held, payload: Payload, mode: Mode, trusted: bool
+    tool: Tool,
+    source: str,
+    row: HeldTool | None,
+    held: Held,
+    payload: Payload,
+    mode: Mode,
+    trusted: bool,
+    restore: bool,
 ) -> ToolStep:
     """A new tool, or one that was there before: then it comes back as the tool that it was."""
-    source_hash = source if payload.plugin else None
     if row is None:
         settled, asked = (tool, ()) if trusted else _governed(tool, None)
         review: Review = "approved" if trusted or mode != "all" else "pending"
-        return ToolStep("create", tool.name, settled, source_hash, None, review, _waits(review), asked)
+        return ToolStep("create", tool.name, settled, source, None, review, _waits(review), asked)
+    if not payload.plugin and not restore:
+        return ToolStep("leave", tool.name, before=row, review=row.review, why=_DELETED)
     if not trusted:
         if row.rejected_hash == source:
             return ToolStep("leave", tool.name, before=row, review=row.review, why=_REJECTED)
         # A tool that was refused before anybody had approved it may come back with other content.
         if row.source_hash is not None and not (row.review == "pending" and row.rejected_hash is not None):
-            return ToolStep("leave", tool.name, before=row, review=row.review, why="people deleted it")
-    settled, asked = (tool, ()) if not payload.plugin else _governed(tool, row)
+            return ToolStep("leave", tool.name, before=row, review=row.review, why=_DELETED)
+    settled, asked = _governed(tool, row)
     review = _review(row, source, held, mode, trusted)
-    return ToolStep("restore", tool.name, settled, source_hash, row, review, _waits(review), asked)
+    return ToolStep("restore", tool.name, settled, source, row, review, _waits(review), asked)
 
 
 def _review(row: HeldTool, source: str, held: Held, mode: Mode, trusted: bool) -> Review:
@@ -208,7 +277,12 @@ def _owner(plugin: str) -> str:
 
 
 def _toolkit_steps(
-    held: Held, payload: Payload, trusted: bool, problems: list[Problem], notes: list[str]
+    held: Held,
+    payload: Payload,
+    bounds: Bounds | None,
+    tools: Iterable[ToolStep],
+    problems: list[Problem],
+    notes: list[str],
 ) -> list[ToolkitStep]:
     plugin = payload.plugin
     alive = {toolkit.name: toolkit for toolkit in held.toolkits if not toolkit.is_deleted}
@@ -226,8 +300,10 @@ def _toolkit_steps(
             )
             continue
         before = row or gone.get(name)
-        if not trusted:
-            content = _governed_toolkit(name, content, before, notes)
+        if bounds is not None:
+            content = bounds.toolkit(name, content, before)
+        elif not plugin and row is not None:
+            content = _imported(name, content, row, notes)
         tier = content["tier"]
         if tier is not None and (problem := tier_problem(tier, held.tiers)):  # no catalog could be made of it
             hint = "set them with `toolroll registry tiers NAME…`"
@@ -241,6 +317,7 @@ def _toolkit_steps(
     if plugin:
         in_use = {*held.parents, *(parents[name] for name, row in alive.items() if row.plugin != plugin)}
         in_use |= {parents[name] for name in payload.toolkits if name in parents}
+        in_use |= _filled(held, tools)
         for below in tuple(in_use):  # and what is above those
             at = below
             while at is not None and (at := parents.get(at)) not in in_use:
@@ -248,31 +325,57 @@ def _toolkit_steps(
         for name, row in alive.items():
             if row.plugin != plugin or name in payload.toolkits:
                 continue
-            if name in in_use:  # without it those below would have no catalog
-                notes.append(f"toolkit {name!r} is no longer sent, and stays: others are below it")
+            rules = held.rules.get(("toolkit", name), ())
+            # Without it those below would have no catalog, and what governs what is in it would be gone.
+            if name in in_use or rules:
+                why = (
+                    "others are below it, in it, or name it"
+                    if name in in_use
+                    else f"rule {rules[0]!r} names it"
+                )
+                notes.append(f"toolkit {name!r} is no longer sent, and stays: {why}")
                 continue
             steps.append(ToolkitStep("delete", name, None, row))
             del parents[name]
     problems += _lineage_problems(payload.toolkits, parents)
+    names = Lookalikes(alive if steps else ())
+    for step in steps:
+        if step.content is not None:
+            notes += (
+                f"toolkit {step.name!a}: {flag.code}: {flag.message}"
+                for flag in flags_of_toolkit(step.name, step.content, names)
+            )
     return sorted(steps, key=lambda step: step.name)
 
 
-def _governed_toolkit(
-    name: str, content: Mapping[str, Any], row: HeldToolkit | None, notes: list[str]
-) -> Mapping[str, Any]:
-    """What an untrusted payload may say of its toolkit: not whether it is base; its tier once."""
-    base = row.content["base"] if row else False
-    tier = row.content["tier"] if row else content["tier"]
-    if content["base"] and not base:
-        notes.append(f"toolkit {name!r}: base is for people to say, and ignored")
-    if content["tier"] != tier:
-        notes.append(f"toolkit {name!r}: tier stays {tier!r}; only people change it")
-    if row and content["parent"] != row.content["parent"]:
-        notes.append(
-            f"toolkit {name!r}: moves from below {row.content['parent']!r} to below {content['parent']!r}: "
-            "rules that name a toolkit may no longer reach it"
-        )
-    return {**content, "base": base, "tier": tier}
+def _filled(held: Held, tools: Iterable[ToolStep]) -> set[str]:
+    """The toolkits that tools are in once the steps are done, those that others mention included."""
+    changed = {step.name: step for step in tools if step.action not in ("adopt", "leave")}
+    after = {row.toolkit for row in held.tools if not row.is_deleted and row.name not in changed}
+    after |= {step.tool.toolkit for step in changed.values() if step.tool is not None}
+    return after | set(held.mentioned)
+
+
+def _imported(name: str, content: Mapping[str, Any], row: HeldToolkit, notes: list[str]) -> Mapping[str, Any]:
+    """What an import makes of a toolkit that is there: people's decisions stay, as for tools.
+
+    base and tier are what they are; parent and settings_keys too, where the file does not say them.
+    """
+    kept = {
+        field: row.content[field]
+        for field in ("base", "tier", "parent", "settings_keys")
+        if content[field] != row.content[field] and (field in ("base", "tier") or not content[field])
+    }
+    notes += (
+        f"toolkit {name!r}: {field} stays {value!r}; `toolroll registry toolkits` changes it"
+        for field, value in kept.items()
+    )
+    return {**content, **kept}
+
+
+def _unapplied(pages: list[PageStep]) -> str:
+    count = "1 page mapping is" if len(pages) == 1 else f"{len(pages)} page mappings are"
+    return f"governed: {count} not applied, for it would narrow a page for everybody; {TRUST}"
 
 
 def _lineage_problems(names: Iterable[str], parents: Mapping[str, str | None]) -> Iterator[Problem]:

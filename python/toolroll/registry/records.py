@@ -31,7 +31,7 @@ class Record:
         plugin: what it came with; "" where people wrote it.
         version: counts its changes from 1; what an update has to name. Not the tool's own semantic version.
         content_hash: SHA-256 of what its author says.
-        source_hash: that of what its plugin sent last, None where people wrote it.
+        source_hash: that of what its plugin sent or an import read last, None where people wrote it.
         review: "approved", "pending" or "changed"; only what is approved is selected.
         approved_version: the last version that was approved, None before there is one.
         rejected_hash: of the content that was refused last.

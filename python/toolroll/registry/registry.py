@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from toolroll.errors import Conflict, Denied, InvalidInput
+from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
 from toolroll.registry import finding, sync, versions
 from toolroll.registry.audit import Audit
 from toolroll.registry.content import FIELDS, GOVERNED, content_hash, content_of, tool_of
@@ -28,9 +28,9 @@ from toolroll.registry.records import Page, Record, Review
 from toolroll.registry.settings import Settings
 from toolroll.registry.sync import Progress, SyncReport
 from toolroll.registry.tiers import read_tiers, set_tiers
-from toolroll.registry.toolkits import Toolkits
+from toolroll.registry.toolkits import Toolkits, is_toolkit, lineage, no_toolkit
 from toolroll.registry.versions import Version, version_of
-from toolroll.registry.visibility import Rules
+from toolroll.registry.visibility import Rules, rules_naming
 from toolroll.store import tables
 from toolroll.store.database import Database, Write, words
 from toolroll.tools import STATUSES, Definitions, Status, Tool
@@ -154,28 +154,37 @@ class Registry:
 
     def create(self, tool: Tool, *, org: str = "", reason: str = "") -> Record:
         """Adds a tool. Raises Conflict where the name is taken, in the organisation or on the platform."""
+        if not isinstance(tool, Tool):
+            raise InvalidInput(f"tool is {type(tool).__name__}, must be a Tool")
         with self._editing(org) as (write, edits):
             check_name(write.connection, tool.name, org)
             return edits.create(tool, org=org, reason=reason)
 
     def update(
-        self, name: str, changes: Mapping[str, Any], *, version: int, org: str = "", reason: str = ""
+        self,
+        name: str,
+        changes: Mapping[str, Any],
+        *,
+        version: int,
+        force: bool = False,
+        org: str = "",
+        reason: str = "",
     ) -> Record:
         """Changes some fields of a tool; where that changes nothing, nothing is written.
 
         `changes` maps fields of Tool to their values, "version" being the semantic one. `version` is the
-        record's, as it was read.
+        record's, as it was read. `force` lets a tool out of the reach of rules that name it or its toolkit.
 
         Raises:
             NotFound: there is no such tool.
-            Conflict: the version has moved on, or the new name is taken.
-            InvalidInput: a field is unknown, or its value wrong.
+            Conflict: the version has moved on, the new name is taken, or rules would lose the tool.
+            InvalidInput: a field is unknown, or its value wrong, or there is no such toolkit.
         """
         _check_fields(changes)
         with self._editing(org) as (write, edits):
             record = expected(found(write.connection, name, org), version)
             tool = tool_of({**content_of(record.tool), **changes}, record.tool.tool_id)
-            return self._become(write, edits, "tool.update", record, tool, reason)
+            return self._become(write, edits, "tool.update", record, tool, reason, force)
 
     def delete(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
         """Takes a tool out; it can be restored, and its versions stay."""
@@ -186,22 +195,41 @@ class Registry:
     def restore(self, name: str, *, org: str = "", reason: str = "") -> Record:
         """Brings back the tool of that name, or tool_id, that was deleted last; what waited goes on waiting.
 
-        Raises Conflict where the name is taken meanwhile.
+        Raises Conflict where it is there, or another took its name meanwhile.
         """
         with self._editing(org) as (write, edits):
-            record = found(write.connection, name, org, deleted=True, alive=False)
+            try:
+                record = found(write.connection, name, org, deleted=True, alive=False)
+            except NotFound as absent:
+                try:
+                    there = found(write.connection, name, org)
+                except NotFound:
+                    raise absent from None
+                raise Conflict(
+                    f"tool {there.name!r}: is not deleted; it is there, at version {there.version}"
+                ) from None
             check_name(write.connection, record.name, org)
             return edits.change("tool.restore", record, reason=reason, deleted_at=None)
 
     def rollback(
-        self, name: str, to: int, *, version: int | None = None, org: str = "", reason: str = ""
+        self,
+        name: str,
+        to: int,
+        *,
+        version: int | None = None,
+        force: bool = False,
+        org: str = "",
+        reason: str = "",
     ) -> Record:
-        """Makes what a tool was at version `to` its next version.
+        """Makes what a tool was at version `to` its next version, approved: what waits is given up.
+
+        `force` as in `update`.
 
         Raises:
             NotFound: there is no such tool, or it has no such version.
             Denied: what it was then was never approved, or was refused.
-            Conflict: the version has moved on, or the name of then is taken.
+            Conflict: the version has moved on, the name of then is taken, or rules would lose the tool.
+            InvalidInput: there is no such toolkit any more.
         """
         with self._editing(org) as (write, edits):
             record = expected(found(write.connection, name, org), version)
@@ -218,6 +246,7 @@ class Registry:
                 record,
                 target.tool,
                 reason or f"back to version {to}",
+                force,
                 review="approved",
                 flags=flagged(target.flags, major(record.tool, target.tool)),
             )
@@ -299,16 +328,18 @@ class Registry:
         *,
         org: str = "",
         dry_run: bool = False,
+        restore: bool = False,
         reason: str = "",
         progress: Progress | None = None,
     ) -> SyncReport:
-        """Adds and updates tools, toolkits and page mappings of no plugin, and deletes none."""
+        """Adds and updates tools, toolkits and page mappings of no plugin, as `sync.import_` has it."""
         return sync.import_(
             self.database,
             definitions,
             actor=self.actor,
             org=org,
             dry_run=dry_run,
+            restore=restore,
             reason=reason,
             progress=progress,
         )
@@ -321,7 +352,15 @@ class Registry:
             edits.flush()
 
     def _become(
-        self, write: Write, edits: Edits, action: str, record: Record, tool: Tool, reason: str, **state: Any
+        self,
+        write: Write,
+        edits: Edits,
+        action: str,
+        record: Record,
+        tool: Tool,
+        reason: str,
+        force: bool,
+        **state: Any,
     ) -> Record:
         is_same = content_hash(tool) == record.content_hash and not any(
             getattr(tool, name) != getattr(record.tool, name) for name in GOVERNED
@@ -336,10 +375,46 @@ class Registry:
                     "name; give it a display_name, or let the plugin rename it"
                 )
             check_name(write.connection, tool.name, record.org, but=record.tool.tool_id)
+        _check_move(write, record, tool, force)
         return edits.change(action, record, tool, reason=reason, **state)
 
 
+def _check_move(write: Write, record: Record, tool: Tool, force: bool) -> None:
+    """Refuses to move a tool to a toolkit that is not there, or away from what rules name."""
+    connection, org, before = write.connection, record.org, record.tool
+    what = f"tool {record.name!r}"
+    if tool.toolkit != before.toolkit and tool.toolkit and not is_toolkit(connection, tool.toolkit, org):
+        raise InvalidInput(f"{what}: {no_toolkit(connection, tool.toolkit, org)}")
+    if force:
+        return
+    hint = "change the rules first, or force it"
+    if tool.name != before.name and (rules := rules_naming(connection, org, tool=before.name)):
+        raise Conflict(f"{what}: to be named {tool.name!r} it would leave {_rules(rules)}, by name; {hint}")
+    if tool.toolkit != before.toolkit:
+        kept = lineage(connection, tool.toolkit, org)
+        left = {
+            name: tier for name, tier in lineage(connection, before.toolkit, org).items() if name not in kept
+        }
+        if rules := rules_naming(connection, org, toolkits=left):
+            raise Conflict(
+                f"{what}: moved out of toolkit {before.toolkit!r} it would leave {_rules(rules)}; {hint}"
+            )
+        for name, tier in left.items():
+            if tier is not None:
+                raise Conflict(
+                    f"{what}: moved out of toolkit {before.toolkit!r} it would leave tier {tier!r} of "
+                    f"toolkit {name!r}; change the tier first, or force it"
+                )
+
+
+def _rules(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+    return f"rule{'' if len(names) == 1 else 's'} {shown}"
+
+
 def _check_fields(changes: Mapping[str, Any]) -> None:
+    if not isinstance(changes, Mapping):
+        raise InvalidInput(f"changes is {type(changes).__name__}, must map fields to values")
     if not isinstance(changes.get("status", ""), str):
         raise InvalidInput(
             f"status is {changes['status']!r:.80}, must be one of {', '.join(sorted(STATUSES))}"

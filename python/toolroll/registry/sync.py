@@ -126,14 +126,18 @@ def import_(
     actor: str,
     org: str = "",
     dry_run: bool = False,
+    restore: bool = False,
     reason: str = "",
     progress: Progress | None = None,
 ) -> SyncReport:
     """Adds the operator's own definitions, and updates those of the same names; deletes nothing.
 
-    They belong to no plugin, govern themselves and need no approval. Raises as `sync` does.
+    They belong to no plugin and need no approval. New ones govern themselves; of those that are there what
+    people decided since stays: status, public, pinned, pin_weight, and their texts until the definitions
+    change. What people deleted stays deleted, unless `restore` brings it back. Raises as `sync` does.
     """
-    return _Run(database, definitions, "", "", org, None, True).go(actor, dry_run, reason, progress)
+    run = _Run(database, definitions, "", "", org, None, True, restore)
+    return run.go(actor, dry_run, reason, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +165,16 @@ class _Run:
         org: str,
         review: Mode | None,
         trusted: bool,
+        restore: bool = False,
     ) -> None:
+        if not isinstance(definitions, Definitions):
+            raise InvalidInput(f"definitions is {type(definitions).__name__}, must be Definitions")
         words(org, "org")
         words(version, "version")
         self._database = database
         self._payload = Payload.of(definitions, plugin=plugin, org=org, version=version)
         self._review: Mode | None = review
-        self._trusted = trusted
+        self._trusted, self._restore = trusted, restore
 
     def go(self, actor: str, dry_run: bool, reason: str, progress: Progress | None) -> SyncReport:
         words(actor, "actor")
@@ -191,8 +198,8 @@ class _Run:
         return SyncReport(draft.plan, write.revision, is_applied=True)
 
     def _draft(self, connection: sa.Connection) -> _Draft:
-        held = _read(connection, self._payload.org, self._payload.plugin)
-        planned = plan(held, self._payload, review=self._review, trusted=self._trusted)
+        held = _read(connection, self._payload)
+        planned = plan(held, self._payload, review=self._review, trusted=self._trusted, restore=self._restore)
         ids = [
             step.before.tool_id
             for step in planned.tools
@@ -209,10 +216,12 @@ class _Run:
 # Reading
 
 
-def _read(connection: sa.Connection, org: str, plugin: str) -> Held:
+def _read(connection: sa.Connection, payload: Payload) -> Held:
     """What a plan is made from: one read of the tools, a few of what is much less."""
+    org, plugin = payload.org, payload.plugin
     t = tables.tools.c
-    mine = sa.or_(t.deleted_at.is_(None), t.plugin == plugin)
+    # Of those that are deleted the plugin's own, and what people deleted: a sync leaves no source hash.
+    mine = sa.or_(t.deleted_at.is_(None), t.plugin.in_({plugin, ""}), t.source_hash.is_not(None))
     found = connection.execute(
         sa.select(
             t.tool_id,
@@ -229,6 +238,7 @@ def _read(connection: sa.Connection, org: str, plugin: str) -> Held:
             t.public,
             t.pinned,
             t.pin_weight,
+            t.toolkit,
         )
         .where(t.org == org, mine)
         .order_by(t.revision)
@@ -241,7 +251,11 @@ def _read(connection: sa.Connection, org: str, plugin: str) -> Held:
         approved=_read_approved(connection, org) if any(tool.review != "approved" for tool in tools) else {},
         plugin=_read_plugin(connection, org, plugin),
         tiers=tiers_in(connection),
+        rules=_read_rules(connection, org) if plugin else {},
     )
+    own = {row.name for row in held.toolkits if not row.is_deleted and row.plugin == plugin}
+    if plugin and own != payload.toolkits.keys():
+        held = replace(held, mentioned=_read_mentioned(connection, held.tools, org, plugin))
     k = tables.toolkits.c
     if not org:
         others = (
@@ -255,6 +269,28 @@ def _read(connection: sa.Connection, org: str, plugin: str) -> Held:
         shared_tools=frozenset(connection.execute(names).scalars()),
         shared_toolkits={name: parent for name, parent in connection.execute(above)},
     )
+
+
+def _read_rules(connection: sa.Connection, org: str) -> dict[tuple[str, str], list[str]]:
+    """What the rules name that concern the organisation; everybody's where it is the platform."""
+    r = tables.visibility_rules.c
+    query = sa.select(r.tool, r.toolkit, r.name).where(r.deleted_at.is_(None)).order_by(r.name)
+    found: dict[tuple[str, str], list[str]] = {}
+    for tool, toolkit, name in connection.execute(query.where(r.org.in_({"", org})) if org else query):
+        found.setdefault(("tool", tool) if tool else ("toolkit", toolkit), []).append(name)
+    return found
+
+
+def _read_mentioned(connection: sa.Connection, own: Iterable[HeldTool], org: str, plugin: str) -> set[str]:
+    """Toolkits that tools or page mappings of others name."""
+    t, p = tables.tools.c, tables.page_mappings.c
+    found = {tool.toolkit for tool in own if not tool.is_deleted and tool.plugin != plugin}
+    tools = sa.select(t.toolkit).distinct().where(t.deleted_at.is_(None))
+    found.update(connection.execute(tools.where(t.org == "" if org else t.org != "")).scalars())
+    pages = sa.select(p.toolkits).where(p.deleted_at.is_(None), sa.or_(p.org != org, p.plugin != plugin))
+    for toolkits in connection.execute(pages.where(p.org.in_({"", org})) if org else pages).scalars():
+        found.update(toolkits)
+    return found - {""}
 
 
 def _read_approved(connection: sa.Connection, org: str) -> dict[str, str]:
@@ -393,7 +429,7 @@ class _Writer:
         if payload.plugin:
             self._plugin(payload)
         said: dict[str, Any] = {
-            "version": payload.version,
+            "version": planned.version,
             "review": planned.review,
             "counts": planned.counts,
         }
@@ -432,7 +468,7 @@ class _Writer:
                         before,
                         step.tool,
                         reason=reason,
-                        digest=self._hashes[step.name],
+                        digest="" if step.is_kept else self._hashes[step.name],
                         review=step.review,
                         flags=flags,
                         source_hash=step.source_hash,
@@ -518,7 +554,7 @@ class _Writer:
         write = self._write
         p = tables.plugins.c
         values = {
-            "version": payload.version,
+            "version": self._draft.plan.version,
             "payload_hash": payload.digest,
             "review": self._draft.plan.review,
             "tools": len(payload.tools),

@@ -211,6 +211,19 @@ def no_toolkit(connection: sa.Connection, name: str, org: str) -> str:
     return f"toolkit {name!r:.80} is {editing.nowhere(org)}{hint}"
 
 
+def lineage(connection: sa.Connection, name: str, org: str) -> dict[str, str | None]:
+    """A toolkit and those above it, each with its tier, as the platform or the organisation has them."""
+    rows = editing.rows_of(connection, _TABLE, _TABLE.c.org.in_({"", org}))
+    held = {row["name"]: row for row in sorted(rows, key=lambda row: row["org"], reverse=True)}
+    found: dict[str, str | None] = {}
+    at: str | None = name or None
+    while at is not None and at not in found:
+        row = held.get(at, {})
+        found[at] = row.get("tier")
+        at = row.get("parent")
+    return found
+
+
 def circle(name: str, parents: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     """A way from a toolkit up to itself, its name first and last; () where there is none.
 

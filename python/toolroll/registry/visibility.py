@@ -6,7 +6,7 @@ tool or a toolkit that is not there. What it means is policy.py's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -176,6 +176,24 @@ class Rules(Editor):
                 f"rule {name!r}: there is one {editing.whose(write.org)} already, at version "
                 f"{taken[0]['version']}; change it or take another name"
             )
+
+
+def rules_naming(
+    connection: sa.Connection, org: str, *, tool: str = "", toolkits: Collection[str] = ()
+) -> list[str]:
+    """The rules in force that name this tool or one of these toolkits of an organisation, in order of names.
+
+    Those of the platform count; where the organisation is the platform, everybody's do.
+    """
+    r = _TABLE.c
+    target = sa.or_(
+        sa.and_(r.tool == tool, r.tool != ""),
+        sa.and_(r.toolkit.in_(list(toolkits)), r.toolkit != EVERYTHING),
+    )
+    query = sa.select(r.name).distinct().where(r.deleted_at.is_(None), r.active, target)
+    if org:
+        query = query.where(r.org.in_({"", org}))
+    return list(connection.execute(query.order_by(r.name)).scalars())
 
 
 def kind_of(condition: Mapping[str, Any]) -> Kind:

@@ -211,3 +211,9 @@ def test_a_schema_that_holds_itself_ends() -> None:
     schema: dict[str, object] = {"title": "\u200b"}
     schema["again"] = schema
     assert codes(Tool("mail", parameters=schema)) == ["hidden"]
+
+
+@pytest.mark.parametrize("name", ["log1n_user", "IOGIN_USER", "loginuser", "iogin_user", "l0gin_user"])
+def test_digits_and_letters_that_look_alike_are_told(name: str) -> None:
+    assert codes(Tool(name), "login_user") == ["confusable"]
+    assert codes(Tool(name), "login_uses") == []

@@ -40,6 +40,7 @@ def held_tool(tool: Tool, **changes: Any) -> HeldTool:
         public=tool.public,
         pinned=tool.pinned,
         pin_weight=tool.pin_weight,
+        toolkit=tool.toolkit,
     )
     return row._replace(**changes)
 
@@ -244,20 +245,49 @@ def test_an_import_updates_what_people_hold_and_deletes_nothing() -> None:
     )
     found = planned(MAIL_2, NOTE, held=held, plugin="", trusted=True)
     assert [(step.name, step.action, step.source_hash) for step in found.tools] == [
-        ("mail", "change", None),
-        ("note", "create", None),
+        ("mail", "change", content_hash(MAIL_2)),
+        ("note", "create", content_hash(NOTE)),
     ]
-    again = Held(
-        [held_tool(MAIL_2, plugin="", source_hash=None), held_tool(NOTE, plugin="", source_hash=None)]
-    )
+    again = Held([held_tool(MAIL_2, plugin=""), held_tool(NOTE, plugin="")])
     assert planned(MAIL_2, NOTE, held=again, plugin="", trusted=True).is_empty
 
 
-def test_an_import_governs() -> None:
-    held = Held([held_tool(MAIL, plugin="", source_hash=None)])
+def test_an_import_governs_what_is_new_and_nothing_else() -> None:
     pinned = Tool("mail", MAIL.description, pinned=True)
-    (step,) = planned(pinned, held=held, plugin="", trusted=True).tools
+    (step,) = planned(pinned, plugin="", trusted=True).tools
     assert step.tool == pinned
+    for row in (held_tool(MAIL, plugin=""), held_tool(MAIL_2, plugin="")):
+        found = planned(pinned, held=Held([row]), plugin="", trusted=True)
+        assert all(step.tool is None or not step.tool.pinned for step in found.tools)
+        assert "tool 'mail': status, public, pinned and pin_weight stay" in "".join(found.notes)
+
+
+def test_an_import_keeps_what_people_wrote_until_its_source_changes() -> None:
+    edited = held_tool(MAIL, plugin="", content_hash=content_hash(Tool("mail", "Better words")))
+    found = planned(MAIL, held=Held([edited]), plugin="", trusted=True)
+    assert found.is_empty and "people changed what was imported" in found.notes[0]
+    assert planned(MAIL_2, held=Held([edited]), plugin="", trusted=True).names("change") == ("mail",)
+
+
+def test_an_import_leaves_what_people_deleted_unless_it_is_to_restore() -> None:
+    held = Held([held_tool(MAIL, plugin="", is_deleted=True, pinned=True)])
+    payload = Payload.of(Definitions((MAIL_2,)), plugin="")
+    found = plan(held, payload, trusted=True)
+    assert found.names("leave") == ("mail",) and found.is_empty
+    (step,) = plan(held, payload, trusted=True, restore=True).tools
+    assert step.action == "restore" and step.tool == Tool("mail", MAIL_2.description, pinned=True)
+
+
+def test_an_import_does_not_undo_the_gates_of_a_toolkit() -> None:
+    gated = Toolkit("crm", "Deals", parent="top", settings_keys=("key",), tier="pro")
+    held = Held(
+        toolkits=[held_toolkit(gated, plugin=""), held_toolkit(Toolkit("top"), plugin="")], tiers=("pro",)
+    )
+    found = planned(toolkits=(Toolkit("crm", "Deals", base=True),), held=held, plugin="", trusted=True)
+    assert found.toolkits == () and len(found.notes) == 4
+    moved = Toolkit("crm", "Deals", parent="top", settings_keys=("other",))
+    (step,) = planned(toolkits=(moved,), held=held, plugin="", trusted=True).toolkits
+    assert step.fields == ("settings_keys",)
 
 
 def test_an_import_does_not_take_what_a_plugin_holds() -> None:
@@ -316,6 +346,7 @@ def test_an_organisation_may_have_a_toolkit_named_like_one_of_the_platform() -> 
         toolkits=(Toolkit("crm", parent="top"),),
         org="acme",
         held=Held(shared_toolkits={"crm": None, "top": None}),
+        trusted=True,
     )
     assert not found.problems
 
@@ -378,7 +409,9 @@ def test_page_mappings_are_matched_by_their_pattern() -> None:
         ]
     )
     pages = (PageMapping("home", ("a", "b")), PageMapping("deals", ("a",)), PageMapping("news", ("a",)))
-    found = planned(pages=pages, held=held)
+    untrusted = planned(pages=pages, held=held)
+    assert not untrusted.pages and "4 page mappings are not applied" in untrusted.notes[0]
+    found = planned(pages=pages, held=held, trusted=True)
     assert [(step.action, step.pattern, step.before and step.before.page_id) for step in found.pages] == [
         ("restore", "deals", "3"),
         ("change", "home", "1"),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-import signal
-=======
 import argparse
->>>>>>> plugins
+import signal
 import subprocess
 import sys
 
@@ -272,7 +269,6 @@ def test_bytes_that_are_no_utf8_are_one_line(tmp_path):
         assert done.stderr.count("\n") == 1
 
 
-<<<<<<< HEAD
 class Interrupting:
     """Standard input of somebody who types Ctrl-C."""
 
@@ -302,7 +298,8 @@ def test_a_registry_url_whose_password_is_not_encoded_is_said_without_any_part_o
     out, err = capsys.readouterr()
     assert "percent-encode" in err
     assert not any(part in out + err for part in ("hun", "ter2"))
-=======
+
+
 @pytest.mark.parametrize(
     ("read", "text"),
     [
@@ -315,4 +312,3 @@ def test_a_registry_url_whose_password_is_not_encoded_is_said_without_any_part_o
 def test_a_key_given_twice_in_json_is_refused(read, text):
     with pytest.raises(argparse.ArgumentTypeError, match="is given twice in one object"):
         read(text)
->>>>>>> plugins

@@ -130,12 +130,8 @@ def _of_registry(url: str, org: str) -> Definitions:
 
     database = Database.open(url, create=False, migrate=False)
     try:
-<<<<<<< HEAD
         replica = catch_up(database, Replica())
-=======
-        replica, _ = catch_up(database, Replica())
         check_whole(database, redacted(url), org)
->>>>>>> plugins
     finally:
         database.close()
     governance = replica.governance

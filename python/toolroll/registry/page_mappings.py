@@ -87,7 +87,7 @@ class Pages(Editor):
         changes = editing.fields_of(changes, _FIELDS, f"page mapping {page_id!r:.80}")
         with self._database.writing(self.actor, org or "") as write:
             row = _by_id(write, page_id, org, version)
-            mapping = replace(_mapping(row), **changes)
+            mapping = replace(mapping_in(row), **changes)
             _check_shape(mapping)
             changed = editing.differing(row, _content(mapping))
             if not changed:
@@ -107,7 +107,7 @@ class Pages(Editor):
         """Deletes a mapping. org: whose it must be; None for whosever it is. Raises NotFound and Conflict."""
         with self._database.writing(self.actor, org or "") as write:
             row = _by_id(write, page_id, org, version)
-            details = {"page_id": page_id, "before": _content(_mapping(row))}
+            details = {"page_id": page_id, "before": _content(mapping_in(row))}
             write.log("page.delete", row["pattern"], details, reason)
             return _record(editing.delete(write, _TABLE, row))
 
@@ -132,7 +132,7 @@ class Pages(Editor):
         orgs = {"", words(org, "org")}
         with self._database.reading() as connection:
             rows = editing.rows_of(connection, _TABLE, _TABLE.c.org.in_(orgs))
-        found = [_mapping(row) for row in rows if matches(row["pattern"], page)]
+        found = [mapping_in(row) for row in rows if matches(row["pattern"], page)]
         return tuple(
             sorted(found, key=lambda it: (-it.priority, it.pattern, it.org, it.toolkits, it.page_id))
         )
@@ -183,9 +183,10 @@ def _content(mapping: PageMapping) -> Row:
     return {field: editing.plain(getattr(mapping, field)) for field in _FIELDS}
 
 
-def _mapping(row: Mapping[str, Any]) -> PageMapping:
+def mapping_in(row: Mapping[str, Any]) -> PageMapping:
+    """The mapping that a row of `page_mappings` holds."""
     return PageMapping(row["pattern"], tuple(row["toolkits"]), row["priority"], row["org"], row["page_id"])
 
 
 def _record(row: Mapping[str, Any]) -> PageRecord:
-    return PageRecord(mapping=_mapping(row), plugin=row["plugin"], **editing.stamps_of(row))
+    return PageRecord(mapping=mapping_in(row), plugin=row["plugin"], **editing.stamps_of(row))

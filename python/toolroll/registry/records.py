@@ -103,14 +103,19 @@ class Page:
         return {"tools": [record.to_dict() for record in self.records], "next": self.next}
 
 
-def record_of(row: sa.Row[Any]) -> Record:
-    """The record that a row of `tools` holds."""
-    columns = row._mapping
+def tool_in(columns: Mapping[Any, Any]) -> Tool:
+    """The tool that the columns of a row of `tools` hold, by their names."""
     values = {name: columns[column] for name, column in _COLUMNS.items()}
     for name in _SEQUENCES:
         values[name] = tuple(values[name])
+    return Tool(tool_id=columns["tool_id"], **values)
+
+
+def record_of(row: sa.Row[Any]) -> Record:
+    """The record that a row of `tools` holds."""
+    columns = row._mapping
     return Record(
-        tool=Tool(tool_id=columns["tool_id"], **values),
+        tool=tool_in(columns),
         flags=tuple(columns["flags"]),
         **{name: columns[name] for name in _GOVERNANCE},
     )

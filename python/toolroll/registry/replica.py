@@ -16,7 +16,9 @@ import sqlalchemy as sa
 
 from toolroll.errors import InvalidDefinition
 from toolroll.governance import Governance
-from toolroll.rules import PageMapping, Rule
+from toolroll.registry.page_mappings import mapping_in
+from toolroll.registry.records import tool_in
+from toolroll.registry.visibility import rule_in
 from toolroll.store import tables
 from toolroll.store.database import Database
 from toolroll.tools import Definitions, Route, Tool, Toolkit
@@ -179,27 +181,7 @@ def _tool(row: Mapping[str, Any]) -> Tool | None:
     """The tool of a row; None for one that is in no catalog."""
     if row["deleted_at"] is not None or row["review"] != "approved":
         return None
-    return Tool(
-        name=row["name"],
-        description=row["description"],
-        parameters=row["parameters"],
-        toolkit=row["toolkit"],
-        summary=row["summary"],
-        when_to_use=row["when_to_use"],
-        limitations=row["limitations"],
-        tags=tuple(row["tags"]),
-        examples=tuple(row["examples"]),
-        status=row["status"],
-        public=row["public"],
-        pinned=row["pinned"],
-        pin_weight=row["pin_weight"],
-        version=row["semantic_version"],
-        tool_id=row["tool_id"],
-        display_name=row["display_name"],
-        returns=row["returns"],
-        execution_type=row["execution_type"],
-        execution_config=row["execution_config"],
-    )
+    return tool_in(row)
 
 
 def _toolkit(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]] | None:
@@ -227,8 +209,8 @@ def _governance(connection: sa.Connection) -> Governance:
     try:
         tiers = tuple(connection.execute(sa.select(tables.registry_state.c.tiers)).scalar_one())
         return Governance(
-            tuple(_read_rows(connection, rules, rules.c.active, _rule, broken)),
-            tuple(_read_rows(connection, pages, sa.true(), _page, broken)),
+            tuple(_read_rows(connection, rules, rules.c.active, rule_in, broken)),
+            tuple(_read_rows(connection, pages, sa.true(), mapping_in, broken)),
             tiers,
             broken,
         )
@@ -249,21 +231,3 @@ def _read_rows(
             yield read(row._asdict())
         except (ValueError, TypeError, KeyError) as error:
             broken[row.org] = InvalidDefinition(f"a row of {table.name} is damaged: {error}")
-
-
-def _rule(row: Mapping[str, Any]) -> Rule:
-    return Rule(
-        name=row["name"],
-        effect=row["effect"],
-        kind=row["kind"],
-        condition=row["condition"],
-        tool=row["tool"],
-        toolkit=row["toolkit"],
-        priority=row["priority"],
-        org=row["org"],
-        rule_id=row["rule_id"],
-    )
-
-
-def _page(row: Mapping[str, Any]) -> PageMapping:
-    return PageMapping(row["pattern"], tuple(row["toolkits"]), row["priority"], row["org"], row["page_id"])

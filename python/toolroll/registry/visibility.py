@@ -157,7 +157,7 @@ class Rules(Editor):
                 write.abandon()
                 return _record(row)
             if active:
-                _checked(write, _rule(row), with_target=True)
+                _checked(write, rule_in(row), with_target=True)
             values = {"active": active}
             action = "rule.enable" if active else "rule.disable"
             write.log(action, name, editing.before_and_after(row, values), reason)
@@ -238,9 +238,10 @@ def _content_of(row: Mapping[str, Any]) -> Row:
     return {field: row[field] for field in _FIELDS}
 
 
-def _rule(row: Mapping[str, Any]) -> Rule:
+def rule_in(row: Mapping[str, Any]) -> Rule:
+    """The rule that a row of `visibility_rules` holds."""
     return Rule(name=row["name"], org=row["org"], rule_id=row["rule_id"], **_content_of(row))
 
 
 def _record(row: Mapping[str, Any]) -> RuleRecord:
-    return RuleRecord(rule=_rule(row), active=row["active"], **editing.stamps_of(row))
+    return RuleRecord(rule=rule_in(row), active=row["active"], **editing.stamps_of(row))

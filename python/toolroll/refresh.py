@@ -100,7 +100,7 @@ class Refresher:
             self._signals.close()
         for thread in self._threads:
             thread.join(timeout=_QUICK_S)  # one that builds is let go: it ends with its round
-        self._stand(StoreUnavailable("this Toolroll is closed and follows its registry no more"))
+        self._stand(StoreUnavailable("this Toolroll is closed and follows its registry no more"), log=False)
         self._database.close()
 
     def refresh(self, progress: Progress | None = None) -> None:
@@ -235,12 +235,12 @@ class Refresher:
             finally:
                 self._reaching_since = None
 
-    def _stand(self, error: Exception) -> None:
+    def _stand(self, error: Exception, log: bool = True) -> None:
         """Says in every selection that the catalog may be old, and why."""
         failure = Failure(
             "registry", StoreUnavailable(f"{error}; what serves was current {self.age_s:.0f} s ago")
         )
-        if not self.engine.serving.standing:
+        if log and not self.engine.serving.standing:
             _log.warning("%s", failure)
         self._upkeep.change(standing=(failure,))
 

@@ -242,8 +242,9 @@ def test_a_read_that_does_not_come_back_is_said_before_it_is_given_up(registry, 
     soon(lambda: "registry" in roll.select("serves").degraded)
 
 
-def test_a_closed_roll_selects_on_and_says_that_nobody_keeps_it_current(registry, roll):
+def test_a_closed_roll_selects_on_and_says_that_nobody_keeps_it_current(registry, roll, caplog):
     roll.close()
+    assert caplog.text == ""  # who closes it knows
     picked = roll.select("serves", k=50)
     assert "plat_1" in picked.names and picked.degraded == ("registry",)
     with pytest.raises(StoreUnavailable, match="closed"):

@@ -59,12 +59,21 @@ def test_a_tool_gets_into_a_toolkit_of_people_only_by_people(registry: Registry)
     assert registry.tool("mail").tool.description == "Newer"
 
 
-def test_a_tool_gets_into_no_toolkit_of_another_plugin_and_into_none_that_is_not_declared(
-    registry: Registry,
-) -> None:
+def test_a_tool_gets_into_no_toolkit_of_another_plugin(registry: Registry) -> None:
     send(registry, Tool("theirs", toolkit="kit"), plugin="q", toolkits=(Toolkit("kit"),))
     refused(registry, "toolkit 'kit' is held by plugin 'q'", Tool("mail", toolkit="kit"))
-    refused(registry, "toolkit 'none' is not declared", Tool("mail", toolkit="none"))
+
+
+def test_a_toolkit_that_nobody_else_names_need_not_be_declared(registry: Registry) -> None:
+    registry.create(Tool("lamp", toolkit="light"))
+    registry.pages.add(PageMapping("home", ("light", "base")))
+    refused(registry, "toolkit 'light' is named by tools or page mappings", Tool("mail", toolkit="light"))
+    send(registry, Tool("mail", toolkit="letters"))
+    send(registry, Tool("mail", toolkit="letters"), Tool("fax", toolkit="letters"))
+    assert registry.tool("fax").tool.toolkit == "letters"
+    assert not send(registry, Tool("mail", toolkit="letters"), Tool("fax", toolkit="letters")).is_applied
+    send(registry, Tool("theirs", toolkit="kit"), plugin="q")
+    refused(registry, "toolkit 'kit' is named by", Tool("spy", toolkit="kit"))
 
 
 def test_an_organisations_plugin_gets_into_no_toolkit_of_the_platform(registry: Registry) -> None:

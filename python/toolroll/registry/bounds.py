@@ -135,12 +135,15 @@ class Bounds:
         name = tool.toolkit
         if not name or name in self._own:
             return
+        rules = self._held.rules.get(("toolkit", name))
         if name in self._known():
             self._refuse(f"tool {tool.name!r}: toolkit {name!r} is held by {self._holder(name)}; {TRUST}")
-        else:
+        elif name in self._held.mentioned:
             self._refuse(
-                f"tool {tool.name!r}: toolkit {name!r} is not declared; the plugin must send it, too"
+                f"tool {tool.name!r}: toolkit {name!r} is named by tools or page mappings of others; {TRUST}"
             )
+        elif rules:
+            self._refuse(f"tool {tool.name!r}: toolkit {name!r} is named by {_rules(rules)}; {TRUST}")
 
     def _governs(self, name: str) -> str:
         """Why a tool may not leave a toolkit; "" if it may."""

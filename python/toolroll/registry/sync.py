@@ -254,7 +254,8 @@ def _read(connection: sa.Connection, payload: Payload) -> Held:
         rules=_read_rules(connection, org) if plugin else {},
     )
     own = {row.name for row in held.toolkits if not row.is_deleted and row.plugin == plugin}
-    if plugin and own != payload.toolkits.keys():
+    places = {tool.toolkit for tool in payload.tools.values()} - own - payload.toolkits.keys() - {""}
+    if plugin and (places or own != payload.toolkits.keys()):
         held = replace(held, mentioned=_read_mentioned(connection, held.tools, org, plugin))
     k = tables.toolkits.c
     if not org:

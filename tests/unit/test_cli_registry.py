@@ -278,7 +278,11 @@ class Interrupting:
         return False
 
     def read(self, _size: int = -1) -> bytes:
-        signal.raise_signal(signal.SIGINT)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            signal.signal(signal.SIGINT, before)
         raise AssertionError("a signal that nobody heard")
 
 

@@ -39,9 +39,7 @@ class Engine:
         self._embedder = embedder
         self._want = want
         self._is_english = bool(getattr(embedder, "is_english", False))
-        self.used: dict[
-            str, int
-        ] = {}  # organisation → when it last asked, for whoever must choose one to drop
+        self.used: dict[str, int] = {}  # organisation → when it last asked: who drops one asks for the oldest
         self._degraded: tuple[str, ...] = ()  # as the last selection was: what lasts is logged once
 
     @property

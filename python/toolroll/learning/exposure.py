@@ -1,0 +1,97 @@
+"""What one selection showed, as far as learning needs it: plain values, ready to be stored."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll.learning.keys import ToolKey
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A tool that the model was shown, or that it found afterwards.
+
+    Attributes:
+        name: the tool's own.
+        key: which statistics belong to it.
+        expected: in [0, 1]: the share of calls that similarity alone makes one expect.
+    """
+
+    name: str
+    key: ToolKey
+    expected: float
+
+    def to_record(self) -> list[Any]:
+        """A list for JSON; keys as text, since JSON's readers round large numbers."""
+        return [self.name, *map(str, self.key), round(self.expected, 6)]
+
+    @classmethod
+    def from_record(cls, record: list[Any]) -> Shown:
+        """From what `to_record` made."""
+        name, arm, intent, group, expected = record
+        return cls(name, ToolKey(int(arm), int(intent), int(group)), float(expected))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exposure:
+    """One event.
+
+    Attributes:
+        event_id: of the selection.
+        org: whose statistics its outcomes move.
+        at: when it was shown, seconds since the epoch.
+        reporter: who will say what came of it, such as a user's id; "" for the application itself.
+        page, tier, category: the context that its counts belong to.
+        shown: the tools, in the order they were sent.
+        vector: float16[dim] of the message; None where there is none.
+        space: identity of the embedder behind it.
+    """
+
+    event_id: str
+    org: str
+    at: float
+    reporter: str
+    page: str
+    tier: str
+    category: str
+    shown: tuple[Shown, ...]
+    vector: npt.NDArray[np.float16] | None = None
+    space: str = ""
+
+    def to_record(self) -> dict[str, Any]:
+        """A mapping for JSON."""
+        return {
+            "event_id": self.event_id,
+            "org": self.org,
+            "at": self.at,
+            "reporter": self.reporter,
+            "page": self.page,
+            "tier": self.tier,
+            "category": self.category,
+            "shown": [tool.to_record() for tool in self.shown],
+            "vector": None if self.vector is None else base64.b64encode(self.vector.tobytes()).decode(),
+            "space": self.space,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Exposure:
+        """From what `to_record` made. Raises KeyError, TypeError or ValueError for anything else."""
+        vector = record["vector"]
+        return cls(
+            record["event_id"],
+            record["org"],
+            float(record["at"]),
+            record["reporter"],
+            record["page"],
+            record["tier"],
+            record["category"],
+            tuple(Shown.from_record(tool) for tool in record["shown"]),
+            None if vector is None else np.frombuffer(base64.b64decode(vector, validate=True), np.float16),
+            record["space"],
+        )

@@ -1,0 +1,130 @@
+"""What a model did with what it was shown, as callers say it and as it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from toolroll.errors import InvalidInput
+from toolroll.learning.exposure import Shown
+
+Kind: TypeAlias = Literal[
+    "succeeded",  # called, and it worked
+    "failed",  # called, and the tool did not do what it says
+    "called",  # called; what came of it is unknown, or no fault of the tool's
+    "corrected",  # called, and the user said that it was the wrong one
+    "wanted_succeeded",  # not shown: found by a search afterwards, called, and it worked
+    "wanted_failed",
+    "wanted",
+    "meant",  # what the user said should have been called
+]
+KINDS: frozenset[str] = frozenset(get_args(Kind))
+NOT_SHOWN: frozenset[str] = frozenset({"wanted_succeeded", "wanted_failed", "wanted", "meant"})
+
+Called: TypeAlias = "Mapping[str, bool | None] | Iterable[str]"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What became of one tool."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What somebody says of one event.
+
+    Attributes:
+        event_id: of the selection.
+        entries: one for each tool that something is known of.
+        found: tools of the entries that were not shown, with their keys.
+        is_final: whether shown tools that are not named were not called.
+    """
+
+    event_id: str
+    entries: tuple[Entry, ...]
+    found: tuple[Shown, ...] = ()
+    is_final: bool = True
+
+    def to_record(self) -> dict[str, Any]:
+        """A mapping for JSON."""
+        return {
+            "event_id": self.event_id,
+            "entries": [[entry.name, entry.kind] for entry in self.entries],
+            "found": [tool.to_record() for tool in self.found],
+            "is_final": self.is_final,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Report:
+        """From what `to_record` made. Raises KeyError, TypeError or ValueError for anything else."""
+        entries = tuple(Entry(name, kind) for name, kind in record["entries"])
+        if not KINDS.issuperset(entry.kind for entry in entries):
+            raise ValueError(f"outcome of an unknown kind in {record['entries']!r:.80}")
+        found = tuple(Shown.from_record(tool) for tool in record["found"])
+        return cls(record["event_id"], entries, found, bool(record["is_final"]))
+
+
+def read_called(
+    called: Called,
+    wanted: Called = (),
+    corrected: Mapping[str, str | None] | Iterable[str] = (),
+) -> tuple[Entry, ...]:
+    """What a caller says, one entry for each tool.
+
+    called: name → whether it succeeded; None where that is unknown or no fault of the tool's. Names alone
+        mean that they succeeded. wanted: the same for tools that were not shown and were found by a search.
+    corrected: name → the tool that should have been called instead; None, or the name alone, where nobody
+        said which.
+
+    Raises:
+        InvalidInput: an argument is of the wrong type, or a tool is in two of them.
+    """
+    entries: dict[str, Kind] = {}
+
+    def add(what: str, name: object, kind: Kind) -> None:
+        if not isinstance(name, str) or not name:
+            raise InvalidInput(f"{what}: names {name!r:.80}, must name tools")
+        if entries.setdefault(name, kind) != kind:
+            raise InvalidInput(f"{what}: tool {name!r:.80} is also said to be {entries[name]!r}; say one")
+
+    for name, succeeded in _read("called", called).items():
+        add("called", name, "called" if succeeded is None else "succeeded" if succeeded else "failed")
+    for name, succeeded in _read("wanted", wanted).items():
+        add(
+            "wanted",
+            name,
+            "wanted" if succeeded is None else "wanted_succeeded" if succeeded else "wanted_failed",
+        )
+    if isinstance(corrected, (str, bytes)) or not isinstance(corrected, Iterable):
+        raise InvalidInput(
+            f"corrected: is {corrected!r:.80}, must map the wrong tool to the right one, or None"
+        )
+    right = corrected if isinstance(corrected, Mapping) else dict.fromkeys(corrected)
+    for name, meant in right.items():
+        entries.pop(name, None)  # it was called, too: that it was the wrong one says more
+        add("corrected", name, "corrected")
+        if meant is not None and entries.get(meant) not in ("succeeded", "failed", "called"):
+            entries.pop(meant, None)
+            add("corrected", meant, "meant")
+    return tuple(Entry(name, kind) for name, kind in entries.items())
+
+
+def _read(what: str, said: object) -> Mapping[str, bool | None]:
+    if isinstance(said, Mapping):
+        for name, succeeded in said.items():
+            if succeeded is not None and not isinstance(succeeded, bool):
+                raise InvalidInput(
+                    f"{what}: says {succeeded!r:.80} of {name!r:.80}, must say True, False or None (unknown)"
+                )
+        return said
+    if isinstance(said, (str, bytes)) or not isinstance(said, Iterable):
+        raise InvalidInput(f"{what}: is {said!r:.80}, must map names of tools to whether they succeeded")
+    names = list(said)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInput(f"{what}: holds {name!r:.80}, must hold names of tools")
+    return dict.fromkeys(names, True)

@@ -50,7 +50,7 @@ class Effect(NamedTuple):
     pull: float = 0.0
 
 
-# A failed call was wanted nevertheless, so it counts as a call. A correction does not say whether a tool works.
+# A failed call was wanted nevertheless, so it counts as one. A correction does not say whether a tool works.
 EFFECTS: dict[Kind | None, Effect] = {
     None: Effect(),
     "succeeded": Effect(successes=1, calls=1, pull=1),

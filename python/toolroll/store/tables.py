@@ -134,6 +134,7 @@ tools = sa.Table(
     sa.Column("public", sa.Boolean, nullable=False),
     sa.Column("pinned", sa.Boolean, nullable=False),
     sa.Column("pin_weight", sa.Integer, nullable=False),
+    sa.Column("interchangeable", Words, nullable=False, server_default=""),
     sa.Column("content_hash", Words, nullable=False),
     sa.Column("source_hash", Words),  # of what a plugin sent last; none for what people wrote
     sa.Column("review", Words, nullable=False),
@@ -310,7 +311,7 @@ outcomes = sa.Table(
     sa.Column("page", Words, nullable=False),
     sa.Column("tier", Words, nullable=False),
     sa.Column("category", Words, nullable=False),
-    # [[name, arm, intent, group, expected, before, after, weight, was shown]]; every tool that was shown if it
+    # [[name, arm, intent, group, expected, before, after, weight, was shown]]; all that were shown if it
     # closes; keys are text, since JSON's readers round large numbers
     sa.Column("entries", Json, nullable=False),
     sa.Column("closes", sa.Boolean, nullable=False),  # the first row of its event that is final

@@ -16,6 +16,7 @@ down_revision = "0001"
 
 def upgrade() -> None:
     """Makes the tables of learning."""
+    op.add_column("tools", sa.Column("interchangeable", Words, nullable=False, server_default=""))
     op.drop_table("arm_statistics")
     op.drop_table("selection_events")
     op.create_table(

@@ -1,4 +1,4 @@
-"""The schema: twelve tables, the same on SQLite and PostgreSQL.
+"""The schema, the same on SQLite and PostgreSQL.
 
 Where the two differ, the types here make up for it: text is compared by its bytes, an instant is UTC, JSON
 keeps the order of its keys (models read them in it), a vector is pgvector's or packed float32. The tables are
@@ -251,38 +251,191 @@ embeddings = sa.Table(
     sa.PrimaryKeyConstraint("identity", "content_hash"),
 )
 
-arm_statistics = sa.Table(
-    "arm_statistics",
-    metadata,
-    sa.Column("tool_id", Id, nullable=False),
-    sa.Column("context_key", Words, nullable=False),
-    sa.Column("alpha", sa.Double, nullable=False),
-    sa.Column("beta", sa.Double, nullable=False),
-    sa.Column("selections", Number, nullable=False),
-    sa.Column("successes", Number, nullable=False),
-    sa.Column("updated_at", Instant, nullable=False),
-    sa.PrimaryKeyConstraint("tool_id", "context_key"),
-)
-
+# What was decided, and what came of it in a few words. May be pruned: what is learnt stands in `outcomes`.
 selection_events = sa.Table(
     "selection_events",
     metadata,
     sa.Column("event_id", Id, primary_key=True),
     sa.Column("org", Words, nullable=False),
     sa.Column("at", Instant, nullable=False),
+    sa.Column("reporter", Words, nullable=False),
     sa.Column("session", Words, nullable=False),
     sa.Column("message", Words, nullable=False),
+    sa.Column("message_form", Words, nullable=False),  # kept, hashed or dropped
     sa.Column("page", Words, nullable=False),
     sa.Column("tier", Words, nullable=False),
-    sa.Column("selected", Json, nullable=False),
-    sa.Column("candidates", sa.Integer, nullable=False),
+    sa.Column("category", Words, nullable=False),
+    sa.Column("context", Json, nullable=False),
+    sa.Column("limits", Json, nullable=False),
+    sa.Column("candidates", Json, nullable=False),  # [[name, score, mean, sd, show, propensity]], best first
+    sa.Column("propensity_error", sa.Double),  # 0 is exact; none where there are no propensities
+    sa.Column("selected", Json, nullable=False),  # names, in the order that was sent
+    sa.Column(
+        "shown", Json, nullable=False
+    ),  # [[name, arm, intent, group, expected]]: what outcomes count by
     sa.Column("profile", Words, nullable=False),
+    sa.Column("experiment", Words, nullable=False),
+    sa.Column("variant", Words, nullable=False),
+    sa.Column("seed", Number, nullable=False),  # signed, of the same 64 bits
     sa.Column("latency_us", sa.Double, nullable=False),
-    sa.Column("tokens_saved", sa.Integer, nullable=False),
+    sa.Column("timings", Json, nullable=False),
+    sa.Column("tokens_selected", sa.Integer, nullable=False),
+    sa.Column("tokens_total", sa.Integer, nullable=False),
+    sa.Column("confidence", sa.Double),
+    sa.Column("catalog_revision", Words, nullable=False),
+    sa.Column("registry_revision", Number, nullable=False),
+    sa.Column("learned_revision", Number, nullable=False),  # the organisation's last outcome that counted
+    sa.Column("degraded", Json, nullable=False),
+    sa.Column("space", Words, nullable=False),  # identity of the embedder
+    sa.Column("vector", sa.LargeBinary),  # float16, little-endian
     sa.Column("called", Json),
     sa.Column("outcome", Words),
     sa.Column("recorded_at", Instant),
     sa.Index(None, "org", "at"),
+    sa.Index(None, "at"),
+)
+
+# A row for each report that changed something, in the order in which they count. It only grows; a row that is
+# voided counts no more.
+outcomes = sa.Table(
+    "outcomes",
+    metadata,
+    sa.Column("org", Words, nullable=False),
+    sa.Column("seq", Number, nullable=False),  # of the organisation, without gaps, in the order of commits
+    sa.Column("event_id", Id, nullable=False),
+    sa.Column("step", sa.Integer, nullable=False),  # of the event: 1 is its first report
+    sa.Column("at", Instant, nullable=False),  # of the event
+    sa.Column("received_at", Instant, nullable=False),  # of the report
+    sa.Column("reporter", Words, nullable=False),
+    sa.Column("page", Words, nullable=False),
+    sa.Column("tier", Words, nullable=False),
+    sa.Column("category", Words, nullable=False),
+    # [[name, arm, intent, group, expected, before, after, weight, was shown]]; every tool that was shown if it
+    # closes; keys are text, since JSON's readers round large numbers
+    sa.Column("entries", Json, nullable=False),
+    sa.Column("closes", sa.Boolean, nullable=False),  # the first row of its event that is final
+    sa.Column("closing_weight", sa.Double, nullable=False),  # what the event counts as a whole
+    sa.Column("vector", sa.LargeBinary),
+    sa.Column("space", Words, nullable=False),
+    sa.Column("voided_at", Instant),
+    sa.PrimaryKeyConstraint("org", "seq"),
+    sa.UniqueConstraint("event_id", "step"),
+    sa.Index(None, "org", "reporter"),
+)
+
+# Events that have partial reports and were not closed yet.
+open_events = sa.Table(
+    "open_events",
+    metadata,
+    sa.Column("event_id", Id, primary_key=True),
+    sa.Column("org", Words, nullable=False),
+    sa.Column("closes_at", Instant, nullable=False),
+    sa.Column("exposure", Json, nullable=False),
+    sa.Index(None, "closes_at"),
+)
+
+# One row an organisation. Those who count outcomes take turns at it, those who follow look at it.
+learning_state = sa.Table(
+    "learning_state",
+    metadata,
+    sa.Column("org", Words, primary_key=True),
+    sa.Column("seq", Number, nullable=False),
+    sa.Column("epoch", Number, nullable=False),  # raised when outcomes are voided: who follows folds anew
+)
+
+# What the fold over the outcomes had come to, so that who begins need not read all of them.
+learned_checkpoints = sa.Table(
+    "learned_checkpoints",
+    metadata,
+    sa.Column("org", Words, nullable=False),
+    sa.Column("rates", Words, nullable=False),  # digest of what the fold depends on beside the outcomes
+    sa.Column("seq", Number, nullable=False),
+    sa.Column("epoch", Number, nullable=False),
+    sa.Column("learned", sa.LargeBinary, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    sa.PrimaryKeyConstraint("org", "rates", "seq"),
+)
+
+arm_statistics = sa.Table(
+    "arm_statistics",
+    metadata,
+    sa.Column("org", Words, nullable=False),
+    sa.Column("tool", Words, nullable=False),
+    sa.Column("level", Words, nullable=False),  # everywhere, page, context or seed
+    sa.Column("context_key", Words, nullable=False),  # "", page, or tier:page:category
+    sa.Column("successes", sa.Double, nullable=False),  # these four as they had decayed at updated_at
+    sa.Column("failures", sa.Double, nullable=False),
+    sa.Column("calls", sa.Double, nullable=False),
+    sa.Column("expected", sa.Double, nullable=False),
+    sa.Column("shown", Number, nullable=False),  # these three never decay
+    sa.Column("called", Number, nullable=False),
+    sa.Column("succeeded", Number, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+    sa.PrimaryKeyConstraint("org", "tool", "level", "context_key"),
+)
+
+# What of one reporter has counted for one tool on one day; there is a limit.
+reporter_counts = sa.Table(
+    "reporter_counts",
+    metadata,
+    sa.Column("org", Words, nullable=False),
+    sa.Column("tool", Words, nullable=False),
+    sa.Column("reporter", Words, nullable=False),
+    sa.Column("day", sa.Date, nullable=False),
+    sa.Column("counted", sa.Integer, nullable=False),  # calls
+    sa.Column("shown", sa.Integer, nullable=False),  # events in which it was shown
+    sa.PrimaryKeyConstraint("org", "tool", "reporter", "day"),
+    sa.Index(None, "day"),
+)
+
+# What organisations have in common about the platform's tools, with noise: a prior for new ones.
+shared_priors = sa.Table(
+    "shared_priors",
+    metadata,
+    sa.Column("tool", Words, primary_key=True),
+    sa.Column("successes", sa.Double, nullable=False),
+    sa.Column("failures", sa.Double, nullable=False),
+    sa.Column("calls", sa.Double, nullable=False),
+    sa.Column("expected", sa.Double, nullable=False),
+    sa.Column("organisations", sa.Integer, nullable=False),
+    sa.Column("epsilon", sa.Double, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+)
+
+experiments = sa.Table(
+    "experiments",
+    metadata,
+    sa.Column("name", Words, primary_key=True),
+    sa.Column("org", Words, nullable=False),
+    sa.Column("variants", Json, nullable=False),  # {name: share}
+    sa.Column("unit", Words, nullable=False),  # user, session or org
+    sa.Column("salt", Words, nullable=False),
+    sa.Column("active", sa.Boolean, nullable=False),
+    sa.Column("begun_at", Instant, nullable=False),
+    sa.Column("ended_at", Instant),
+)
+
+# What receipts are signed with. Old keys stay as long as receipts of theirs may come.
+receipt_keys = sa.Table(
+    "receipt_keys",
+    metadata,
+    sa.Column("key_id", Words, primary_key=True),
+    sa.Column("secret", sa.LargeBinary, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("retired_at", Instant),
+)
+
+# What catalogs were built from, so that a logged event can be decided again.
+catalog_revisions = sa.Table(
+    "catalog_revisions",
+    metadata,
+    sa.Column("org", Words, nullable=False),
+    sa.Column("catalog_revision", Words, nullable=False),
+    sa.Column("registry_revision", Number, nullable=False),
+    sa.Column("space", Words, nullable=False),
+    sa.Column("definitions", sa.LargeBinary, nullable=False),  # JSON, compressed
+    sa.Column("at", Instant, nullable=False),
+    sa.PrimaryKeyConstraint("org", "catalog_revision"),
 )
 
 # The audit log. Append-only, by triggers.

@@ -7,12 +7,12 @@ intervals hold at all times at once, so stopping when it names a winner is sound
 Units are what was assigned, events are what they did. The events of one unit depend on each other, so the
 variance is that between units.
 
-Source: Robbins, "Statistical Methods Related to the Law of the Iterated Logarithm", Ann. Math. Statist. 41(5),
-1970 (the boundary, a normal mixture); Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas, "Time-uniform central
-limit theory and asymptotic confidence sequences", Ann. Statist. 52(6), 2024 (with an estimated variance);
-Lindon & Malek, "Anytime-Valid Inference for Multinomial Count Data", NeurIPS 2022 (the check of the shares).
-Units that come back make neighbouring looks more alike than those of independent observations; the chance to
-cross a boundary is then smaller (Slepian's inequality), so the stated error is an upper bound.
+Source: Robbins, "Statistical Methods Related to the Law of the Iterated Logarithm", Ann. Math. Statist.
+41(5), 1970 (the boundary, a normal mixture); Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas, "Time-uniform
+central limit theory and asymptotic confidence sequences", Ann. Statist. 52(6), 2024 (with an estimated
+variance); Lindon & Malek, "Anytime-Valid Inference for Multinomial Count Data", NeurIPS 2022 (the check of the
+shares). Units that come back make neighbouring looks more alike than those of independent observations; the
+chance to cross a boundary is then smaller (Slepian's inequality), so the stated error is an upper bound.
 """
 
 from __future__ import annotations
@@ -201,8 +201,8 @@ def compare(
 ) -> Verdict:
     """Says whether there is a winner by now. Ask as often as you like, of the same experiment.
 
-    `error` is the chance of naming one, ever, where all are equally good; `worth` the difference one would act
-    on: set both before the first look and leave them.
+    `error` is the chance of naming one, ever, where all are equally good; `worth` the difference that one
+    would act on: set both before the first look and leave them.
 
     Raises:
         InvalidInput: a tally is of no variant, or a number is out of range.

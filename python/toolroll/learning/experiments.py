@@ -10,9 +10,9 @@ variance is that between units.
 Source: Robbins, "Statistical Methods Related to the Law of the Iterated Logarithm", Ann. Math. Statist.
 41(5), 1970 (the boundary, a normal mixture); Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas, "Time-uniform
 central limit theory and asymptotic confidence sequences", Ann. Statist. 52(6), 2024 (with an estimated
-variance); Lindon & Malek, "Anytime-Valid Inference for Multinomial Count Data", NeurIPS 2022 (the check of the
-shares). Units that come back make neighbouring looks more alike than those of independent observations; the
-chance to cross a boundary is then smaller (Slepian's inequality), so the stated error is an upper bound.
+variance); Lindon & Malek, "Anytime-Valid Inference for Multinomial Count Data", NeurIPS 2022 (the check of
+the shares). Units that come back make neighbouring looks more alike than those of independent observations;
+the chance to cross a boundary is then smaller (Slepian's inequality), so the stated error is an upper bound.
 """
 
 from __future__ import annotations

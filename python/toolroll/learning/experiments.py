@@ -1,0 +1,276 @@
+"""Serving two selections side by side, and saying which is better as soon as that is known.
+
+Who gets which is a function of a hash: the same user, session or organisation always gets the same, in every
+process, without anything being stored. `compare` may be asked as often as one likes, after every event: its
+intervals hold at all times at once, so stopping when it names a winner is sound.
+
+Units are what was assigned, events are what they did. The events of one unit depend on each other, so the
+variance is that between units.
+
+Source: Robbins, "Statistical Methods Related to the Law of the Iterated Logarithm", Ann. Math. Statist.
+41(5), 1970 (the boundary, a normal mixture); Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas, "Time-uniform
+central limit theory and asymptotic confidence sequences", Ann. Statist. 52(6), 2024 (with an estimated
+variance); Lindon & Malek, "Anytime-Valid Inference for Multinomial Count Data", NeurIPS 2022 (the check of
+the shares). Units that come back make neighbouring looks more alike than those of independent observations;
+the chance to cross a boundary is then smaller (Slepian's inequality), so the stated error is an upper bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll.errors import InvalidInput
+from toolroll.learning.keys import key
+
+Unit = Literal["user", "session", "org"]
+UNITS: tuple[str, ...] = get_args(Unit)
+
+ERROR = 0.05  # of naming a winner where there is none, over all looks
+WORTH = 0.02  # a difference that one would act on; what the boundary is narrowest for
+LEAST_UNITS = 50  # of each variant, before anything is said
+_UNSOUND = 1_000.0  # evidence against the shares: an error of 1 in 1,000 over all looks
+_PRIOR = 200.0  # units' worth of belief in the shares, beside which others are held
+_LONGEST = 100
+_WHOLE = 2**64
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What is compared, and how units are dealt out.
+
+    Attributes:
+        name: of the experiment; another name deals anew.
+        variants: name → share. The first is the control. Shares add up to 1.
+        unit: what gets the same variant throughout.
+        salt: deals anew under the same name.
+    """
+
+    name: str
+    variants: Mapping[str, float]
+    unit: Unit = "user"
+    salt: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not 0 < len(self.name) <= _LONGEST:
+            raise InvalidInput(f"experiment: name is {self.name!r:.120}, must have 1 to {_LONGEST} letters")
+        where = f"experiment {self.name!r}"
+        if self.unit not in UNITS:
+            raise InvalidInput(f"{where}: unit is {self.unit!r:.80}, must be one of {', '.join(UNITS)}")
+        if not isinstance(self.salt, str):
+            raise InvalidInput(f"{where}: salt is {self.salt!r:.80}, must be text")
+        if not isinstance(self.variants, Mapping) or len(self.variants) < 2:
+            raise InvalidInput(f"{where}: needs at least two variants, each with its share")
+        for name, share in self.variants.items():
+            if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
+                raise InvalidInput(f"{where}: variant {name!r:.120} must have 1 to {_LONGEST} letters")
+            if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1:
+                raise InvalidInput(f"{where}: share of {name!r} is {share!r:.80}, must be between 0 and 1")
+        total = math.fsum(self.variants.values())
+        if abs(total - 1) > 1e-9:
+            raise InvalidInput(f"{where}: shares add up to {total:.6g}, must be 1")
+        object.__setattr__(self, "variants", MappingProxyType(dict(self.variants)))
+
+    @property
+    def control(self) -> str:
+        """What the others are compared with."""
+        return next(iter(self.variants))
+
+    def assign(self, unit: str) -> str | None:
+        """The variant of a unit; None for "", which is nobody's name: such turns are in no experiment."""
+        if not unit:
+            return None
+        draw, below = key("experiment", self.name, self.salt, unit), 0.0
+        for name, share in self.variants.items():
+            below += share
+            if draw < below * _WHOLE:
+                return name
+        return name  # of rounding
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a mapping proxy cannot be pickled
+        return Experiment, (self.name, dict(self.variants), self.unit, self.salt)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What the units of one variant came to; sums, so tallies of separate units can be added.
+
+    Attributes:
+        units: how many have events.
+        events, reward: of all of them; of one event at most 1.
+        events_squared, crossed, reward_squared: sums over units of n², n·r and r².
+    """
+
+    units: float = 0.0
+    events: float = 0.0
+    reward: float = 0.0
+    events_squared: float = 0.0
+    crossed: float = 0.0
+    reward_squared: float = 0.0
+
+    @classmethod
+    def of(cls, events: npt.ArrayLike, reward: npt.ArrayLike) -> Tally:
+        """From the number of events and the reward of each unit."""
+        n, r = np.asarray(events, np.float64), np.asarray(reward, np.float64)
+        if n.shape != r.shape or n.ndim != 1:
+            raise InvalidInput(f"tally: events {n.shape} and reward {r.shape} must be two columns")
+        if not bool(((n > 0) & (r >= 0) & (r <= n + 1e-9)).all()):
+            raise InvalidInput("tally: a unit needs an event, and a reward from 0 to its number of events")
+        sums = (len(n), n.sum(), r.sum(), (n * n).sum(), (n * r).sum(), (r * r).sum())
+        return cls(*map(float, sums))
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+    @property
+    def mean(self) -> float:
+        """Reward of an event."""
+        return self.reward / self.events if self.events else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A variant's mean less another's.
+
+    Attributes:
+        variant, against: their names.
+        value: the difference.
+        low, high: its interval, at all looks at once and for all pairs at once.
+    """
+
+    variant: str
+    against: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known so far.
+
+    Attributes:
+        state: "winner"; "equal": no two differ by more than `worth`; "undecided"; "unsound": units were not
+            dealt out as the shares say, so something loses some of them and no figure can be believed.
+        winner: the variant that is better than every other.
+        tallies: variant → what it came to.
+        contrasts: every pair; against the control first.
+        shares_error: chance of such numbers of units if the shares were kept, at all looks at once.
+        worth: the difference that one would act on.
+    """
+
+    state: Literal["winner", "equal", "undecided", "unsound"]
+    winner: str | None
+    tallies: Mapping[str, Tally]
+    contrasts: tuple[Contrast, ...]
+    shares_error: float
+    worth: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; an interval that is not known yet is null."""
+        return {
+            "state": self.state,
+            "winner": self.winner,
+            "variants": [
+                {"name": name, "units": int(tally.units), "events": int(tally.events), "mean": tally.mean}
+                for name, tally in self.tallies.items()
+            ],
+            "contrasts": [
+                {
+                    "variant": contrast.variant,
+                    "against": contrast.against,
+                    "value": contrast.value,
+                    "low": contrast.low if math.isfinite(contrast.low) else None,
+                    "high": contrast.high if math.isfinite(contrast.high) else None,
+                }
+                for contrast in self.contrasts
+            ],
+            "shares_error": self.shares_error,
+            "worth": self.worth,
+        }
+
+
+def compare(
+    experiment: Experiment, tallies: Mapping[str, Tally], *, error: float = ERROR, worth: float = WORTH
+) -> Verdict:
+    """Says whether there is a winner by now. Ask as often as you like, of the same experiment.
+
+    `error` is the chance of naming one, ever, where all are equally good; `worth` the difference that one
+    would act on: set both before the first look and leave them.
+
+    Raises:
+        InvalidInput: a tally is of no variant, or a number is out of range.
+    """
+    if not 0 < error < 0.5 or not 0 < worth < 1:
+        raise InvalidInput(f"compare: error {error} must be in (0, 0.5), worth {worth} in (0, 1)")
+    if unknown := sorted(tallies.keys() - experiment.variants.keys()):
+        raise InvalidInput(
+            f"experiment {experiment.name!r}: has no variant {unknown[0]!r}; "
+            f"it has {', '.join(experiment.variants)}"
+        )
+    found = {name: tallies.get(name, Tally()) for name in experiment.variants}
+    names = list(found)
+    pairs = [(b, a) for at, a in enumerate(names) for b in names[at + 1 :]]
+    contrasts = tuple(
+        _contrast(b, a, found[b], found[a], error / len(pairs), worth) for b, a in pairs
+    )  # one in `error`, over all pairs
+    doubt = _shares_error(
+        [tally.units for tally in found.values()], list(experiment.variants.values()), _PRIOR
+    )
+    better = {(c.variant, c.against) for c in contrasts if c.low > 0}
+    better |= {(c.against, c.variant) for c in contrasts if c.high < 0}
+    winner = next((a for a in names if all((a, b) in better for b in names if b != a)), None)
+    if doubt <= 1 / _UNSOUND:
+        return Verdict("unsound", None, found, contrasts, doubt, worth)
+    if winner is not None:
+        return Verdict("winner", winner, found, contrasts, doubt, worth)
+    are_equal = all(-worth < contrast.low and contrast.high < worth for contrast in contrasts)
+    return Verdict("equal" if are_equal else "undecided", None, found, contrasts, doubt, worth)
+
+
+def _contrast(variant: str, against: str, b: Tally, a: Tally, error: float, worth: float) -> Contrast:
+    value = b.mean - a.mean
+    if min(a.units, b.units) < LEAST_UNITS:
+        return Contrast(variant, against, value, -math.inf, math.inf)
+    radius = float(_radius(_variance(a) + _variance(b), error, worth))
+    return Contrast(variant, against, value, value - radius, value + radius)
+
+
+# What follows takes numbers and columns alike: a test asks for all looks of an experiment at once.
+
+
+def _variance(tally: Tally) -> Any:
+    """Of the mean, from what differs between units; at least that of independent events.
+
+    The floor is for rare failures, of which the first few units may have none.
+    """
+    mean = tally.reward / tally.events
+    between = tally.reward_squared - 2 * mean * tally.crossed + mean * mean * tally.events_squared
+    robust = between / tally.events**2 * tally.units / (tally.units - 1)
+    cautious = (tally.reward + 1) / (tally.events + 2)
+    return np.maximum(robust, cautious * (1 - cautious) / tally.events)
+
+
+def _radius(variance: Any, error: float, worth: float) -> Any:
+    """Half the interval that holds at all looks at once: narrowest where `worth` can just be told from 0."""
+    level = 2 * math.log(1 / error)
+    ratio = level + math.log(1 + level)  # of that information over the mixture's
+    mixture = (1 + 1 / ratio) * (math.log(1 + ratio) + level) / worth**2 / ratio
+    information = 1 / variance
+    spent = np.log((information + mixture) / mixture) + level
+    return np.sqrt((information + mixture) * spent) / information
+
+
+def _shares_error(units: Sequence[float], shares: Sequence[float], prior: float) -> float:
+    """Chance, at all looks at once, of numbers of units as far from their shares as these."""
+    total = sum(units)
+    found = math.lgamma(prior) - math.lgamma(prior + total)
+    for count, share in zip(units, shares, strict=True):
+        found += math.lgamma(prior * share + count) - math.lgamma(prior * share) - count * math.log(share)
+    return math.exp(-max(0.0, min(found, 700.0)))

@@ -1,0 +1,174 @@
+"""What is told of organisations: the bound on each of them, and the noise."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import random
+import secrets
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from toolroll.errors import Denied, InvalidInput
+from toolroll.learning import privacy
+from toolroll.learning.privacy import Counts, bounded, discrete_laplace, noise_scale, release
+
+TOOLS = ["a", "b", "c"]
+counts = st.builds(
+    Counts, *[st.floats(0, 1e12, allow_nan=False) | st.integers(0, 1_000) for _ in Counts._fields]
+)
+contributions = st.dictionaries(st.sampled_from([*TOOLS, "not shared"]), counts)
+
+
+@given(contributions, contributions, st.integers(1, 1_000))
+def test_whatever_an_organisation_did_it_changes_the_sums_by_at_most_what_the_noise_is_made_for(
+    mine, other, most
+):
+    one, two = bounded(mine, TOOLS, most), bounded(other, TOOLS, most)
+    assert all(type(grains) is int and grains >= 0 for grains in one)
+    assert sum(one) <= most * 16
+    difference = sum(abs(a - b) for a, b in zip(one, two, strict=True))
+    assert difference <= noise_scale(1.0, most)
+
+
+@given(st.integers(1, 100), st.integers(0, 10))
+def test_counts_within_the_bound_are_told_to_a_sixteenth(calls, failed):
+    mine = {"a": Counts(calls, failed, calls + failed, calls / 3)}
+    found = np.array(bounded(mine, TOOLS, 1_000)[:4]) / 16
+    exact = np.array(mine["a"])
+    assert ((exact - found >= 0) & (exact - found < 1 / 16)).all()
+
+
+def test_one_organisation_does_not_outweigh_the_others():
+    quiet = [{"a": Counts(1, 0, 1, 0)}] * 30
+    loud = [*quiet, {"a": Counts(0, 1e9, 1e9, 0)}]
+    got = {name: 0.0 for name in TOOLS}
+    for contribution in loud:
+        for at, grains in enumerate(bounded(contribution, TOOLS, 4)):
+            got[TOOLS[at // 4]] += grains / 16
+    assert got["a"] <= 30 * 2 + 4
+    assert release(loud, TOOLS, epsilon=10.0, most=4).organisations == 31
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(5, 2), Fraction(40), Fraction(3_200)])
+def test_the_noise_is_the_discrete_laplace_distribution(scale):
+    draw = random.Random(7).randrange  # from a seed in this test only, so that it gives the same each time
+    found = np.array([discrete_laplace(scale, draw) for _ in range(8_000)])
+    law = stats.dlaplace(1 / float(scale))
+    # Kolmogorov-Smirnov on whole numbers errs less often than stated: one of 100,000 for each of the scales
+    edges = np.arange(found.min() - 1, found.max() + 2)
+    seen = np.searchsorted(np.sort(found), edges, side="right") / len(found)
+    assert np.abs(seen - law.cdf(edges)).max() < stats.kstwo.isf(1e-5, len(found))
+    error = math.sqrt(law.stats("v") / len(found))
+    assert abs(found.mean()) < 5 * error
+    assert np.abs(found).mean() == pytest.approx(1 / math.sinh(1 / scale), abs=5 * error)
+
+
+def test_small_counts_of_the_noise_are_as_frequent_as_they_should_be():
+    draw = random.Random(8).randrange
+    found = np.array([discrete_laplace(Fraction(2), draw) for _ in range(20_000)])
+    values = np.arange(-12, 13)
+    seen = np.array([(found == value).sum() for value in values])
+    expected = stats.dlaplace(0.5).pmf(values) * len(found)
+    rest = [len(found) - seen.sum()], [len(found) - expected.sum()]
+    assert stats.chisquare(np.append(seen, rest[0]), np.append(expected, rest[1])).pvalue > 1e-5
+
+
+def test_what_is_released_is_the_sum_with_noise_of_the_stated_size():
+    draw = random.Random(9).randrange
+    people = [{"a": Counts(6, 2, 8, 4)}] * 50
+    found = [release(people, ["a"], epsilon=2.0, most=20, below=draw) for _ in range(2_000)]
+    assert all(f.organisations == 50 and f.epsilon == 2.0 for f in found)
+    values = np.array([f.counts["a"] for f in found])
+    noise = found[0].noise
+    assert noise == pytest.approx(math.sqrt(2) * 2 * 20 / 2.0)
+    error = noise / math.sqrt(len(found))
+    assert np.abs(values.mean(0) - np.array([300, 100, 400, 200])).max() < 5 * error
+    assert values.std(0) == pytest.approx(np.full(4, noise), rel=0.15)
+    assert abs(np.corrcoef(values.T)[np.triu_indices(4, 1)]).max() < 5 / math.sqrt(len(found))
+
+
+def test_two_neighbours_are_told_apart_no_better_than_epsilon_allows():
+    draw, epsilon = random.Random(10).randrange, 1.0
+    common = [{"a": Counts(1, 0, 0, 0)}] * 19
+    yes = [*common, {"a": Counts(9, 0, 0, 0)}]
+    no = [*common, {"a": Counts(0, 9, 0, 0)}]
+    runs = 20_000
+    scale = noise_scale(epsilon, 2)
+
+    def told(people):  # the most telling event: many successes and few failures, before anything is left out
+        s, f = (sum(bounded(one, ["a"], 2)[at] for one in people) for at in (0, 1))
+        return sum(
+            s + discrete_laplace(scale, draw) > 19 * 16 + 16 and f + discrete_laplace(scale, draw) < 16
+            for _ in range(runs)
+        )
+
+    one, other = told(yes) / runs, told(no) / runs
+    assert one > other
+    error = 5 * math.sqrt(one * (1 - one) / runs)
+    assert one - error <= math.exp(epsilon) * (other + error)
+
+
+def test_tools_that_do_not_stand_out_from_the_noise_are_not_told():
+    people = [{"a": Counts(10, 0, 10, 5)}] * 200
+    found = release(people, TOOLS, epsilon=1.0, most=30, below=random.Random(11).randrange)
+    assert "a" in found.counts
+    quiet = [
+        release([{}] * 20, TOOLS, epsilon=1.0, below=random.Random(seed).randrange).counts
+        for seed in range(200)
+    ]
+    assert sum(map(len, quiet)) < 0.1 * 600
+    assert all(value >= 0 for told in quiet for noisy in told.values() for value in noisy)
+
+
+def test_a_tool_that_is_not_shared_is_never_told():
+    people = [{"a": Counts(10, 0, 10, 5), "own": Counts(100, 0, 100, 5)}] * 200
+    assert "own" not in release(people, TOOLS, epsilon=10.0).counts
+
+
+def test_few_organisations_share_nothing():
+    with pytest.raises(Denied, match="19 organisations take part, must be at least 20"):
+        release([{}] * 19, TOOLS, epsilon=1.0)
+
+
+def test_the_noise_comes_from_the_operating_system():
+    for function in (release, discrete_laplace):
+        assert inspect.signature(function).parameters["below"].default is secrets.randbelow
+    one, two = (release([{"a": Counts(50, 0, 50, 9)}] * 400, TOOLS, epsilon=1.0) for _ in range(2))
+    assert one.counts["a"] != two.counts["a"]
+    assert "seed" not in inspect.getsource(privacy).replace("never from a seed", "")
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 0.7, 1 / 3, 1.0, 9.99])
+def test_never_more_is_spent_than_was_said(epsilon):
+    scale = noise_scale(epsilon, 10)
+    assert Fraction(2 * 10 * 16) / scale <= Fraction(epsilon)
+    assert float(scale) == pytest.approx(320 / epsilon, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"epsilon": 0}, "epsilon: is 0"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"epsilon": 11.0}, "from 0.001 to 10"),
+        ({"epsilon": True}, "must be a number"),
+        ({"epsilon": 1.0, "most": 0}, "most: is 0"),
+        ({"epsilon": 1.0, "most": 1.5}, "most: is 1.5"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(arguments, said):
+    with pytest.raises(InvalidInput, match=said):
+        release([{}] * 20, TOOLS, **arguments)
+
+
+@pytest.mark.parametrize("count", [math.nan, math.inf, -1.0, "3"])
+def test_a_count_that_is_none_is_refused(count):
+    with pytest.raises(InvalidInput, match="a count is"):
+        release([{"a": Counts(count, 0, 0, 0)}] * 20, TOOLS, epsilon=1.0)

@@ -1,9 +1,8 @@
 """What a registry was: its tools, toolkits, rules and page mappings as of an earlier revision.
 
-Nothing is kept for this that is not kept anyway. Every version of a tool is there, so the tools of a revision
-are the last versions up to it. Toolkits, rules and mappings have one row each, and the audit log says of every
-change what was before: what came later is undone, newest first. Settings have no past here; an event says
-which counted.
+Nothing is kept for this that is not kept anyway. Every version of a tool is there, so a revision had the last
+versions up to it. Toolkits, rules and mappings have one row each, and the audit log says of every change what
+was before: what came later is undone, newest first. Settings have no past here; an event says which counted.
 """
 
 from __future__ import annotations

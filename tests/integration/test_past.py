@@ -175,7 +175,7 @@ def test_catalogs_differ_only_between_the_revisions_that_are_named(database: Dat
         replica = catch_up(database, Replica())
         read[replica.revision] = replica
     newest = max(read)
-    named = earlier(database, newest, 10_000)
+    named = earlier(database, newest, ORGS, 10_000)
     assert named == sorted(named, reverse=True) and named[-1] == 0
     boundaries = {number + 1 for number in named}
     revisions = sorted(read)
@@ -183,7 +183,14 @@ def test_catalogs_differ_only_between_the_revisions_that_are_named(database: Dat
         if not boundaries & set(range(before + 1, after + 1)):
             for org in ORGS:
                 assert seen(read[before], org)[:6] == seen(read[after], org)[:6]
-    assert earlier(database, newest, 3) == named[:3]
+    assert earlier(database, newest, ORGS, 3) == named[:3]
+
+
+def test_what_another_organisation_changes_makes_no_other_catalog_here(database: Database) -> None:
+    registry = Registry(database)
+    for org in ("blue", "", "acme", "blue"):
+        registry.create(Tool(f"tool_{org}_{catch_up(database, Replica()).revision}"), org=org)
+    assert earlier(database, 4, ["acme"], 10) == [2, 1]
 
 
 def test_an_empty_registry_was_empty_at_the_beginning(database: Database) -> None:

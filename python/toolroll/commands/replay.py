@@ -19,8 +19,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "replay",
         run,
         "decide a logged selection again",
-        description="Decides a logged event again, from the registry as it was then and what had been learnt by "
-        "then, and says what differs. Exit status 1 where anything does, or where it cannot be.",
+        description="Decides a logged event again, from the registry as it was then and what had been learnt "
+        "by then, and says what differs. Exit status 1 where anything does, or where it cannot be.",
         epilog="example: toolroll replay 5f0c… --catalog sqlite:///tools.db --explain",
     )
     replay.add_argument("event", metavar="EVENT", help="its id, as a selection and `toolroll events` have it")

@@ -62,8 +62,8 @@ def as_of(database: Database, revision: int, orgs: Iterable[str]) -> Replica:
         )
 
 
-def earlier(database: Database, revision: int, limit: int) -> list[int]:
-    """Revisions before this one at which catalogs may have been others, newest first.
+def earlier(database: Database, revision: int, orgs: Iterable[str], limit: int) -> list[int]:
+    """Revisions before this one at which these organisations' catalogs may have been others, newest first.
 
     Raises:
         StoreUnavailable: the database does not answer.
@@ -72,15 +72,15 @@ def earlier(database: Database, revision: int, limit: int) -> list[int]:
     of_tools = [table.c.action.like(f"{kind}.%") | (table.c.action == kind) for kind in _OF_TOOLS]
     query = (
         sa.select(table.c.revision)
-        .where(table.c.revision <= revision, sa.or_(*of_tools))
+        .where(table.c.revision <= revision, table.c.org.in_({"", *orgs}), sa.or_(*of_tools))
         .distinct()
         .order_by(table.c.revision.desc())
-        .limit(limit + 1)
+        .limit(limit)
     )
     with database.reading() as connection:
         changed = connection.execute(query).scalars().all()
     # Before the change of revision 7 it was what 6 had, whatever 6 changed.
-    return [number - 1 for number in changed][:limit]
+    return [number - 1 for number in changed]
 
 
 def _tools(connection: sa.Connection, orgs: Collection[str], revision: int) -> dict[str, Mapping[str, Tool]]:

@@ -58,7 +58,7 @@ class Retrieval:
             return candidates  # an earlier stage has chosen rows already
         wanted = self.candidates if turn.k is None else max(self.candidates, turn.k)
         size = candidates.allowed.size
-        rows, scores, terms, best = self.retriever.search(
+        rows, scores, terms, best, _ = self.retriever.search(
             turn.query,
             turn.vector,
             turn.trust,

@@ -375,7 +375,8 @@ arm_statistics = sa.Table(
     sa.PrimaryKeyConstraint("org", "tool", "level", "context_key"),
 )
 
-# What of one reporter has counted for one tool on one day; there is a limit.
+# How many outcomes of one reporter have counted for one tool on one day; there is a limit. Under no tool:
+# events in which nothing was called.
 reporter_counts = sa.Table(
     "reporter_counts",
     metadata,
@@ -383,8 +384,7 @@ reporter_counts = sa.Table(
     sa.Column("tool", Words, nullable=False),
     sa.Column("reporter", Words, nullable=False),
     sa.Column("day", sa.Date, nullable=False),
-    sa.Column("counted", sa.Integer, nullable=False),  # calls
-    sa.Column("shown", sa.Integer, nullable=False),  # events in which it was shown
+    sa.Column("counted", sa.Integer, nullable=False),
     sa.PrimaryKeyConstraint("org", "tool", "reporter", "day"),
     sa.Index(None, "day"),
 )

@@ -130,7 +130,6 @@ def upgrade() -> None:
         sa.Column("reporter", Words, nullable=False),
         sa.Column("day", sa.Date, nullable=False),
         sa.Column("counted", sa.Integer, nullable=False),
-        sa.Column("shown", sa.Integer, nullable=False),
         sa.PrimaryKeyConstraint("org", "tool", "reporter", "day", name=op.f("pk_reporter_counts")),
     )
     op.create_index(op.f("ix_reporter_counts_day"), "reporter_counts", ["day"])

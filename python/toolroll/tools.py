@@ -47,6 +47,8 @@ class Tool:
         returns: JSON Schema of what it answers, where its author says.
         execution_type: how the caller runs it ("rest", "dispatch", "internal"); not read here.
         execution_config: what that takes, such as a URL; handed through, sent to no model.
+        interchangeable: name of a group of tools that do the same, of which the one that works best is shown;
+            "" for none.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Tool:
     returns: Mapping[str, Any] | None = field(default=None, hash=False)
     execution_type: str = ""
     execution_config: Mapping[str, Any] | None = field(default=None, hash=False, repr=False)
+    interchangeable: str = ""
 
     def __post_init__(self) -> None:
         name = self.name
@@ -93,6 +96,8 @@ class Tool:
             raise _wrong(self, "summary" if type(self.toolkit) is str else "toolkit", "a string")
         if type(self.when_to_use) is not str or type(self.limitations) is not str:
             raise _wrong(self, "limitations" if type(self.when_to_use) is str else "when_to_use", "a string")
+        if type(self.interchangeable) is not str:
+            raise _wrong(self, "interchangeable", "the name of a group, as a string")
         if type(self.public) is not bool or type(self.pinned) is not bool:
             raise _wrong(self, "pinned" if type(self.public) is bool else "public", "True or False")
         if type(self.pin_weight) is not int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,22 +31,38 @@ NEW = (
     "catalog_revisions",
 )
 
+LEFT_OUT = {"interchangeable", "seq"}  # what the first schema has not, and what the database counts itself
+
 
 @pytest.fixture
-def old_url(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def old_url(empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A registry with the first schema and something in it."""
     from alembic import command
 
+    filled = f"sqlite:///{tmp_path}/filled.db"
+    with Registry.open(filled, create=True, actor="ada") as registry:
+        registry.create(Tool("ping", "asks whether a host is there"))
+        registry.update("ping", {"description": "asks a host"}, version=1)
+        registry.set_tiers(["free", "team"])
+    database = Database.open(filled, create=False, migrate=False)
+    embed_missing(database, HashingEmbedder(16), {text_hash("ping"): "ping"})
+    with database.reading() as connection:
+        rows = {
+            table: [dict(row) for row in connection.execute(sa.select(table)).mappings()]
+            for table in tables.metadata.sorted_tables
+        }
+    database.close()
     with monkeypatch.context() as patched:
         upgrade = command.upgrade
         patched.setattr(command, "upgrade", lambda config, revision: upgrade(config, "0001"))
         patched.setattr(schema, "REVISIONS", ("0001",))
-        with Registry.open(empty_url, create=True, actor="ada") as registry:
-            registry.create(Tool("ping", "asks whether a host is there"))
-            registry.update("ping", {"description": "asks a host"}, version=1)
-            registry.set_tiers(["free", "team"])
-        database = Database.open(empty_url, create=False, migrate=False)
-        embed_missing(database, HashingEmbedder(16), {text_hash("ping"): "ping"})
+        database = Database.open(empty_url, create=True, migrate=True)
+        with database.recording() as connection:
+            connection.execute(sa.delete(tables.registry_state))
+            for table, found in rows.items():
+                if found:
+                    known = [{name: row[name] for name in row if name not in LEFT_OUT} for row in found]
+                    connection.execute(sa.insert(table), known)
         database.close()
     yield empty_url
 

@@ -34,7 +34,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="put tools into a registry",
         description="Puts the tools and toolkits of folders, files or another registry into a registry, "
         "which is made where there is none. What is there already gets a new version where its file changed; "
-        "what people decided since (status, public, pinned, pin_weight, deletions) stays. Nothing is "
+        "what people decided since (status, pins, groups, deletions) stays. Nothing is "
         "deleted, unless the tools are a plugin's (--plugin). Of another registry the approved tools are "
         "read, with toolkits and page mappings, as yours, whichever plugin's they were; one with rules, "
         "tiers or organisations is refused, since hidden tools would be seen here: copy it with "

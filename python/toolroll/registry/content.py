@@ -36,7 +36,7 @@ FIELDS = (
     "version",
 )
 # Governance: what only those decide who are trusted with the registry. Not hashed.
-GOVERNED = ("status", "public", "pinned", "pin_weight")
+GOVERNED = ("status", "public", "pinned", "pin_weight", "interchangeable")
 
 _EMPTY: Mapping[str, object] = {name: getattr(Tool("x"), name) for name in (*FIELDS, *GOVERNED)}
 

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidDefinition
-from toolroll.registry.content import changed_fields, content_hash
+from toolroll.registry.content import LONGEST_NAME, changed_fields, content_hash
 from toolroll.registry.records import Record, Review, row_of
 from toolroll.registry.versions import version_row
 from toolroll.store import bulk, tables
@@ -158,6 +158,8 @@ def checked(tool: Tool) -> str:
         raise _wrong(tool, "version", "MAJOR.MINOR.PATCH, such as 1.4.0 or 2.0.0-rc.1")
     if not -LARGEST_WEIGHT <= tool.pin_weight <= LARGEST_WEIGHT:
         raise _wrong(tool, "pin_weight", f"at most {LARGEST_WEIGHT:,}")
+    if len(tool.interchangeable) > LONGEST_NAME or "\0" in tool.interchangeable:
+        raise _wrong(tool, "interchangeable", f"at most {LONGEST_NAME} characters")
     return content_hash(tool)
 
 

@@ -41,6 +41,7 @@ class HeldTool(NamedTuple):
     public: bool
     pinned: bool
     pin_weight: int
+    interchangeable: str = ""
     toolkit: str = ""
 
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from toolroll.registry.bounds import TRUST, Bounds
+from toolroll.registry.content import GOVERNED
 from toolroll.registry.flags import Lookalikes, flags_of_toolkit
 from toolroll.registry.payload import Payload, Problem
 from toolroll.registry.plan import (
@@ -143,7 +144,7 @@ def _tool_steps(
         notes.append(f"{_some(edited)}: people changed what was imported, and it stays so")
     if governed:
         notes.append(
-            f"{_some(governed)}: status, public, pinned and pin_weight stay what people set; "
+            f"{_some(governed)}: {', '.join(GOVERNED[:-1])} and {GOVERNED[-1]} stay what people set; "
             "`toolroll registry update` changes them"
         )
     if plugin:
@@ -168,10 +169,7 @@ def _some(names: list[str]) -> str:
 
 def _differing(tool: Tool, row: HeldTool) -> bool:
     """Whether a definition asks for another governance than there is; what it leaves out asks for nothing."""
-    return any(
-        value not in (default, held)
-        for value, default, held in zip(_governance(tool), _governance(_PLAIN), _governance(row), strict=True)
-    )
+    return any(getattr(tool, name) not in (getattr(_PLAIN, name), getattr(row, name)) for name in GOVERNED)
 
 
 _NAMED = 10  # names in a note
@@ -249,8 +247,8 @@ def _waits(review: str) -> str:
     return "" if review == "approved" else "waits for approval"
 
 
-def _governance(tool: Tool | HeldTool) -> tuple[str, bool, bool, int]:
-    return tool.status, tool.public, tool.pinned, tool.pin_weight
+def _governance(tool: Tool | HeldTool) -> dict[str, Any]:
+    return {name: getattr(tool, name) for name in GOVERNED}
 
 
 def _governed(tool: Tool, row: HeldTool | None) -> tuple[Tool, tuple[str, ...]]:
@@ -258,18 +256,16 @@ def _governed(tool: Tool, row: HeldTool | None) -> tuple[Tool, tuple[str, ...]]:
 
     A new one may say its status, a known one not even that.
     """
-    status, public, pinned, pin_weight = (tool.status, False, False, 0) if row is None else _governance(row)
+    holds = {"status": tool.status, **_UNGOVERNED} if row is None else _governance(row)
     asked = tuple(
         name
         for name, default in _UNGOVERNED.items()
         if (value := getattr(tool, name)) != default and value != (getattr(row, name) if row else default)
     )
-    if _governance(tool) != (status, public, pinned, pin_weight):
-        tool = replace(tool, status=status, public=public, pinned=pinned, pin_weight=pin_weight)  # type: ignore[arg-type]
-    return tool, asked
+    return (tool if _governance(tool) == holds else replace(tool, **holds)), asked
 
 
-_UNGOVERNED = {"public": False, "pinned": False, "pin_weight": 0}
+_UNGOVERNED = {"public": False, "pinned": False, "pin_weight": 0, "interchangeable": ""}
 
 
 def _owner(plugin: str) -> str:

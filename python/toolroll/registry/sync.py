@@ -133,7 +133,7 @@ def import_(
     """Adds the operator's own definitions, and updates those of the same names; deletes nothing.
 
     They belong to no plugin and need no approval. New ones govern themselves; of those that are there what
-    people decided since stays: status, public, pinned, pin_weight, and their texts until the definitions
+    people decided since stays: their governance (`content.GOVERNED`), and their texts until the definitions
     change. What people deleted stays deleted, unless `restore` brings it back. Raises as `sync` does.
     """
     run = _Run(database, definitions, "", "", org, None, True, restore)
@@ -238,6 +238,7 @@ def _read(connection: sa.Connection, payload: Payload) -> Held:
             t.public,
             t.pinned,
             t.pin_weight,
+            t.interchangeable,
             t.toolkit,
         )
         .where(t.org == org, mine)

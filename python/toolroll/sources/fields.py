@@ -232,6 +232,7 @@ EXTRAS: dict[str, Field] = {
     "limitations": ("limitations", text_or_null),
     "pinned": ("pinned", flag),
     "pin_weight": ("pin_weight", whole),
+    "interchangeable": ("interchangeable", text_or_null),
     "public": ("public", flag),
     "status": ("status", status),
     "version": ("version", text),

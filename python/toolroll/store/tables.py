@@ -134,6 +134,7 @@ tools = sa.Table(
     sa.Column("public", sa.Boolean, nullable=False),
     sa.Column("pinned", sa.Boolean, nullable=False),
     sa.Column("pin_weight", sa.Integer, nullable=False),
+    sa.Column("interchangeable", Words, nullable=False, server_default=""),
     sa.Column("content_hash", Words, nullable=False),
     sa.Column("source_hash", Words),  # of what a plugin sent last; none for what people wrote
     sa.Column("review", Words, nullable=False),
@@ -310,7 +311,7 @@ outcomes = sa.Table(
     sa.Column("page", Words, nullable=False),
     sa.Column("tier", Words, nullable=False),
     sa.Column("category", Words, nullable=False),
-    # [[name, arm, intent, group, expected, before, after, weight, was shown]]; every tool that was shown if it
+    # [[name, arm, intent, group, expected, before, after, weight, was shown]]; all that were shown if it
     # closes; keys are text, since JSON's readers round large numbers
     sa.Column("entries", Json, nullable=False),
     sa.Column("closes", sa.Boolean, nullable=False),  # the first row of its event that is final
@@ -374,7 +375,8 @@ arm_statistics = sa.Table(
     sa.PrimaryKeyConstraint("org", "tool", "level", "context_key"),
 )
 
-# What of one reporter has counted for one tool on one day; there is a limit.
+# How many outcomes of one reporter have counted for one tool on one day; there is a limit. Under no tool:
+# events in which nothing was called.
 reporter_counts = sa.Table(
     "reporter_counts",
     metadata,
@@ -382,8 +384,7 @@ reporter_counts = sa.Table(
     sa.Column("tool", Words, nullable=False),
     sa.Column("reporter", Words, nullable=False),
     sa.Column("day", sa.Date, nullable=False),
-    sa.Column("counted", sa.Integer, nullable=False),  # calls
-    sa.Column("shown", sa.Integer, nullable=False),  # events in which it was shown
+    sa.Column("counted", sa.Integer, nullable=False),
     sa.PrimaryKeyConstraint("org", "tool", "reporter", "day"),
     sa.Index(None, "day"),
 )

@@ -259,7 +259,9 @@ def test_an_import_governs_what_is_new_and_nothing_else() -> None:
     for row in (held_tool(MAIL, plugin=""), held_tool(MAIL_2, plugin="")):
         found = planned(pinned, held=Held([row]), plugin="", trusted=True)
         assert all(step.tool is None or not step.tool.pinned for step in found.tools)
-        assert "tool 'mail': status, public, pinned and pin_weight stay" in "".join(found.notes)
+        assert "tool 'mail': status, public, pinned, pin_weight and interchangeable stay" in "".join(
+            found.notes
+        )
 
 
 def test_an_import_keeps_what_people_wrote_until_its_source_changes() -> None:

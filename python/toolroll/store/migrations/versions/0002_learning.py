@@ -16,6 +16,7 @@ down_revision = "0001"
 
 def upgrade() -> None:
     """Makes the tables of learning."""
+    op.add_column("tools", sa.Column("interchangeable", Words, nullable=False, server_default=""))
     op.drop_table("arm_statistics")
     op.drop_table("selection_events")
     op.create_table(
@@ -129,7 +130,6 @@ def upgrade() -> None:
         sa.Column("reporter", Words, nullable=False),
         sa.Column("day", sa.Date, nullable=False),
         sa.Column("counted", sa.Integer, nullable=False),
-        sa.Column("shown", sa.Integer, nullable=False),
         sa.PrimaryKeyConstraint("org", "tool", "reporter", "day", name=op.f("pk_reporter_counts")),
     )
     op.create_index(op.f("ix_reporter_counts_day"), "reporter_counts", ["day"])

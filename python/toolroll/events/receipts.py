@@ -1,0 +1,147 @@
+"""What a selection gives to whoever reports on it from elsewhere: signed, so that it cannot be made up.
+
+A receipt says what was shown, to whom, when, and until when it may be reported. It is text that fits into a
+URL, a header or a model's message. It hides nothing: tools' names and the context can be read from it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolroll.errors import Denied, InvalidInput
+from toolroll.learning.exposure import Exposure, Shown
+from toolroll.learning.keys import ToolKey
+
+LIFETIME_S = 24 * 3_600.0
+LONGEST = 64 * 2**10  # characters
+SECRET_BYTES = 32
+
+_VERSION = "1"
+_TAG_BYTES = 32
+_KEYS = struct.Struct("<QQQd")  # a tool's three keys, and its share of calls
+_AHEAD_S = 300.0  # that the clocks of two machines may differ
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Signs with one key and knows those before it, for receipts that are under way when keys change.
+
+    Attributes:
+        secrets: key id → secret, at least 32 bytes each.
+        current: the id of the key to sign with.
+        lifetime_s: for how long a receipt may be reported.
+    """
+
+    secrets: Mapping[str, bytes]
+    current: str
+    lifetime_s: float = LIFETIME_S
+
+    def __post_init__(self) -> None:
+        for key_id, secret in self.secrets.items():
+            if not key_id.isalnum() or len(key_id) > 32:
+                raise InvalidInput(f"receipt key {key_id!r:.80}: its id must be 1 to 32 letters and digits")
+            if not isinstance(secret, bytes) or len(secret) < SECRET_BYTES:
+                raise InvalidInput(f"receipt key {key_id!r}: must have at least {SECRET_BYTES} bytes")
+        if self.current not in self.secrets:
+            raise InvalidInput(f"receipt key {self.current!r:.80}: there is no such key to sign with")
+
+    def sign(self, exposure: Exposure) -> str:
+        """A receipt for what was shown."""
+        content = {
+            "e": exposure.event_id,
+            "o": exposure.org,
+            "a": exposure.at,
+            "x": exposure.at + self.lifetime_s,
+            "r": exposure.reporter,
+            "p": exposure.page,
+            "t": exposure.tier,
+            "c": exposure.category,
+            "n": [tool.name for tool in exposure.shown],
+        }
+        text = json.dumps(content, separators=(",", ":")).encode()
+        keys = b"".join(_KEYS.pack(*tool.key, tool.expected) for tool in exposure.shown)
+        body = zlib.compress(len(text).to_bytes(4, "little") + text + keys, 1)
+        head = f"{_VERSION}.{self.current}."
+        return head + _text(body + _tag(self.secrets[self.current], head, body))
+
+    def read(self, receipt: str, now: float, org: str | None = None) -> Exposure:
+        """What was shown; without the message's vector, which no receipt carries.
+
+        now: seconds since the epoch. org: who reports; None where that is not known.
+
+        Raises:
+            InvalidInput: it is no receipt.
+            Denied: its signature is not ours, its time is over, or it is another organisation's.
+        """
+        version, key_id, body, tag = _parts(receipt)
+        secret = self.secrets.get(key_id)
+        head = f"{version}.{key_id}."
+        if version != _VERSION or secret is None or not hmac.compare_digest(tag, _tag(secret, head, body)):
+            raise Denied("receipt: was not signed here, or was changed; nothing was recorded")
+        content, keys = _content(body)  # signed by us, so it is as we made it
+        if org is not None and content["o"] != org:
+            raise Denied(f"receipt: belongs to another organisation than {org!r:.80}; nothing was recorded")
+        if not content["a"] - _AHEAD_S <= now <= content["x"]:
+            raise Denied(
+                f"receipt: its time is over (event {content['e']}, {now - content['a']:,.0f} s ago, may be "
+                f"{content['x'] - content['a']:,.0f} s); nothing was recorded"
+            )
+        shown = tuple(
+            Shown(name, ToolKey(arm, intent, group), expected)
+            for name, (arm, intent, group, expected) in zip(
+                content["n"], _KEYS.iter_unpack(keys), strict=True
+            )
+        )
+        return Exposure(
+            content["e"],
+            content["o"],
+            content["a"],
+            content["r"],
+            content["p"],
+            content["t"],
+            content["c"],
+            shown,
+        )
+
+
+def is_receipt(text: str) -> bool:
+    """Whether it looks like a receipt rather than like an event's id."""
+    return "." in text
+
+
+def _parts(receipt: object) -> tuple[str, str, bytes, bytes]:
+    if not isinstance(receipt, str) or receipt.count(".") != 2 or len(receipt) > LONGEST:
+        raise InvalidInput(
+            f"receipt: is {receipt!r:.80}, must be the text that roll.receipt(picked) returned"
+        )
+    version, key_id, text = receipt.split(".")
+    try:
+        signed = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), b"-_", validate=True)
+    except (ValueError, binascii.Error):
+        raise InvalidInput("receipt: is damaged: it must be handed on letter by letter") from None
+    if _text(signed) != text:  # base64 has bits that say nothing: only one spelling counts
+        raise InvalidInput("receipt: is damaged: it must be handed on letter by letter")
+    return version, key_id, signed[:-_TAG_BYTES], signed[-_TAG_BYTES:]
+
+
+def _content(body: bytes) -> tuple[dict[str, Any], bytes]:
+    data = zlib.decompress(body)
+    length = int.from_bytes(data[:4], "little")
+    return json.loads(data[4 : 4 + length]), data[4 + length :]
+
+
+def _tag(secret: bytes, head: str, body: bytes) -> bytes:
+    return hmac.new(secret, head.encode() + body, hashlib.sha256).digest()
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

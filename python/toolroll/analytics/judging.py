@@ -69,6 +69,13 @@ def judge_events(
     return Judged(judge(log, clip) if len(log.session) else None, seen, columns.skipped)
 
 
+def organisations(database: Database, window: Window) -> tuple[str, ...]:
+    """Those that have events in the window."""
+    with database.reading() as connection:
+        query = sa.select(events.c.org).where(*window.of(events)).distinct().order_by(events.c.org)
+        return tuple(connection.execute(query).scalars())
+
+
 def _rows(database: Database, window: Window, most: int | None) -> Iterator[Any]:
     query = sa.select(events).where(*window.of(events))
     if most is not None:

@@ -29,12 +29,13 @@ def quantile(share: float, alpha: npt.ArrayLike, beta: npt.ArrayLike) -> Floats:
     for _ in range(_MOST_STEPS):
         over = _cdf(x, a, b, log_beta) - share
         low, high = np.where(over < 0, x, low), np.where(over < 0, high, x)
-        with np.errstate(all="ignore"):
-            x = x - over * np.exp(log_beta - (a - 1) * np.log(x) - (b - 1) * np.log1p(-x))
-        astray = ~((x > low) & (x < high))
-        x = np.where(astray, 0.5 * (low + high), x)
-        if bool(((high - low <= 1e-15) | (np.abs(over) <= 1e-13)).all()):
+        is_found = (np.abs(over) <= 1e-14) | (high - low <= 1e-15 * high)
+        if bool(is_found.all()):
             break
+        with np.errstate(all="ignore"):
+            step = x - over * np.exp(log_beta - (a - 1) * np.log(x) - (b - 1) * np.log1p(-x))
+        step = np.where((step > low) & (step < high), step, 0.5 * (low + high))
+        x = np.where(is_found, x, step)
     return x
 
 

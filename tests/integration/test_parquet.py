@@ -97,10 +97,10 @@ def test_a_file_appears_whole_or_not_at_all(database, tmp_path, monkeypatch):
     target = tmp_path / "e.parquet"
     target.write_text("as it was")
 
-    def fails(row):
+    def fails(rows, schema):
         raise RuntimeError
 
-    monkeypatch.setattr(parquet, "_row", fails)
+    monkeypatch.setattr(parquet, "_table", fails)
     with pytest.raises(RuntimeError):
         export(database, ALL, target)
     assert target.read_text() == "as it was"

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def export(
     try:
         with pq.ParquetWriter(part, schema, compression="zstd") as writer:
             for rows in _groups(database, window, schema.names):
-                writer.write_table(pa.Table.from_pylist(rows, schema), row_group_size=GROUP)
+                writer.write_table(_table(rows, schema), row_group_size=GROUP)
                 written += len(rows)
                 if progress is not None:
                     progress(written)
@@ -103,22 +104,32 @@ def export(
     return written
 
 
-def _groups(database: Database, window: Window, names: list[str]) -> Iterator[list[dict[str, Any]]]:
+def _groups(database: Database, window: Window, names: list[str]) -> Iterator[Sequence[Any]]:
     query = sa.select(*(events.c[name] for name in names)).where(*window.of(events))
     with database.reading() as connection:
         result = connection.execution_options(yield_per=GROUP).execute(
             query.order_by(events.c.at, events.c.event_id)
         )
-        for rows in result.mappings().partitions():
-            yield [_row(row) for row in rows]
+        yield from result.partitions()
 
 
-def _row(row: Any) -> dict[str, Any]:
-    columns = dict(row)
-    called = columns["called"]
-    columns["called"] = None if called is None else list(called.items())
-    columns["candidates"] = [
-        dict(zip(("name", "score", "mean", "sd", "show", "propensity"), each, strict=False))
-        for each in columns["candidates"]
-    ]
-    return columns
+def _table(rows: Sequence[Any], schema: Any) -> Any:
+    """Column by column: a dictionary for each candidate would cost more than all else."""
+    columns = dict(zip(schema.names, zip(*rows, strict=True), strict=True))
+    made = []
+    for field in schema:
+        values = columns[field.name]
+        if field.name == "called":
+            values = [None if said is None else list(said.items()) for said in values]
+        made.append(_candidates(values) if field.name == "candidates" else pa.array(values, field.type))
+    return pa.Table.from_arrays(made, schema=schema)
+
+
+def _candidates(lists: Sequence[Sequence[Sequence[Any]]]) -> Any:
+    width = len(_CANDIDATE)
+    flat = [each for candidates in lists for each in candidates]
+    columns = list(zip(*flat, strict=True))[:width] if flat else [()] * width
+    fields = [pa.array(column, field.type) for column, field in zip(columns, _CANDIDATE, strict=True)]
+    structs = pa.StructArray.from_arrays(fields, fields=list(_CANDIDATE))
+    offsets = accumulate((len(candidates) for candidates in lists), initial=0)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs)

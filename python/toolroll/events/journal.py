@@ -113,19 +113,11 @@ class Journal:
     """
 
     def __init__(self, folder: Path, *, durable: Durable = "process", most_bytes: int = MOST_BYTES) -> None:
-        """Makes the folder where it is missing; the first record makes the first segment.
-
-        Raises:
-            StoreUnavailable: the folder cannot be made or written.
-        """
+        """Makes nothing yet: the first record makes the folder and the first segment."""
         if durable not in ("process", "disk"):
             raise InvalidInput(f"durable: is {durable!r:.80}, must be 'process' or 'disk'")
         self.folder, self.damage = folder, Damage()
         self._durable, self._most_bytes = durable, most_bytes
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise self._failed("cannot be made", error) from error
         self._begin()
 
     def _begin(self) -> None:
@@ -197,6 +189,11 @@ class Journal:
         if self._file is None or segments < 0:
             return 0
         return segments * SEGMENT_BYTES + self._size - self._drained.offset
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the disk has all that was written."""
+        return self._synced == self._written
 
     @property
     def is_drained(self) -> bool:
@@ -285,6 +282,7 @@ class Journal:
     def _next_segment(self) -> None:
         try:
             if self._alive is None:
+                self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._alive = locks.claim(self._alive_path)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
             flags |= getattr(os, "O_BINARY", 0)

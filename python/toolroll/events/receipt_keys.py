@@ -12,6 +12,7 @@ from toolroll.store import tables
 from toolroll.store.database import Database
 
 _keys = tables.receipt_keys
+_MESSAGES = "messages"  # no key of receipts: what messages are hashed by
 
 
 def signer_of(database: Database, lifetime_s: float = LIFETIME_S) -> Signer:
@@ -42,7 +43,8 @@ def rotate(database: Database, lifetime_s: float = LIFETIME_S) -> Signer:
     now = datetime.now(timezone.utc)
     with database.recording() as connection:
         _lock(connection)
-        for key_id, retired_at in connection.execute(sa.select(_keys.c.key_id, _keys.c.retired_at)).all():
+        query = sa.select(_keys.c.key_id, _keys.c.retired_at).where(_keys.c.key_id != _MESSAGES)
+        for key_id, retired_at in connection.execute(query).all():
             if retired_at is None:
                 connection.execute(sa.update(_keys).where(_keys.c.key_id == key_id).values(retired_at=now))
             elif (now - retired_at).total_seconds() > lifetime_s:
@@ -58,11 +60,30 @@ def _lock(connection: sa.Connection) -> None:
         connection.exec_driver_sql("LOCK TABLE receipt_keys IN SHARE ROW EXCLUSIVE MODE")
 
 
-def _add(connection: sa.Connection) -> None:
+def message_secret(database: Database) -> bytes:
+    """What messages are hashed by, the same for good; made where there is none.
+
+    Raises:
+        StoreUnavailable: it cannot be read, or not be written.
+    """
+    query = sa.select(_keys.c.secret).where(_keys.c.key_id == _MESSAGES)
+    with database.reading() as connection:
+        secret = connection.execute(query).scalar()
+    if secret is None:
+        with database.recording() as connection:
+            _lock(connection)
+            secret = connection.execute(query).scalar()
+            if secret is None:
+                _add(connection, _MESSAGES)
+                secret = connection.execute(query).scalar_one()
+    return bytes(secret)
+
+
+def _add(connection: sa.Connection, key_id: str | None = None) -> None:
     connection.execute(
         sa.insert(_keys),
         {
-            "key_id": os.urandom(4).hex(),
+            "key_id": key_id or os.urandom(4).hex(),
             "secret": os.urandom(SECRET_BYTES),
             "created_at": datetime.now(timezone.utc),
             "retired_at": None,
@@ -71,7 +92,8 @@ def _add(connection: sa.Connection) -> None:
 
 
 def _signer(connection: sa.Connection, lifetime_s: float) -> Signer | None:
-    rows = connection.execute(sa.select(_keys).order_by(_keys.c.created_at, _keys.c.key_id)).all()
+    query = sa.select(_keys).where(_keys.c.key_id != _MESSAGES)
+    rows = connection.execute(query.order_by(_keys.c.created_at, _keys.c.key_id)).all()
     current = [row.key_id for row in rows if row.retired_at is None]
     if not current:
         return None

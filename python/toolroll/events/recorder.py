@@ -2,8 +2,9 @@
 
 Selecting appends to a queue and waits for nothing; when the queue is full, events are dropped and counted.
 Reporting writes to the journal, and what is written there is not lost: not when the process is killed, not
-while the database is away. Threads of its own do the rest: one hands the journal to the disk, one drains
-both, tries again for as long as it takes, and takes over what processes that are gone have left.
+while the database is away. Threads of its own do the rest. One makes rows of selections and hands the journal
+to the disk: it never meets the database. The other drains both, tries again for as long as it takes, and
+takes over what processes that are gone have left.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolroll.embedders.deadline import Full, Overdue, Workers
-from toolroll.errors import Conflict, InvalidInput, NotFound, StoreUnavailable, ToolrollError
+from toolroll.errors import NotFound, StoreUnavailable, ToolrollError
 from toolroll.events.describing import Standing, event_row
 from toolroll.events.draining import Drained, drain, is_due
 from toolroll.events.journal import SYNC_EVERY_S, Journal
 from toolroll.events.lookup import exposure_of_event
+from toolroll.events.receipts import LIFETIME_S
 from toolroll.events.rows import Messages, Received, normal
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
@@ -35,7 +37,10 @@ from toolroll.store.database import Database, words
 
 _log = logging.getLogger("toolroll")
 
-MOST_EVENTS = 4_096  # that wait; more are dropped
+MOST_EVENTS = 1_024  # selections that wait to be made a row of; more are dropped
+MOST_ROWS = 4_096  # that wait for the store; likewise
+_LARGE = 100_000  # tools; selections from a larger catalog are larger, so fewer wait
+_BREATH_S = 0.0002  # between two rows: whoever selects meanwhile comes first
 DRAIN_EVERY_S = 0.1
 _EVENTS, _REPORTS = 256, 512  # of a batch
 _KNOWN = 4_096  # events whose exposure, and reports whose gist, are remembered here
@@ -44,6 +49,7 @@ _ADOPT_EVERY_S, _CLOSE_EVERY_S = 5.0, 15.0
 _LOOK_UP_S = 5.0
 _FORK_S = 1.0
 _MOST_REFUSED_BYTES = 16 * 2**20
+_UNKNOWN = Messages("dropped")  # until the store has said by which key to hash
 
 
 @dataclass(slots=True)
@@ -74,19 +80,22 @@ class Recorder:
         journal: Journal,
         exposure_of: Callable[[Selection], Exposure],
         *,
-        messages: Messages | None,
+        messages: Callable[[], Messages] | None,
         standing_of: Callable[[Selection], Standing] = lambda selection: Standing(),
         drained: Callable[[Mapping[str, int]], None] = lambda seqs: None,
+        window_s: float = LIFETIME_S,
     ) -> None:
         """Begins with the first event or report.
 
-        exposure_of: what a selection showed, by the reporter that its context names. messages: what is kept
-            of them; None for no events at all. standing_of: what a selection does not know of itself.
-            drained: called with organisation → number of its last outcome, when some were written.
+        exposure_of: what a selection showed, by the reporter that its context names. messages: says what is
+            kept of them, once it is known; None for no events at all. standing_of: what a selection does not
+            know of itself. drained: called with organisation → number of its last outcome, when some were
+            written. window_s: for how long after an event what is said of it counts.
         """
         self._database, self._journal = database, journal
         self._exposure_of, self._standing_of, self._drained = exposure_of, standing_of, drained
-        self._messages = messages
+        self._messages_of, self._messages = messages, None if messages is None else _UNKNOWN
+        self._window_s = window_s
         self._is_closed = False
         self._begin()
         if hasattr(os, "register_at_fork"):
@@ -106,11 +115,11 @@ class Recorder:
         self._recording, self._starting = threading.Lock(), threading.Lock()
         self._at_work = threading.Lock()  # held while the database is
         self._is_held = False  # by who forks
-        self._stop, self._wake = threading.Event(), threading.Event()
+        self._stop, self._wake, self._called = threading.Event(), threading.Event(), threading.Event()
+        self._drain_sleeps = self._journal_sleeps = False  # until somebody calls
         self._progress = threading.Condition()
         self._rounds = 0
         self._threads: list[threading.Thread] = []
-        self._is_asleep = False
         self._waiting_since: float | None = None  # monotonic
         self._failing: Exception | None = None
         self._workers = Workers(2, "toolroll-lookup")
@@ -122,13 +131,12 @@ class Recorder:
         """Takes a selection. Waits for nothing, and never fails."""
         if self._messages is None or self._is_closed:
             return
-        if len(self._queue) >= MOST_EVENTS:
-            if not self.counts.dropped:
-                _log.warning("events: come faster than the store takes them; some are dropped")
-            self.counts.dropped += 1
+        waiting = len(self._queue)
+        if waiting > 64 and waiting >= MOST_EVENTS * _LARGE // max(_LARGE, len(selection.catalog)):
+            self._drop("they come faster than rows can be made of them")
             return
         self._queue.append(selection)
-        if self._is_asleep or not self._threads:
+        if self._journal_sleeps or not self._threads:
             self._stir()
 
     def record(self, exposure: Exposure, report: Report) -> int:
@@ -154,7 +162,7 @@ class Recorder:
                     self._settled.popitem(last=False)
                 if self._waiting_since is None:
                     self._waiting_since = time.monotonic()
-        if self._is_asleep or not self._threads:
+        if self._drain_sleeps or self._journal_sleeps or not self._threads:
             self._stir()
         return len(step.changes)
 
@@ -213,6 +221,7 @@ class Recorder:
             self.flush(timeout_s)
         self._stop.set()
         self._wake.set()
+        self._called.set()
         for thread in self._threads:
             thread.join(timeout=timeout_s)
         self._journal.close()
@@ -253,23 +262,31 @@ class Recorder:
                         threading.Thread(target=work, name=name, daemon=True)
                         for work, name in (
                             (self._drain_for_good, "toolroll-outcomes"),
-                            (self._sync_for_good, "toolroll-journal"),
+                            (self._prepare_for_good, "toolroll-journal"),
                         )
                     ]
                     for thread in self._threads:
                         thread.start()
         self._wake.set()
+        self._called.set()
 
     def _is_idle(self) -> bool:
         return not self._queue and not self._rows and self._journal.is_drained
 
-    def _sync_for_good(self) -> None:
-        while not self._stop.wait(SYNC_EVERY_S):
-            try:
-                self._journal.sync()
-            except StoreUnavailable as error:
-                _log.warning("%s", error)
-                self._stop.wait(_LONGEST_WAIT_S)
+    def _prepare_for_good(self) -> None:
+        while not self._stop.is_set():
+            self._called.clear()
+            for work in (self._describe, self._journal.sync):
+                try:
+                    work()
+                except StoreUnavailable as error:
+                    _log.warning("%s", error)
+                    self._stop.wait(_FIRST_WAIT_S)
+            self._journal_sleeps = True
+            if not self._queue and self._journal.is_synced:
+                self._called.wait()
+            self._journal_sleeps = False
+            self._stop.wait(SYNC_EVERY_S)
 
     def _drain_for_good(self) -> None:
         wait_s = _FIRST_WAIT_S
@@ -296,10 +313,10 @@ class Recorder:
     def _rest(self) -> None:
         """Sleeps until something comes, but takes what comes in batches."""
         self._wake.clear()
-        self._is_asleep = True
-        if self._is_idle():
+        self._drain_sleeps = True
+        if not self._rows and self._journal.is_drained:
             self._wake.wait(_ADOPT_EVERY_S)
-        self._is_asleep = False
+        self._drain_sleeps = False
         if not self._is_closed:
             self._stop.wait(DRAIN_EVERY_S)
 
@@ -313,7 +330,6 @@ class Recorder:
 
     def _round(self) -> bool:
         """Drains one batch; whether there is more."""
-        self._describe()
         found = self._journal.waiting(_REPORTS)
         now = self._due()
         if self._rows or found or now is not None:
@@ -327,7 +343,12 @@ class Recorder:
         if time.monotonic() - self._adopted_at >= _ADOPT_EVERY_S:
             self._adopt()
             self._adopted_at = time.monotonic()
-        return bool(self._queue or self._rows or not self._journal.is_drained)
+        return bool(self._rows or not self._journal.is_drained)
+
+    def _drop(self, why: str, error: Exception | None = None) -> None:
+        if not self.counts.dropped:
+            _log.warning("events: some are dropped: %s", why, exc_info=error)
+        self.counts.dropped += 1
 
     def _due(self) -> float | None:
         """The time, when events that were left open may have to be closed."""
@@ -337,9 +358,12 @@ class Recorder:
         return now if is_due(self._database, now) else None
 
     def _describe(self) -> None:
-        """Makes rows of the selections that wait, some at a time."""
+        """Makes rows of the selections that wait."""
+        if self._messages is _UNKNOWN and self._queue:
+            assert self._messages_of is not None
+            self._messages = self._messages_of()
         messages = self._messages
-        while self._queue and messages is not None and len(self._rows) < _EVENTS:
+        while self._queue and messages is not None and not self._stop.is_set():
             selection = self._queue[0]
             try:
                 words(selection.turn.context.org, "org")
@@ -347,12 +371,17 @@ class Recorder:
                 self._known[selection.event_id] = exposure
                 if len(self._known) > _KNOWN:
                     self._known.popitem(last=False)
-                self._rows.append(event_row(selection, exposure, self._standing_of(selection), messages))
-            except Exception as error:
-                if not self.counts.dropped:
-                    _log.warning("events: one was dropped", exc_info=error)
-                self.counts.dropped += 1
+                if len(self._rows) < MOST_ROWS:
+                    standing = self._standing_of(selection)
+                    self._rows.append(event_row(selection, exposure, standing, messages))
+                    self._wake.set()
+                else:
+                    self._drop("the store has not taken those before for a while")
+            except Exception as error:  # whatever it is, the next one may do
+                self._drop("no row can be made of one", error)
             self._queue.popleft()
+            if len(self._queue) < MOST_EVENTS // 2:
+                time.sleep(_BREATH_S)
 
     def _write(self, events: list[dict[str, Any]], records: list[bytes], now: float | None) -> None:
         reports = []
@@ -366,14 +395,17 @@ class Recorder:
     def _take(self, events: list[dict[str, Any]], reports: list[Received], now: float | None = None) -> None:
         """Drains these; what the store will never take is set aside, so that the others get through."""
         try:
-            done = drain(self._database, events, reports, now=now)
-        except (InvalidInput, Conflict) as error:
+            done = drain(self._database, events, reports, window_s=self._window_s, now=now)
+        except StoreUnavailable:
+            raise
+        except (
+            Exception
+        ) as error:  # a value that cannot be kept; or a mistake of ours, for which all would wait
             if len(events) + len(reports) <= 1:
                 for report in reports:
                     self._refuse(report.to_bytes(), error)
                 if events:
-                    _log.warning("events: one was dropped: %s", error)
-                    self.counts.dropped += 1
+                    self._drop("the store will not have one", error)
                 return
             half, rest = len(events) // 2, len(reports) // 2
             if len(events) == 1:

@@ -203,8 +203,10 @@ def test_a_full_disk_is_an_error_and_half_a_record_does_not_stay(
 
 def test_a_folder_that_cannot_be_made_says_which(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreUnavailable, match="file"):
-        Journal(tmp_path / "file" / "journal")
+    journal = Journal(tmp_path / "file" / "journal")
+    with pytest.raises(StoreUnavailable, match=r"file.journal: cannot be written: .*nothing was recorded"):
+        journal.append(b"one")
+    assert list(journal.orphans()) == []
 
 
 def test_a_record_has_a_limit(tmp_path: Path) -> None:

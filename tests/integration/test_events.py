@@ -1,0 +1,484 @@
+"""Events and reports on their way into the store: nothing acknowledged is lost, nobody waits."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from tests.integration.outcomes import Oracle, eventually, raw_counts, rows_of, said, tool
+from toolroll import Context, Tool, Toolroll
+from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
+from toolroll.events import recorder as module
+from toolroll.events.describing import Standing, seed_of
+from toolroll.events.draining import drain
+from toolroll.events.journal import Journal
+from toolroll.events.receipt_keys import message_secret, rotate, signer_of
+from toolroll.events.recorder import Recorder
+from toolroll.events.rows import Messages, Received
+from toolroll.events.upkeep import prune
+from toolroll.learning.exposure import Exposure
+from toolroll.learning.outcomes import Entry, Report
+from toolroll.selection import Selection
+from toolroll.store import tables
+from toolroll.store.database import Database
+
+TOOLS = [
+    Tool(name, f"{what} for the user")
+    for name, what in (
+        ("send_email", "Sends an email"),
+        ("get_forecast", "Gives the weather forecast"),
+        ("play_music", "Plays a song"),
+        ("convert_currency", "Converts money"),
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def roll() -> Toolroll:
+    return Toolroll.from_tools(TOOLS, embedder="hashing")
+
+
+def exposure_of(selection: Selection) -> Exposure:
+    context, vector = selection.turn.context, selection.turn.vector
+    return Exposure(
+        selection.event_id,
+        context.org,
+        time.time(),
+        context.user,
+        context.page,
+        context.tier,
+        "general",
+        tuple(map(tool, selection.names)),
+        None if vector is None else vector.astype(np.float16),
+        selection.catalog.space if vector is not None else "",
+    )
+
+
+@pytest.fixture
+def recorder(database: Database, tmp_path: Path) -> Iterator[Recorder]:
+    made = new_recorder(database, tmp_path / "journal")
+    yield made
+    made.close()
+
+
+def new_recorder(
+    database: Database, journal: Path, messages: Messages | None = Messages(), **options
+) -> Recorder:
+    return Recorder(
+        database,
+        Journal(journal),
+        exposure_of,
+        messages=None if messages is None else lambda: messages,
+        standing_of=lambda selection: Standing(7, 3, "default", "test", "b"),
+        **options,
+    )
+
+
+def report(selection: Selection, **kinds: str) -> Report:
+    return Report(selection.event_id, tuple(Entry(name, kind) for name, kind in kinds.items()))  # type: ignore[arg-type]
+
+
+def test_a_selection_becomes_a_row_with_all_that_it_was_decided_by(
+    database: Database, recorder: Recorder, roll: Toolroll
+) -> None:
+    context = Context(
+        org="acme",
+        user="ann",
+        roles=("admin",),
+        tier="team",
+        page="crm",
+        session="s1",
+        settings={"key": "value"},
+    )
+    picked = roll.select("What is the weather in Oslo?", context, k=2, sent=("play_music",))
+    recorder.note(picked)
+    assert recorder.flush(10)
+    (row,) = rows_of(database, tables.selection_events)
+    assert (row.event_id, row.org, row.reporter, row.session) == (picked.event_id, "acme", "ann", "s1")
+    assert (row.message, row.message_form) == ("What is the weather in Oslo?", "kept")
+    assert (row.page, row.tier, row.category) == ("crm", "team", "general")
+    assert row.context["user"] == "ann" and row.context["roles"] == ["admin"]
+    assert "value" not in json.dumps(row.context)
+    assert row.limits["k"] == 2 and row.limits["sent"] == ["play_music"]
+    assert row.selected == list(picked.names) and [one[0] for one in row.shown] == list(picked.names)
+    assert {one[0] for one in row.candidates} <= {one.name for one in TOOLS}
+    assert len(row.candidates) == len(TOOLS)
+    scores = [one[1] for one in row.candidates]
+    assert scores == sorted(scores, reverse=True)
+    assert seed_of(row.seed) == picked.turn.seed
+    assert row.latency_us > 0 and row.timings["total"] == pytest.approx(row.latency_us, abs=0.01)
+    assert (row.tokens_selected, row.tokens_total) == (picked.tokens.selected, picked.tokens.total)
+    assert row.catalog_revision == picked.catalog_revision
+    assert (row.registry_revision, row.learned_revision) == (7, 3)
+    assert (row.profile, row.experiment, row.variant) == ("default", "test", "b")
+    assert picked.turn.vector is not None
+    assert np.array_equal(np.frombuffer(row.vector, "<f2"), picked.turn.vector.astype(np.float16))
+    assert (row.called, row.outcome, row.recorded_at) == (None, None, None)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**63 - 1, 2**63, 2**64 - 1])
+def test_seeds_of_64_bits_come_back(
+    database: Database, recorder: Recorder, roll: Toolroll, seed: int
+) -> None:
+    picked = roll.select("play a song")
+    object.__setattr__(picked.turn, "seed", seed)
+    recorder.note(picked)
+    assert recorder.flush(10)
+    assert seed_of(rows_of(database, tables.selection_events)[0].seed) == seed
+
+
+def test_a_message_is_hashed_or_dropped_where_that_is_asked(
+    database: Database, tmp_path: Path, roll: Toolroll
+) -> None:
+    secret = message_secret(database)
+    assert message_secret(database) == secret and len(secret) == 32
+    for at, form in enumerate(("hashed", "hashed", "dropped")):
+        recorder = new_recorder(database, tmp_path / str(at), Messages(form, secret))  # type: ignore[arg-type]
+        recorder.note(roll.select("my password is swordfish", history=["I am Ann", "I forgot it"]))
+        assert recorder.flush(10)
+        recorder.close()
+    texts = [(row.message_form, row.message) for row in rows_of(database, tables.selection_events)]
+    hashed = {text for form, text in texts if form == "hashed"}
+    assert len(hashed) == 1 and ("dropped", "") in texts
+    with database.reading() as connection:
+        everything = repr(connection.execute(sa.select(tables.selection_events)).all())
+    assert "swordfish" not in everything and "forgot" not in everything
+
+
+def test_without_events_outcomes_are_recorded_all_the_same(
+    database: Database, tmp_path: Path, roll: Toolroll
+) -> None:
+    recorder = new_recorder(database, tmp_path / "journal", None)
+    picked = roll.select("play a song")
+    recorder.note(picked)
+    recorder.record(exposure_of(picked), report(picked, play_music="succeeded"))
+    assert recorder.flush(10)
+    recorder.close()
+    assert rows_of(database, tables.selection_events) == []
+    assert raw_counts(database)["", "play_music"] == (1, 1, 1)
+
+
+def test_words_that_no_database_keeps_do_not_stop_the_others(
+    database: Database, recorder: Recorder, roll: Toolroll
+) -> None:
+    odd = ["nul \0 here", "half \ud800 a pair", "x" * 20_000, "\u202egnirts", ""]
+    for text in odd:
+        recorder.note(roll.select(text, Context(user=text[:300], page=text[:3_000], session=text[:300])))
+    recorder.note(roll.select("play", Context(org="nul \0 here")))  # no organisation can be called that
+    assert recorder.flush(10)
+    rows = rows_of(database, tables.selection_events)
+    assert len(rows) == len(odd) and recorder.counts.dropped == 1
+    assert all(len(row.page) <= 128 for row in rows)
+    picked = roll.select("play", Context(org="nul \0 here"))
+    with pytest.raises(InvalidInput, match="NUL"):
+        recorder.record(exposure_of(picked), report(picked))
+
+
+def test_what_came_of_an_event_stands_in_its_row_whichever_comes_first(
+    database: Database, recorder: Recorder, roll: Toolroll
+) -> None:
+    kinds = {"a": "succeeded", "b": "failed", "c": "corrected", "d": "called"}
+    for kind in kinds.values():
+        picked = roll.select("play a song")
+        recorder.note(picked)
+        recorder.record(exposure_of(picked), report(picked, play_music=kind))
+    unused = roll.select("play a song")
+    recorder.note(unused)
+    recorder.record(exposure_of(unused), report(unused))
+    assert recorder.flush(10)
+    before = roll.select("play a song")
+    recorder.record(exposure_of(before), report(before, play_music="failed"))
+    assert recorder.flush(10)
+    recorder.note(before)
+    unheard = roll.select("play a song")
+    recorder.note(unheard)
+    assert recorder.flush(10)
+    rows = {row.event_id: row for row in rows_of(database, tables.selection_events)}
+    assert sorted(str(row.outcome) for row in rows.values()) == sorted(
+        [*kinds.values(), "unused", "failed", "None"]
+    )
+    assert rows[before.event_id].called == {"play_music": "failed"}
+    assert rows[before.event_id].recorded_at is not None
+    assert rows[unheard.event_id].called is None and rows[unused.event_id].called == {}
+
+
+def test_a_report_without_the_messages_vector_finds_it_in_the_events_row(
+    database: Database, recorder: Recorder, roll: Toolroll
+) -> None:
+    picked = roll.select("play a song")
+    recorder.note(picked)
+    assert recorder.flush(10)
+    signer = signer_of(database)
+    seen = signer.read(signer.sign(exposure_of(picked)), time.time())
+    assert seen.vector is None
+    recorder.record(seen, report(picked, play_music="succeeded"))
+    assert recorder.flush(10)
+    (row,) = rows_of(database, tables.outcomes)
+    assert picked.turn.vector is not None
+    assert row.vector == picked.turn.vector.astype("<f2").tobytes() and row.space == picked.catalog.space
+
+
+def test_an_event_is_found_by_its_id_here_and_in_other_processes(
+    database: Database, recorder: Recorder, roll: Toolroll, tmp_path: Path
+) -> None:
+    picked = roll.select("play a song", Context(org="acme"))
+    recorder.note(picked)
+    assert recorder.exposure(picked.event_id).shown == exposure_of(picked).shown  # at once
+    assert recorder.flush(10)
+    other = new_recorder(database, tmp_path / "other")
+    assert other.exposure(picked.event_id, "acme").shown == exposure_of(picked).shown
+    for one in (recorder, other):
+        with pytest.raises(NotFound, match="not known here"):
+            one.exposure(picked.event_id, "umbrella")
+        with pytest.raises(NotFound, match="not known here"):
+            one.exposure("f" * 24)
+    other.close()
+
+
+def test_a_tool_that_was_not_shown_is_refused_before_anything_is_written(
+    recorder: Recorder, roll: Toolroll, tmp_path: Path
+) -> None:
+    picked = roll.select("play a song", k=1)
+    with pytest.raises(InvalidInput, match="was not shown"):
+        recorder.record(exposure_of(picked), report(picked, tank="succeeded"))
+    assert not (tmp_path / "journal").exists()
+
+
+def test_a_report_that_is_repeated_is_not_even_written(
+    recorder: Recorder, roll: Toolroll, tmp_path: Path
+) -> None:
+    picked = roll.select("play a song")
+    assert recorder.record(exposure_of(picked), report(picked, play_music="succeeded")) == 1
+    size = recorder._journal._written
+    assert recorder.record(exposure_of(picked), report(picked, play_music="succeeded")) == 0
+    assert recorder._journal._written == size
+    assert recorder.record(exposure_of(picked), report(picked, play_music="failed")) == 1
+
+
+class Away:
+    """A database that can be away."""
+
+    def __init__(self, database: Database) -> None:
+        self._database, self.is_away, self.tries = database, False, 0
+
+    def __getattr__(self, name: str):
+        if name in ("recording", "reading"):
+            self.tries += 1
+            if self.is_away:
+                raise StoreUnavailable("the database is away")
+        return getattr(self._database, name)
+
+
+def test_while_the_database_is_away_reports_are_taken_and_later_drained_by_themselves(
+    database: Database, roll: Toolroll, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = Away(database)
+    away.is_away = True
+    recorder = new_recorder(away, tmp_path / "journal")  # type: ignore[arg-type]
+    with caplog.at_level(logging.WARNING, "toolroll"):
+        for _ in range(40):
+            picked = roll.select("play a song")
+            recorder.note(picked)
+            recorder.record(exposure_of(picked), report(picked, play_music="succeeded"))
+        eventually(lambda: recorder.health()["failing"])
+        assert not recorder.flush(0.3)
+        health = recorder.health()
+        assert "is away" in health["failing"]
+        assert health["events"]["waiting"] == 40 and health["outcomes"]["waiting_bytes"] > 10_000
+        assert health["outcomes"]["waiting_s"] > 0.2
+        away.is_away = False
+        assert recorder.flush(20)
+    assert raw_counts(database)["", "play_music"] == (40, 40, 40)
+    assert recorder.health()["failing"] is None and recorder.health()["outcomes"]["waiting_s"] == 0
+    said_so = [record.message for record in caplog.records if "store takes them" in record.message]
+    assert len(said_so) == 2  # that it is away, and that it is back: once each
+    recorder.close()
+
+
+def test_closing_while_the_database_is_away_leaves_the_reports_to_the_next_process(
+    database: Database, roll: Toolroll, tmp_path: Path
+) -> None:
+    away = Away(database)
+    away.is_away = True
+    first = new_recorder(away, tmp_path / "journal")  # type: ignore[arg-type]
+    picked = roll.select("play a song")
+    first.record(exposure_of(picked), report(picked, play_music="succeeded"))
+    first.close(timeout_s=0.2)
+    assert raw_counts(database) == {}
+    second = new_recorder(database, tmp_path / "journal")
+    second.take_over()
+    eventually(lambda: raw_counts(database) != {})
+    assert raw_counts(database)["", "play_music"] == (1, 1, 1)
+    eventually(lambda: not list((tmp_path / "journal").iterdir()))
+    second.close()
+
+
+def test_a_batch_whose_commit_nobody_heard_of_counts_once(
+    database: Database, roll: Toolroll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaf = iter([True, True, False])
+
+    def committed_but(*arguments, **options):
+        done = drain(*arguments, **options)
+        if next(deaf, False):
+            raise StoreUnavailable("the connection is lost")
+        return done
+
+    monkeypatch.setattr(module, "drain", committed_but)
+    recorder = new_recorder(database, tmp_path / "journal")
+    for _ in range(10):
+        picked = roll.select("play a song")
+        recorder.note(picked)
+        recorder.record(exposure_of(picked), report(picked, play_music="succeeded"))
+    assert recorder.flush(20)
+    recorder.close()
+    assert raw_counts(database)["", "play_music"] == (10, 10, 10)
+    assert len(rows_of(database, tables.selection_events)) == 10
+
+
+def test_what_the_store_will_never_take_is_set_aside_and_the_others_get_through(
+    database: Database, roll: Toolroll, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = Journal(tmp_path / "journal")
+    picked = [roll.select("play a song") for _ in range(9)]
+    for at, one in enumerate(picked):
+        received = Received(exposure_of(one), report(one, play_music="succeeded"), time.time())
+        data = received.to_bytes()
+        if at == 3:
+            data = b"{}"
+        if at == 4:
+            data = data.replace(b'"play_music","succeeded"', b'"play_music","exploded"')
+        if at == 5:
+            data = data.replace(b'"page":""', b'"page":7')
+        journal.append(data)
+    journal._alive.close()  # type: ignore[union-attr]  # its process is gone
+    with caplog.at_level(logging.ERROR, "toolroll"):
+        recorder = new_recorder(database, tmp_path / "journal")
+        recorder.take_over()
+        eventually(lambda: recorder.counts.refused == 3)
+        eventually(lambda: raw_counts(database).get(("", "play_music")) == (6, 6, 6))
+    lines = (tmp_path / "journal" / "refused.jsonl").read_text().splitlines()
+    assert len(lines) == 3 and all({"error", "record"} == set(json.loads(line)) for line in lines)
+    recorder.close()
+
+
+def test_more_events_than_can_be_kept_are_dropped_and_counted_but_no_outcome_is(
+    database: Database, roll: Toolroll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_EVENTS", 65)
+    monkeypatch.setattr(module, "MOST_ROWS", 20)
+    away = Away(database)
+    away.is_away = True
+    recorder = new_recorder(away, tmp_path / "journal")  # type: ignore[arg-type]
+    for _ in range(300):
+        picked = roll.select("play a song")
+        recorder.note(picked)
+        recorder.record(exposure_of(picked), report(picked, play_music="succeeded"))
+    eventually(lambda: not recorder._queue)
+    assert recorder.counts.dropped >= 300 - 65 - 20
+    away.is_away = False
+    assert recorder.flush(20)
+    recorder.close()
+    assert raw_counts(database)["", "play_music"] == (300, 300, 300)
+    rows = len(rows_of(database, tables.selection_events))
+    assert rows >= 20 and rows + recorder.counts.dropped == 300
+
+
+def test_threads_record_and_everything_counts_once(
+    database: Database, recorder: Recorder, roll: Toolroll
+) -> None:
+    oracle = Oracle()
+    made = [roll.select("play a song", Context(user=f"u{at}")) for at in range(200)]
+    reports = [said(exposure_of(one), {"play_music": "succeeded"}) for one in made]
+    for one in reports:
+        oracle.take(one)
+
+    def work(part: int) -> None:
+        for at in (*range(part, 200, 8), *range(part, 40, 8)):  # some of them twice
+            recorder.record(reports[at].exposure, reports[at].report)
+
+    threads = [threading.Thread(target=work, args=(part % 8,)) for part in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert recorder.flush(20)
+    assert raw_counts(database) == oracle.counts()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_child_of_a_fork_records_by_itself(database: Database, recorder: Recorder, roll: Toolroll) -> None:
+    picked = [roll.select("play a song") for _ in range(3)]
+    recorder.record(exposure_of(picked[0]), report(picked[0], play_music="succeeded"))
+    child = os.fork()
+    if child == 0:  # pragma: no cover
+        status = 1
+        try:
+            recorder.note(picked[1])
+            recorder.record(exposure_of(picked[1]), report(picked[1], play_music="failed"))
+            status = 0 if recorder.flush(20) else 2
+            recorder.close()
+        finally:
+            os._exit(status)
+    recorder.record(exposure_of(picked[2]), report(picked[2], play_music="succeeded"))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert recorder.flush(20)
+    assert raw_counts(database)["", "play_music"] == (3, 3, 2)
+    assert [row.event_id for row in rows_of(database, tables.selection_events)] == [picked[1].event_id]
+
+
+def test_old_events_are_cleared_away_and_what_was_learnt_stays(
+    database: Database, recorder: Recorder, roll: Toolroll
+) -> None:
+    picked = [roll.select("play a song", Context(org=org)) for org in ("acme", "acme", "umbrella")]
+    for one in picked:
+        recorder.note(one)
+        recorder.record(exposure_of(one), report(one, play_music="succeeded"))
+    assert recorder.flush(10)
+    assert prune(database, events_s=3_600) == 0
+    assert prune(database, events_s=0, org="acme") == 2
+    assert [row.org for row in rows_of(database, tables.selection_events)] == ["umbrella"]
+    assert raw_counts(database)["acme", "play_music"] == (2, 2, 2)
+    with pytest.raises(InvalidInput, match="age"):
+        prune(database, events_s=-1)
+
+
+def test_keys_of_receipts_are_the_same_for_all_and_may_be_replaced(
+    new_database_url: Callable[[str], str], database: Database, database_url: str, roll: Toolroll
+) -> None:
+    other = Database.open(database_url, create=False, migrate=False)
+    elsewhere = Database.open(new_database_url("sqlite"), create=False, migrate=False)
+    receipt = signer_of(database).sign(exposure_of(roll.select("play a song")))
+    signer_of(other).read(receipt, time.time())
+    rotate(other)
+    newer = signer_of(database)
+    newer.read(receipt, time.time())
+    assert newer.sign(exposure_of(roll.select("x"))).split(".")[1] != receipt.split(".")[1]
+    with pytest.raises(PermissionError, match="not signed here"):
+        signer_of(elsewhere).read(receipt, time.time())
+    rotate(database, lifetime_s=-1)  # the first was retired for longer than that
+    with pytest.raises(PermissionError, match="not signed here"):
+        signer_of(other).read(receipt, time.time())
+    other.close()
+    elsewhere.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="threads are named elsewhere there")
+def test_who_neither_selects_nor_records_has_no_threads(database: Database, tmp_path: Path) -> None:
+    recorder = new_recorder(database, tmp_path / "journal")
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("toolroll-outcomes")]
+    assert recorder.flush(0)
+    recorder.take_over()
+    assert not recorder._threads
+    recorder.close()

@@ -1,0 +1,175 @@
+"""Many threads and processes report at once, some twice, some late, and are killed: counts are exact.
+
+TOOLROLL_OUTCOMES=10000 runs it at its full size.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.outcome_worker import TOOLS, event
+from tests.integration.outcomes import Oracle, dump, eventually, raw_counts, rows_of
+from toolroll.events import recorder as module
+from toolroll.events.journal import Journal
+from toolroll.events.receipts import LIFETIME_S
+from toolroll.events.recorder import Recorder
+from toolroll.events.rows import Received
+from toolroll.events.statistics import LIFT_HALF_S, RELIABILITY_HALF_S
+from toolroll.events.upkeep import rebuild
+from toolroll.learning.effects import EFFECTS
+from toolroll.store import tables
+from toolroll.store.database import Database
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no kill -9 here")
+
+OUTCOMES = int(os.environ.get("TOOLROLL_OUTCOMES", "1000"))
+PROCESSES = 4
+KILLS = max(5, OUTCOMES // 250)
+ROOT = Path(__file__).parents[2]
+
+
+class Worker:
+    """One process and the reports that it still has to have acknowledged; killed, it is begun again."""
+
+    def __init__(self, url: str, folder: Path, begun: float, numbers: list[int]) -> None:
+        self._arguments = [
+            sys.executable,
+            "-m",
+            "tests.integration.outcome_worker",
+            url,
+            str(folder),
+            repr(begun),
+        ]
+        self.left = list(numbers)
+        self.begin()
+
+    def begin(self) -> None:
+        self.process = subprocess.Popen(
+            self._arguments,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(map(str, self.left)) + "\n")
+        self.process.stdin.close()
+        self.is_ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, args=(self.process.stdout,))
+        self._reader.start()
+
+    def _read(self, answers) -> None:
+        acknowledged = []
+        for line in answers:
+            if line == "ready\n":
+                self.is_ready.set()
+            elif line.endswith("\n"):
+                acknowledged.append(int(line))
+        for number in acknowledged:
+            self.left.remove(number)
+        answers.close()
+        self.is_ready.set()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.wait()
+
+    def wait(self) -> int:
+        status = self.process.wait()
+        self._reader.join()
+        return status
+
+
+def weighted(numbers: range, begun: float, table: Database) -> None:
+    """Decayed sums are those of the outcomes that were in time, whatever the order they came in."""
+    exact: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    for number in numbers:
+        shown, report = event(number, begun)
+        kinds = {entry.name: entry.kind for entry in report.entries}
+        weight = 0.0 if shown.at < begun - LIFETIME_S else 1.0
+        for tool in shown.shown:
+            effect = EFFECTS[kinds.get(tool.name)]
+            exact.setdefault((shown.org, tool.name), []).append(
+                (shown.at, weight * effect.successes, weight * effect.calls)
+            )
+    for org in {org for org, _ in exact}:
+        for row in dump(table, org):
+            record = dict(zip(tables.arm_statistics.c.keys(), row, strict=True))
+            if record["level"] != "everywhere":
+                continue
+            until = record["updated_at"].timestamp()
+            said = exact[org, record["tool"]]
+            successes = sum(value * 2 ** (-(until - at) / RELIABILITY_HALF_S) for at, value, _ in said)
+            calls = sum(value * 2 ** (-(until - at) / LIFT_HALF_S) for at, _, value in said)
+            assert record["successes"] == pytest.approx(successes, rel=1e-9, abs=1e-9)
+            assert record["calls"] == pytest.approx(calls, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.timeout(1_200)
+def test_counts_are_exact_whatever_is_doubled_late_or_killed(
+    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws, begun, oracle = random.Random(OUTCOMES), time.time(), Oracle()
+    folder = tmp_path / "journal"
+    parts: list[list[int]] = [[] for _ in range(PROCESSES)]
+    late: list[tuple[int, int]] = []
+    for number in range(OUTCOMES):
+        oracle.take(Received(*event(number, begun), begun))
+        owner = number % PROCESSES
+        if number % 10 == 1:
+            late.append((owner, number))
+            continue
+        parts[owner].append(number)
+        if number % 10 == 0:  # twice, the second time elsewhere
+            parts[(owner + 1) % PROCESSES].append(number)
+    for owner, number in late:
+        parts[owner].append(number)
+
+    workers = [Worker(database_url, folder, begun, part) for part in parts]
+    kills = in_the_middle = 0
+    while kills < KILLS:
+        alive = [worker for worker in workers if worker.process.poll() is None]
+        if not alive:
+            break
+        worker = draws.choice(alive)
+        worker.is_ready.wait(60)
+        time.sleep(draws.random() ** 2 * 0.4)
+        before = len(worker.left)
+        worker.kill()
+        kills += 1
+        in_the_middle += 0 < len(worker.left) < before
+        if worker.left:
+            worker.begin()
+    for worker in workers:
+        assert worker.wait() in (0, -9)
+        while worker.left:
+            worker.begin()
+            assert worker.wait() == 0
+    assert in_the_middle >= 3  # or this proves nothing
+    print(f"{kills} kills, {in_the_middle} of them in the middle")
+
+    monkeypatch.setattr(module, "_ADOPT_EVERY_S", 0.1)
+    last = Recorder(database, Journal(folder), lambda selection: 1 / 0, messages=None)  # type: ignore
+    last.take_over()
+    eventually(lambda: not list(folder.iterdir()), 60)
+    assert last.health()["outcomes"]["refused"] == 0
+    last.close()
+
+    assert raw_counts(database) == oracle.counts()
+    rows = rows_of(database, tables.outcomes, tables.outcomes.c.org, tables.outcomes.c.seq)
+    assert len(rows) == OUTCOMES == len({row.event_id for row in rows})
+    for org in ("acme", "umbrella", ""):
+        seqs = [row.seq for row in rows if row.org == org]
+        assert seqs == list(range(1, len(seqs) + 1))
+    weighted(range(OUTCOMES), begun, database)
+    assert rebuild(database) == {"": 0, "acme": 0, "umbrella": 0}
+    assert len(raw_counts(database)) == 3 * TOOLS

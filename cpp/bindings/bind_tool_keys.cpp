@@ -1,4 +1,6 @@
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "arrays.hpp"
@@ -22,6 +24,22 @@ void bind_tool_keys(py::module_& m) {
             return ToolKeys::stacked(std::move(shared), std::move(own));
           },
           py::arg("shared"), py::arg("own"))
+      .def(
+          "arms",
+          [](const ToolKeys& keys, const py::array& rows) {
+            const auto wanted = column_of<std::int32_t>("rows", rows);
+            std::vector<std::uint64_t> arms;
+            arms.reserve(wanted.size());
+            for (const std::int32_t row : wanted) {
+              if (row < 0 || static_cast<std::size_t>(row) >= keys.size()) {
+                throw std::invalid_argument("row " + std::to_string(row) + ": must be in 0.." +
+                                            std::to_string(keys.size()) + " (exclusive)");
+              }
+              arms.push_back(keys.arm(static_cast<std::size_t>(row)));
+            }
+            return copied(arms);
+          },
+          py::arg("rows"))
       .def_property_readonly("size", &ToolKeys::size)
       .def_property_readonly("memory_bytes", &ToolKeys::memory_bytes)
       .def(

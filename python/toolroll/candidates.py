@@ -192,7 +192,7 @@ class Candidates:
                 rows, scores = rows[held], scores[held]
         return Candidates(self.allowed, self.pool, rows, scores, "rescore", reason, evidence, self)
 
-    def reorder(self, order: npt.NDArray[np.intp], reason: str) -> Candidates:
+    def reorder(self, order: npt.NDArray[np.intp] | Rows, reason: str) -> Candidates:
         """Puts the columns into another order: a permutation of positions."""
         assert self.pool is None
         return Candidates(

@@ -7,7 +7,19 @@ import sys
 from collections.abc import Sequence
 
 from toolroll import __version__
-from toolroll.commands import bench, embed, evaluate, importing, registry, replay, select
+from toolroll.commands import (
+    analytics,
+    bench,
+    embed,
+    evaluate,
+    events,
+    experiment,
+    importing,
+    judge,
+    registry,
+    replay,
+    select,
+)
 from toolroll.commands.catalogs import Parser, redacted
 from toolroll.commands.terminal import printable
 from toolroll.errors import ToolrollError
@@ -62,7 +74,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"toolroll {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for command in (select, evaluate, bench, importing, registry, replay, embed):
+    for command in (
+        select,
+        evaluate,
+        bench,
+        importing,
+        registry,
+        embed,
+        events,
+        replay,
+        analytics,
+        judge,
+        experiment,
+    ):
         command.add(commands)
     return parser
 

@@ -98,7 +98,8 @@ class Turn:
         stored: settings that storage has a value for.
         at: when it is, seconds since the epoch: what was learnt fades.
         learned: what outcomes have taught so far; None for nothing.
-        category: what the message asks for ("read", "write", …).
+        category: what kind of thing the message asks for ("read", "write", …); "" where the decision did not
+            need to know.
         variant: what an experiment dealt this turn; "" for none.
         issuer: who gathered it; outcomes go back there.
     """
@@ -118,7 +119,7 @@ class Turn:
     stored: frozenset[str] = frozenset()
     at: float = 0.0
     learned: Learned | None = None
-    category: str = "general"
+    category: str = ""
     variant: str = ""
     issuer: object = None
 

@@ -8,6 +8,7 @@ import operator
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,12 @@ import numpy.typing as npt
 from toolroll._core import Learned, latin_share
 from toolroll.catalog import Catalog
 from toolroll.context import Context, Part, Turn, Vector, names
+from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.exposing import exposure_of
+from toolroll.learning.categories import category
 from toolroll.learning.experiments import Experiment
+from toolroll.learning.exposure import Exposure
 from toolroll.learning.keys import key
 from toolroll.pipeline import Pipeline
 from toolroll.ports import Embedder
@@ -40,6 +45,7 @@ class Engine:
         self._serving = serving
         self._embedder = embedder
         self._want = want
+        self._is_built_in = isinstance(embedder, StaticEmbedder)
         self._is_english = bool(getattr(embedder, "is_english", False))
         self.used: dict[str, int] = {}  # organisation → when it last asked: who drops one asks for the oldest
         self.learned: Mapping[str, Learned] = {}  # organisation → what its outcomes have taught
@@ -143,6 +149,18 @@ class Engine:
             return vectors, (Failure("embedder", error),)
         return vectors, _NOTHING_FAILED
 
+    def exposure(self, selection: Selection, reporter: str) -> Exposure:
+        """What a selection showed. reporter: who will say what came of it; "" for the application itself."""
+        turn = selection.turn
+        return exposure_of(selection, reporter, turn.category or self._category(turn.text, turn.vector))
+
+    def _category(self, text: str, vector: Vector | None) -> str:
+        """What kind of thing a message asks for."""
+        if not self._is_built_in or vector is None:
+            table = built_in_table()
+            vector = table.embed_query(text)
+        return category(text, vector)
+
     def _trust(self, text: str) -> float:
         """What the vector of a text counts: an embedder knows nothing of a script it has not learnt."""
         return 1.0 if not self._is_english or text.isascii() else latin_share(text)
@@ -159,6 +177,7 @@ class Engine:
         budget_tokens: int | None,
         sent: Sequence[str],
     ) -> Turn:
+        learned = self.learned.get(context.org) if self.learned else None
         weighted = [*((text, 1.0) for text in reading.clauses), *reading.earlier]
         parts: list[Part] = [
             (text, vector, self._trust(text), weight)
@@ -179,8 +198,8 @@ class Engine:
             earlier=tuple(parts[len(reading.clauses) :]),
             stored=serving.settings(context.org),
             at=self.clock(),
-            learned=self.learned.get(context.org) if self.learned else None,
-            category="general",
+            learned=learned,
+            category="" if learned is None else self._category(reading.text, vectors[0]),
             variant=variant,
             issuer=self,
         )
@@ -214,6 +233,12 @@ class Engine:
             if not passing:
                 _log.warning("selection is whole again")
         return selection
+
+
+@lru_cache(maxsize=1)
+def built_in_table() -> StaticEmbedder:
+    """What the classifier of messages reads, whatever embedder retrieval has."""
+    return StaticEmbedder()
 
 
 def _nobody(selection: Selection) -> None:

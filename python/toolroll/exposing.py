@@ -10,6 +10,7 @@ import numpy as np
 from toolroll.candidates import Candidates
 from toolroll.learning.exposure import Exposure, Shown
 from toolroll.learning.keys import tool_key
+from toolroll.scale import TEMPERATURE
 from toolroll.selection import Selection
 
 # A model calls some tool on nine messages of ten, and none where all that it sees is far from the best.
@@ -17,17 +18,16 @@ _CALLS = 0.9
 _ELSEWHERE = 0.08
 
 
-def exposure_of(selection: Selection, reporter: str, temperature: float) -> Exposure:
+def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
     """The exposure of a selection.
 
-    reporter: who will say what came of it; "" for the application itself. temperature: units of score that
-        are one nat.
+    reporter: who will say what came of it; "" for the application itself. category: of the message.
     """
     turn, catalog = selection.turn, selection.catalog
     context = turn.context
     rows = selection.rows.tolist()
     keys = [tool_key(catalog.tools[row]) for row in rows]
-    expected = _expected(selection, rows, temperature)
+    expected = _expected(selection, rows)
     return Exposure(
         selection.event_id,
         context.org,
@@ -35,7 +35,7 @@ def exposure_of(selection: Selection, reporter: str, temperature: float) -> Expo
         reporter,
         context.page,
         context.tier,
-        turn.category,
+        category,
         tuple(map(Shown, selection.names, keys, expected)),
         None if turn.vector is None or not turn.trust else turn.vector.astype(np.float16),
         catalog.space if turn.vector is not None else "",
@@ -61,13 +61,13 @@ def ranked(selection: Selection) -> Candidates | None:
     return None
 
 
-def _expected(selection: Selection, rows: list[int], temperature: float) -> list[float]:
+def _expected(selection: Selection, rows: list[int]) -> list[float]:
     """For each row, the share of calls that similarity alone makes one expect."""
     step = ranked(selection)
     if step is None or not len(step.rows):
         return [0.0] * len(rows)
     best = float(step.scores.max())
     scores = dict(zip(step.rows.tolist(), step.scores.tolist(), strict=True))
-    odds = [math.exp((scores[row] - best) / temperature) if row in scores else 0.0 for row in rows]
+    odds = [math.exp((scores[row] - best) / TEMPERATURE) if row in scores else 0.0 for row in rows]
     total = sum(odds) + _ELSEWHERE
     return [_CALLS * each / total for each in odds]

@@ -23,7 +23,7 @@ from toolroll.embedders.named import EmbedderChoice
 from toolroll.engine import Engine
 from toolroll.errors import Denied, EmbedderUnavailable, InvalidInput, NotFound
 from toolroll.example_bank import ExampleBank
-from toolroll.exposing import exposure_of, found_of
+from toolroll.exposing import found_of
 from toolroll.governance import Governance, InForce
 from toolroll.learning.experiments import Experiment
 from toolroll.learning.memory import Memory, Recorded
@@ -316,7 +316,7 @@ class Toolroll:
             for entry in read_called(called, wanted, corrected)
         )
         reporter = selection.turn.context.user if source is None else _source(source)
-        exposure = exposure_of(selection, reporter, self._assembly.parameters.temperature)
+        exposure = self._engine.exposure(selection, reporter)
         found = found_of(selection, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
         return self._memory.record(exposure, Report(selection.event_id, entries, found, final))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+from datetime import datetime, timedelta, timezone
 
 PROVIDERS = ("openai", "anthropic", "gemini", "mcp")  # written out: --help loads nothing
 
@@ -49,6 +51,33 @@ def seconds(text: str) -> float:
     if not 0 < number <= 600:
         raise argparse.ArgumentTypeError(f"{text}: must be above 0 and at most 600")
     return number
+
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def span(text: str) -> timedelta:
+    """A length of time: 30m, 12h, 7d, 2w."""
+    match = re.fullmatch(r"(\d{1,6})([mhdw])", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a number and m, h, d or w, such as 7d")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def instant(text: str) -> datetime:
+    """A time in UTC: 2026-03-01, 2026-03-01T12:00, one with another zone, or how long ago (7d)."""
+    if re.fullmatch(r"\d+[a-z]", text):
+        try:
+            return datetime.now(timezone.utc) - span(text)
+        except OverflowError:
+            raise argparse.ArgumentTypeError(f"{text!r}: is before all time") from None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: must be a date (2026-03-01), a time (2026-03-01T12:00) or how long ago (7d)"
+        ) from None
+    return found.replace(tzinfo=timezone.utc) if found.tzinfo is None else found.astimezone(timezone.utc)
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -9,13 +9,17 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
+from toolroll.commands.arguments import instant
 from toolroll.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from toolroll.analytics.window import Window
     from toolroll.registry.registry import Registry
+    from toolroll.store.database import Database
 
 CATALOG = "TOOLROLL_CATALOG"  # the registry, where no option names one
 POLL_S = 0.05  # of a command that follows a registry: how long it takes to stop
@@ -93,6 +97,40 @@ def add_org(parser: argparse.ArgumentParser, *, nested: bool = False, all_of_the
         help="organisation whose own it is (default: "
         + ('all; "" is the platform)' if all_of_them else "the platform's, shared by all)"),
     )
+
+
+def add_window(parser: argparse.ArgumentParser, *, since: str | None = "30d") -> None:
+    """Declares whose events, and of when."""
+    add_org(parser, all_of_them=True)
+    parser.add_argument(
+        "--since",
+        type=instant,
+        default=since,
+        metavar="TIME",
+        help="from when on: 2026-03-01, or how long ago: 12h, 7d" + (f" (default: {since})" if since else ""),
+    )
+    parser.add_argument("--until", type=instant, metavar="TIME", help="before when (default: now)")
+    add_catalog(parser)
+
+
+def window_of(options: argparse.Namespace) -> Window:
+    """What `add_window` declared."""
+    from toolroll.analytics.window import Window
+
+    return Window(options.org, options.since, options.until)
+
+
+@contextmanager
+def stored(options: argparse.Namespace) -> Iterator[Database]:
+    """The database of the registry that the options name."""
+    url = url_of(options)
+    from toolroll.store.database import Database
+
+    database = Database.open(url, create=False, migrate=False)
+    try:
+        yield database
+    finally:
+        database.close()
 
 
 def add_writing(parser: argparse.ArgumentParser, *, org: bool = True) -> None:

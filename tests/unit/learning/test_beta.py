@@ -1,0 +1,33 @@
+"""Quantiles of the Beta distribution against SciPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from toolroll.learning.beta import quantile
+
+
+def test_quantiles_are_scipys_for_shapes_of_all_decimals():
+    rng = np.random.default_rng(1)
+    a, b = rng.gamma(1, 30, (2, 2_000)) + 0.05
+    for share in (0.025, 0.975):
+        assert quantile(share, a, b) == pytest.approx(stats.beta.ppf(share, a, b), rel=1e-8, abs=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.025, 0.5, 0.975])
+def test_quantiles_are_scipys_over_all_shapes(share):
+    grid = np.array([0.3, 1.0, 1.5, 4.0, 37.0, 500.0, 2e4])
+    a, b = (shape.ravel() for shape in np.meshgrid(grid, grid))
+    assert quantile(share, a, b) == pytest.approx(stats.beta.ppf(share, a, b), rel=1e-8, abs=1e-12)
+
+
+def test_the_intervals_of_seed_4_are_what_they_should_be():
+    n = np.array([10, 50, 100, 500, 1_000])
+    width = quantile(0.975, 1 + 0.8 * n, 1 + 0.2 * n) - quantile(0.025, 1 + 0.8 * n, 1 + 0.2 * n)
+    assert width == pytest.approx([0.458, 0.218, 0.156, 0.070, 0.0495], abs=5e-4)
+
+
+def test_no_arms_have_no_quantiles():
+    assert quantile(0.5, [], []).shape == (0,)

@@ -162,7 +162,9 @@ def _decided(
     pipeline = _pipeline(database, event, assembly)
     if event["variant"]:
         if event["variant"] not in pipeline.variants:
-            raise Lost(f"variant {event['variant']!r} of experiment {event['experiment']!r} is not known here")
+            raise Lost(
+                f"variant {event['variant']!r} of experiment {event['experiment']!r} is not known here"
+            )
         pipeline = pipeline.variants[event["variant"]]
     turn = _turn(event, pipeline, embedder, missing)
     learned = _learned(database, event, making)
@@ -342,8 +344,14 @@ def _instant(event: Mapping[str, Any]) -> datetime:
 
 def _with(turn: Turn, event: Mapping[str, Any], learned: object) -> Turn:
     from dataclasses import fields, replace
+
     known = {field.name for field in fields(Turn)}
-    also = {"at": seconds(event["at"]), "learned": learned, "category": event["category"], "variant": event["variant"]}
+    also = {
+        "at": seconds(event["at"]),
+        "learned": learned,
+        "category": event["category"],
+        "variant": event["variant"],
+    }
     return replace(turn, **{k: v for k, v in also.items() if k in known})
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.typing as npt
 
@@ -170,6 +170,9 @@ class Toolroll:
         settings_s: float = 10.0,
         organisations: int = 1_000,
         listens: bool = True,
+        messages: Literal["kept", "hashed", "dropped", "none"] = "kept",
+        journal: str | PathLike[str] | None = None,
+        durable: Literal["process", "disk"] = "process",
     ) -> RegistryRoll:
         """From a registry: "sqlite:///tools.db", or "postgresql://…" where several processes share one.
 
@@ -180,7 +183,11 @@ class Toolroll:
         url: where the registry is; `toolroll import FOLDER --to URL` makes one. poll_s: seconds between looks
         at the registry, should its notifications not come through. settings_s: seconds for which stored
         settings are believed. organisations: how many organisations' own catalogs are kept in memory.
-        listens: whether the database's notifications are used.
+        listens: whether the database's notifications are used. messages: what is written down of the messages
+        of selections: their text ("kept"), a keyed digest of it ("hashed") or nothing of it ("dropped");
+        "none" writes no events at all. journal: folder where outcomes wait for the database; by default one
+        beside the file, or in the user's state folder. durable: what is recorded survives the end of the
+        process, or, as "disk", a power cut too.
 
         Raises:
             NotFound: there is no such database.
@@ -188,14 +195,16 @@ class Toolroll:
             InvalidInput: the URL or an option is wrong, or the extra is not installed.
         """
         try:
-            from toolroll.registry_roll import RegistryRoll, pace_of
+            from toolroll.registry_roll import RegistryRoll, keeping_of, pace_of
         except ModuleNotFoundError as error:
             raise InvalidInput(
                 f"a registry needs {error.name}: pip install 'toolroll[store]', or 'toolroll[postgres]'"
             ) from error
         pace = pace_of(poll_s, settings_s, organisations, listens)
+        keeping = keeping_of(messages, journal, durable)
         assembly = Assembly(named.embedder(embedder), parameters_of(profile), graph)
-        return RegistryRoll(url, assembly, pace, progress)
+        name = profile if isinstance(profile, str) else "custom"
+        return RegistryRoll(url, assembly, pace, progress, keeping, name)
 
     @classmethod
     def demo(cls, *, embedder: EmbedderChoice = "static", profile: str | Parameters = "default") -> Toolroll:
@@ -312,10 +321,10 @@ class Toolroll:
         """
         selection = self._selection(picked)
         entries = tuple(
-            replace(entry, name=_own_name(selection, entry.name))
+            replace(entry, name=own_name(selection, entry.name))
             for entry in read_called(called, wanted, corrected)
         )
-        reporter = selection.turn.context.user if source is None else _source(source)
+        reporter = selection.turn.context.user if source is None else source_of(source)
         exposure = self._engine.exposure(selection, reporter)
         found = found_of(selection, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
         return self._memory.record(exposure, Report(selection.event_id, entries, found, final))
@@ -421,6 +430,10 @@ class Toolroll:
             )
         if not isinstance(picked, Selection):
             raise InvalidInput(f"picked: is {type(picked).__name__}, must be the Selection, or its event id")
+        return self._own(picked)
+
+    def _own(self, picked: Selection) -> Selection:
+        """The selection, if it was made here."""
         if picked.turn.issuer is not self._engine:
             raise NotFound(f"event {picked.event_id}: was selected by another Toolroll; record it there")
         return picked
@@ -437,7 +450,8 @@ class Toolroll:
         return self._assembly.pipeline(self._grown.apply(definitions), _in_force(definitions), progress)
 
 
-def _source(source: object) -> str:
+def source_of(source: object) -> str:
+    """Who reports, checked."""
     if not isinstance(source, str) or len(source) > _LONGEST_SOURCE:
         raise InvalidInput(
             f"source: is {source!r:.80}, must be a str of at most {_LONGEST_SOURCE:,} characters"
@@ -445,7 +459,7 @@ def _source(source: object) -> str:
     return source
 
 
-def _own_name(selection: Selection, name: str) -> str:
+def own_name(selection: Selection, name: str) -> str:
     """The tool's own name, where it is one that the selection was sent under."""
     if name in selection:
         return name

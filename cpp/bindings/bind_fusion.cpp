@@ -46,7 +46,8 @@ py::tuple search(const Searched& retriever, const py::str& text,
                  const std::optional<Column<float>>& vector, float trust, const py::tuple& clauses,
                  const py::tuple& earlier, const Bitset& in_play,
                  const Column<std::int32_t>& known_rows, const Column<float>& known_scores,
-                 std::size_t k, const Fusion& fusion) {
+                 std::size_t k, const Fusion& fusion, const Learned* learned,
+                 const ToolKeys* keys, double now) {
   const Utf8 message(text);
   const Part whole{message.view(), vector ? view(*vector) : std::span<const float>(), trust};
   const Parts pieces(clauses);
@@ -56,13 +57,14 @@ py::tuple search(const Searched& retriever, const py::str& text,
   Retrieved found;
   {
     const py::gil_scoped_release unlocked;
-    found = retriever.search(whole, pieces.get(), turns.get(), in_play, rows, scores, k, fusion);
+    found = retriever.search(whole, pieces.get(), turns.get(), in_play, rows, scores, k, fusion,
+                             {learned, keys, now});
   }
   return py::make_tuple(
       copied(found.rows), copied(found.scores),
       py::make_tuple(copied(found.dense), copied(found.intents), copied(found.lexical),
                      copied(found.clauses), copied(found.earlier)),
-      found.evidence);
+      found.evidence, copied(found.raw_best));
 }
 
 template <typename Searched>
@@ -71,7 +73,8 @@ void def_search(py::class_<Searched, std::shared_ptr<Searched>>& retriever) {
       .def("search", &search<Searched>, py::arg("text"), py::arg("vector").noconvert(),
            py::arg("trust"), py::arg("clauses"), py::arg("earlier"), py::arg("in_play"),
            py::arg("known_rows").noconvert(), py::arg("known_scores").noconvert(), py::arg("k"),
-           py::arg("fusion"));
+           py::arg("fusion"), py::arg("learned") = py::none(), py::arg("keys") = py::none(),
+           py::arg("now") = 0.0);
 }
 
 }  // namespace

@@ -70,9 +70,13 @@ struct Evidence {
   std::vector<float> dense;
   std::vector<float> intents;
   std::vector<float> lexical;
+  std::vector<float> raw_dense;  // without what was learnt; empty if that is the same
 
   explicit Evidence(std::size_t rows) : dense(rows), intents(rows), lexical(rows) {}
   float sum(std::size_t i) const { return dense[i] + intents[i] + lexical[i]; }
+  float raw_sum(std::size_t i) const {
+    return (raw_dense.empty() ? dense[i] : raw_dense[i]) + intents[i] + lexical[i];
+  }
 };
 
 /// Not so of an empty vector, and of zeros: nothing is known of such a text.
@@ -105,13 +109,22 @@ class Asked {
     if (postings_ != nullptr) add(postings_->search(message_, most, filter).rows);
   }
 
-  Evidence weigh(std::span<const std::int32_t> rows) const {
+  /// The same of learned vectors.
+  void name(std::size_t most, const Bitset& in_play, const Overlay& overlay,
+            std::vector<std::int32_t>& rows) const {
+    if (vectors_ != nullptr) overlay.name(part_->vector, most, in_play, rows);
+  }
+
+  /// overlay: has looked up these rows.
+  Evidence weigh(std::span<const std::int32_t> rows, const Overlay& overlay) const {
     Evidence evidence(rows.size());
     if (vectors_ != nullptr) {
       const float dense = part_->trust * fusion_->dense;
       evidence.dense = vectors_->scores(part_->vector, rows);
-      for (float& score : evidence.dense) {
-        score = dense * std::max(score - fusion_->dense_floor, 0.0F);
+      if (overlay.has_any()) evidence.raw_dense = evidence.dense;
+      overlay.blend(part_->vector, evidence.dense);
+      for (std::vector<float>* scores : {&evidence.dense, &evidence.raw_dense}) {
+        for (float& score : *scores) score = dense * std::max(score - fusion_->dense_floor, 0.0F);
       }
       if (intents_ != nullptr) {
         const float weight = part_->trust * fusion_->intents;
@@ -166,7 +179,7 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
                             std::span<const Part> earlier, const Bitset& in_play,
                             std::span<const std::int32_t> known_rows,
                             std::span<const float> known_scores, std::size_t k,
-                            const Fusion& fusion) const {
+                            const Fusion& fusion, const Lessons& lessons) const {
   check_size("rows in play", in_play.size(), size_);
   check_size("known scores", known_scores.size(), known_rows.size());
   for (const std::int32_t row : known_rows) {
@@ -179,6 +192,7 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
   check({&message, 1});
   check(clauses);
   check(earlier);
+  Overlay overlay(lessons, size_, vectors_ ? vectors_->dim() : 0);
   Retrieved out;
   if (k == 0) return out;
   if (fusion.clauses == 0.0F) clauses = {};
@@ -203,54 +217,88 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
 
   std::vector<std::int32_t> rows(known_rows.begin(), known_rows.end());
   asked.name(most, filter, rows);
+  asked.name(most, in_play, overlay, rows);
   for (const Asked& piece : pieces) piece.name(kFromAClause + in_the_way, filter, rows);
   for (const Asked& turn : turns) turn.name(most, filter, rows);
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
 
-  Evidence whole = asked.weigh(rows);
-  std::vector<float> scores(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) scores[i] = whole.sum(i);
+  overlay.look_up(rows);
+  const Evidence whole = asked.weigh(rows, overlay);
+  std::vector<Evidence> of_pieces;
+  for (const Asked& piece : pieces) of_pieces.push_back(piece.weigh(rows, overlay));
+  std::vector<Evidence> of_turns;
+  for (const Asked& turn : turns) of_turns.push_back(turn.weigh(rows, overlay));
+
+  // `sum` reads a part's evidence; the terms and what they come to together are written.
   std::vector<float> by_clauses(rows.size(), 0.0F);
-  for (const Asked& piece : pieces) {
-    const Evidence evidence = piece.weigh(rows);
+  std::vector<float> by_earlier(rows.size(), 0.0F);
+  std::vector<float> scores(rows.size());
+  const auto add_up = [&](auto sum) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      by_clauses[i] = std::max(by_clauses[i], evidence.sum(i));
+      const float message_alone = (whole.*sum)(i);
+      by_clauses[i] = 0.0F;
+      for (const Evidence& piece : of_pieces) {
+        by_clauses[i] = std::max(by_clauses[i], (piece.*sum)(i));
+      }
+      if (!of_pieces.empty()) by_clauses[i] = fusion.clauses * (by_clauses[i] - message_alone);
+      by_earlier[i] = 0.0F;
+      for (std::size_t turn = 0; turn < turns.size(); ++turn) {
+        by_earlier[i] += turns[turn].weight() * (of_turns[turn].*sum)(i);
+      }
+      scores[i] = message_alone + (by_clauses[i] + by_earlier[i]);
+      if (damped_ > 0) scores[i] *= damping_[static_cast<std::size_t>(rows[i])];
     }
-  }
-  if (!pieces.empty()) {
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      by_clauses[i] = fusion.clauses * (by_clauses[i] - scores[i]);
+  };
+  const auto add_known = [&](std::vector<float>& to) {
+    for (std::size_t i = 0; i < known_rows.size(); ++i) {
+      const auto found = std::lower_bound(rows.begin(), rows.end(), known_rows[i]);
+      to[static_cast<std::size_t>(found - rows.begin())] += known_scores[i];
     }
+  };
+  std::vector<float> raw_scores;
+  if (overlay.has_any()) {
+    add_up(&Evidence::raw_sum);
+    raw_scores = scores;
+    add_known(raw_scores);
   }
-  std::vector<float> by_earlier(rows.size());
+  add_up(&Evidence::sum);
   float weights = 1.0F;
-  for (const Asked& turn : turns) {
-    weights += turn.weight();
-    const Evidence evidence = turn.weigh(rows);
-    for (std::size_t i = 0; i < rows.size(); ++i) by_earlier[i] += turn.weight() * evidence.sum(i);
-  }
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    scores[i] += by_clauses[i] + by_earlier[i];
-    if (damped_ > 0) scores[i] *= damping_[static_cast<std::size_t>(rows[i])];
-    out.evidence = std::max(out.evidence, scores[i] / weights);
-  }
-  for (std::size_t i = 0; i < known_rows.size(); ++i) {
-    const auto found = std::lower_bound(rows.begin(), rows.end(), known_rows[i]);
-    scores[static_cast<std::size_t>(found - rows.begin())] += known_scores[i];
-  }
+  for (const Asked& turn : turns) weights += turn.weight();
+  for (const float score : scores) out.evidence = std::max(out.evidence, score / weights);
+  add_known(scores);
 
   std::vector<std::size_t> places;
   places.reserve(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (scores[i] > 0.0F && scores[i] >= fusion.threshold) places.push_back(i);
   }
-  const std::size_t kept = std::min(k, places.size());
-  std::partial_sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(kept),
-                    places.end(), [&](std::size_t a, std::size_t b) {
-                      return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-                    });
-  places.resize(kept);
+  const auto best = [&places](const std::vector<float>& by, std::size_t most) {
+    std::vector<std::size_t> first(places);
+    const std::size_t kept = std::min(most, first.size());
+    std::partial_sort(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(kept),
+                      first.end(), [&by](std::size_t a, std::size_t b) {
+                        return by[a] != by[b] ? by[a] > by[b] : a < b;
+                      });
+    first.resize(kept);
+    return first;
+  };
+  const std::vector<float>& raw = raw_scores.empty() ? scores : raw_scores;
+  const std::vector<std::size_t> raw_best = best(raw, std::min(k, kRawBest));
+  std::vector<std::size_t> kept = best(scores, k);
+  // What retrieval alone puts first is found, whatever was learnt: at the end, in its own order.
+  std::vector<std::size_t> left_out;
+  for (const std::size_t place : raw_best) {
+    if (std::find(kept.begin(), kept.end(), place) == kept.end()) left_out.push_back(place);
+  }
+  for (std::size_t i = kept.size(); i-- > 0 && kept.size() + left_out.size() > k;) {
+    const auto at = kept.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::find(raw_best.begin(), raw_best.end(), *at) == raw_best.end()) kept.erase(at);
+  }
+  kept.insert(kept.end(), left_out.begin(), left_out.end());
+  places = std::move(kept);
+  out.raw_best = at(rows, raw_best);
+  out.raw_scores = at(raw, raw_best);
   out.rows = at(rows, places);
   out.scores = at(scores, places);
   out.dense = at(whole.dense, places);
@@ -278,7 +326,7 @@ Retrieved StackedRetriever::search(const Part& message, std::span<const Part> cl
                                    std::span<const Part> earlier, const Bitset& in_play,
                                    std::span<const std::int32_t> known_rows,
                                    std::span<const float> known_scores, std::size_t k,
-                                   const Fusion& fusion) const {
+                                   const Fusion& fusion, const Lessons& lessons) const {
   check_size("rows in play", in_play.size(), size());
   check_size("known scores", known_scores.size(), known_rows.size());
   const std::size_t n = shared_->size();
@@ -291,9 +339,11 @@ Retrieved StackedRetriever::search(const Part& message, std::span<const Part> cl
     scores[is_own].push_back(known_scores[i]);
   }
   Retrieved a = shared_->search(message, clauses, earlier, in_play.slice(0, n), rows[0], scores[0],
-                                k, fusion);
+                                k, fusion, lessons);
+  Lessons of_own = lessons;
+  of_own.behind += n;
   Retrieved b = own_->search(message, clauses, earlier, in_play.slice(n, size()), rows[1],
-                             scores[1], k, fusion);
+                             scores[1], k, fusion, of_own);
   for (std::int32_t& row : b.rows) row += behind;
   a.evidence = std::max(a.evidence, b.evidence);
   if (b.rows.empty()) return a;
@@ -324,6 +374,15 @@ Retrieved StackedRetriever::search(const Part& message, std::span<const Part> cl
   out.clauses = merged(&Retrieved::clauses);
   out.earlier = merged(&Retrieved::earlier);
   out.evidence = a.evidence;
+  for (std::size_t i = 0, j = 0; out.raw_best.size() < kRawBest;) {
+    const bool has_shared = i < a.raw_best.size();
+    const bool has_own = j < b.raw_best.size();
+    if (!has_shared && !has_own) break;
+    const bool takes_own = !has_shared || (has_own && b.raw_scores[j] > a.raw_scores[i]);
+    out.raw_best.push_back(takes_own ? b.raw_best[j] + behind : a.raw_best[i]);
+    out.raw_scores.push_back(takes_own ? b.raw_scores[j] : a.raw_scores[i]);
+    takes_own ? ++j : ++i;
+  }
   return out;
 }
 

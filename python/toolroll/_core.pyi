@@ -267,6 +267,9 @@ class Retriever:
         known_scores: NDArray[np.float32],
         k: int,
         fusion: Fusion,
+        learned: Learned | None = None,
+        keys: ToolKeys | None = None,
+        now: float = 0.0,
     ) -> tuple[
         NDArray[np.int32],
         NDArray[np.float32],
@@ -278,6 +281,7 @@ class Retriever:
             NDArray[np.float32],
         ],
         float,
+        NDArray[np.int32],
     ]: ...
     @property
     def size(self) -> int: ...
@@ -296,6 +300,9 @@ class StackedRetriever:
         known_scores: NDArray[np.float32],
         k: int,
         fusion: Fusion,
+        learned: Learned | None = None,
+        keys: ToolKeys | None = None,
+        now: float = 0.0,
     ) -> tuple[
         NDArray[np.int32],
         NDArray[np.float32],
@@ -307,6 +314,201 @@ class StackedRetriever:
             NDArray[np.float32],
         ],
         float,
+        NDArray[np.int32],
     ]: ...
     @property
     def size(self) -> int: ...
+
+# tool_keys.hpp
+class ToolKeys:
+    def __init__(
+        self, arm: NDArray[np.uint64], intent: NDArray[np.uint64], group: NDArray[np.uint64]
+    ) -> None: ...
+    @staticmethod
+    def stacked(shared: ToolKeys, own: ToolKeys) -> ToolKeys: ...
+    def arms(self, rows: NDArray[np.int32]) -> NDArray[np.uint64]: ...
+    def companions(self, rows: NDArray[np.int32], in_play: Bitset) -> NDArray[np.int32]: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int: ...
+
+# learned.hpp
+DELTA: np.dtype[np.void]
+
+class LearningRates:
+    def __init__(
+        self,
+        *,
+        reliability_half_s: float = 1209600.0,
+        lift_half_s: float = 2592000.0,
+        vector_half_s: float = 2592000.0,
+        alarm_nats: float = 6.0,
+        alarm_ratio: float = 0.35,
+        open_k: float = 3.0,
+        most_k: float = 6.0,
+        open_half_s: float = 1800.0,
+        least_reporters: int = 3,
+        prior_mean: float = 0.85,
+        prior_strength: float = 3.0,
+        page_spread: float = 10.0,
+        leaf_spread: float = 10.0,
+        lift_strength: float = 3.0,
+        lift_page_spread: float = 2.0,
+        lift_leaf_spread: float = 3.0,
+        vector_most: float = 0.6,
+        vector_strength: float = 3.0,
+    ) -> None: ...
+    @property
+    def reliability_half_s(self) -> float: ...
+    @property
+    def lift_half_s(self) -> float: ...
+    @property
+    def vector_half_s(self) -> float: ...
+    @property
+    def alarm_nats(self) -> float: ...
+    @property
+    def alarm_ratio(self) -> float: ...
+    @property
+    def open_k(self) -> float: ...
+    @property
+    def most_k(self) -> float: ...
+    @property
+    def open_half_s(self) -> float: ...
+    @property
+    def least_reporters(self) -> int: ...
+    @property
+    def prior_mean(self) -> float: ...
+    @property
+    def prior_strength(self) -> float: ...
+    @property
+    def page_spread(self) -> float: ...
+    @property
+    def leaf_spread(self) -> float: ...
+    @property
+    def lift_strength(self) -> float: ...
+    @property
+    def lift_page_spread(self) -> float: ...
+    @property
+    def lift_leaf_spread(self) -> float: ...
+    @property
+    def vector_most(self) -> float: ...
+    @property
+    def vector_strength(self) -> float: ...
+
+class Learned:
+    def __init__(self, dim: int = 0, rates: LearningRates = ...) -> None: ...
+    def fold(self, deltas: NDArray[np.void], vectors: NDArray[np.float32] | None = None) -> Learned: ...
+    def reliability(
+        self, scopes: tuple[int, int, int], arms: NDArray[np.uint64], now: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def lift(
+        self,
+        scopes: tuple[int, int, int],
+        intents: NDArray[np.uint64],
+        groups: NDArray[np.uint64],
+        now: float,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def plain(
+        self, scope: int, arms: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def breakers(
+        self, arms: NDArray[np.uint64], now: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...
+    def vector(self, subject: int, now: float = 0.0) -> tuple[NDArray[np.float32], float] | None: ...
+    def alarms(
+        self,
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_]]: ...
+    def cells(self) -> dict[str, NDArray[np.generic]]: ...
+    def rank(
+        self,
+        keys: ToolKeys,
+        rows: NDArray[np.int32],
+        scores: NDArray[np.float32],
+        raw_best: NDArray[np.int32],
+        core: NDArray[np.uint8] | NDArray[np.bool_],
+        scopes: tuple[int, int, int],
+        now: float,
+        seed: int,
+        k: int,
+        temperature: float,
+        weights: Weights,
+    ) -> tuple[
+        NDArray[np.int32],
+        NDArray[np.float32],
+        NDArray[np.float32],
+        NDArray[np.float32],
+        NDArray[np.float32],
+        NDArray[np.uint8],
+    ]: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(archive: bytes) -> Learned: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def rates(self) -> LearningRates: ...
+    @property
+    def revision(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def vectors(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int: ...
+
+# slate.hpp
+class Weights:
+    def __init__(
+        self,
+        *,
+        reliability: float = 1.5,
+        lift: float = 1.0,
+        temper: float = 0.25,
+        sd_max: float = 2.0,
+        most_up: float = 4.0,
+        most_down: float = 8.0,
+        guard: int = 1,
+        explore: float = 0.0,
+        draw: str = "normal",
+    ) -> None: ...
+    @property
+    def reliability(self) -> float: ...
+    @property
+    def lift(self) -> float: ...
+    @property
+    def temper(self) -> float: ...
+    @property
+    def sd_max(self) -> float: ...
+    @property
+    def most_up(self) -> float: ...
+    @property
+    def most_down(self) -> float: ...
+    @property
+    def guard(self) -> int: ...
+    @property
+    def explore(self) -> float: ...
+    @property
+    def draw(self) -> str: ...
+
+# inclusion.hpp
+
+def inclusion(
+    mean: NDArray[np.float64],
+    sd: NDArray[np.float64],
+    show: NDArray[np.float64],
+    guarded: NDArray[np.uint8] | NDArray[np.bool_],
+    group: NDArray[np.uint64],
+    k: int,
+) -> NDArray[np.float64]: ...
+def inclusion_sampled(
+    mean: NDArray[np.float64],
+    sd: NDArray[np.float64],
+    show: NDArray[np.float64],
+    guarded: NDArray[np.uint8] | NDArray[np.bool_],
+    group: NDArray[np.uint64],
+    k: int,
+    explore: float,
+    seed: int,
+    draws: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from toolroll.catalog import Catalog
 from toolroll.errors import EmbedderUnavailable
@@ -11,7 +11,7 @@ from toolroll.governance import InForce
 from toolroll.pipeline import Pipeline
 from toolroll.policy import Policy
 from toolroll.ports import Embedder
-from toolroll.profiles import Parameters, compose, govern
+from toolroll.profiles import Parameters, compose
 from toolroll.selection import Failure
 from toolroll.stages.visibility import Visibility
 from toolroll.tools import Definitions
@@ -27,11 +27,13 @@ class Assembly:
         embedder: of tools and messages; None for lexical retrieval only.
         parameters: the profile.
         graph: whether an HNSW graph is built over the shared tools.
+        variants: profiles that an experiment deals out.
     """
 
     embedder: Embedder | None
     parameters: Parameters
     graph: bool = False
+    variants: Mapping[str, Parameters] = field(default_factory=dict)
 
     def pipeline(
         self, definitions: Definitions, in_force: InForce, progress: Progress | None = None
@@ -47,7 +49,7 @@ class Assembly:
     def by_words(self, definitions: Definitions, in_force: InForce, error: EmbedderUnavailable) -> Pipeline:
         """The same without vectors, which says so in every selection: for an embedder that fails now."""
         pipeline = self._staged(self._catalog(definitions, None, None), in_force)
-        return replace(pipeline, standing=(Failure("embedder", error),))
+        return pipeline.lacking(Failure("embedder", error))
 
     def stacked(self, shared: Pipeline, own: Definitions, in_force: InForce) -> Pipeline:
         """An organisation's: over the shared catalog and its own definitions.
@@ -66,14 +68,14 @@ class Assembly:
             description_counts=self.parameters.description_counts,
         )
         pipeline = self._staged(catalog, in_force, _platform(shared))
-        return replace(pipeline, standing=shared.standing) if shared.standing else pipeline
+        return pipeline.lacking(*shared.standing) if shared.standing else pipeline
 
     def governed(self, pipeline: Pipeline, in_force: InForce, shared: Pipeline | None = None) -> Pipeline:
         """The same catalog under other rules and page mappings.
 
         shared: of an organisation's, the pipeline that everybody shares, governed already.
         """
-        return govern(pipeline, *in_force.stages(pipeline.catalog, _platform(shared)))
+        return pipeline.governed(*in_force.stages(pipeline.catalog, _platform(shared)))
 
     def _catalog(
         self, definitions: Definitions, embedder: Embedder | None, progress: Progress | None
@@ -89,7 +91,14 @@ class Assembly:
 
     def _staged(self, catalog: Catalog, in_force: InForce, platform: Policy | None = None) -> Pipeline:
         at_once = self.embedder is None or self.embedder.is_instant
-        return compose(catalog, self.parameters, at_once, *in_force.stages(catalog, platform))
+        stages = in_force.stages(catalog, platform)
+        pipeline = compose(catalog, self.parameters, at_once, *stages)
+        if not self.variants:
+            return pipeline
+        return replace(
+            pipeline,
+            variants={name: compose(catalog, p, at_once, *stages) for name, p in self.variants.items()},
+        )
 
 
 def _platform(shared: Pipeline | None) -> Policy | None:

@@ -94,7 +94,7 @@ class Trial:
                 found = self.retriever.search(
                     text, vector, trust, pieces, (), rows, NO_ROWS, NO_SCORES, 1, fusion
                 )
-                scores[at] = found[-1]
+                scores[at] = found[3]
         has_vectors = any(part[1] is not None for part, _ in self.turns)
         return Calibration(np.sort(best), np.sort(own), has_vectors)
 

@@ -31,6 +31,28 @@ NO_SCORES.flags.writeable = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """What each row's place was drawn from: enough to say how likely it was to be shown.
+
+    Attributes:
+        mean, spread: float32[n], of a normal distribution on the scale of the scores.
+        show: float32[n], in [0, 1]: how likely the row took part at all; below 1 while it is on probation.
+        core: bool[n]: rows that are selected whatever is drawn, and take no place.
+        guarded: rows that take a place whatever is drawn, unless they are on probation.
+        places: how many rows the draw had to choose.
+        explore: how often the last place went to who is least known.
+    """
+
+    mean: Scores
+    spread: Scores
+    show: Scores
+    core: npt.NDArray[np.bool_]
+    guarded: Rows
+    places: int
+    explore: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
     """Terms of a score that one stage found, for explanations.
 
@@ -40,6 +62,8 @@ class Evidence:
         words: toolkit → what switched it on, such as "keyword 'rain'".
         confidence: in [0, 1]: how sure it is that some tool serves the message; None where nobody judged.
         applies: False where the confidence is too low for any tool.
+        leaders: rows that would be first, had nothing been learnt; None where nobody ranked.
+        draw: what the scores were drawn from; None where nothing was drawn.
     """
 
     rows: Rows
@@ -47,6 +71,8 @@ class Evidence:
     words: tuple[tuple[str, str], ...] = ()
     confidence: float | None = None
     applies: bool = True
+    leaders: Rows | None = None
+    draw: Draw | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,7 +192,7 @@ class Candidates:
                 rows, scores = rows[held], scores[held]
         return Candidates(self.allowed, self.pool, rows, scores, "rescore", reason, evidence, self)
 
-    def reorder(self, order: npt.NDArray[np.intp], reason: str) -> Candidates:
+    def reorder(self, order: npt.NDArray[np.intp] | Rows, reason: str) -> Candidates:
         """Puts the columns into another order: a permutation of positions."""
         assert self.pool is None
         return Candidates(

@@ -14,11 +14,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from toolroll._core import Bitset, Bm25Index, Fusion, Speller, VectorIndex
+from toolroll._core import Bitset, Bm25Index, Fusion, Speller, ToolKeys, VectorIndex
 from toolroll.calibration import Trial
 from toolroll.candidates import Rows
 from toolroll.capture import MOST_OWN_PROBES, MOST_PROBES, Probed, Probes, probes_of
 from toolroll.errors import InvalidDefinition, InvalidInput
+from toolroll.learning.keys import tool_key
 from toolroll.ports import Embedder
 from toolroll.route_table import RouteTable
 from toolroll.scale import Scale, scale_of
@@ -72,6 +73,7 @@ class Catalog:
         base: rows of base toolkits.
         pinned: rows of pinned tools, heaviest first.
         costs: int32[n], estimated tokens of each tool's schema.
+        keys: which statistics of outcomes belong to which row.
         space: identity of the embedder behind the vectors; "" for a catalog without vectors.
         dim: width of the vectors; 0 without.
         revision: digest of the content: equal for equal definitions and embedder.
@@ -97,6 +99,7 @@ class Catalog:
     base: Rows
     pinned: Rows
     costs: Costs
+    keys: ToolKeys
     space: str
     dim: int
     revision: str
@@ -203,6 +206,7 @@ class Catalog:
                 StackedTools(shared.tools, part.tools),
             ),
             costs=StackedColumn(shared.costs, part.costs),
+            keys=ToolKeys.stacked(shared.keys, part.keys),
             space=shared.space,
             dim=shared.dim,
             revision=hashlib.sha256(f"{shared.revision} {part.revision}".encode()).hexdigest()[:16],
@@ -326,10 +330,16 @@ def _built(
         ),
         pinned=_heaviest_first((row for row, tool in enumerate(tools) if tool.pinned), tools),
         costs=np.fromiter(map(estimate_tokens, schemas), np.int32, len(tools)),
+        keys=_keys(tools),
         space=embedder.identity if embedder is not None else "",
         dim=embedder.dim if embedder is not None else 0,
         revision=_revision(definitions, tools, schemas, embedder, description_counts),
     )
+
+
+def _keys(tools: Sequence[Tool]) -> ToolKeys:
+    arms, intents, groups = zip(*map(tool_key, tools), strict=True) if tools else ((), (), ())
+    return ToolKeys(np.array(arms, np.uint64), np.array(intents, np.uint64), np.array(groups, np.uint64))
 
 
 def _joined_inactive(shared: Catalog, own: Catalog, hidden: Rows) -> Bitset | None:
@@ -391,7 +401,8 @@ def _revision(
             tool.status,
             tool.public,
         )
-        digest.update(repr((schema, kept, tool.pinned, tool.pin_weight)).encode("utf-8", "surrogatepass"))
+        governed = (tool.pinned, tool.pin_weight, *([tool.interchangeable] if tool.interchangeable else ()))
+        digest.update(repr((schema, kept, *governed)).encode("utf-8", "surrogatepass"))
     for toolkit in sorted(definitions.toolkits, key=lambda toolkit: toolkit.name):
         digest.update(repr(toolkit).encode("utf-8", "surrogatepass"))
     for route in definitions.routes:

@@ -17,6 +17,7 @@ from toolroll.commands import (
     importing,
     judge,
     registry,
+    replay,
     select,
 )
 from toolroll.commands.catalogs import Parser, redacted
@@ -81,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         registry,
         embed,
         events,
+        replay,
         analytics,
         judge,
         experiment,

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from toolroll._core import Learned
 from toolroll.errors import InvalidInput
 
 Vector: TypeAlias = npt.NDArray[np.float32]
@@ -95,6 +96,12 @@ class Turn:
         clauses: pieces of the query that may each ask for something.
         earlier: what was said before, as far as it counts.
         stored: settings that storage has a value for.
+        at: when it is, seconds since the epoch: what was learnt fades.
+        learned: what outcomes have taught so far; None for nothing.
+        category: what kind of thing the message asks for ("read", "write", …); "" where the decision did not
+            need to know.
+        variant: what an experiment dealt this turn; "" for none.
+        issuer: who gathered it; outcomes go back there.
     """
 
     text: str
@@ -110,6 +117,11 @@ class Turn:
     clauses: tuple[Part, ...] = ()
     earlier: tuple[Part, ...] = ()
     stored: frozenset[str] = frozenset()
+    at: float = 0.0
+    learned: Learned | None = None
+    category: str = ""
+    variant: str = ""
+    issuer: object = None
 
     def __post_init__(self) -> None:
         if not self.query:

@@ -7,15 +7,22 @@ import logging
 import operator
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import latin_share
+from toolroll._core import Learned, latin_share
 from toolroll.catalog import Catalog
 from toolroll.context import Context, Part, Turn, Vector, names
+from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidInput
+from toolroll.exposing import exposure_of
+from toolroll.learning.categories import category
+from toolroll.learning.experiments import Experiment
+from toolroll.learning.exposure import Exposure
+from toolroll.learning.keys import key
 from toolroll.pipeline import Pipeline
 from toolroll.ports import Embedder
 from toolroll.reading import Reading
@@ -38,8 +45,14 @@ class Engine:
         self._serving = serving
         self._embedder = embedder
         self._want = want
+        self._is_built_in = isinstance(embedder, StaticEmbedder)
         self._is_english = bool(getattr(embedder, "is_english", False))
         self.used: dict[str, int] = {}  # organisation → when it last asked: who drops one asks for the oldest
+        self.learned: Mapping[str, Learned] = {}  # organisation → what its outcomes have taught
+        self.experiment: Experiment | None = None
+        self.observe: Callable[[Selection], object] = _nobody  # sees every selection; must not wait
+        self.clock: Callable[[], float] = time.time  # seconds since the epoch
+        self.draw: Callable[[], int] = _at_random  # the seed of a turn that belongs to no session
         self._degraded: tuple[str, ...] = ()  # as the last selection was: what lasts is logged once
 
     @property
@@ -68,7 +81,7 @@ class Engine:
     ) -> Selection:
         """Gathers, decides and logs; see `Toolroll.select` for the arguments."""
         serving, context = self._serving, _checked(context)
-        pipeline = serving.pipeline(context.org)
+        variant, pipeline = self._dealt(serving, context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
@@ -76,7 +89,7 @@ class Engine:
         vectors, failures = self._embed(pipeline.catalog, reading, given)
         embedded = time.perf_counter_ns()
         timings = (("read", read - start), ("embed", embedded - read))
-        turn = self._turn(serving, reading, vectors, context, k, max_tools, budget_tokens, sent)
+        turn = self._turn(serving, reading, vectors, context, variant, k, max_tools, budget_tokens, sent)
         return self._finish(serving, pipeline, turn, failures, timings, strict)
 
     async def aselect(
@@ -93,7 +106,7 @@ class Engine:
     ) -> Selection:
         """The same; an embedder that may wait does so outside the event loop."""
         serving, context = self._serving, _checked(context)
-        pipeline = serving.pipeline(context.org)
+        variant, pipeline = self._dealt(serving, context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
@@ -104,8 +117,17 @@ class Engine:
             vectors, failures = await asyncio.to_thread(self._embed, pipeline.catalog, reading, given)
         embedded = time.perf_counter_ns()
         timings = (("read", read - start), ("embed", embedded - read))
-        turn = self._turn(serving, reading, vectors, context, k, max_tools, budget_tokens, sent)
+        turn = self._turn(serving, reading, vectors, context, variant, k, max_tools, budget_tokens, sent)
         return self._finish(serving, pipeline, turn, failures, timings, strict)
+
+    def _dealt(self, serving: Serving, context: Context) -> tuple[str, Pipeline]:
+        """What decides, and the variant that it is."""
+        pipeline, experiment = serving.pipeline(context.org), self.experiment
+        if experiment is None:
+            return "", pipeline
+        variant = experiment.variant(context)
+        dealt = pipeline.variants.get(variant)
+        return ("", pipeline) if dealt is None else (variant, dealt)
 
     def _embed(
         self, catalog: Catalog, reading: Reading, given: Vector | None
@@ -127,6 +149,18 @@ class Engine:
             return vectors, (Failure("embedder", error),)
         return vectors, _NOTHING_FAILED
 
+    def exposure(self, selection: Selection, reporter: str) -> Exposure:
+        """What a selection showed. reporter: who will say what came of it; "" for the application itself."""
+        turn = selection.turn
+        return exposure_of(selection, reporter, turn.category or self._category(turn.text, turn.vector))
+
+    def _category(self, text: str, vector: Vector | None) -> str:
+        """What kind of thing a message asks for."""
+        if not self._is_built_in or vector is None:
+            table = built_in_table()
+            vector = table.embed_query(text)
+        return category(text, vector)
+
     def _trust(self, text: str) -> float:
         """What the vector of a text counts: an embedder knows nothing of a script it has not learnt."""
         return 1.0 if not self._is_english or text.isascii() else latin_share(text)
@@ -137,11 +171,13 @@ class Engine:
         reading: Reading,
         vectors: Sequence[Vector | None],
         context: Context,
+        variant: str,
         k: int | None,
         max_tools: int | None,
         budget_tokens: int | None,
         sent: Sequence[str],
     ) -> Turn:
+        learned = self.learned.get(context.org) if self.learned else None
         weighted = [*((text, 1.0) for text in reading.clauses), *reading.earlier]
         parts: list[Part] = [
             (text, vector, self._trust(text), weight)
@@ -155,12 +191,17 @@ class Engine:
             max_tools=_limit("max_tools", max_tools),
             budget_tokens=_limit("budget_tokens", budget_tokens),
             sent=names(sent, "sent") if sent != () else (),
-            seed=int.from_bytes(os.urandom(8), "little"),
+            seed=key("session", context.org, context.session) if context.session else self.draw(),
             query=reading.query,
             trust=self._trust(reading.query),
             clauses=tuple(parts[: len(reading.clauses)]),
             earlier=tuple(parts[len(reading.clauses) :]),
             stored=serving.settings(context.org),
+            at=self.clock(),
+            learned=learned,
+            category="" if learned is None else self._category(reading.text, vectors[0]),
+            variant=variant,
+            issuer=self,
         )
 
     def _finish(
@@ -179,6 +220,7 @@ class Engine:
         if org in serving.awaited and self._want is not None:
             self._want(org)
         selection = pipeline.decide(turn, os.urandom(12).hex(), (*lasting, *failures), timings)
+        self.observe(selection)
         if strict and selection.failures:
             raise selection.failures[0].error
         # What lasts was logged by whoever found it: it comes and goes with the organisation that asks.
@@ -191,6 +233,20 @@ class Engine:
             if not passing:
                 _log.warning("selection is whole again")
         return selection
+
+
+@lru_cache(maxsize=1)
+def built_in_table() -> StaticEmbedder:
+    """What the classifier of messages reads, whatever embedder retrieval has."""
+    return StaticEmbedder()
+
+
+def _nobody(selection: Selection) -> None:
+    pass
+
+
+def _at_random() -> int:
+    return int.from_bytes(os.urandom(8), "little")
 
 
 def _checked(context: Context | None) -> Context:

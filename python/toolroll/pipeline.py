@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -33,6 +33,7 @@ class Pipeline:
         passes_through: whether the candidates are handed on whole.
         withdrawn: rows that must not be selected any more, though they are still indexed.
         standing: failures that every selection has until the next catalog, such as tools without vectors.
+        variants: name → other stages over the same catalog, for those that an experiment deals them to.
         reader: what makes texts to look for of a message, before they are embedded.
     """
 
@@ -45,6 +46,7 @@ class Pipeline:
     reader: Reader = _AS_IT_IS
     standing: tuple[Failure, ...] = ()
     withdrawn: Bitset | None = None
+    variants: Mapping[str, Pipeline] = field(default_factory=dict)
     _start: Candidates = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -62,7 +64,25 @@ class Pipeline:
         if not len(rows):
             return self
         gone = Bitset.of(len(self.catalog), rows)
-        return replace(self, withdrawn=gone if self.withdrawn is None else self.withdrawn | gone)
+        withdrawn = gone if self.withdrawn is None else self.withdrawn | gone
+        return self._everywhere(lambda pipeline: replace(pipeline, withdrawn=withdrawn))
+
+    def lacking(self, *standing: Failure) -> Pipeline:
+        """The same, and every selection says that it lacks this."""
+        return self._everywhere(lambda pipeline: replace(pipeline, standing=standing))
+
+    def governed(self, visibility: Stage, page: Stage) -> Pipeline:
+        """The same under other rules and page mappings; nothing is indexed again."""
+        return self._everywhere(
+            lambda pipeline: replace(
+                pipeline, hard=(visibility, *pipeline.hard[1:]), soft=(page, *pipeline.soft[1:])
+            )
+        )
+
+    def _everywhere(self, change: Callable[[Pipeline], Pipeline]) -> Pipeline:
+        """The change, made to this and to its variants."""
+        variants = {name: change(variant) for name, variant in self.variants.items()}
+        return replace(change(self), variants=variants)
 
     def decide(
         self,

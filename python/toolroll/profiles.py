@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from toolroll._core import Fusion
+import numpy as np
+
+from toolroll._core import Bitset, Fusion, Weights
 from toolroll.candidates import Candidates
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
@@ -14,10 +16,13 @@ from toolroll.pages import NO_PAGES
 from toolroll.pipeline import Pipeline
 from toolroll.reading import Reader
 from toolroll.rules import OnPolicyError
-from toolroll.scale import Scale
+from toolroll.scale import TEMPERATURE, Scale
+from toolroll.stages import Stage
 from toolroll.stages.additions import Additions
 from toolroll.stages.availability import Availability
 from toolroll.stages.cap import Cap
+from toolroll.stages.learning import Learning, Thompson
+from toolroll.stages.learning import Rule as LearningRule
 from toolroll.stages.order import Order
 from toolroll.stages.page import Page
 from toolroll.stages.required import Required
@@ -63,6 +68,15 @@ class Parameters:
         unranked_tools: how many tools at the most where nothing could be ranked, as when retrieval fails.
         on_policy_error: what counts where the rules of a registry cannot be read: "closed" leaves only public
             tools, "last_known" the rules before them (and closed where there are none), "open" no rules.
+        learning: whose rule reads the outcomes of earlier selections: ours ("outcomes"), that of seed 4
+            ("thompson", see docs/learning.md), or nobody's ("none"). Nothing was learnt: nothing changes.
+        temperature: units of score that are one nat: what e times the odds of being called is worth.
+        rescored: how many retrieved tools outcomes may put in another order.
+        reliability, lift: weights of whether a tool works, and of what it is called for.
+        temper: how much of what is not known yet is drawn, as a share of its standard deviation.
+        most_up, most_down: nats by which outcomes may lift or sink a tool, at the most.
+        guard: so many tools stay that retrieval alone would put first, unless they are known to be broken.
+        explore: how often the last place goes to the tool of which least is known.
         pass_through_tools, pass_through_tokens: a catalog of at most so many tools that cost at most so many
             tokens is handed on whole, unless the call sets k: searching ten tools helps nobody.
     """
@@ -89,6 +103,16 @@ class Parameters:
     max_tools: int | None = None
     unranked_tools: int = 128
     on_policy_error: OnPolicyError = "last_known"
+    learning: LearningRule = "outcomes"
+    temperature: float = TEMPERATURE
+    rescored: int = 40
+    reliability: float = 1.5
+    lift: float = 1.0
+    temper: float = 0.25
+    most_up: float = 2.0
+    most_down: float = 4.0
+    guard: int = 1
+    explore: float = 0.0
     pass_through_tools: int = 10
     pass_through_tokens: int = 2_000
 
@@ -99,6 +123,8 @@ class Parameters:
             "minimum",
             "max_tools",
             "unranked_tools",
+            "rescored",
+            "guard",
             "pass_through_tools",
             "pass_through_tokens",
         ):
@@ -109,7 +135,18 @@ class Parameters:
                 raise InvalidInput(
                     f"parameter {name}: is {value!r:.80}, must be a whole number of at least 0"
                 )
-        for name in ("dense", "lexical", "intents", "description_counts", "threshold", "route_weight"):
+        for name in (
+            "dense",
+            "lexical",
+            "intents",
+            "description_counts",
+            "threshold",
+            "route_weight",
+            "reliability",
+            "lift",
+            "most_up",
+            "most_down",
+        ):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 <= value <= _GREATEST:
                 raise InvalidInput(
@@ -117,6 +154,8 @@ class Parameters:
                 )
         for name, least in (
             ("clauses", 0),
+            ("temper", 0),
+            ("explore", 0),
             ("least_confidence", 0),
             ("intent_floor", -1),
             ("toolkit_threshold", -1),
@@ -126,8 +165,10 @@ class Parameters:
                 continue
             if not isinstance(value, (int, float)) or not least <= value <= 1:
                 raise InvalidInput(f"parameter {name}: is {value!r:.80}, must be between {least} and 1")
-        if not isinstance(self.lexical_mass, (int, float)) or not self.lexical_mass > 0:
-            raise InvalidInput(f"parameter lexical_mass: is {self.lexical_mass!r:.80}, must be above 0")
+        for name in ("lexical_mass", "temperature"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not value > 0:
+                raise InvalidInput(f"parameter {name}: is {value!r:.80}, must be above 0")
         if self.on_no_tool not in ("tell", "empty"):
             raise InvalidInput(f"parameter on_no_tool: is {self.on_no_tool!r:.80}, must be tell or empty")
         if self.routes not in ("favour", "narrow"):
@@ -136,6 +177,10 @@ class Parameters:
             raise InvalidInput(
                 f"parameter on_policy_error: is {self.on_policy_error!r:.80}, "
                 "must be closed, last_known or open"
+            )
+        if self.learning not in ("outcomes", "thompson", "none"):
+            raise InvalidInput(
+                f"parameter learning: is {self.learning!r:.80}, must be outcomes, thompson or none"
             )
         for name in ("spelling", "damping"):
             if not isinstance(getattr(self, name), bool):
@@ -184,11 +229,6 @@ def fusion_of(p: Parameters, scale: Scale) -> Fusion:
 _NO_RULES, _NO_PAGES = Visibility(None), Page(NO_PAGES)
 
 
-def govern(pipeline: Pipeline, visibility: Visibility, page: Page) -> Pipeline:
-    """The same pipeline under other rules and page mappings; nothing is indexed again."""
-    return replace(pipeline, hard=(visibility, *pipeline.hard[1:]), soft=(page, *pipeline.soft[1:]))
-
-
 def compose(
     catalog: Catalog,
     p: Parameters,
@@ -234,7 +274,10 @@ def compose(
                 p.least_confidence,
                 p.on_no_tool,
                 tuned.damping,
+                catalog.keys if p.learning == "outcomes" else None,
+                p.rescored,
             ),
+            *_learning(catalog, p),
             Additions(catalog.base, catalog.pinned),
             cap,
             order,
@@ -246,7 +289,41 @@ def compose(
     )
 
 
-PROFILES: Mapping[str, Parameters] = {"default": Parameters()}
+def _learning(catalog: Catalog, p: Parameters) -> tuple[Stage, ...]:
+    """The stage that reads outcomes, if any does."""
+    if p.learning == "thompson":
+        return (Thompson(catalog.keys),)
+    if p.learning == "none":
+        return ()
+    weights = Weights(
+        reliability=p.reliability,
+        lift=p.lift,
+        temper=p.temper,
+        most_up=p.most_up,
+        most_down=p.most_down,
+        guard=p.guard,
+        explore=p.explore,
+    )
+    core = Bitset.of(len(catalog), np.union1d(catalog.base, catalog.pinned).astype(np.int32))
+    return (Learning(catalog.keys, core, weights, p.temperature, p.k),)
+
+
+PROFILES: Mapping[str, Parameters] = {
+    "default": Parameters(),
+    "static": Parameters(learning="none"),
+    # Seed 4: the nearest by Tool2Vec, in the order of a Beta draw for each tier and page.
+    "learned": Parameters(
+        lexical=0.0,
+        intents=0.0,
+        clauses=0.0,
+        description_counts=0.0,
+        damping=False,
+        spelling=False,
+        candidates=7,
+        learning="thompson",
+        pass_through_tools=0,
+    ),
+}
 
 
 def profile(name: str) -> Parameters:

@@ -73,6 +73,7 @@ class Refresher:
         self._signals: Signals | None = None
         self._settings_at = time.monotonic()
         first = catch_up(database, Replica())
+        self.heard: Callable[[], None] = _nobody  # called when the database may have changed; must not wait
         self._upkeep = Upkeep(assembly, first, pace.organisations, self._want, progress)
         self.engine = self._upkeep.engine
 
@@ -170,6 +171,7 @@ class Refresher:
         while not self._stop.is_set():
             if signals.wait(self._pace.poll_s):
                 self._wake.set()
+                self.heard()
             since = self._reaching_since
             if since is not None and time.monotonic() - since > _QUICK_S and not self._stop.is_set():
                 self._stand(StoreUnavailable("registry: has not answered yet"))
@@ -252,6 +254,10 @@ class Refresher:
             if org in serving.awaited and self._upkeep.may_build(org):
                 return org
         return self._upkeep.due()
+
+
+def _nobody() -> None:
+    pass
 
 
 # A fork while a database is at work in another thread would leave that library's locks shut in the child.

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+from toolroll._core import Learned, LearningRates
 from toolroll.assembly import Assembly, Progress
 from toolroll.catalog import Catalog
 from toolroll.errors import InvalidInput
+from toolroll.events.describing import Standing
+from toolroll.events.folding import rates_key
+from toolroll.events.follower import Making
+from toolroll.events.journal import Durable
+from toolroll.events.recording import Keeping, LoggedMessages, Recording
+from toolroll.events.upkeep import Which, forget
 from toolroll.example_bank import ExampleBank
+from toolroll.exposing import found_of
+from toolroll.learning.exposure import Shown
+from toolroll.learning.keys import tool_key
+from toolroll.learning.memory import Recorded
+from toolroll.learning.outcomes import NOT_SHOWN, Called, read_called
+from toolroll.ports import Embedder
 from toolroll.refresh import Pace, Refresher
 from toolroll.registry.vectors import StoredEmbedder
-from toolroll.roll import Toolroll
+from toolroll.roll import Toolroll, own_name, source_of
 from toolroll.selection import Selection
 from toolroll.store.database import Database
 
@@ -24,9 +40,17 @@ class RegistryRoll(Toolroll):
     Close it, or use it in a `with`. Safe to share between threads; a child of a fork follows by itself.
     """
 
-    def __init__(self, url: str, assembly: Assembly, pace: Pace, progress: Progress | None) -> None:
-        """Reads the registry, builds the shared catalog and begins to follow."""
-        database = Database.open(url, create=False, migrate=False)
+    def __init__(
+        self,
+        url: str,
+        assembly: Assembly,
+        pace: Pace,
+        progress: Progress | None,
+        keeping: Keeping,
+        profile: str,
+    ) -> None:
+        """Reads the registry, builds the shared catalog and begins to follow. profile: its name."""
+        self._database = database = Database.open(url, create=False, migrate=False)
         embedder = assembly.embedder
         if embedder is not None and not embedder.is_instant:  # one that is instant is faster than a database
             assembly = replace(assembly, embedder=StoredEmbedder(embedder, database))
@@ -35,8 +59,23 @@ class RegistryRoll(Toolroll):
         except BaseException:
             database.close()
             raise
-        self._engine = self._refresher.engine
+        self._engine, self._profile = self._refresher.engine, profile
+        self._recording = Recording(
+            database,
+            url,
+            keeping,
+            making_of(assembly.embedder),
+            exposure_of=self._engine.exposure,
+            found_in=self._found_in,
+            standing_of=self._standing,
+            poll_s=pace.poll_s,
+            organisations=pace.organisations,
+        )
+        self._engine.learned = self._recording.learned
+        self._engine.observe = self._recording.note
+        self._refresher.heard = self._recording.follower.wake
         self._refresher.start()
+        self._recording.recorder.take_over()
 
     def refresh(self, tools: Iterable[Any] | None = None, *, progress: Progress | None = None) -> Catalog:
         """Reads and builds what is new in the registry now, instead of within a second.
@@ -52,13 +91,115 @@ class RegistryRoll(Toolroll):
         return self.catalog
 
     def prepare(self, orgs: Iterable[str] | None = None, *, progress: Progress | None = None) -> None:
-        """Builds the catalogs of these organisations, or of all, and waits for it.
+        """Builds the catalogs of these organisations, or of all, reads their outcomes, and waits for it.
 
         Without it they are built one after another in the background, those that ask first; until an
         organisation's is there, the shared tools serve it and `degraded` names "organisation".
         progress: called with (organisations built, in all).
         """
-        self._refresher.prepare(None if orgs is None else frozenset(orgs), progress)
+        wanted = None if orgs is None else frozenset(orgs)
+        self._refresher.prepare(wanted, progress)
+        self._recording.follower.follow({"", *(wanted or ())})
+
+    def record(
+        self,
+        picked: Selection | str,
+        called: Called = (),
+        *,
+        wanted: Called = (),
+        corrected: Mapping[str, str | None] | Iterable[str] = (),
+        final: bool = True,
+        source: str | None = None,
+        org: str | None = None,
+    ) -> Recorded:
+        """Says what the model did with a selection; the next ones are better for it, in every process.
+
+        When this returns, the report is on disk and survives the end of the process; it counts exactly once
+        sooner or later, whatever is retried, and also if the database is away now. Other processes have
+        learnt it within a second.
+
+        Args:
+            picked: the selection that the model was sent, its receipt, or its event id.
+            called: see `Toolroll.record`, as for the next four.
+            wanted: what was not shown, and called all the same.
+            corrected: what was the wrong one.
+            final: whether that is all. A turn that has partial reports alone is taken for closed ten minutes
+                after the first of them.
+            source: who this comes from.
+            org: who reports, where that is known: what belongs to another organisation is refused.
+
+        Raises:
+            InvalidInput: a tool was not shown, an argument is of the wrong type. Nothing was recorded.
+            NotFound: no event of that id is known, or the selection is another Toolroll's.
+            Denied: a receipt was not signed here, its time is over, or it is another organisation's.
+            StoreUnavailable: the journal is full or cannot be written; or it takes a look into the store to
+                know an event or the key of a receipt, and it does not answer.
+        """
+        entries = read_called(called, wanted, corrected)
+        found = None
+        if isinstance(picked, Selection):
+            selection = self._own(picked)
+            entries = tuple(replace(entry, name=own_name(selection, entry.name)) for entry in entries)
+            found = found_of(selection, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
+        reporter = None if source is None else source_of(source)
+        return self._recording.record(
+            picked, entries, final=final, source=reporter, org=org, now=self._engine.clock(), found=found
+        )
+
+    def receipt(self, picked: Selection) -> str:
+        """What to hand to whoever reports from elsewhere: signed text that says what was selected.
+
+        `record` takes it, for a day, in every process over the same registry. It hides nothing: names of
+        tools and the context can be read from it.
+
+        Raises:
+            StoreUnavailable: the key to sign with has not been read yet, and the store does not answer.
+        """
+        return self._recording.receipt(self._own(picked))
+
+    def flush(self, timeout_s: float = 10.0) -> bool:
+        """Whether all events and outcomes so far are in the store; waits for it so long."""
+        return self._recording.flush(timeout_s)
+
+    def forget_outcomes(
+        self,
+        org: str = "",
+        *,
+        actor: str,
+        event: str | None = None,
+        reporter: str | None = None,
+        tool: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        reason: str = "",
+    ) -> int:
+        """Takes an organisation's outcomes back, whole events at a time; what they taught is unlearnt.
+
+        They are kept and count no more, and saying them again does not bring them back. It stands in the
+        log of changes.
+
+        Args:
+            org: whose.
+            actor: who does this.
+            event: of this event. What is left out, here and below, does not matter.
+            reporter: from this reporter.
+            tool: of events in which something was said of this tool.
+            since: of events that were shown from then on.
+            until: of events that were shown up to then.
+            reason: why.
+
+        Returns:
+            Of how many events.
+
+        Raises:
+            InvalidInput: nothing says which.
+            StoreUnavailable: nothing was changed.
+        """
+        count = forget(
+            self._database, org, Which(event, reporter, tool, since, until), actor=actor, reason=reason
+        )
+        self._recording.follower.wake()
+        return count
 
     def invalidate_settings(self) -> None:
         """Reads the stored settings now: for a change that was not made through the registry.
@@ -83,10 +224,15 @@ class RegistryRoll(Toolroll):
                 "failing": sorted(serving.lasting.keys() - {""}),
             },
             "degraded": [str(failure) for failure in failures],
+            "recording": self._recording.health(),
         }
 
     def close(self) -> None:
-        """Stops following the registry and lets go of it; what serves goes on serving."""
+        """Stops following the registry and lets go of it; what serves goes on serving.
+
+        Outcomes that the store does not take now stay in the journal for the next process.
+        """
+        self._recording.close()
         self._refresher.close()
 
     def __enter__(self) -> RegistryRoll:
@@ -128,6 +274,44 @@ class RegistryRoll(Toolroll):
             "grown examples: a registry is shared by organisations, and what one of them says must not reach "
             "another; write examples into the tools (`toolroll registry update NAME --set examples=…`)"
         )
+
+    # What the recording asks for.
+
+    def _found_in(self, org: str, names: Iterable[str]) -> tuple[Shown, ...]:
+        catalog = self._engine.serving.pipeline(org).catalog
+        known = catalog.names
+        return tuple(
+            Shown(name, tool_key(catalog.tools[known[name]]), 0.0) for name in names if name in known
+        )
+
+    def _standing(self, selection: Selection) -> Standing:
+        experiment = self._engine.experiment
+        return Standing(
+            registry_revision=self._refresher.replica.revision,
+            profile=self._profile,
+            experiment="" if experiment is None else experiment.name,
+            variant=selection.turn.variant,
+        )
+
+
+def making_of(embedder: Embedder | None, rates: LearningRates | None = None) -> Making[Learned]:
+    """How a process begins to learn, with messages of this embedder."""
+    rates = rates or LearningRates()
+    dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
+    names = [name for name in dir(rates) if not name.startswith("_")]
+    numbers = [(name, getattr(rates, name)) for name in names]
+    return Making(lambda: Learned(dim, rates), Learned.from_bytes, dim, space, rates_key(dim, space, numbers))
+
+
+def keeping_of(messages: LoggedMessages, journal: str | PathLike[str] | None, durable: Durable) -> Keeping:
+    """The options of `Toolroll.open` for events and outcomes, checked.
+
+    Raises:
+        InvalidInput: one is of a kind that is not known.
+    """
+    if journal is not None and not isinstance(journal, (str, PathLike)):
+        raise InvalidInput(f"journal: is {journal!r:.80}, must be a folder")
+    return Keeping(messages, None if journal is None else Path(journal).absolute(), durable)
 
 
 def pace_of(poll_s: float, settings_s: float, organisations: int, listens: bool) -> Pace:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.typing as npt
 
+from toolroll._core import Learned
 from toolroll.assembly import Assembly
 from toolroll.catalog import Catalog
 from toolroll.context import Context
@@ -21,7 +23,11 @@ from toolroll.embedders.named import EmbedderChoice
 from toolroll.engine import Engine
 from toolroll.errors import Denied, EmbedderUnavailable, InvalidInput, NotFound
 from toolroll.example_bank import ExampleBank
+from toolroll.exposing import found_of
 from toolroll.governance import Governance, InForce
+from toolroll.learning.experiments import Experiment
+from toolroll.learning.memory import Memory, Recorded
+from toolroll.learning.outcomes import NOT_SHOWN, Called, Report, read_called
 from toolroll.pipeline import Pipeline
 from toolroll.profiles import Parameters, profile
 from toolroll.rules import PageMapping, Rule
@@ -39,6 +45,9 @@ _log = logging.getLogger("toolroll")
 
 Progress = Callable[[int, int], None]
 
+_RECENT = 128  # selections that an event's id still finds
+_LONGEST_SOURCE = 4_096
+
 
 class Toolroll:
     """A catalog, and selections from it. Safe to share between threads.
@@ -53,16 +62,24 @@ class Toolroll:
         embedder: EmbedderChoice = "static",
         profile: str | Parameters = "default",
         graph: bool = False,
+        experiment: Experiment | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._read: Callable[[], Definitions] | None = None
         self._declared = Definitions()  # what was given beside the tools
-        self._assembly = Assembly(named.embedder(embedder), parameters_of(profile), graph)
+        self._assembly = Assembly(
+            named.embedder(embedder), parameters_of(profile), graph, variants_of(experiment)
+        )
         self._grown = ExampleBank()
         self._adding = threading.Lock()  # held for one addition
         self._building = threading.RLock()  # held while a catalog is built: the later one wins
         self._definitions = definitions
         self._engine = Engine(Serving(self._first(definitions, progress)), self._assembly.embedder)
+        self._recent: deque[Selection] = deque(maxlen=_RECENT)  # that an event's id still finds
+        self._memory = Memory(self.catalog.dim)
+        self._engine.learned = self._memory.learned
+        self._engine.experiment = experiment
+        self._engine.observe = self._recent.append
 
     @classmethod
     def from_tools(
@@ -77,6 +94,7 @@ class Toolroll:
         embedder: EmbedderChoice = "static",
         profile: str | Parameters = "default",
         graph: bool = False,
+        experiment: Experiment | None = None,
         progress: Progress | None = None,
     ) -> Toolroll:
         """From `Tool`s, OpenAI, Anthropic, Gemini or MCP definitions and annotated callables, mixed.
@@ -85,14 +103,20 @@ class Toolroll:
         to which page (`docs/registry.md`). tiers: subscription tiers, lowest first. embedder: "static"
         (offline, built in), "minilm", "multilingual", "ollama:MODEL", … (`docs/embedders.md`), "none" for
         lexical retrieval only, or an `Embedder`. graph: also builds an HNSW graph, which pays above some
-        50,000 tools. progress: called with (texts embedded, in all).
+        50,000 tools. experiment: deals selections out to profiles by their names (`docs/learning.md`).
+        progress: called with (texts embedded, in all).
 
         Raises:
             InvalidDefinition: a tool, toolkit or route is malformed, or a name is there twice.
         """
         declared = Definitions((), tuple(toolkits), tuple(routes), tuple(rules), tuple(pages), tuple(tiers))
         roll = cls(
-            _joined(tools, declared), embedder=embedder, profile=profile, graph=graph, progress=progress
+            _joined(tools, declared),
+            embedder=embedder,
+            profile=profile,
+            graph=graph,
+            experiment=experiment,
+            progress=progress,
         )
         roll._declared = declared
         return roll
@@ -108,6 +132,7 @@ class Toolroll:
         embedder: EmbedderChoice = "static",
         profile: str | Parameters = "default",
         graph: bool = False,
+        experiment: Experiment | None = None,
         progress: Progress | None = None,
     ) -> Toolroll:
         """From a folder with one JSON file a toolkit, a folder with `tools.jsonl`, or one such file.
@@ -126,7 +151,9 @@ class Toolroll:
             found = read_folder(path)
             return replace(found, rules=declared.rules, pages=declared.pages, tiers=declared.tiers)
 
-        roll = cls(read(), embedder=embedder, profile=profile, graph=graph, progress=progress)
+        roll = cls(
+            read(), embedder=embedder, profile=profile, graph=graph, experiment=experiment, progress=progress
+        )
         roll._read, roll._declared = read, declared
         return roll
 
@@ -143,6 +170,9 @@ class Toolroll:
         settings_s: float = 10.0,
         organisations: int = 1_000,
         listens: bool = True,
+        messages: Literal["kept", "hashed", "dropped", "none"] = "kept",
+        journal: str | PathLike[str] | None = None,
+        durable: Literal["process", "disk"] = "process",
     ) -> RegistryRoll:
         """From a registry: "sqlite:///tools.db", or "postgresql://…" where several processes share one.
 
@@ -153,7 +183,11 @@ class Toolroll:
         url: where the registry is; `toolroll import FOLDER --to URL` makes one. poll_s: seconds between looks
         at the registry, should its notifications not come through. settings_s: seconds for which stored
         settings are believed. organisations: how many organisations' own catalogs are kept in memory.
-        listens: whether the database's notifications are used.
+        listens: whether the database's notifications are used. messages: what is written down of the messages
+        of selections: their text ("kept"), a keyed digest of it ("hashed") or nothing of it ("dropped");
+        "none" writes no events at all. journal: folder where outcomes wait for the database; by default one
+        beside the file, or in the user's state folder. durable: what is recorded survives the end of the
+        process, or, as "disk", a power cut too.
 
         Raises:
             NotFound: there is no such database.
@@ -161,14 +195,16 @@ class Toolroll:
             InvalidInput: the URL or an option is wrong, or the extra is not installed.
         """
         try:
-            from toolroll.registry_roll import RegistryRoll, pace_of
+            from toolroll.registry_roll import RegistryRoll, keeping_of, pace_of
         except ModuleNotFoundError as error:
             raise InvalidInput(
                 f"a registry needs {error.name}: pip install 'toolroll[store]', or 'toolroll[postgres]'"
             ) from error
         pace = pace_of(poll_s, settings_s, organisations, listens)
+        keeping = keeping_of(messages, journal, durable)
         assembly = Assembly(named.embedder(embedder), parameters_of(profile), graph)
-        return RegistryRoll(url, assembly, pace, progress)
+        name = profile if isinstance(profile, str) else "custom"
+        return RegistryRoll(url, assembly, pace, progress, keeping, name)
 
     @classmethod
     def demo(cls, *, embedder: EmbedderChoice = "static", profile: str | Parameters = "default") -> Toolroll:
@@ -251,6 +287,51 @@ class Toolroll:
             self._engine.swap(Serving(self._compose(definitions, progress)))
             self._definitions = definitions
             return self.catalog
+
+    def record(
+        self,
+        picked: Selection | str,
+        called: Called = (),
+        *,
+        wanted: Called = (),
+        corrected: Mapping[str, str | None] | Iterable[str] = (),
+        final: bool = True,
+        source: str | None = None,
+    ) -> Recorded:
+        """Says what the model did with a selection; the next ones are better for it.
+
+        Each tool of an event counts once, whatever is reported again; saying something else of it replaces
+        what was said. Costs less than a selection, and no selection waits for it.
+
+        Args:
+            picked: the selection that the model was sent, or its event id while it is among the last 128.
+            called: tools that were called → whether they did what was asked; None where that is not known,
+                or was no fault of the tool's. Names alone succeeded. Tools that are not named were not
+                called.
+            wanted: the same for tools that were not shown, and that the model found by a search and called.
+            corrected: tools that were called and were the wrong ones → the right one, or None.
+            final: False where more of this turn is to be reported.
+            source: who this comes from, such as a user's id; None for the context's user. What one source
+                says counts for a tool three times a day, and what fewer than three of them say teaches
+                nothing. "" is the application itself, whose word counts.
+
+        Raises:
+            InvalidInput: a tool was not shown, an argument is of the wrong type.
+            NotFound: no event of that id is known, or the selection is another Toolroll's.
+        """
+        selection = self._selection(picked)
+        entries = tuple(
+            replace(entry, name=own_name(selection, entry.name))
+            for entry in read_called(called, wanted, corrected)
+        )
+        reporter = selection.turn.context.user if source is None else source_of(source)
+        exposure = self._engine.exposure(selection, reporter)
+        found = found_of(selection, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
+        return self._memory.record(exposure, Report(selection.event_id, entries, found, final))
+
+    def learned(self, org: str = "") -> Learned | None:
+        """What an organisation's outcomes have taught so far; None for nothing."""
+        return self._engine.learned.get(org)
 
     def grow(self, picked: Selection, message: str, succeeded: Iterable[str], *, source: str) -> int:
         """Keeps the message as an example of the tools that were called for it with success.
@@ -338,6 +419,25 @@ class Toolroll:
     def __len__(self) -> int:
         return len(self.catalog)
 
+    def _selection(self, picked: Selection | str) -> Selection:
+        """The selection itself, if it was made here."""
+        if isinstance(picked, str):
+            for selection in reversed(self._recent):
+                if selection.event_id == picked:
+                    return selection
+            raise NotFound(
+                f"event {picked!r:.80}: is not among the last {_RECENT} selections; keep the selection itself"
+            )
+        if not isinstance(picked, Selection):
+            raise InvalidInput(f"picked: is {type(picked).__name__}, must be the Selection, or its event id")
+        return self._own(picked)
+
+    def _own(self, picked: Selection) -> Selection:
+        """The selection, if it was made here."""
+        if picked.turn.issuer is not self._engine:
+            raise NotFound(f"event {picked.event_id}: was selected by another Toolroll; record it there")
+        return picked
+
     def _first(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
         """A pipeline in any case: where the tools cannot be embedded now, one by words alone that says so."""
         try:
@@ -348,6 +448,24 @@ class Toolroll:
 
     def _compose(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
         return self._assembly.pipeline(self._grown.apply(definitions), _in_force(definitions), progress)
+
+
+def source_of(source: object) -> str:
+    """Who reports, checked."""
+    if not isinstance(source, str) or len(source) > _LONGEST_SOURCE:
+        raise InvalidInput(
+            f"source: is {source!r:.80}, must be a str of at most {_LONGEST_SOURCE:,} characters"
+        )
+    return source
+
+
+def own_name(selection: Selection, name: str) -> str:
+    """The tool's own name, where it is one that the selection was sent under."""
+    if name in selection:
+        return name
+    with suppress(Denied):
+        return selection.check(name).name
+    return name
 
 
 def _in_force(definitions: Definitions) -> InForce:
@@ -384,6 +502,15 @@ def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:
         toolkits=(*implied, *declared.toolkits),
         routes=(*given.routes, *declared.routes),
     )
+
+
+def variants_of(experiment: Experiment | None) -> dict[str, Parameters]:
+    """The profiles that an experiment deals out, by their names.
+
+    Raises:
+        NotFound: there is no profile of a variant's name.
+    """
+    return {} if experiment is None else {name: profile(name) for name in experiment.variants}
 
 
 def parameters_of(choice: str | Parameters) -> Parameters:

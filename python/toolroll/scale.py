@@ -13,6 +13,11 @@ import numpy as np
 from toolroll.ports import Embedder
 from toolroll.vectors import vectors_of
 
+# Units of score that are one nat of the odds of being called, by maximum likelihood over the 40 best tools:
+# 0.10 on metatool and multiturn, 0.08 on azure-cli, 0.12 on toolret-4, and with MiniLM 0.085
+# (`python -m bench.quality.temperature FOLDER`).
+TEMPERATURE = 0.1
+
 MEAN, SPREAD = 0.05, 0.076  # of the pairs below for all-MiniLM-L6-v2
 _LEAST_SPREAD = 0.005  # below it there is nothing to stretch
 

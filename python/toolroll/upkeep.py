@@ -231,7 +231,7 @@ class Upkeep:
         self._errors.pop("", None)
         if not is_whole and pipeline.catalog.dim:
             lacking = EmbedderUnavailable(f"{self._lost - lost} texts of tools have no vector yet")
-            pipeline = replace(pipeline, standing=(Failure("embedder", lacking),))
+            pipeline = pipeline.lacking(Failure("embedder", lacking))
         if is_whole:
             self._not_before.pop("", None)
         else:

@@ -359,7 +359,7 @@ def test_what_the_store_will_never_take_is_set_aside_and_the_others_get_through(
         if at == 4:
             data = data.replace(b'"play_music","succeeded"', b'"play_music","exploded"')
         if at == 5:
-            data = data.replace(b'"page":""', b'"page":7')
+            data = data.replace(b'"general"', b"7")
         journal.append(data)
     journal._alive.close()  # type: ignore[union-attr]  # its process is gone
     with caplog.at_level(logging.ERROR, "toolroll"):

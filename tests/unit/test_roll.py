@@ -187,8 +187,8 @@ def test_parameters_out_of_range_are_refused(changes):
     (name,) = changes
     with pytest.raises(InvalidInput, match=f"parameter {name}: is"):
         Parameters(**changes)
-    with pytest.raises(InvalidInput, match="parameter 'temperature': unknown"):
-        Parameters().with_(temperature=1)
+    with pytest.raises(InvalidInput, match="parameter 'heat': unknown"):
+        Parameters().with_(heat=1)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@
 #include "toolroll/bitset.hpp"
 #include "toolroll/bm25.hpp"
 #include "toolroll/intents.hpp"
+#include "toolroll/overlay.hpp"
 #include "toolroll/vector_index.hpp"
 
 namespace toolroll {
@@ -58,7 +59,12 @@ struct Retrieved {
   std::vector<float> earlier;  // what earlier turns add
   float evidence = 0.0F;       // the greatest score of any row without what was known before, as if
                                // message and earlier turns were one message of their mean
+  std::vector<std::int32_t> raw_best;  // rows that are best without what was learnt, best first: at
+                                       // most kRawBest, each among `rows`
+  std::vector<float> raw_scores;       // theirs then
 };
+
+inline constexpr std::size_t kRawBest = 3;
 
 /// Vectors, intents and postings over the same rows. Immutable; any number of threads may search at
 /// once.
@@ -83,12 +89,14 @@ class Retriever {
   /// clauses: pieces of the message that may each ask for something. earlier: turns before this
   /// one. known: rows with evidence from elsewhere, all of them in play, each once. A
   /// clause without a vector is left out where the message has one. Intents name no rows: they
-  /// speak for rows that vectors or postings have named. Throws std::invalid_argument if a size
-  /// does not fit, a vector that counts is not finite, or a number is out of its range.
+  /// speak for rows that vectors or postings have named. lessons: learned vectors, which change the
+  /// cosines of their rows and name their nearest to the message as well (overlay.hpp). Throws
+  /// std::invalid_argument if a size does not fit, a vector that counts is not finite, or a number
+  /// is out of its range.
   Retrieved search(const Part& message, std::span<const Part> clauses,
                    std::span<const Part> earlier, const Bitset& in_play,
                    std::span<const std::int32_t> known_rows, std::span<const float> known_scores,
-                   std::size_t k, const Fusion& fusion) const;
+                   std::size_t k, const Fusion& fusion, const Lessons& lessons = {}) const;
 
   std::size_t size() const { return size_; }
   const VectorIndex* vectors() const { return vectors_.get(); }
@@ -117,7 +125,7 @@ class StackedRetriever {
   Retrieved search(const Part& message, std::span<const Part> clauses,
                    std::span<const Part> earlier, const Bitset& in_play,
                    std::span<const std::int32_t> known_rows, std::span<const float> known_scores,
-                   std::size_t k, const Fusion& fusion) const;
+                   std::size_t k, const Fusion& fusion, const Lessons& lessons = {}) const;
 
   std::size_t size() const { return shared_->size() + own_->size(); }
 

@@ -55,7 +55,12 @@ def run(options: argparse.Namespace) -> int:
 
         window = window_of(options)
         with Toolroll.open(
-            url, embedder=options.embedder, profile=options.profile, poll_s=POLL_S, listens=False
+            url,
+            embedder=options.embedder,
+            profile=options.profile,
+            poll_s=POLL_S,
+            listens=False,
+            messages="none",
         ) as roll:
             roll.prepare(organisations(database, window))
             try:

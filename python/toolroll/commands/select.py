@@ -137,6 +137,7 @@ def _registry(options: argparse.Namespace) -> RegistryRoll:
         progress=(lambda done, of: progress(f"embedding {done}/{of}")) if progress.shows else None,
         poll_s=POLL_S,
         listens=False,
+        messages="none",
     )
     try:
         roll.prepare([options.org])

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from toolroll.candidates import Candidates
+from toolroll._core import inclusion, inclusion_sampled
+from toolroll.candidates import Candidates, Draw
 from toolroll.events.rows import Messages, instant, normal, shown_records, word
 from toolroll.learning.exposure import Exposure
+from toolroll.learning.keys import tool_key
 from toolroll.selection import Selection
 
 MOST_CANDIDATES = 64
+_DRAWS = 4_000  # replays, where what is explored leaves no closed form
 _SIGN = 1 << 63
+
+# One for each row, and their error; None where they are not known.
+Odds: TypeAlias = "tuple[npt.NDArray[np.float64] | None, float | None]"
 
 
 class Standing(NamedTuple):
@@ -105,20 +112,52 @@ def _candidates(selection: Selection) -> tuple[list[list[Any]], float | None]:
     step = _ranked(selection)
     if step is None:
         return [], 0.0  # nothing was ranked, so nothing was drawn: what is there was there for certain
-    tools, selected = selection.catalog.tools, set(selection.rows.tolist())
-    order = np.lexsort((step.rows, -step.scores))[:MOST_CANDIDATES]
-    found = [
-        [
-            tools[int(step.rows[at])].name,
-            float(step.scores[at]),
-            None,
-            None,
-            None,
-            float(int(step.rows[at]) in selected),
-        ]
-        for at in order
-    ]
-    return found, 0.0
+    assert step.evidence is not None
+    draw = step.evidence.draw
+    chosen = np.isin(step.rows, selection.rows)
+    odds: Odds
+    if draw is not None:
+        odds = _odds(selection, step, draw, chosen)
+    elif step.reason == "learning.thompson" and not chosen.all():
+        odds = None, None  # of Beta draws: no closed form, and nobody judges by them
+    else:
+        odds = chosen.astype(np.float64), 0.0
+    tools, (propensities, error) = selection.catalog.tools, odds
+    found = []
+    for at in np.lexsort((step.rows, -step.scores))[:MOST_CANDIDATES].tolist():
+        name, score = tools[int(step.rows[at])].name, float(step.scores[at])
+        drawn = (None, None, None) if draw is None else _of(draw, at)
+        found.append([name, score, *drawn, None if propensities is None else float(propensities[at])])
+    return found, error
+
+
+def _odds(selection: Selection, step: Candidates, draw: Draw, chosen: npt.NDArray[np.bool_]) -> Odds:
+    """How likely each row was to be shown, and the error of that; None where what is shown was cut since."""
+    own = ~draw.core
+    if chosen.sum() != draw.core.sum() + min(draw.places, int(own.sum())) or not chosen[draw.core].all():
+        return None, None
+    rows = step.rows[own]
+    tools = selection.catalog.tools
+    groups = np.array([tool_key(tools[row]).group for row in rows.tolist()], np.uint64)
+    columns = (
+        draw.mean[own].astype(np.float64),
+        draw.spread[own].astype(np.float64),
+        draw.show[own].astype(np.float64),
+        np.isin(rows, draw.guarded),
+        groups,
+        draw.places,
+    )
+    propensities, error = np.ones(len(step.rows)), 0.0
+    if draw.explore:
+        propensities[own], errors = inclusion_sampled(*columns, draw.explore, selection.turn.seed, _DRAWS)
+        error = float(errors.max(initial=0.0))
+    else:
+        propensities[own] = inclusion(*columns)
+    return propensities, error
+
+
+def _of(draw: Draw, at: int) -> tuple[float, float, float]:
+    return float(draw.mean[at]), float(draw.spread[at]), float(draw.show[at])
 
 
 def _ranked(selection: Selection) -> Candidates | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import struct
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, Literal, TypeAlias
 
@@ -14,12 +16,16 @@ import numpy as np
 
 from toolroll.learning.effects import EFFECTS, Change
 from toolroll.learning.exposure import Exposure, Shown
+from toolroll.learning.keys import ToolKey
 from toolroll.learning.outcomes import Report
 from toolroll.learning.settling import Said, Settled, Step
 
 MessageForm: TypeAlias = Literal["kept", "hashed", "dropped"]
 
 LONGEST_WORD = 128  # characters of what contexts are told apart by: it stands in keys of indexes
+_FORM = 1  # of a record in the journal
+_TOOL = struct.Struct("<QQQd")  # a tool's three keys, and its share of calls
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _NO_NUL = {0: "\u2400"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
@@ -56,19 +62,68 @@ class Received:
     at: float
 
     def to_bytes(self) -> bytes:
-        """For the journal."""
-        record = {"at": self.at, "exposure": self.exposure.to_record(), "report": self.report.to_record()}
-        return json.dumps(record, separators=(",", ":")).encode()
+        """For the journal: JSON, with the numbers packed, since whoever reports waits for this."""
+        exposure, report, vector = self.exposure, self.report, self.exposure.vector
+        tools = (*exposure.shown, *report.found)
+        packed = b"".join([_TOOL.pack(*tool.key, tool.expected) for tool in tools])
+        return _ENCODE(
+            {
+                "form": _FORM,
+                "at": self.at,
+                "event": [
+                    exposure.event_id,
+                    exposure.org,
+                    exposure.at,
+                    exposure.reporter,
+                    exposure.page,
+                    exposure.tier,
+                    exposure.category,
+                    exposure.space,
+                ],
+                "shown": [tool.name for tool in exposure.shown],
+                "found": [tool.name for tool in report.found],
+                "said": [[entry.name, entry.kind] for entry in report.entries],
+                "final": report.is_final,
+                "tools": b64encode(packed).decode(),
+                "vector": None if vector is None else b64encode(vector.tobytes()).decode(),
+            }
+        ).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Received:
         """From what `to_bytes` made. Raises KeyError, TypeError or ValueError for anything else."""
         record = json.loads(data)
-        return cls(
-            Exposure.from_record(record["exposure"]),
-            Report.from_record(record["report"]),
-            float(record["at"]),
+        if record["form"] != _FORM:
+            raise ValueError(f"is of form {record['form']!r:.80}, must be {_FORM}")
+        event_id, org, at, reporter, page, tier, category, space = record["event"]
+        for word_of in (event_id, org, reporter, page, tier, category, space):
+            if not isinstance(word_of, str):
+                raise TypeError(f"has {word_of!r:.80} where text must be")
+        vector, names = record["vector"], [*record["shown"], *record["found"]]
+        packed = b64decode(record["tools"], validate=True)
+        if len(packed) != len(names) * _TOOL.size:
+            raise ValueError(f"has {len(packed)} bytes of keys for {len(names)} tools")
+        tools = [
+            Shown(name, ToolKey(arm, intent, group), expected)
+            for name, (arm, intent, group, expected) in zip(names, _TOOL.iter_unpack(packed), strict=True)
+        ]
+        count = len(record["shown"])
+        exposure = Exposure(
+            event_id,
+            org,
+            float(at),
+            reporter,
+            page,
+            tier,
+            category,
+            tuple(tools[:count]),
+            None if vector is None else np.frombuffer(b64decode(vector, validate=True), "<f2"),
+            space,
         )
+        report = Report.from_record(
+            {"event_id": event_id, "entries": record["said"], "found": [], "is_final": record["final"]}
+        )
+        return cls(exposure, replace(report, found=tuple(tools[count:])), float(record["at"]))
 
 
 def normal(exposure: Exposure) -> Exposure:

@@ -26,6 +26,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from toolroll.context import Context
 from toolroll.errors import InvalidInput
 from toolroll.learning.keys import key
 
@@ -92,6 +93,13 @@ class Experiment:
             if draw < below * _WHOLE:
                 return name
         return name  # of rounding
+
+    def variant(self, context: Context) -> str:
+        """The variant of who asks; "" for nobody whose name is known. Users and sessions are of their org."""
+        unit = getattr(context, self.unit)
+        if not unit:
+            return ""
+        return self.assign(unit if self.unit == "org" else f"{len(context.org)}:{context.org}{unit}") or ""
 
     def __reduce__(self) -> tuple[Any, ...]:  # a mapping proxy cannot be pickled
         return Experiment, (self.name, dict(self.variants), self.unit, self.salt)

@@ -6,6 +6,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
+from toolroll.tools import Tool
+
 NONE = 0  # no group, no reporter
 
 
@@ -70,9 +72,11 @@ class ToolKey(NamedTuple):
     group: int
 
 
-def tool_key(name: str, text: str, group: str = "") -> ToolKey:
-    """The keys of a tool. text: all that retrieval reads of it."""
-    return ToolKey(key("arm", name), key("intent", name, text), key("group", group) if group else NONE)
+def tool_key(tool: Tool) -> ToolKey:
+    """The keys of a tool. Its text is its prose: a change of parameters or examples is no new beginning."""
+    prose = (tool.description, tool.summary, tool.when_to_use, *tool.tags)
+    group = key("group", tool.interchangeable) if tool.interchangeable else NONE
+    return ToolKey(key("arm", tool.name), key("intent", tool.name, *prose), group)
 
 
 def reporter_key(reporter: str) -> int:

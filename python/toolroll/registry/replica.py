@@ -56,8 +56,12 @@ class Replica:
         return frozenset(org for org in (*self.tools, *self.toolkits) if org)
 
     def definitions(self, org: str) -> Definitions:
-        """Tools, toolkits and routes of one organisation, or "" for those of the platform."""
-        toolkits = self.toolkits.get(org, _NOTHING).values()
+        """Tools, toolkits and routes of one organisation, or "" for those of the platform.
+
+        Toolkits by name, whenever this process came to know them: routes stand in a catalog's revision in
+        their order, and every process shall name equal catalogs alike.
+        """
+        toolkits = sorted(self.toolkits.get(org, _NOTHING).values(), key=lambda held: held[0].name)
         return Definitions(
             tuple(self.tools.get(org, _NOTHING).values()),
             tuple(toolkit for toolkit, _ in toolkits),
@@ -187,6 +191,11 @@ def _tool(row: Mapping[str, Any]) -> Tool | None:
 def _toolkit(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]] | None:
     if row["deleted_at"] is not None:
         return None
+    return toolkit_in(row)
+
+
+def toolkit_in(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]]:
+    """The toolkit that a row of `toolkits` holds, and what switches it on."""
     toolkit = Toolkit(
         row["name"],
         row["description"],

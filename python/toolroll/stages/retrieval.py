@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from toolroll._core import Fusion, Retriever, StackedRetriever
+from toolroll._core import Fusion, Retriever, StackedRetriever, ToolKeys
 from toolroll.calibration import AT_LARGE, Calibration
 from toolroll.candidates import NO_ROWS, Candidates, Evidence, Scores
 from toolroll.context import Turn
@@ -40,6 +40,8 @@ class Retrieval:
         calibration: what the best score says of whether any tool applies.
         least_confidence: below it the answer is that none does.
         on_no_tool: what follows from that: "tell" says so and keeps the nearest, "empty" keeps none.
+        keys: which learned vectors belong to which row; None where outcomes have no say.
+        rescored: how many rows are kept where outcomes will put them in another order.
     """
 
     retriever: Retriever | StackedRetriever
@@ -52,13 +54,18 @@ class Retrieval:
     least_confidence: float = 0.0
     on_no_tool: OnNoTool = "tell"
     damping: Scores | StackedColumn[np.float32] | None = None
+    keys: ToolKeys | None = None
+    rescored: int = 0
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         if candidates.pool is None:
             return candidates  # an earlier stage has chosen rows already
         wanted = self.candidates if turn.k is None else max(self.candidates, turn.k)
+        learned = turn.learned if self.keys is not None else None
+        if learned is not None:
+            wanted = max(wanted, self.rescored)
         size = candidates.allowed.size
-        rows, scores, terms, best = self.retriever.search(
+        rows, scores, terms, best, leaders = self.retriever.search(
             turn.query,
             turn.vector,
             turn.trust,
@@ -69,6 +76,9 @@ class Retrieval:
             candidates.scores,
             min(wanted + self.core, size),
             self.fusion,
+            learned,
+            None if learned is None else self.keys,
+            turn.at,
         )
         kept = rows
         if self.threshold:
@@ -94,6 +104,7 @@ class Retrieval:
             tuple(columns),
             confidence=confidence,
             applies=confidence >= self.least_confidence,
+            leaders=leaders,
         )
         ranked = candidates.narrow(rows, "retrieval.nearest").rescore(scores, "retrieval.score", None, found)
         if len(kept) < len(rows):

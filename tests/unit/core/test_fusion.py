@@ -34,7 +34,7 @@ def search(retriever: Retriever, text: str = "", vector: Any = None, k: int = 5,
         more.get("known_scores", NO_SCORES),
         k,
         more.get("fusion", Fusion(lexical=1.0)),
-    )
+    )[:4]
 
 
 @st.composite

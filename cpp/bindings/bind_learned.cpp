@@ -1,0 +1,231 @@
+#include <pybind11/stl.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arrays.hpp"
+#include "toolroll/learned.hpp"
+
+namespace toolroll::bindings {
+namespace {
+
+using ScopeTuple = std::array<std::uint64_t, 3>;
+
+Scopes scopes_of(const ScopeTuple& scopes) { return {scopes[0], scopes[1], scopes[2]}; }
+
+/// Two columns of what `of` says for each key.
+template <typename Of>
+py::tuple shapes_of(const py::array& keys, Of of) {
+  const auto column = column_of<std::uint64_t>("keys", keys);
+  Column<double> first(keys.size());
+  Column<double> second(keys.size());
+  const std::span<double> firsts = writable(first);
+  const std::span<double> seconds = writable(second);
+  for (std::size_t i = 0; i < column.size(); ++i) {
+    const Shapes shapes = of(i, column[i]);
+    firsts[i] = shapes.first;
+    seconds[i] = shapes.second;
+  }
+  return py::make_tuple(first, second);
+}
+
+template <typename T, typename Row, typename Of>
+Column<T> column_from(const std::vector<Row>& rows, Of of) {
+  Column<T> out(static_cast<py::ssize_t>(rows.size()));
+  T* const to = out.mutable_data();
+  for (std::size_t i = 0; i < rows.size(); ++i) to[i] = static_cast<T>(of(rows[i]));
+  return out;
+}
+
+Learned fold(const Learned& learned, const py::array& deltas,
+             const std::optional<Column<float>>& vectors) {
+  const auto typed = py::dtype::of<Delta>();
+  if (!deltas.dtype().equal(typed) || deltas.ndim() != 1 ||
+      (deltas.flags() & py::array::c_style) == 0) {
+    throw py::type_error("deltas: must be a contiguous array of DELTA with one dimension");
+  }
+  // Copied by Python's rules (an unaligned buffer is allowed), and nobody changes the copy.
+  std::vector<Delta> rows(static_cast<std::size_t>(deltas.size()));
+  if (!rows.empty()) std::memcpy(rows.data(), deltas.data(), rows.size() * sizeof(Delta));
+  std::span<const float> numbers;
+  if (vectors && vectors->size() != 0) {
+    if (vectors->ndim() != 2 || static_cast<std::size_t>(vectors->shape(1)) != learned.dim()) {
+      throw std::invalid_argument("vectors: must be float32[rows, " +
+                                  std::to_string(learned.dim()) + "]");
+    }
+    numbers = {vectors->data(), static_cast<std::size_t>(vectors->size())};
+  }
+  const py::gil_scoped_release unlocked;
+  return learned.fold(rows, numbers);
+}
+
+void bind_rates(py::module_& m) {
+  const LearningRates usual;
+  py::class_<LearningRates>(m, "LearningRates")
+      .def(py::init([](double reliability_half_s, double lift_half_s, double vector_half_s,
+                       double alarm_nats, double alarm_ratio, double open_k, double most_k,
+                       double open_half_s, std::uint64_t least_reporters, double prior_mean,
+                       double prior_strength, double page_spread, double leaf_spread,
+                       double lift_strength, double lift_page_spread, double lift_leaf_spread,
+                       double vector_most, double vector_strength) {
+             const LearningRates rates{
+                 reliability_half_s, lift_half_s,     vector_half_s,    alarm_nats,
+                 alarm_ratio,        open_k,          most_k,           open_half_s,
+                 least_reporters,    prior_mean,      prior_strength,   page_spread,
+                 leaf_spread,        lift_strength,   lift_page_spread, lift_leaf_spread,
+                 vector_most,        vector_strength};
+             check(rates);
+             return rates;
+           }),
+           py::kw_only(), py::arg("reliability_half_s") = usual.reliability_half_s,
+           py::arg("lift_half_s") = usual.lift_half_s,
+           py::arg("vector_half_s") = usual.vector_half_s,
+           py::arg("alarm_nats") = usual.alarm_nats, py::arg("alarm_ratio") = usual.alarm_ratio,
+           py::arg("open_k") = usual.open_k, py::arg("most_k") = usual.most_k,
+           py::arg("open_half_s") = usual.open_half_s,
+           py::arg("least_reporters") = usual.least_reporters,
+           py::arg("prior_mean") = usual.prior_mean,
+           py::arg("prior_strength") = usual.prior_strength,
+           py::arg("page_spread") = usual.page_spread, py::arg("leaf_spread") = usual.leaf_spread,
+           py::arg("lift_strength") = usual.lift_strength,
+           py::arg("lift_page_spread") = usual.lift_page_spread,
+           py::arg("lift_leaf_spread") = usual.lift_leaf_spread,
+           py::arg("vector_most") = usual.vector_most,
+           py::arg("vector_strength") = usual.vector_strength)
+      .def_readonly("reliability_half_s", &LearningRates::reliability_half_s)
+      .def_readonly("lift_half_s", &LearningRates::lift_half_s)
+      .def_readonly("vector_half_s", &LearningRates::vector_half_s)
+      .def_readonly("alarm_nats", &LearningRates::alarm_nats)
+      .def_readonly("alarm_ratio", &LearningRates::alarm_ratio)
+      .def_readonly("open_k", &LearningRates::open_k)
+      .def_readonly("most_k", &LearningRates::most_k)
+      .def_readonly("open_half_s", &LearningRates::open_half_s)
+      .def_readonly("least_reporters", &LearningRates::least_reporters)
+      .def_readonly("prior_mean", &LearningRates::prior_mean)
+      .def_readonly("prior_strength", &LearningRates::prior_strength)
+      .def_readonly("page_spread", &LearningRates::page_spread)
+      .def_readonly("leaf_spread", &LearningRates::leaf_spread)
+      .def_readonly("lift_strength", &LearningRates::lift_strength)
+      .def_readonly("lift_page_spread", &LearningRates::lift_page_spread)
+      .def_readonly("lift_leaf_spread", &LearningRates::lift_leaf_spread)
+      .def_readonly("vector_most", &LearningRates::vector_most)
+      .def_readonly("vector_strength", &LearningRates::vector_strength);
+}
+
+py::tuple breakers(const Learned& learned, const py::array& arms, double now) {
+  const auto keys = column_of<std::uint64_t>("arms", arms);
+  Column<double> k(arms.size());
+  Column<double> show(arms.size());
+  Column<double> opened_at(arms.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const Breaker breaker = learned.breaker(keys[i], now);
+    k.mutable_data()[i] = breaker.k;
+    show.mutable_data()[i] = breaker.show;
+    opened_at.mutable_data()[i] = breaker.opened_at;
+  }
+  return py::make_tuple(k, show, opened_at);
+}
+
+py::object vector(const Learned& learned, std::uint64_t subject, double now) {
+  const auto found = learned.vector(subject, now);
+  if (!found) return py::none();
+  Column<float> unit(static_cast<py::ssize_t>(learned.dim()));
+  std::copy_n(found->unit.begin(), learned.dim(), unit.mutable_data());
+  return py::make_tuple(unit, found->weight);
+}
+
+py::dict cells(const Learned& learned) {
+  const std::vector<CellRow> rows = learned.cells();
+  py::dict columns;
+  columns["kind"] = column_from<std::int32_t>(rows, [](const CellRow& row) { return row.kind; });
+  columns["scope"] = column_from<std::uint64_t>(rows, [](const CellRow& row) { return row.scope; });
+  columns["key"] = column_from<std::uint64_t>(rows, [](const CellRow& row) { return row.key; });
+  columns["first"] = column_from<double>(rows, [](const CellRow& row) { return row.first; });
+  columns["second"] = column_from<double>(rows, [](const CellRow& row) { return row.second; });
+  columns["at"] = column_from<double>(rows, [](const CellRow& row) { return row.at; });
+  return columns;
+}
+
+}  // namespace
+
+void bind_learned(py::module_& m) {
+  PYBIND11_NUMPY_DTYPE(Delta, at, everywhere, page, leaf, plain, arm, intent, group, successes,
+                       failures, calls, expected, vector, verdict, pull, reporter);
+  m.attr("DELTA") = py::dtype::of<Delta>();
+  bind_rates(m);
+
+  py::class_<Learned, std::shared_ptr<Learned>>(m, "Learned")
+      .def(py::init<std::size_t, const LearningRates&>(), py::arg("dim") = 0,
+           py::arg("rates") = LearningRates{})
+      .def("fold", &fold, py::arg("deltas"), py::arg("vectors").noconvert() = py::none())
+      .def_property_readonly("dim", &Learned::dim)
+      .def_property_readonly("rates", [](const Learned& learned) { return learned.rates(); })
+      .def_property_readonly("revision", &Learned::revision)
+      .def_property_readonly("size", &Learned::size)
+      .def_property_readonly("vectors", &Learned::vectors)
+      .def_property_readonly("memory_bytes", &Learned::memory_bytes)
+      .def(
+          "reliability",
+          [](const Learned& learned, const ScopeTuple& scopes, const py::array& arms, double now) {
+            return shapes_of(arms, [&](std::size_t, std::uint64_t arm) {
+              return learned.reliability(arm, scopes_of(scopes), now);
+            });
+          },
+          py::arg("scopes"), py::arg("arms"), py::arg("now"))
+      .def(
+          "lift",
+          [](const Learned& learned, const ScopeTuple& scopes, const py::array& intents,
+             const py::array& groups, double now) {
+            const auto group = column_of<std::uint64_t>("groups", groups);
+            if (groups.size() != intents.size()) {
+              throw std::invalid_argument("groups: has " + std::to_string(groups.size()) +
+                                          " entries, must have " +
+                                          std::to_string(intents.size()));
+            }
+            return shapes_of(intents, [&](std::size_t i, std::uint64_t intent) {
+              return learned.lift(group[i] != 0 ? group[i] : intent, scopes_of(scopes), now);
+            });
+          },
+          py::arg("scopes"), py::arg("intents"), py::arg("groups"), py::arg("now"))
+      .def(
+          "plain",
+          [](const Learned& learned, std::uint64_t scope, const py::array& arms) {
+            return shapes_of(arms, [&](std::size_t, std::uint64_t arm) {
+              return learned.plain(arm, scope);
+            });
+          },
+          py::arg("scope"), py::arg("arms"))
+      .def("breakers", &breakers, py::arg("arms"), py::arg("now"))
+      .def("vector", &vector, py::arg("subject"), py::arg("now") = 0.0)
+      .def("alarms",
+           [](const Learned& learned) {
+             const std::vector<Alarm> all = learned.alarms();
+             return py::make_tuple(
+                 column_from<std::uint64_t>(all, [](const Alarm& alarm) { return alarm.arm; }),
+                 column_from<std::int32_t>(all, [](const Alarm& alarm) { return alarm.direction; }),
+                 column_from<double>(all, [](const Alarm& alarm) { return alarm.at; }),
+                 column_from<bool>(all, [](const Alarm& alarm) { return alarm.is_open; }));
+           })
+      .def("cells", &cells)
+      .def("to_bytes",
+           [](const Learned& learned) {
+             const std::vector<std::byte> all = learned.bytes();
+             return py::bytes(reinterpret_cast<const char*>(all.data()), all.size());
+           })
+      .def_static(
+          "from_bytes",
+          [](const py::bytes& archive) {
+            const auto text = static_cast<std::string_view>(archive);
+            std::vector<std::byte> all(text.size());
+            if (!all.empty()) std::memcpy(all.data(), text.data(), all.size());
+            return Learned::from_bytes(std::move(all));
+          },
+          py::arg("archive"));
+}
+
+}  // namespace toolroll::bindings

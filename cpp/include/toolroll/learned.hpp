@@ -1,0 +1,202 @@
+/// What an organisation's outcomes have taught, as one immutable value.
+///
+/// Three things are kept. Of an **arm** (a tool by its name) how often it succeeded, in each context;
+/// whether it has changed lately, and whether it is hidden for that. Of a **subject** (what a
+/// message means: a tool by name and text, or a declared group of interchangeable tools) how often
+/// it was called against how often similarity alone made one expect it, in each context; and a
+/// **vector**, the sum of the messages that it solved.
+///
+/// Everything is a sum with exponential decay, brought up to date when it is read: no sweep, and the
+/// same sum whatever the order in which contributions came. Only the change detector looks at
+/// outcomes one after the other.
+///
+/// A fold copies the records that it touches and shares the rest with the value it came from, so
+/// readers keep theirs and are never waited for. The same deltas in the same order give the same
+/// bits on every machine.
+///
+/// Sources: the decay is that of discounted Thompson sampling (Qi et al., arXiv 2305.10718); the
+/// detector a two-sided Bernoulli CUSUM (Page, Biometrika 1954); the vectors are Rocchio's (1971)
+/// with a bound.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "toolroll/posterior.hpp"
+
+namespace toolroll {
+
+/// A selection's contexts, widest first; 0 for one that does not exist and is left out.
+struct Scopes {
+  std::uint64_t everywhere = 0;
+  std::uint64_t page = 0;
+  std::uint64_t leaf = 0;
+};
+
+/// What one change of one tool's outcome adds. Laid out as in Python, without gaps.
+struct Delta {
+  double at;                 ///< when the selection was made, UTC seconds
+  std::uint64_t everywhere;  ///< the selection's contexts, as in Scopes
+  std::uint64_t page;
+  std::uint64_t leaf;
+  std::uint64_t plain;   ///< context of the undecayed counts; 0 for none
+  std::uint64_t arm;     ///< whose reliability
+  std::uint64_t intent;  ///< whose lift and vector, unless a group is declared
+  std::uint64_t group;   ///< declared group, 0 for none
+  double successes;      ///< these four may be negative, where a report was revised
+  double failures;
+  double calls;
+  double expected;
+  std::int32_t vector;     ///< row of the vectors that come along, -1 for none
+  std::int32_t verdict;    ///< +1 or -1: success or failure seen first-hand, for the detector; else 0
+  double pull;             ///< weight of the vector
+  std::uint64_t reporter;  ///< who says so; 0 is the application itself
+};
+static_assert(sizeof(Delta) == 120);
+
+/// How evidence is weighed when it is folded in and read.
+struct LearningRates {
+  double reliability_half_s = 14 * 86400.0;  ///< half-lives of what is known, above 0
+  double lift_half_s = 30 * 86400.0;
+  double vector_half_s = 30 * 86400.0;
+  double alarm_nats = 6.0;    ///< evidence of a change that raises an alarm, above 0
+  double alarm_ratio = 0.35;  ///< the change looked for: failures (or successes) left, in (0, 1)
+  double open_k = 3.0;        ///< a broken tool is shown with probability 2^-k; 0 never hides one
+  double most_k = 6.0;        ///< each failed probe adds 1 to k, up to this
+  double open_half_s = 1800.0;  ///< k halves in this time since the last failure
+  std::uint64_t least_reporters = 3;  ///< distinct ones before an arm leaves the prior, at most 5
+  double prior_mean = 0.85;           ///< of reliability, in (0, 1)
+  double prior_strength = 3.0;
+  double page_spread = 10.0;  ///< see Hierarchy
+  double leaf_spread = 10.0;
+  double lift_strength = 3.0;  ///< in expected calls; the mean is 1
+  double lift_page_spread = 2.0;
+  double lift_leaf_spread = 3.0;
+  double vector_most = 0.6;      ///< weight of a learned vector, in [0, 1], with very many messages
+  double vector_strength = 3.0;  ///< messages that bring half of it
+};
+
+/// Throws std::invalid_argument unless every rate is in its range.
+void check(const LearningRates& rates);
+
+/// Posteriors of one tool in one context, as far as enough reporters speak for them.
+struct Standing {
+  Shapes reliability;  ///< Beta
+  Shapes lift;         ///< Gamma
+  double show = 1.0;   ///< probability with which the breaker lets it be shown
+  bool has_reliability = false;  ///< false: the prior, the same for all
+  bool has_lift = false;
+};
+
+/// A breaker as of some time.
+struct Breaker {
+  double k = 0.0;          ///< 0: closed
+  double show = 1.0;       ///< probability of being shown
+  double opened_at = 0.0;  ///< UTC seconds; 0 if it was never open
+};
+
+/// The last change of an arm that the detector saw.
+struct Alarm {
+  std::uint64_t arm;
+  std::int32_t direction;  ///< -1 worse, +1 better
+  double at;
+  bool is_open;  ///< hidden for it, but for probes
+};
+
+/// A learned vector of length 1, padded as in dot.hpp, and the messages in it.
+struct LearnedVector {
+  std::span<const float> unit;
+  double weight = 0.0;
+};
+
+enum class CellKind : std::int32_t { kReliability = 0, kLift = 1, kPlain = 2 };
+
+/// One pair of sums, as of `at`.
+struct CellRow {
+  CellKind kind;
+  std::uint64_t scope;
+  std::uint64_t key;  ///< arm, or subject of a lift
+  double first;
+  double second;
+  double at;
+};
+
+class Learned {
+ public:
+  /// Nothing learnt. dim: width of the vectors, 0 for none. Throws std::invalid_argument if a rate
+  /// is out of its range.
+  explicit Learned(std::size_t dim = 0, const LearningRates& rates = {});
+  ~Learned();
+  Learned(const Learned&);
+  Learned(Learned&&) noexcept;
+  Learned& operator=(const Learned&);
+  Learned& operator=(Learned&&) noexcept;
+
+  /// This and the deltas. vectors: row-major float32[v, dim]; each counts by its direction, one of
+  /// zeros not at all. O(deltas + cells of the tools they name). Throws std::invalid_argument,
+  /// before anything is done, if a number is not finite, a vector's row or a verdict is out of its
+  /// range, or the vectors' size is no multiple of dim.
+  Learned fold(std::span<const Delta> deltas, std::span<const float> vectors) const;
+
+  std::size_t dim() const { return dim_; }
+  const LearningRates& rates() const { return rates_; }
+  std::uint64_t revision() const { return revision_; }  ///< deltas folded
+  std::size_t size() const { return cells_; }           ///< pairs of sums
+  std::size_t memory_bytes() const;                     ///< O(size)
+
+  /// What is believed of a tool. A late `now` means less is; one before the last outcome counts as
+  /// that.
+  Standing standing(std::uint64_t arm, std::uint64_t subject, const Scopes& scopes,
+                    double now) const;
+  /// What is believed of a tool that nothing is known of.
+  Standing standing_of_unknown(const Scopes& scopes) const;
+  Shapes reliability(std::uint64_t arm, const Scopes& scopes, double now) const;
+  Shapes lift(std::uint64_t subject, const Scopes& scopes, double now) const;
+  /// Beta(1 + successes, 1 + failures) of undecayed counts, whoever reported them.
+  Shapes plain(std::uint64_t arm, std::uint64_t scope) const;
+  Breaker breaker(std::uint64_t arm, double now) const;
+  /// Arms whose breaker is open or that changed, by key.
+  std::vector<Alarm> alarms() const;
+
+  /// The subject's vector, unless too few have reported for it.
+  std::optional<LearnedVector> vector(std::uint64_t subject, double now) const;
+  /// vector_most * weight / (weight + vector_strength).
+  double vector_share(double weight) const;
+  std::size_t vectors() const { return vectors_; }  ///< subjects that have one, reported by anyone
+  /// Calls visit(subject, vector) for each that vector() has, in an order of their own.
+  template <typename Visit>
+  void each_vector(double now, Visit visit) const {
+    const auto call = [](void* to, std::uint64_t subject, const LearnedVector& vector) {
+      (*static_cast<Visit*>(to))(subject, vector);
+    };
+    each_vector(now, call, &visit);
+  }
+
+  /// All sums, ordered by kind, key and scope.
+  std::vector<CellRow> cells() const;
+
+  /// The value as an archive (archive.hpp), rates included; and back. Throws ArchiveError unless
+  /// every number is sound.
+  std::vector<std::byte> bytes() const;
+  static Learned from_bytes(std::vector<std::byte> bytes);
+
+ private:
+  struct Records;
+  struct Folding;
+  void each_vector(double now, void (*visit)(void*, std::uint64_t, const LearnedVector&),
+                   void* to) const;
+  LearnedVector vector_of(const struct Subject& subject, double now) const;
+
+  std::size_t dim_;
+  LearningRates rates_;
+  std::uint64_t revision_ = 0;
+  std::size_t cells_ = 0;
+  std::size_t vectors_ = 0;
+  std::shared_ptr<const Records> records_;
+};
+
+}  // namespace toolroll

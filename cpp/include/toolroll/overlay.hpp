@@ -1,0 +1,62 @@
+/// Learned vectors laid over those of a catalog, for one search.
+///
+/// A row whose subject has a learned vector v is compared by (1 - w) * cosine(q, row) + w *
+/// cosine(q, v), and the learned vectors name their nearest rows too: a tool that words do not lead
+/// to is found by the messages that it solved.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "toolroll/bitset.hpp"
+#include "toolroll/learned.hpp"
+#include "toolroll/tool_keys.hpp"
+
+namespace toolroll {
+
+/// What a search is to know of what was learnt. Both may be missing together: then nothing was.
+struct Lessons {
+  const Learned* learned = nullptr;
+  const ToolKeys* keys = nullptr;
+  double now = 0.0;        // UTC seconds; from then on, what was learnt has faded
+  std::size_t behind = 0;  // the row of the keys that is row 0 of the retriever
+};
+
+class Overlay {
+ public:
+  /// Nothing learnt: every function leaves its argument as it is.
+  Overlay() = default;
+  /// size: rows of the retriever. Throws std::invalid_argument unless the keys have rows for them
+  /// and the vectors, if there are any, are of width dim.
+  Overlay(const Lessons& lessons, std::size_t size, std::size_t dim);
+
+  bool is_empty() const { return lessons_.learned == nullptr; }
+  /// Adds the rows in play, at most so many, whose learned vectors speak most for the query.
+  void name(std::span<const float> query, std::size_t most, const Bitset& in_play,
+            std::vector<std::int32_t>& rows) const;
+  /// Looks up the learned vectors of these rows, for blend().
+  void look_up(std::span<const std::int32_t> rows);
+  /// Whether any of them has one.
+  bool has_any() const { return !entries_.empty(); }
+  /// Turns the cosines of the rows that were looked up into blended ones.
+  void blend(std::span<const float> query, std::span<float> cosines) const;
+
+ private:
+  struct Entry {
+    std::size_t place;   // among the rows looked up
+    const float* unit;   // padded
+    float share;         // w
+  };
+
+  /// The query at length 1 and padded; empty if it is all zeros.
+  std::vector<float> directed(std::span<const float> query) const;
+
+  Lessons lessons_;
+  std::size_t size_ = 0;
+  std::size_t dim_ = 0;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace toolroll

@@ -1,0 +1,94 @@
+/// Which row of a catalog is which tool to the statistics: keys that outlive the catalog.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "toolroll/bitset.hpp"
+
+namespace toolroll {
+
+/// Three columns of 64-bit keys, and the way back from a key to its rows. Immutable; safe to share.
+class ToolKeys {
+ public:
+  /// arm: who is reliable. intent: what a message means, by name and text. group: of interchangeable
+  /// tools, 0 for none. Throws std::invalid_argument if the columns differ in length.
+  ToolKeys(std::vector<std::uint64_t> arm, std::vector<std::uint64_t> intent,
+           std::vector<std::uint64_t> group);
+
+  /// What many share, and behind it what is one's own; neither is copied. Throws
+  /// std::invalid_argument if one is missing or is stacked itself.
+  static ToolKeys stacked(std::shared_ptr<const ToolKeys> shared,
+                          std::shared_ptr<const ToolKeys> own);
+
+  std::size_t size() const { return behind_ + arm_.size() + (own_ ? own_->size() : 0); }
+  std::uint64_t arm(std::size_t row) const { return column(row, &ToolKeys::arm_); }
+  std::uint64_t group(std::size_t row) const { return column(row, &ToolKeys::group_); }
+  /// What lift and vector are learnt for: the group, where one is declared, else the intent.
+  std::uint64_t subject(std::size_t row) const { return column(row, &ToolKeys::subject_); }
+
+  /// Calls visit(row) for each row of a subject, ascending. O(1) where there is none.
+  template <typename Visit>
+  void each_row(std::uint64_t subject, Visit visit) const {
+    if (shared_ != nullptr) {
+      shared_->each_own(subject, 0, visit);
+      own_->each_own(subject, behind_, visit);
+    } else {
+      each_own(subject, 0, visit);
+    }
+  }
+
+  /// The rows of the groups that `rows` belong to, as far as they are in play and not among `rows`;
+  /// ascending. Throws std::invalid_argument if a row is not in 0..size()-1 or `in_play` is of
+  /// another size.
+  std::vector<std::int32_t> companions(std::span<const std::int32_t> rows,
+                                       const Bitset& in_play) const;
+
+  std::size_t memory_bytes() const;
+
+ private:
+  ToolKeys() = default;
+
+  std::uint64_t column(std::size_t row, std::vector<std::uint64_t> ToolKeys::* keys) const {
+    if (shared_ == nullptr) return (this->*keys)[row];
+    return row < behind_ ? (shared_.get()->*keys)[row] : (own_.get()->*keys)[row - behind_];
+  }
+
+  template <typename Visit>
+  void each_own(std::uint64_t subject, std::size_t behind, Visit visit) const {
+    if (slots_.empty()) return;
+    const std::size_t mask = slots_.size() - 1;
+    for (std::size_t at = home(subject) & mask; slots_[at].size != 0; at = (at + 1) & mask) {
+      if (slots_[at].subject != subject) continue;
+      for (std::size_t i = 0; i < slots_[at].size; ++i) {
+        visit(static_cast<std::int32_t>(behind) + rows_[slots_[at].begin + i]);
+      }
+      return;
+    }
+  }
+
+  static std::size_t home(std::uint64_t key) {
+    return static_cast<std::size_t>((key * 0x9E3779B97F4A7C15U) >> 20);
+  }
+
+  /// A subject's place in rows_; empty if it has none.
+  struct Slot {
+    std::uint64_t subject = 0;
+    std::uint32_t begin = 0;
+    std::uint32_t size = 0;
+  };
+
+  std::vector<std::uint64_t> arm_;
+  std::vector<std::uint64_t> group_;
+  std::vector<std::uint64_t> subject_;
+  std::vector<Slot> slots_;         // open addressing, at most half full
+  std::vector<std::int32_t> rows_;  // by subject, ascending within it
+  std::shared_ptr<const ToolKeys> shared_;
+  std::shared_ptr<const ToolKeys> own_;
+  std::size_t behind_ = 0;  // rows of the shared part
+};
+
+}  // namespace toolroll

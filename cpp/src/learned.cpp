@@ -1,0 +1,415 @@
+#include "toolroll/learned.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "learned_records.hpp"
+#include "toolroll/dot.hpp"
+
+namespace toolroll {
+namespace {
+
+constexpr double kLeastWeight = 1e-6;  // of a vector: what rounding leaves of one taken back
+
+[[noreturn]] void refuse(const std::string& what, double number, const char* rule) {
+  throw std::invalid_argument(what + ": is " + std::to_string(number) + ", must be " + rule);
+}
+
+void check_positive(const char* what, double number) {
+  if (!(number > 0.0) || !std::isfinite(number)) refuse(what, number, "finite and above 0");
+}
+
+void check_share(const char* what, double number) {
+  if (!(number > 0.0 && number < 1.0)) refuse(what, number, "above 0 and below 1");
+}
+
+void check_all(std::span<const Delta> deltas, std::span<const float> vectors, std::size_t dim) {
+  if (dim == 0 ? !vectors.empty() : vectors.size() % dim != 0) {
+    throw std::invalid_argument("vectors: have " + std::to_string(vectors.size()) +
+                                " numbers, must have a multiple of " + std::to_string(dim));
+  }
+  for (const float value : vectors) {
+    if (!std::isfinite(value)) throw std::invalid_argument("vectors: must be finite");
+  }
+  const auto rows = static_cast<std::int64_t>(dim == 0 ? 0 : vectors.size() / dim);
+  for (std::size_t i = 0; i < deltas.size(); ++i) {
+    const Delta& delta = deltas[i];
+    const auto where = [i] { return "deltas[" + std::to_string(i) + "]."; };
+    const std::pair<const char*, double> numbers[] = {
+        {"at", delta.at},       {"successes", delta.successes}, {"failures", delta.failures},
+        {"calls", delta.calls}, {"expected", delta.expected},   {"pull", delta.pull}};
+    for (const auto& [name, number] : numbers) {
+      if (!std::isfinite(number)) refuse(where() + name, number, "finite");
+    }
+    if (delta.vector < -1 || delta.vector >= rows) {
+      refuse(where() + "vector", delta.vector, ("in -1.." + std::to_string(rows - 1)).c_str());
+    }
+    if (delta.verdict < -1 || delta.verdict > 1) {
+      refuse(where() + "verdict", delta.verdict, "-1, 0 or 1");
+    }
+  }
+}
+
+/// The sums of a subject in its contexts. Until enough have reported calls, those that were
+/// expected are all that count: nobody lifts a tool alone.
+LevelCounts lift_levels(const Subject& subject, const Scopes& scopes, double now,
+                        const LearningRates& rates) {
+  const bool may_rise = subject.state.callers.are_enough(rates.least_reporters);
+  LevelCounts levels;
+  for (const std::uint64_t scope : {scopes.everywhere, scopes.page, scopes.leaf}) {
+    if (scope == 0) continue;
+    Counts& counts = levels.level[levels.size++];
+    const Cell* const cell = subject.counts.find(scope);
+    if (cell == nullptr) continue;
+    counts = cell->read(now, rates.lift_half_s);
+    if (!may_rise) counts.first = std::min(counts.first, counts.second);
+  }
+  return levels;
+}
+
+std::size_t levels_of(const Scopes& scopes) {
+  return (scopes.everywhere != 0 ? 1U : 0U) + (scopes.page != 0 ? 1U : 0U) +
+         (scopes.leaf != 0 ? 1U : 0U);
+}
+
+/// What is believed where nothing is known.
+LevelCounts nothing(const Scopes& scopes) {
+  LevelCounts levels;
+  levels.size = levels_of(scopes);
+  return levels;
+}
+
+double showing(const Watch& watch, double now, const LearningRates& rates) {
+  if (watch.k <= 0.0) return 1.0;
+  const double k = watch.k * portable::decay(now - watch.failed_at, rates.open_half_s);
+  return portable::decay(k, 1.0);
+}
+
+}  // namespace
+
+void check(const LearningRates& rates) {
+  check_positive("reliability_half_s", rates.reliability_half_s);
+  check_positive("lift_half_s", rates.lift_half_s);
+  check_positive("vector_half_s", rates.vector_half_s);
+  check_positive("alarm_nats", rates.alarm_nats);
+  check_share("alarm_ratio", rates.alarm_ratio);
+  check_positive("open_half_s", rates.open_half_s);
+  check_share("prior_mean", rates.prior_mean);
+  check_positive("prior_strength", rates.prior_strength);
+  check_positive("page_spread", rates.page_spread);
+  check_positive("leaf_spread", rates.leaf_spread);
+  check_positive("lift_strength", rates.lift_strength);
+  check_positive("lift_page_spread", rates.lift_page_spread);
+  check_positive("lift_leaf_spread", rates.lift_leaf_spread);
+  check_positive("vector_strength", rates.vector_strength);
+  if (!(rates.open_k >= 0.0 && rates.open_k <= 60.0)) refuse("open_k", rates.open_k, "in 0..60");
+  if (!(rates.most_k >= rates.open_k && rates.most_k <= 60.0)) {
+    refuse("most_k", rates.most_k, "at least open_k and at most 60");
+  }
+  if (!(rates.vector_most >= 0.0 && rates.vector_most <= 1.0)) {
+    refuse("vector_most", rates.vector_most, "in 0..1");
+  }
+  if (rates.least_reporters > kMostReporters) {
+    refuse("least_reporters", static_cast<double>(rates.least_reporters), "at most 5");
+  }
+}
+
+std::shared_ptr<const Pull> pull_of(std::vector<float> sum, double weight, double at) {
+  double squares = 0.0;
+  for (const float value : sum) squares += static_cast<double>(value) * value;
+  if (!(weight >= kLeastWeight) || !(squares > 0.0) || !std::isfinite(weight + squares + at)) {
+    return nullptr;
+  }
+  auto pull = std::make_shared<Pull>();
+  pull->unit.assign(padded_width(sum.size()), 0.0F);
+  const double scale = 1.0 / std::sqrt(squares);
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    pull->unit[i] = static_cast<float>(sum[i] * scale);
+  }
+  pull->sum = std::move(sum);
+  pull->weight = weight;
+  pull->at = at;
+  return pull;
+}
+
+/// One fold: copies of what it touches, put on the shelves at the end.
+struct Learned::Folding {
+  const Learned& from;
+  const LearningRates& rates;
+  std::span<const float> vectors;
+  Shelf<Arm>::Changes arms;
+  Shelf<Subject>::Changes subjects;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Pull>> pulls;
+  std::size_t made = 0;
+
+  template <typename T>
+  static T& copied(std::uint64_t key, const Shelf<T>& shelf, typename Shelf<T>::Changes& changes) {
+    std::shared_ptr<T>& record = changes[key];
+    if (record == nullptr) {
+      const T* const old = shelf.find(key);
+      record = old == nullptr ? std::make_shared<T>() : std::make_shared<T>(*old);
+    }
+    return *record;
+  }
+
+  void add(const Delta& delta) {
+    if (delta.successes != 0.0 || delta.failures != 0.0 || delta.verdict != 0) add_to_arm(delta);
+    if (delta.calls != 0.0 || delta.expected != 0.0 || is_pull(delta)) add_to_subject(delta);
+  }
+
+  static bool is_pull(const Delta& delta) { return delta.vector >= 0 && delta.pull != 0.0; }
+
+  void add_to_arm(const Delta& delta) {
+    Arm& arm = copied(delta.arm, from.records_->arms, arms);
+    ArmState& state = arm.state;
+    state.reporters.note(delta.reporter);
+    double at = delta.at;
+    const Scopes scopes{delta.everywhere, delta.page, delta.leaf};
+    const auto add_everywhere = [&](double first, double second) {
+      for (const std::uint64_t scope : {scopes.everywhere, scopes.page, scopes.leaf}) {
+        if (scope == 0) continue;
+        add_after_cut(arm.counts.at(scope, made), state.watch.epoch, at, rates.reliability_half_s,
+                      first, second);
+      }
+    };
+    if (delta.verdict != 0) {
+      const double now = std::max(at, state.watch.latest);
+      const Shapes believed =
+          beta_posterior(reliability_levels(arm, scopes, now, rates.reliability_half_s),
+                         reliability_hierarchy(rates));
+      const double mean = believed.first / (believed.first + believed.second);
+      const Change change =
+          watch(state.watch, delta.verdict, delta.at, delta.reporter, mean, rates);
+      if (change.is_new) {
+        // The outcomes that told of the change are what is known of the time after it.
+        at = state.watch.epoch;
+        if (change.run > 0.0) {
+          add_everywhere(delta.verdict > 0 ? change.run : 0.0,
+                         delta.verdict > 0 ? 0.0 : change.run);
+        }
+      }
+    }
+    // What was seen before the last change is one observation at most, and that one is there.
+    if (at >= state.watch.epoch) add_everywhere(delta.successes, delta.failures);
+    if (delta.plain != 0) {
+      Cell& cell = arm.plain.at(delta.plain, made);
+      cell.first += delta.successes;
+      cell.second += delta.failures;
+      cell.at = std::max(cell.at, delta.at);
+    }
+  }
+
+  void add_to_subject(const Delta& delta) {
+    const std::uint64_t key = delta.group != 0 ? delta.group : delta.intent;
+    Subject& subject = copied(key, from.records_->subjects, subjects);
+    subject.state.reporters.note(delta.reporter);
+    if (delta.calls != 0.0 || is_pull(delta)) subject.state.callers.note(delta.reporter);
+    if (delta.calls != 0.0 || delta.expected != 0.0) {
+      for (const std::uint64_t scope : {delta.everywhere, delta.page, delta.leaf}) {
+        if (scope == 0) continue;
+        subject.counts.at(scope, made)
+            .add(delta.at, rates.lift_half_s, delta.calls, delta.expected);
+      }
+    }
+    if (is_pull(delta)) add_pull(key, subject, delta);
+  }
+
+  void add_pull(std::uint64_t key, const Subject& subject, const Delta& delta) {
+    const std::size_t dim = from.dim_;
+    const std::span<const float> vector =
+        vectors.subspan(static_cast<std::size_t>(delta.vector) * dim, dim);
+    double squares = 0.0;
+    for (const float value : vector) squares += static_cast<double>(value) * value;
+    if (squares == 0.0) return;
+    std::shared_ptr<Pull>& pull = pulls[key];
+    if (pull == nullptr) {
+      pull = subject.pull ? std::make_shared<Pull>(*subject.pull) : std::make_shared<Pull>();
+      pull->sum.resize(dim);
+    }
+    if (delta.at > pull->at) {
+      const double left =
+          pull->at == kLongAgo ? 0.0 : portable::decay(delta.at - pull->at, rates.vector_half_s);
+      for (float& value : pull->sum) value = static_cast<float>(value * left);
+      pull->weight *= left;
+      pull->at = delta.at;
+    }
+    const double weight = delta.pull * portable::decay(pull->at - delta.at, rates.vector_half_s);
+    const double scale = weight / std::sqrt(squares);
+    for (std::size_t i = 0; i < dim; ++i) {
+      pull->sum[i] = static_cast<float>(pull->sum[i] + scale * vector[i]);
+    }
+    pull->weight += weight;
+  }
+
+  /// How many subjects more have a vector now.
+  std::int64_t finish_pulls() {
+    std::int64_t more = 0;
+    for (auto& [key, pull] : pulls) {
+      Subject& subject = *subjects.at(key);
+      more -= subject.pull ? 1 : 0;
+      subject.pull = pull_of(std::move(pull->sum), pull->weight, pull->at);
+      more += subject.pull ? 1 : 0;
+    }
+    return more;
+  }
+};
+
+Learned::Learned(std::size_t dim, const LearningRates& rates)
+    : dim_(dim), rates_(rates), records_(std::make_shared<const Records>()) {
+  check(rates_);
+  if (dim > kMaxDim) refuse("dim", static_cast<double>(dim), "at most 65536");
+}
+Learned::~Learned() = default;
+Learned::Learned(const Learned&) = default;
+Learned::Learned(Learned&&) noexcept = default;
+Learned& Learned::operator=(const Learned&) = default;
+Learned& Learned::operator=(Learned&&) noexcept = default;
+
+Learned Learned::fold(std::span<const Delta> deltas, std::span<const float> vectors) const {
+  check_all(deltas, vectors, dim_);
+  Folding folding{*this, rates_, vectors, {}, {}, {}};
+  for (const Delta& delta : deltas) folding.add(delta);
+  const std::int64_t more = folding.finish_pulls();
+  Learned next(*this);
+  next.revision_ += deltas.size();
+  next.cells_ += folding.made;
+  next.vectors_ = static_cast<std::size_t>(static_cast<std::int64_t>(vectors_) + more);
+  auto records = std::make_shared<Records>(*records_);
+  records->arms.put(std::move(folding.arms));
+  records->subjects.put(std::move(folding.subjects));
+  next.records_ = std::move(records);
+  return next;
+}
+
+std::size_t Learned::memory_bytes() const {
+  return sizeof *this + records_->arms.memory_bytes() + records_->subjects.memory_bytes();
+}
+
+Shapes Learned::reliability(std::uint64_t arm, const Scopes& scopes, double now) const {
+  const Arm* const known = records_->arms.find(arm);
+  const bool counts =
+      known != nullptr && known->state.reporters.are_enough(rates_.least_reporters);
+  return beta_posterior(counts ? reliability_levels(*known, scopes, now, rates_.reliability_half_s)
+                               : nothing(scopes),
+                        reliability_hierarchy(rates_));
+}
+
+Shapes Learned::lift(std::uint64_t subject, const Scopes& scopes, double now) const {
+  const Subject* const known = records_->subjects.find(subject);
+  const bool counts =
+      known != nullptr && known->state.reporters.are_enough(rates_.least_reporters);
+  return gamma_posterior(counts ? lift_levels(*known, scopes, now, rates_) : nothing(scopes),
+                         lift_hierarchy(rates_));
+}
+
+Standing Learned::standing(std::uint64_t arm, std::uint64_t subject, const Scopes& scopes,
+                           double now) const {
+  Standing standing;
+  if (const Arm* const known = records_->arms.find(arm); known != nullptr) {
+    const Watch& watch = known->state.watch;
+    if (watch.k > 0.0) {
+      // A probe is a new tool, a little better known to be as good as others are.
+      standing.show = showing(watch, now, rates_);
+      standing.reliability = {2.0 * rates_.prior_mean, 2.0 * (1.0 - rates_.prior_mean)};
+      standing.has_reliability = true;
+    } else if (known->state.reporters.are_enough(rates_.least_reporters)) {
+      standing.reliability =
+          beta_posterior(reliability_levels(*known, scopes, now, rates_.reliability_half_s),
+                         reliability_hierarchy(rates_));
+      standing.has_reliability = true;
+    }
+  }
+  if (const Subject* const known = records_->subjects.find(subject);
+      known != nullptr && known->state.reporters.are_enough(rates_.least_reporters)) {
+    standing.lift = gamma_posterior(lift_levels(*known, scopes, now, rates_),
+                                    lift_hierarchy(rates_));
+    standing.has_lift = true;
+  }
+  return standing;
+}
+
+Standing Learned::standing_of_unknown(const Scopes& scopes) const {
+  return {beta_posterior(nothing(scopes), reliability_hierarchy(rates_)),
+          gamma_posterior(nothing(scopes), lift_hierarchy(rates_)), 1.0, false, false};
+}
+
+Shapes Learned::plain(std::uint64_t arm, std::uint64_t scope) const {
+  const Arm* const known = records_->arms.find(arm);
+  const Cell* const cell = known == nullptr ? nullptr : known->plain.find(scope);
+  if (cell == nullptr) return {1.0, 1.0};
+  return {1.0 + std::max(cell->first, 0.0), 1.0 + std::max(cell->second, 0.0)};
+}
+
+Breaker Learned::breaker(std::uint64_t arm, double now) const {
+  const Arm* const known = records_->arms.find(arm);
+  if (known == nullptr) return {};
+  const Watch& watch = known->state.watch;
+  return {watch.k, showing(watch, now, rates_), watch.opened_at};
+}
+
+std::vector<Alarm> Learned::alarms() const {
+  std::vector<Alarm> all;
+  records_->arms.each([&](std::uint64_t key, const Arm& arm) {
+    const Watch& watch = arm.state.watch;
+    if (watch.alarm == 0.0) return;
+    all.push_back({key, watch.alarm < 0.0 ? -1 : 1, watch.alarm_at, watch.k > 0.0});
+  });
+  std::sort(all.begin(), all.end(), [](const Alarm& a, const Alarm& b) { return a.arm < b.arm; });
+  return all;
+}
+
+double Learned::vector_share(double weight) const {
+  return weight > 0.0 ? rates_.vector_most * weight / (weight + rates_.vector_strength) : 0.0;
+}
+
+LearnedVector Learned::vector_of(const Subject& subject, double now) const {
+  const Pull& pull = *subject.pull;
+  return {pull.unit, pull.weight * portable::decay(now - pull.at, rates_.vector_half_s)};
+}
+
+std::optional<LearnedVector> Learned::vector(std::uint64_t subject, double now) const {
+  const Subject* const known = vectors_ == 0 ? nullptr : records_->subjects.find(subject);
+  if (known == nullptr || !known->pull ||
+      !known->state.callers.are_enough(rates_.least_reporters)) {
+    return std::nullopt;
+  }
+  return vector_of(*known, now);
+}
+
+void Learned::each_vector(double now,
+                          void (*visit)(void*, std::uint64_t, const LearnedVector&),
+                          void* to) const {
+  if (vectors_ == 0) return;
+  records_->subjects.each([&](std::uint64_t key, const Subject& subject) {
+    if (!subject.pull || !subject.state.callers.are_enough(rates_.least_reporters)) return;
+    visit(to, key, vector_of(subject, now));
+  });
+}
+
+std::vector<CellRow> Learned::cells() const {
+  std::vector<CellRow> all;
+  all.reserve(cells_);
+  const auto add = [&all](CellKind kind, std::uint64_t key, const Cells& cells) {
+    for (std::size_t i = 0; i < cells.scopes.size(); ++i) {
+      const Cell& cell = cells.cells[i];
+      all.push_back({kind, cells.scopes[i], key, cell.first, cell.second, cell.at});
+    }
+  };
+  records_->arms.each([&](std::uint64_t key, const Arm& arm) {
+    add(CellKind::kReliability, key, arm.counts);
+    add(CellKind::kPlain, key, arm.plain);
+  });
+  records_->subjects.each([&](std::uint64_t key, const Subject& subject) {
+    add(CellKind::kLift, key, subject.counts);
+  });
+  std::sort(all.begin(), all.end(), [](const CellRow& a, const CellRow& b) {
+    return std::tie(a.kind, a.key, a.scope) < std::tie(b.kind, b.key, b.scope);
+  });
+  return all;
+}
+
+}  // namespace toolroll

@@ -1,0 +1,96 @@
+#include "toolroll/overlay.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "toolroll/dot.hpp"
+#include "toolroll/topk.hpp"
+
+namespace toolroll {
+
+Overlay::Overlay(const Lessons& lessons, std::size_t size, std::size_t dim)
+    : size_(size), dim_(dim) {
+  if (lessons.learned == nullptr && lessons.keys == nullptr) return;
+  if (lessons.learned == nullptr || lessons.keys == nullptr) {
+    throw std::invalid_argument("learned: must come with the keys of the rows");
+  }
+  if (lessons.keys->size() < lessons.behind + size) {
+    throw std::invalid_argument("keys: has " + std::to_string(lessons.keys->size()) +
+                                " rows, must have " + std::to_string(lessons.behind + size));
+  }
+  if (lessons.learned->vectors() == 0 || dim == 0) return;
+  if (lessons.learned->dim() != dim) {
+    throw std::invalid_argument("learned: has vectors of " +
+                                std::to_string(lessons.learned->dim()) + " numbers, must have " +
+                                std::to_string(dim));
+  }
+  lessons_ = lessons;
+}
+
+std::vector<float> Overlay::directed(std::span<const float> query) const {
+  std::vector<float> padded(padded_width(dim_), 0.0F);
+  std::copy(query.begin(), query.end(), padded.begin());
+  const DotKernels& kernels = dot_kernels();
+  const double squares = kernels.squares(padded.data(), padded.size());
+  if (squares == 0.0) return {};
+  kernels.scale(padded.data(), 1.0 / std::sqrt(squares), padded.size(), padded.data());
+  return padded;
+}
+
+void Overlay::name(std::span<const float> query, std::size_t most, const Bitset& in_play,
+                   std::vector<std::int32_t>& rows) const {
+  if (is_empty() || most == 0) return;
+  const std::vector<float> direction = directed(query);
+  if (direction.empty()) return;
+  const DotKernels& kernels = dot_kernels();
+  Best best(most);
+  lessons_.learned->each_vector(lessons_.now, [&](std::uint64_t subject,
+                                                  const LearnedVector& vector) {
+    const auto share = static_cast<float>(lessons_.learned->vector_share(vector.weight));
+    float score = -1.0F;  // of the subject, made when one of its rows is in play
+    lessons_.keys->each_row(subject, [&](std::int32_t at) {
+      const auto place = static_cast<std::size_t>(at);
+      if (place < lessons_.behind || place >= lessons_.behind + size_) return;
+      const std::size_t row = place - lessons_.behind;
+      if (!in_play.contains(row)) return;
+      if (score < 0.0F) {
+        kernels.f32(direction.data(), vector.unit.data(), 1, direction.size(), &score);
+        score = std::max(share * score, 0.0F);
+      }
+      if (score > 0.0F) best.offer(score, static_cast<std::int32_t>(row));
+    });
+  });
+  std::vector<std::int32_t> named;
+  std::vector<float> scores;
+  best.take(named, scores);
+  rows.insert(rows.end(), named.begin(), named.end());
+}
+
+void Overlay::look_up(std::span<const std::int32_t> rows) {
+  entries_.clear();
+  if (is_empty()) return;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::uint64_t subject =
+        lessons_.keys->subject(lessons_.behind + static_cast<std::size_t>(rows[i]));
+    const auto vector = lessons_.learned->vector(subject, lessons_.now);
+    if (!vector) continue;
+    entries_.push_back({i, vector->unit.data(),
+                        static_cast<float>(lessons_.learned->vector_share(vector->weight))});
+  }
+}
+
+void Overlay::blend(std::span<const float> query, std::span<float> cosines) const {
+  if (entries_.empty()) return;
+  const std::vector<float> direction = directed(query);
+  if (direction.empty()) return;
+  const DotKernels& kernels = dot_kernels();
+  for (const Entry& entry : entries_) {
+    float cosine = 0.0F;
+    kernels.f32(direction.data(), entry.unit, 1, direction.size(), &cosine);
+    cosines[entry.place] += entry.share * (cosine - cosines[entry.place]);
+  }
+}
+
+}  // namespace toolroll

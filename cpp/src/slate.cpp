@@ -1,0 +1,282 @@
+#include "toolroll/slate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "portable.hpp"
+#include "toolroll/stream.hpp"
+#include "toolroll/thompson.hpp"
+
+namespace toolroll {
+namespace {
+
+constexpr double kReach = 4.0;      // deviations: with the usual factor of 0.25, one untempered
+constexpr double kLeastBeta = 1e-4;  // below it the logarithm of a draw is of no use
+constexpr double kMostBelow = 6.9;   // the same of a Gamma draw, in nats below its mean
+
+[[noreturn]] void refuse(const std::string& what, double number, const char* rule) {
+  throw std::invalid_argument(what + ": is " + std::to_string(number) + ", must be " + rule);
+}
+
+void check_length(const char* column, std::size_t size, std::size_t n) {
+  if (size != n) {
+    throw std::invalid_argument(std::string(column) + ": has " + std::to_string(size) +
+                                " entries, must have " + std::to_string(n));
+  }
+}
+
+void check_range(const char* what, double number, double most) {
+  if (!(number >= 0.0 && number <= most)) {
+    refuse(what, number, ("in 0.." + std::to_string(most)).c_str());
+  }
+}
+
+void check_all(const ToolKeys& keys, const Candidates& candidates) {
+  const std::size_t m = candidates.rows.size();
+  check_length("scores", candidates.scores.size(), m);
+  check_length("core", candidates.core.size(), m);
+  for (std::size_t i = 0; i < m; ++i) {
+    const std::int32_t row = candidates.rows[i];
+    if (row < 0 || static_cast<std::size_t>(row) >= keys.size()) {
+      refuse("rows[" + std::to_string(i) + "]", row,
+             ("in 0.." + std::to_string(keys.size()) + " (exclusive)").c_str());
+    }
+    if (!std::isfinite(candidates.scores[i])) {
+      refuse("scores[" + std::to_string(i) + "]", candidates.scores[i], "finite");
+    }
+  }
+}
+
+/// Columns of one call, kept for the next on this thread.
+struct Scratch {
+  std::vector<double> score, mean, sd, log_reliability, log_lift;
+  std::vector<double> first, second, shape, drawn;
+  std::vector<std::uint64_t> arm, subject, group;
+  std::vector<std::uint8_t> hidden, guarded, taken;
+  std::vector<std::int32_t> places;
+
+  void resize(std::size_t m) {
+    for (auto* column : {&score, &mean, &sd, &log_reliability, &log_lift, &first, &second, &shape,
+                         &drawn}) {
+      column->resize(m);
+    }
+    for (auto* column : {&arm, &subject, &group}) column->resize(m);
+    hidden.assign(m, 0);
+    guarded.assign(m, 0);
+  }
+};
+
+}  // namespace
+
+void check(const Weights& weights) {
+  constexpr double kMost = 1000.0;
+  check_range("reliability", weights.reliability, kMost);
+  check_range("lift", weights.lift, kMost);
+  check_range("temper", weights.temper, kMost);
+  check_range("sd_max", weights.sd_max, kMost);
+  check_range("most_up", weights.most_up, kMost);
+  check_range("most_down", weights.most_down, kMost);
+  check_range("explore", weights.explore, 1.0);
+}
+
+std::size_t pick(const Contest& contest, std::size_t k, bool explores,
+                 std::span<std::int32_t> order, std::span<Fate> fate) {
+  const std::size_t n = contest.score.size();
+  thread_local std::vector<std::uint8_t> rank_of;
+  thread_local std::vector<std::uint8_t> guarded;
+  rank_of.assign(n, 2);  // 0 shown, 2 behind, 3 beaten, 4 hidden
+  guarded.assign(contest.guarded.begin(), contest.guarded.end());
+  const auto is_core = [&](std::size_t i) { return !contest.core.empty() && contest.core[i] != 0; };
+  const auto place = [](std::int32_t at) { return static_cast<std::size_t>(at); };
+  for (std::size_t i = 0; i < n; ++i) {
+    const bool is_hidden = contest.hidden[i] != 0 && !is_core(i);
+    fate[i] = is_hidden ? Fate::kHidden : Fate::kRanked;
+    order[i] = static_cast<std::int32_t>(i);
+  }
+
+  for (std::size_t i = 0; i < n; ++i) {  // the first of a group settles it
+    const std::uint64_t group = contest.group[i];
+    if (group == 0) continue;
+    bool is_first = true;
+    for (std::size_t j = 0; j < i && is_first; ++j) is_first = contest.group[j] != group;
+    if (!is_first) continue;
+    std::size_t best = n;
+    bool has_core = false;
+    bool is_guarded = false;
+    for (std::size_t j = i; j < n; ++j) {
+      if (contest.group[j] != group) continue;
+      has_core = has_core || is_core(j);
+      is_guarded = is_guarded || guarded[j] != 0;
+      guarded[j] = 0;
+      if (fate[j] == Fate::kHidden || is_core(j)) continue;
+      if (best == n || contest.score[j] > contest.score[best]) best = j;
+    }
+    for (std::size_t j = i; j < n; ++j) {
+      if (contest.group[j] == group && fate[j] == Fate::kRanked && !is_core(j) &&
+          (has_core || j != best)) {
+        fate[j] = Fate::kBeaten;
+      }
+    }
+    if (best != n && !has_core) guarded[best] = is_guarded ? 1 : 0;
+  }
+
+  for (std::size_t i = 0; i < n; ++i) {
+    if (fate[i] == Fate::kBeaten) rank_of[i] = 3;
+    if (fate[i] == Fate::kHidden) rank_of[i] = 4;
+    if (is_core(i)) rank_of[i] = 0;
+  }
+  const auto is_better = [&](std::int32_t a, std::int32_t b) {
+    const double x = contest.score[place(a)];
+    const double y = contest.score[place(b)];
+    return x != y ? x > y : a < b;
+  };
+  std::sort(order.begin(), order.end(), is_better);
+  std::size_t left = k;
+  for (const bool wants_guarded : {true, false}) {
+    for (const std::int32_t at : order) {
+      if (left == 0) break;
+      if (rank_of[place(at)] != 2 || (guarded[place(at)] != 0) != wants_guarded) continue;
+      rank_of[place(at)] = 0;
+      --left;
+    }
+  }
+
+  if (explores && left == 0) {
+    std::size_t last = n;
+    for (const std::int32_t at : order) {
+      const std::size_t i = place(at);
+      if (rank_of[i] == 0 && guarded[i] == 0 && !is_core(i)) last = i;
+    }
+    std::size_t least_known = n;
+    for (const std::int32_t at : order) {
+      const std::size_t i = place(at);
+      if (last == n || rank_of[i] != 2) continue;
+      if (contest.mean[i] + kReach * contest.sd[i] < contest.score[last]) continue;
+      if (least_known == n || contest.sd[i] > contest.sd[least_known]) least_known = i;
+    }
+    if (least_known != n) std::swap(rank_of[last], rank_of[least_known]);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return rank_of[place(a)] < rank_of[place(b)];
+  });
+  return static_cast<std::size_t>(std::count(rank_of.begin(), rank_of.end(), 0));
+}
+
+std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates& candidates,
+                 const Scopes& scopes, double now, std::uint64_t seed, std::size_t k,
+                 double temperature, const Weights& weights, const Ranked& out) {
+  const std::size_t m = candidates.rows.size();
+  check(weights);
+  check_all(keys, candidates);
+  check_length("order", out.order.size(), m);
+  for (const auto& column : {out.score, out.mean, out.sd, out.show}) {
+    check_length("answer", column.size(), m);
+  }
+  check_length("fate", out.fate.size(), m);
+  if (!std::isfinite(now)) refuse("now", now, "finite");
+  if (!(temperature > 0.0) || !std::isfinite(temperature)) {
+    refuse("temperature", temperature, "finite and above 0");
+  }
+
+  thread_local Scratch at;
+  at.resize(m);
+  // Nothing learnt leaves the order as it is: of equals a draw would only shuffle what similarity
+  // has put in order.
+  const bool is_exact = weights.draw == Draw::kExact;
+  const double temper = learned.revision() == 0 ? 0.0 : weights.temper;
+  const Standing unknown = learned.standing_of_unknown(scopes);
+  const LogMoments prior_reliability = log_moments_of_beta(unknown.reliability);
+  const LogMoments prior_lift = log_moments_of_gamma(unknown.lift);
+  const double wr = weights.reliability;
+  const double wl = weights.lift;
+
+  for (std::size_t i = 0; i < m; ++i) {
+    const auto row = static_cast<std::size_t>(candidates.rows[i]);
+    at.arm[i] = keys.arm(row);
+    at.subject[i] = keys.subject(row);
+    at.group[i] = keys.group(row);
+    at.score[i] = candidates.scores[i];
+  }
+  for (std::size_t i = 0; i < m; ++i) {  // the wording of a member says nothing against it
+    if (at.group[i] == 0) continue;
+    double best = at.score[i];
+    for (std::size_t j = 0; j < m; ++j) {
+      if (at.group[j] == at.group[i]) best = std::max<double>(best, candidates.scores[j]);
+    }
+    at.score[i] = best;
+  }
+  for (std::size_t i = 0; i < m; ++i) {
+    const Standing standing = learned.standing(at.arm[i], at.subject[i], scopes, now);
+    const Shapes reliability =
+        standing.has_reliability ? standing.reliability : unknown.reliability;
+    const Shapes lift = standing.has_lift ? standing.lift : unknown.lift;
+    const LogMoments r =
+        standing.has_reliability ? log_moments_of_beta(reliability) : prior_reliability;
+    const LogMoments l = standing.has_lift ? log_moments_of_gamma(lift) : prior_lift;
+    const double learnt = std::clamp(
+        wr * (r.mean - prior_reliability.mean) + wl * (l.mean - prior_lift.mean),
+        -weights.most_down, weights.most_up);
+    const double deviation =
+        std::min(std::sqrt(wr * wr * r.variance + wl * wl * l.variance), weights.sd_max);
+    at.mean[i] = at.score[i] + temperature * learnt;
+    at.sd[i] = temperature * temper * deviation;
+    out.show[i] = static_cast<float>(standing.show);
+    if (is_exact) {
+      at.first[i] = reliability.first;
+      at.second[i] = reliability.second;
+      at.shape[i] = lift.first;
+      at.log_reliability[i] = r.mean;
+      at.log_lift[i] = l.mean + portable::log(lift.second);  // of the shape alone
+    }
+    const Stream stream(seed, at.arm[i]);
+    const auto words = stream.block(kSlatePurpose << 32);
+    const auto unit = [&](std::size_t word) {
+      const std::uint64_t bits = words[word] | std::uint64_t{words[word + 1]} << 32;
+      return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
+    };
+    at.score[i] = at.mean[i];
+    if (!is_exact && at.sd[i] > 0.0) {
+      at.score[i] += at.sd[i] * portable::normal_quantile(unit(0));
+    }
+    if (standing.show < 1.0) at.hidden[i] = unit(2) >= standing.show ? 1 : 0;
+  }
+  if (is_exact && temper > 0.0) {
+    thompson_sample({at.arm, at.first, at.second}, seed, at.drawn);
+    for (std::size_t i = 0; i < m; ++i) {
+      const double drawn = portable::log(std::max(at.drawn[i], kLeastBeta));
+      at.log_reliability[i] = wr * (drawn - at.log_reliability[i]);
+    }
+    log_gamma_sample(at.subject, at.shape, seed, at.drawn);
+    for (std::size_t i = 0; i < m; ++i) {
+      const double drawn = wl * std::max(at.drawn[i] - at.log_lift[i], -kMostBelow);
+      at.score[i] += temperature * temper * (at.log_reliability[i] + drawn);
+    }
+  }
+
+  const std::size_t guards =
+      std::min<std::size_t>(weights.guard, candidates.raw_best.size());
+  for (const std::int32_t best : candidates.raw_best.first(guards)) {
+    for (std::size_t i = 0; i < m; ++i) {
+      if (candidates.rows[i] == best) at.guarded[i] = 1;
+    }
+  }
+  const Stream chance(seed, 0);
+  const bool explores =
+      weights.explore > 0.0 && chance.uniform(kExplorePurpose << 33) < weights.explore;
+  const std::size_t shown =
+      pick({at.score, at.mean, at.sd, at.hidden, at.guarded, candidates.core, at.group}, k,
+           explores, out.order, out.fate);
+  for (std::size_t i = 0; i < m; ++i) {
+    out.score[i] = static_cast<float>(at.score[i]);
+    out.mean[i] = static_cast<float>(at.mean[i]);
+    out.sd[i] = static_cast<float>(at.sd[i]);
+  }
+  return shown;
+}
+
+}  // namespace toolroll

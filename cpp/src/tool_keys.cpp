@@ -1,0 +1,89 @@
+#include "toolroll/tool_keys.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace toolroll {
+
+ToolKeys::ToolKeys(std::vector<std::uint64_t> arm, std::vector<std::uint64_t> intent,
+                   std::vector<std::uint64_t> group)
+    : arm_(std::move(arm)), group_(std::move(group)), subject_(std::move(intent)) {
+  const std::size_t n = arm_.size();
+  if (subject_.size() != n || group_.size() != n) {
+    throw std::invalid_argument("tool keys: has " + std::to_string(n) + " arms, " +
+                                std::to_string(subject_.size()) + " intents and " +
+                                std::to_string(group_.size()) + " groups, must be as many of each");
+  }
+  for (std::size_t row = 0; row < n; ++row) {
+    if (group_[row] != 0) subject_[row] = group_[row];
+  }
+  rows_.resize(n);
+  std::iota(rows_.begin(), rows_.end(), 0);
+  std::stable_sort(rows_.begin(), rows_.end(), [this](std::int32_t a, std::int32_t b) {
+    return subject_[static_cast<std::size_t>(a)] < subject_[static_cast<std::size_t>(b)];
+  });
+  if (n == 0) return;
+  slots_.resize(std::bit_ceil(2 * n));
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t begin = 0; begin < n;) {
+    const std::uint64_t subject = subject_[static_cast<std::size_t>(rows_[begin])];
+    std::size_t end = begin + 1;
+    while (end < n && subject_[static_cast<std::size_t>(rows_[end])] == subject) ++end;
+    std::size_t at = home(subject) & mask;
+    while (slots_[at].size != 0) at = (at + 1) & mask;
+    slots_[at] = {subject, static_cast<std::uint32_t>(begin),
+                  static_cast<std::uint32_t>(end - begin)};
+    begin = end;
+  }
+}
+
+ToolKeys ToolKeys::stacked(std::shared_ptr<const ToolKeys> shared,
+                           std::shared_ptr<const ToolKeys> own) {
+  if (!shared || !own) throw std::invalid_argument("tool keys: a part is missing");
+  if (shared->shared_ || own->shared_) {
+    throw std::invalid_argument("tool keys: a part is stacked itself, must be of one catalog");
+  }
+  ToolKeys both;
+  both.behind_ = shared->size();
+  both.shared_ = std::move(shared);
+  both.own_ = std::move(own);
+  return both;
+}
+
+std::vector<std::int32_t> ToolKeys::companions(std::span<const std::int32_t> rows,
+                                               const Bitset& in_play) const {
+  if (in_play.size() != size()) {
+    throw std::invalid_argument("rows in play: has " + std::to_string(in_play.size()) +
+                                " rows, must have " + std::to_string(size()));
+  }
+  std::vector<std::int32_t> found;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] < 0 || static_cast<std::size_t>(rows[i]) >= size()) {
+      throw std::invalid_argument("rows[" + std::to_string(i) + "]: is " +
+                                  std::to_string(rows[i]) + ", must be in 0.." +
+                                  std::to_string(size()) + " (exclusive)");
+    }
+    const auto row = static_cast<std::size_t>(rows[i]);
+    if (group(row) == 0) continue;
+    each_row(subject(row), [&](std::int32_t member) {
+      if (in_play.contains(static_cast<std::size_t>(member))) found.push_back(member);
+    });
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  std::erase_if(found, [&](std::int32_t row) {
+    return std::find(rows.begin(), rows.end(), row) != rows.end();
+  });
+  return found;
+}
+
+std::size_t ToolKeys::memory_bytes() const {
+  return (arm_.capacity() + group_.capacity() + subject_.capacity()) * sizeof(std::uint64_t) +
+         slots_.capacity() * sizeof(Slot) + rows_.capacity() * sizeof(std::int32_t);
+}
+
+}  // namespace toolroll

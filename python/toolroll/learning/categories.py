@@ -1,0 +1,133 @@
+"""What kind of thing a message asks for: statistics of tools are kept apart by it.
+
+- **read**: what exists somewhere is to be shown, found or looked up; recommendations among it, how-tos
+- **write**: something is to be changed or done: created, sent, booked, switched on, deleted
+- **analyse**: an answer must be worked out: computed, compared, classified, explained, summed up
+- **generate**: something new is to be made, or made over: a text, a picture, code, a plan, a translation
+- **general**: none of these (thanks, an answer to a question, another language), or one cannot tell
+
+Logistic regression over the built-in table's vector of the message and its cue words. How it was trained and
+what it is worth: `docs/model-card.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll._core import latin_share
+from toolroll.errors import InvalidInput
+
+CATEGORIES = ("read", "write", "analyse", "generate")
+GENERAL = "general"
+FILE = "categories.json"  # beside the other models
+
+LONGEST = 4_000  # characters that cues are looked for in; a pasted document says little of what is asked
+LEAST_LATIN = 0.5  # share of letters below which the table has not read enough to judge
+
+_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+# Words that a request may open with before it says what is wanted.
+_POLITE = frozenset(
+    (
+        "a", "able", "am", "an", "and", "assist", "automatically", "be", "can", "could", "day", "do", "for",
+        "going", "good", "have", "hello", "help", "hey", "hi", "how", "i", "i'd", "i'm", "if", "in", "is",
+        "it", "kindly", "let's", "like", "looking", "me", "mind", "morning", "my", "name", "need", "next",
+        "now", "of", "our", "please", "possible", "so", "some", "that", "the", "then", "there", "this",
+        "to", "trying", "us", "want", "way", "we", "we'd", "will", "with", "would", "you", "your",
+    )
+)  # fmt: skip
+
+
+def cue_words(text: str) -> set[str]:
+    """The words of a text and, as "^word", the first of them that is more than politeness."""
+    words = _WORD.findall(text[:LONGEST].lower().replace("\u2019", "'"))
+    opening = next((word for word in words if word not in _POLITE), None)
+    return {*words} if opening is None else {*words, f"^{opening}"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Classifier:
+    """A trained classifier: immutable, for any number of threads; some 12 microseconds for 20 words.
+
+    Attributes:
+        classes: what it tells apart: `CATEGORIES` and `GENERAL`.
+        of_vector: float32[classes, dim].
+        of_cues: int32[cues, classes], in units of `unit`: sums of whole numbers have no order, nor has a set.
+        rows: cue → its row there.
+        bias: float32[classes].
+        unit: what one stands for.
+        least: the probability below which it says `GENERAL`.
+    """
+
+    classes: tuple[str, ...]
+    of_vector: npt.NDArray[np.float32]
+    of_cues: npt.NDArray[np.int32]
+    rows: Mapping[str, int]
+    bias: npt.NDArray[np.float32]
+    unit: float
+    least: float
+
+    def category(self, text: str, vector: npt.NDArray[np.float32]) -> str:
+        """One of `CATEGORIES`, or `GENERAL`.
+
+        vector: the built-in table's of this text by itself, without the messages before it.
+
+        Raises:
+            InvalidInput: the vector is not the table's.
+        """
+        if vector.shape != self.of_vector.shape[1:]:
+            raise InvalidInput(
+                f"vector of the message: has shape {vector.shape}, must be {self.of_vector.shape[1:]}"
+                " (the built-in table's)"
+            )
+        if not vector @ vector or not (text.isascii() or latin_share(text) >= LEAST_LATIN):
+            return GENERAL
+        logits = self.logits(text, vector).tolist()
+        highest = max(logits)
+        share = 1 / sum([math.exp(logit - highest) for logit in logits])
+        return self.classes[logits.index(highest)] if share >= self.least else GENERAL
+
+    def logits(self, text: str, vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """float32[classes]: log-probabilities but for a constant."""
+        logits: npt.NDArray[np.float32] = self.of_vector @ vector
+        logits += self.bias
+        found = [self.rows[cue] for cue in cue_words(text) if cue in self.rows]
+        if found:
+            logits += np.add.reduce(self.of_cues.take(found, 0), 0, dtype=np.int32) * np.float32(self.unit)
+        return logits
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Classifier:
+        """From what `toolroll.models.categories` writes: whole numbers, in units of `unit`."""
+        unit = np.float32(record["unit"])
+        cues: dict[str, list[int]] = record["cues"]
+        return cls(
+            tuple(record["classes"]),
+            np.asarray(record["vector"], np.float32) * unit,
+            np.asarray(list(cues.values()), np.int32),
+            {cue: row for row, cue in enumerate(cues)},
+            np.asarray(record["bias"], np.float32) * unit,
+            float(unit),
+            record["least"],
+        )
+
+
+@lru_cache(maxsize=1)
+def built_in() -> Classifier:
+    """The classifier that comes with toolroll; read once."""
+    text = resources.files("toolroll.models").joinpath(FILE).read_text("utf-8")
+    return Classifier.from_record(json.loads(text))
+
+
+def category(text: str, vector: npt.NDArray[np.float32]) -> str:
+    """What the built-in classifier says: see `Classifier.category`."""
+    return built_in().category(text, vector)

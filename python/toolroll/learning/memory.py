@@ -1,0 +1,88 @@
+"""Outcomes of a process without a store: folded as they come, and gone with the process."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolroll._core import Learned, LearningRates
+from toolroll.errors import NotFound
+from toolroll.learning.effects import Change, deltas
+from toolroll.learning.exposure import Exposure
+from toolroll.learning.outcomes import Report
+from toolroll.learning.settling import MOST_A_DAY, NOTHING_SAID, Settled, settle
+
+MOST_EVENTS = 50_000  # whose outcomes are remembered, so that none counts twice
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What came of a report.
+
+    Attributes:
+        event_id: of the selection that it is about.
+        counted: of how many tools something new was said; 0 for a repetition.
+    """
+
+    event_id: str
+    counted: int
+
+
+class Memory:
+    """What outcomes have taught, by organisation. Recording takes a lock; reading `learned` takes none."""
+
+    def __init__(self, dim: int, rates: LearningRates | None = None) -> None:
+        """dim: width of the messages' vectors; 0 where there are none."""
+        self._dim, self._rates = dim, rates or LearningRates()
+        self._recording = threading.Lock()
+        self._settled: dict[str, tuple[float, Settled]] = {}  # event → when, what was said; oldest first
+        self._forgotten_until = float("-inf")  # events up to then may have been forgotten
+        self._counted: dict[int, Counter[tuple[str, str, str]]] = {}  # day → (org, tool, reporter) → outcomes
+        self.learned: dict[str, Learned] = {}
+
+    def record(self, exposure: Exposure, report: Report) -> Recorded:
+        """Counts what is new in the report.
+
+        Raises:
+            InvalidInput: it names a tool that was not shown.
+            NotFound: the event is so old that nobody knows any more what was said of it.
+        """
+        with self._recording:
+            _, before = self._settled.get(exposure.event_id, (0.0, None))
+            if before is None and exposure.at <= self._forgotten_until:
+                raise NotFound(
+                    f"event {exposure.event_id}: is older than the {MOST_EVENTS:,} events that are remembered"
+                )
+            today = self._today(exposure)
+
+            def weight(tool: str) -> float:
+                who = (exposure.org, tool, exposure.reporter)
+                today[who] += 1
+                return 1.0 if not exposure.reporter or today[who] <= MOST_A_DAY else 0.0
+
+            step = settle(exposure, before or NOTHING_SAID, report, weight)
+            if step.is_new:
+                self._fold(exposure, step.changes, step.closes)
+            self._settled[exposure.event_id] = exposure.at, step.settled
+            if len(self._settled) > MOST_EVENTS:
+                forgotten, _ = self._settled.pop(next(iter(self._settled)))
+                self._forgotten_until = max(self._forgotten_until, forgotten)
+            return Recorded(exposure.event_id, len(step.changes))
+
+    def _fold(self, exposure: Exposure, changes: tuple[Change, ...], closes: bool) -> None:
+        vectors = None
+        if exposure.vector is not None and len(exposure.vector) == self._dim:
+            vectors = exposure.vector.astype(np.float32)[None]
+        added = deltas(exposure, changes, float(closes), -1 if vectors is None else 0)
+        known = self.learned.get(exposure.org) or Learned(self._dim, self._rates)
+        self.learned[exposure.org] = known.fold(added, vectors)
+
+    def _today(self, exposure: Exposure) -> Counter[tuple[str, str, str]]:
+        day = int(exposure.at // _DAY_S)
+        if day not in self._counted:
+            self._counted = {known: counts for known, counts in self._counted.items() if known >= day - 1}
+        return self._counted.setdefault(day, Counter())

@@ -1,0 +1,356 @@
+"""Logged events, decided again."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from tests.integration.commands import Typed
+from tests.integration.governance import Governed
+from toolroll import Context, Tool, Toolkit, Toolroll
+from toolroll._core import Learned
+from toolroll.assembly import Assembly
+from toolroll.embedders.named import embedder
+from toolroll.errors import NotFound
+from toolroll.events.describing import Standing, event_row
+from toolroll.events.draining import drain
+from toolroll.events.folding import fold, outcomes_of
+from toolroll.events.replay import Replayed, replay
+from toolroll.events.rows import Messages, Received
+from toolroll.events.upkeep import Which, forget
+from toolroll.exposing import exposure_of
+from toolroll.learning.outcomes import Entry, Report
+from toolroll.profiles import profile
+from toolroll.registry.registry import Registry
+from toolroll.registry_roll import RegistryRoll
+from toolroll.rules import PageMapping, Rule
+from toolroll.selection import Selection
+from toolroll.sources.folder import read_folder
+from toolroll.store import tables
+from toolroll.store.database import Database
+
+DEMO = Path(__file__).parents[2] / "python" / "toolroll" / "demo" / "toolkits"
+KITS = ("calendar", "contacts", "crm", "deals", "email", "files", "notes", "weather", "web")
+SAID = (
+    "Will it rain in Oslo tomorrow?",
+    "Add Hanna to my contacts and send her the offer",
+    "yes, the second one",
+    "내일 회의를 잡아줘",
+    "Which deals are we about to lose?",
+    "Delete the note about the roof, then list what is left",
+    "serch the web for tents",
+)
+NOW = 1_790_000_000.25
+
+
+class World:
+    """A registry that is used, changed and learnt from; every selection is logged."""
+
+    def __init__(self, url: str) -> None:
+        self.database = Database.open(url, create=False, migrate=False)
+        self.registry, self.governed = Registry(self.database, actor="ann"), Governed(self.database)
+        demo = read_folder(DEMO)
+        self.registry.import_(
+            replace(
+                demo,
+                tools=tuple(tool for tool in demo.tools if tool.toolkit in KITS),
+                toolkits=tuple(kit for kit in demo.toolkits if kit.name in KITS),
+                routes=tuple(route for route in demo.routes if {*route.toolkits} <= {*KITS}),
+            )
+        )
+        self.registry.create(Tool("acme_search", "Searches the shelves of Acme"), org="acme")
+        self.roll: RegistryRoll = Toolroll.open(url, poll_s=60, listens=False)
+        self.at = NOW
+        self.roll._engine.clock = self.tick
+        self.learned: dict[str, Learned] = {}
+        self.seqs: dict[str, int] = {}
+        self.roll._engine.learned = self.learned
+
+    def tick(self) -> float:
+        self.at = round(self.at + 61.000001, 6)
+        return self.at
+
+    def close(self) -> None:
+        self.roll.close()
+        self.database.close()
+
+    def refresh(self) -> None:
+        self.roll.refresh()
+        self.roll.prepare()
+
+    @property
+    def revision(self) -> int:
+        return self.roll._refresher.replica.revision
+
+    def log(self, picked: Selection, *, messages: Messages | None = None, revision: int | None = None) -> str:
+        """Writes the event; what the model did is that it called what came first."""
+        org = picked.turn.context.org
+        exposure = exposure_of(picked, "", 0.1)
+        standing = Standing(self.revision if revision is None else revision, self.seqs.get(org, 0), "default")
+        row = event_row(picked, exposure, standing, messages or Messages())
+        report = Report(picked.event_id, tuple(Entry(name, "succeeded") for name in picked.names[:1]))
+        drain(self.database, [row], [Received(exposure, report, picked.turn.at)])
+        return picked.event_id
+
+    def learn(self, org: str) -> None:
+        """Folds what is new, one by one: how a process comes to it makes no difference."""
+        known = self.learned.get(org) or Learned(256)
+        with self.database.reading() as connection:
+            for counted in outcomes_of(connection, org, self.seqs.get(org, 0)):
+                known = fold(known, [counted], 256, self.roll.catalog.space)
+                self.seqs[org] = counted.seq
+        if self.seqs.get(org):
+            self.learned[org] = known
+
+    def replay(self, event_id: str, **options: Any) -> Replayed:
+        return replay(self.database, event_id, assembly_of, **options)
+
+    def tamper(self, event_id: str, **values: Any) -> None:
+        table = tables.selection_events
+        with self.database.recording() as connection:
+            connection.execute(sa.update(table).where(table.c.event_id == event_id).values(values))
+
+
+def assembly_of(name: str) -> Assembly:
+    return Assembly(embedder("static"), profile(name))
+
+
+@pytest.fixture
+def world(database_url: str) -> Iterator[World]:
+    made = World(database_url)
+    made.refresh()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def here(new_database_url: Any) -> Iterator[World]:
+    """One database is enough where nothing of it is asked."""
+    made = World(new_database_url("sqlite"))
+    made.refresh()
+    yield made
+    made.close()
+
+
+def test_events_are_decided_again_to_the_last_bit_whatever_has_happened_since(world: World) -> None:
+    draw = random.Random(3)
+    registry, governed = world.registry, world.governed
+
+    def edit() -> None:
+        tool = registry.tool("search_news")
+        registry.update("search_news", {"description": f"Searches {draw.random()}"}, version=tool.version)
+
+    edits = (
+        edit,
+        lambda: governed.rules.add(Rule("no mail", "deny", "composite", {"role": "guest"}, toolkit="email")),
+        lambda: governed.pages.add(PageMapping("deals*", ("deals", "crm"), 3)),
+        lambda: registry.create(Tool("acme_count", "Counts the shelves of Acme"), org="acme"),
+        lambda: governed.toolkits.put(Toolkit("weather", "All about the sky"), keywords=["rain", "sky"]),
+        lambda: registry.delete("acme_search", org="acme"),
+        lambda: governed.rules.disable("no mail"),
+        edit,
+    )
+    logged = []
+    for change in edits:
+        for _ in range(4):
+            org = draw.choice(("acme", "blue"))
+            world.learn(org)
+            picked = world.roll.select(
+                draw.choice(SAID),
+                Context(
+                    org=org,
+                    user=draw.choice(("u", "v")),
+                    roles=draw.choice(((), ("guest",))),
+                    tier=draw.choice(("free", "pro")),
+                    page=draw.choice(("home", "deals/7")),
+                    session=draw.choice(("", "s1")),
+                    settings=draw.choice(((), ("crm_key", "SMTP_HOST"))),
+                    everything=draw.random() < 0.3,
+                    exclude=draw.choice(((), ("search_news",))),
+                    within=draw.choice(((), (), ("acme_search", "search_news", "list_events"))),
+                ),
+                k=draw.choice((None, 3, 7)),
+                max_tools=draw.choice((None, 5)),
+                budget_tokens=draw.choice((None, 900)),
+                sent=draw.choice(((), ("list_events",))),
+                history=draw.choice(((), ("What is on my calendar?",))),
+            )
+            logged.append(world.log(picked))
+        change()
+        world.refresh()
+    assert world.seqs["acme"] > 5
+    for event_id in logged:
+        again = world.replay(event_id)
+        assert again.is_same, str(again)
+    assert len({world.replay(event_id).event.catalog_revision for event_id in logged}) > 4
+
+
+def test_what_was_taken_back_later_counted_then(world: World) -> None:
+    for message in SAID:
+        world.log(world.roll.select(message, Context(org="acme"), k=5))
+    world.learn("acme")
+    event_id = world.log(world.roll.select(SAID[1], Context(org="acme"), k=5))
+    before = world.replay(event_id)
+    assert before.is_same
+    forget(world.database, "acme", Which(reporter=""), actor="ann")
+    after = world.replay(event_id)
+    assert after.is_same, str(after)
+    assert after.selection is not None and after.selection.turn.learned is not None
+
+
+def test_one_outcome_more_or_less_or_another_hour_comes_out_otherwise(here: World) -> None:
+    for _ in range(3):
+        here.log(here.roll.select(SAID[1], Context(org="acme"), k=5))
+    here.learn("acme")
+    event_id = here.log(here.roll.select(SAID[1], Context(org="acme"), k=5))
+    event = here.replay(event_id).event
+    for column, value in (
+        ("learned_revision", 2),
+        ("learned_revision", 4),
+        ("at", event.at + timedelta(hours=1)),
+        ("seed", event.seed ^ 1),
+    ):
+        here.tamper(event_id, **{column: value})
+        assert any("score" in line for line in here.replay(event_id).differences), column
+        here.tamper(event_id, **{column: getattr(event, column)})
+    assert here.replay(event_id).is_same
+
+
+def test_a_tool_that_was_deleted_before_its_catalog_was_built_anew_is_gone_in_a_replay(here: World) -> None:
+    engine = here.roll._engine
+    here.registry.delete("search_news")
+    engine.swap(replace(engine.serving, shared=engine.serving.shared.without(["search_news"])))
+    picked = here.roll.select("Search the web for tents", k=5)
+    event_id = here.log(picked, revision=here.revision + 1)
+    again = here.replay(event_id)
+    assert again.is_same, str(again)
+    assert again.selection is not None and "search_news" not in again.selection.names
+    assert "search_news" in again.selection.catalog.names
+
+
+def test_an_event_of_an_organisation_whose_catalog_was_not_there_yet_is_decided_by_the_shared_one(
+    here: World,
+) -> None:
+    engine = here.roll._engine
+    engine.swap(replace(engine.serving, own={}, awaited=frozenset({"acme"})))
+    picked = here.roll.select("Search the shelves", Context(org="acme"), k=5)
+    assert picked.degraded == ("organisation",)
+    again = here.replay(here.log(picked))
+    assert again.is_same, str(again)
+
+
+def test_an_event_whose_embedder_was_away_is_decided_by_words(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(text: str) -> np.ndarray:
+        raise OSError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(here.roll._engine._embedder, "embed_query", fails)
+        picked = here.roll.select("Will it rain?", k=5)
+    assert picked.degraded == ("embedder",)
+    again = here.replay(here.log(picked))
+    assert again.is_same, str(again)
+
+
+@pytest.mark.parametrize("form", ["hashed", "dropped"])
+def test_a_message_that_was_not_kept_is_said_to_be_missing(here: World, form: Any) -> None:
+    event_id = here.log(here.roll.select("Will it rain?", k=5), messages=Messages(form, b"secret"))
+    again = here.replay(event_id)
+    assert again.selection is None and not again.is_same
+    assert again.missing == (f"its message was not kept: it was {form}",)
+
+
+def test_another_embedder_is_said_to_be_another(here: World) -> None:
+    event_id = here.log(here.roll.select("Will it rain?", k=5))
+    for other, name in (("hashing", "hashing"), ("none", "none")):
+        again = replay(
+            here.database,
+            event_id,
+            lambda profile_name, other=other: Assembly(embedder(other), profile("default")),
+        )
+        assert again.selection is None
+        assert f"the embedder here is {name}" in again.missing[0]
+
+
+def test_a_catalog_that_the_registry_never_had_is_said_to_be_missing(here: World) -> None:
+    event_id = here.log(here.roll.select("Will it rain?", k=5))
+    here.tamper(event_id, catalog_revision="0123456789abcdef")
+    again = here.replay(event_id)
+    assert again.selection is None
+    assert "catalog 0123456789abcdef does not come out of registry revision" in again.missing[0]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("registry_revision", 10**6, "revision 1000000 is not there"),
+        ("learned_revision", 10**6, "1000000 outcomes had been learnt from, and the store has 1"),
+        ("profile", "mine", "profile 'mine': unknown"),
+        ("variant", "b", "variant 'b' of experiment '' is not known here"),
+    ],
+)
+def test_what_is_not_to_be_had_is_named(here: World, column: str, value: Any, says: str) -> None:
+    event_id = here.log(here.roll.select("Will it rain?", k=5))
+    here.tamper(event_id, **{column: value})
+    again = here.replay(event_id)
+    assert again.selection is None
+    assert says in again.missing[0]
+
+
+def test_a_vector_that_the_caller_gave_is_taken_from_the_event_and_said_to_be_rounded(here: World) -> None:
+    vector = embedder("static").embed_query("search the web")  # type: ignore[union-attr]
+    event_id = here.log(here.roll.select("Will it rain?", k=5, vector=vector))
+    again = here.replay(event_id)
+    assert again.selection is not None and not again.is_same
+    assert again.selection.names == tuple(again.event.selected)
+    assert len(again.missing) == 1 and "in half precision" in again.missing[0]
+
+
+def test_what_differs_is_said_tool_by_tool(here: World) -> None:
+    event_id = here.log(here.roll.select("Will it rain?", k=5))
+    event = here.replay(event_id).event
+    candidates = [
+        [name, score + (at == 1), *rest] for at, (name, score, *rest) in enumerate(event.candidates)
+    ]
+    here.tamper(event_id, selected=event.selected[1:], candidates=candidates, confidence=0.5)
+    again = here.replay(event_id)
+    assert not again.is_same and not again.missing
+    text = str(again)
+    assert "decided again, not as it was" in text
+    assert f"selected: {', '.join(event.selected[1:])} → {', '.join(event.selected)}" in text
+    assert f"score of {candidates[1][0]}: {candidates[1][1]!r} → {event.candidates[1][1]!r}" in text
+    assert "confidence: 0.5 → " in text
+
+
+def test_an_event_that_is_not_there_or_is_anothers_is_not_found(here: World) -> None:
+    event_id = here.log(here.roll.select("Will it rain?", Context(org="blue"), k=5))
+    assert here.replay(event_id, org="blue").is_same
+    for unknown, org in (("0" * 24, None), (event_id, "acme")):
+        with pytest.raises(NotFound, match="is not in the store"):
+            here.replay(unknown, org=org)
+
+
+def test_the_command_prints_what_came_of_it(
+    world: World, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event_id = world.log(world.roll.select("Will it rain?", Context(org="acme"), k=5))
+    typed = Typed(database_url, capsys)
+    same = typed("replay", event_id)
+    assert same.err == ""
+    assert same.out.startswith(f"event {event_id}: decided again as it was, to the last bit (")
+    found = typed.json("replay", event_id)
+    assert found["same"] and found["logged"] == found["decided"]
+    assert "rain" not in json.dumps(found)
+    world.tamper(event_id, message_form="dropped", message="")
+    assert "cannot be decided again" in typed("replay", event_id, status=1).out
+    assert "is not in the store" in typed("replay", "nothing", status=1).err

@@ -20,7 +20,6 @@ from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidInput
 from toolroll.exposing import exposure_of
 from toolroll.learning.categories import category
-from toolroll.learning.experiments import Experiment
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.keys import key
 from toolroll.pipeline import Pipeline
@@ -49,7 +48,6 @@ class Engine:
         self._is_english = bool(getattr(embedder, "is_english", False))
         self.used: dict[str, int] = {}  # organisation → when it last asked: who drops one asks for the oldest
         self.learned: Mapping[str, Learned] = {}  # organisation → what its outcomes have taught
-        self.experiment: Experiment | None = None
         self.observe: Callable[[Selection], object] = _nobody  # sees every selection; must not wait
         self.clock: Callable[[], float] = time.time  # seconds since the epoch
         self.draw: Callable[[], int] = _at_random  # the seed of a turn that belongs to no session
@@ -81,7 +79,7 @@ class Engine:
     ) -> Selection:
         """Gathers, decides and logs; see `Toolroll.select` for the arguments."""
         serving, context = self._serving, _checked(context)
-        variant, pipeline = self._dealt(serving, context)
+        variant, pipeline = serving.dealt(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
@@ -106,7 +104,7 @@ class Engine:
     ) -> Selection:
         """The same; an embedder that may wait does so outside the event loop."""
         serving, context = self._serving, _checked(context)
-        variant, pipeline = self._dealt(serving, context)
+        variant, pipeline = serving.dealt(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
@@ -119,15 +117,6 @@ class Engine:
         timings = (("read", read - start), ("embed", embedded - read))
         turn = self._turn(serving, reading, vectors, context, variant, k, max_tools, budget_tokens, sent)
         return self._finish(serving, pipeline, turn, failures, timings, strict)
-
-    def _dealt(self, serving: Serving, context: Context) -> tuple[str, Pipeline]:
-        """What decides, and the variant that it is."""
-        pipeline, experiment = serving.pipeline(context.org), self.experiment
-        if experiment is None:
-            return "", pipeline
-        variant = experiment.variant(context)
-        dealt = pipeline.variants.get(variant)
-        return ("", pipeline) if dealt is None else (variant, dealt)
 
     def _embed(
         self, catalog: Catalog, reading: Reading, given: Vector | None

@@ -285,7 +285,7 @@ class RegistryRoll(Toolroll):
         )
 
     def _standing(self, selection: Selection) -> Standing:
-        experiment = self._engine.experiment
+        experiment = self._engine.serving.experiment(selection.turn.context.org)
         return Standing(
             registry_revision=self._refresher.replica.revision,
             profile=self._profile,

@@ -58,7 +58,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Adds up what the organisations that agreed (the setting share_learning) learnt of the "
         "platform's tools, each one's counts bounded, with noise; new organisations begin with it. The unit "
         "of privacy is an organisation: what one of them did changes the probability of any result by a "
-        "factor of at most exp(EPSILON). Needs twenty of them; what was spent so far stands in the log of changes.",
+        "factor of at most exp(EPSILON). Needs twenty of them; what was spent stands in the log of changes.",
         epilog="example: toolroll learning share --epsilon 1 --catalog postgresql://me@db.example.org/tools",
     )
     share.add_argument("--epsilon", type=float, required=True, metavar="EPSILON", help="what it may cost")

@@ -187,7 +187,7 @@ class Engine:
             clauses=tuple(parts[: len(reading.clauses)]),
             earlier=tuple(parts[len(reading.clauses) :]),
             stored=serving.settings(context.org),
-            at=self.clock(),
+            at=round(self.clock(), 6),  # as a store keeps it, so that an event can be decided again
             learned=learned,
             category="" if learned is None else self._category(reading.text, vectors[0]),
             variant=variant,

@@ -16,6 +16,7 @@ from toolroll.commands import (
     experiment,
     importing,
     judge,
+    learning,
     registry,
     replay,
     select,
@@ -86,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         analytics,
         judge,
         experiment,
+        learning,
     ):
         command.add(commands)
     return parser

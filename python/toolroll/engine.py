@@ -48,6 +48,7 @@ class Engine:
         self._is_english = bool(getattr(embedder, "is_english", False))
         self.used: dict[str, int] = {}  # organisation → when it last asked: who drops one asks for the oldest
         self.learned: Mapping[str, Learned] = {}  # organisation → what its outcomes have taught
+        self.prior: Learned | None = None  # what an organisation begins with
         self.observe: Callable[[Selection], object] = _nobody  # sees every selection; must not wait
         self.clock: Callable[[], float] = time.time  # seconds since the epoch
         self.draw: Callable[[], int] = _at_random  # the seed of a turn that belongs to no session
@@ -166,7 +167,7 @@ class Engine:
         budget_tokens: int | None,
         sent: Sequence[str],
     ) -> Turn:
-        learned = self.learned.get(context.org) if self.learned else None
+        learned = self.learned.get(context.org, self.prior) if self.learned else self.prior
         weighted = [*((text, 1.0) for text in reading.clauses), *reading.earlier]
         parts: list[Part] = [
             (text, vector, self._trust(text), weight)

@@ -162,7 +162,7 @@ def _decided(
             raise Lost(f"variant {event.variant!r} of experiment {event.experiment!r} is not known here")
         pipeline = pipeline.variants[event.variant]
     learned = _learned(database, event, embedder, rates)
-    return pipeline.decide(_turn(event, pipeline, embedder, learned, missing), event.event_id)
+    return pipeline.decide(turn_of(event, pipeline, embedder, learned, missing), event.event_id)
 
 
 # The catalog and the rules.
@@ -227,13 +227,17 @@ def _gone(was: Replica, now: Replica, org: str) -> frozenset[str]:
 # The turn.
 
 
-def _turn(
+def turn_of(
     event: sa.Row[Any],
     pipeline: Pipeline,
     embedder: Embedder | None,
     learned: Learned | None,
     missing: list[str],
 ) -> Turn:
+    """The turn that an event tells of, whose message was kept, for this pipeline. Raises Lost.
+
+    missing: takes what could not be had as it was.
+    """
     said, limits = event.context, event.limits
     context = Context(
         org=event.org,

@@ -19,6 +19,7 @@ from toolroll.commands import (
     registry,
     replay,
     select,
+    simulate,
 )
 from toolroll.commands.catalogs import Parser, redacted
 from toolroll.commands.terminal import printable
@@ -77,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (
         select,
         evaluate,
+        simulate,
         bench,
         importing,
         registry,

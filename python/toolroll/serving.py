@@ -24,6 +24,7 @@ class Serving:
         stored: organisation → settings that storage has a value for, the platform's ("") among them.
         standing: what has failed and lasts, such as a registry that cannot be reached.
         lasting: organisation → what has failed for it alone, such as rules that cannot be read; "" for all.
+        revision: of the registry whose rules these are; a catalog may be of one before it.
     """
 
     shared: Pipeline
@@ -32,6 +33,7 @@ class Serving:
     stored: Mapping[str, frozenset[str]] = field(default_factory=dict)
     standing: tuple[Failure, ...] = ()
     lasting: Mapping[str, tuple[Failure, ...]] = field(default_factory=dict)
+    revision: int = 0
 
     def pipeline(self, org: str) -> Pipeline:
         """What decides for this organisation now."""

@@ -76,7 +76,8 @@ class Upkeep:
         self._errors: dict[str, Failure] = {}  # organisation → why not
         self._written = replica.governance
         self._in_force = InForce.of(self._written, assembly.parameters.on_policy_error, None)
-        serving = Serving(self._made_shared(progress), {}, replica.orgs, replica.settings)
+        shared = self._made_shared(progress)
+        serving = Serving(shared, {}, replica.orgs, replica.settings, revision=replica.revision)
         self.engine = Engine(serving, assembly.embedder, want)
         self.change(lasting=self._lasting())
 
@@ -102,6 +103,8 @@ class Upkeep:
         self._withdraw()
         if replica.governance != self._written:
             self._govern()
+        if replica.revision != self.engine.serving.revision:
+            self.change(revision=replica.revision)
         try:
             if not self._made[""].is_of(replica, "", None) and self.may_build(""):
                 self._not_before[""] = time.monotonic() + _LATER_S  # unless it succeeds

@@ -192,8 +192,8 @@ def _pipeline(database: Database, event: sa.Row[Any], assembly: Assembly) -> Pip
                 return pipeline.without(_gone(was, now, org))
     raise Lost(
         f"catalog {event.catalog_revision} does not come out of registry revision {revision}, nor of the "
-        f"{len(tried) - 1} before it: it was built otherwise (another version of toolroll, or of its embedder),"
-        " or not from this registry"
+        f"{len(tried) - 1} before it: it was built otherwise (by another version of toolroll or of its "
+        "embedder), or not from this registry"
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,9 +76,7 @@ class Slow:
 
     def reliability(self, scopes: Any, arm: int, now: float) -> tuple[float, float]:
         rates = self.rates
-        levels = self._levels(
-            scopes, now, rates.reliability_half_s, "arm", arm, ("successes", "failures")
-        )
+        levels = self._levels(scopes, now, rates.reliability_half_s, "arm", arm, ("successes", "failures"))
         if self._reporters("arm", arm, ("successes", "failures")) < rates.least_reporters:
             levels = [[0.0, 0.0]] * 3
         mean, strength = rates.prior_mean, rates.prior_strength

@@ -269,9 +269,9 @@ struct Learned::Folding {
       const VectorShelf::Item* const known = from.records_->vectors.find(key);
       const float* const before = known == nullptr ? nullptr : known->unit;
       if (before == (pull == nullptr ? nullptr : pull->unit.data())) continue;
-      changes.push_back({key, subject->pull,
-                         pull == nullptr ? 0.0F
-                                         : static_cast<float>(from.vector_share(pull->weight))});
+      changes.push_back(
+          {key, subject->pull,
+           pull == nullptr ? 0.0F : static_cast<float>(from.vector_share(pull->weight))});
     }
     return changes;
   }
@@ -313,17 +313,15 @@ std::size_t Learned::memory_bytes() const {
 
 Shapes Learned::reliability(std::uint64_t arm, const Scopes& scopes, double now) const {
   const Arm* const known = records_->arms.find(arm);
-  const bool counts =
-      known != nullptr && known->state.reporters.are_enough(rates_.least_reporters);
-  return beta_posterior(counts ? reliability_levels(*known, scopes, now, rates_.reliability_half_s)
-                               : nothing(scopes),
-                        reliability_hierarchy(rates_));
+  const bool counts = known != nullptr && known->state.reporters.are_enough(rates_.least_reporters);
+  return beta_posterior(
+      counts ? reliability_levels(*known, scopes, now, rates_.reliability_half_s) : nothing(scopes),
+      reliability_hierarchy(rates_));
 }
 
 Shapes Learned::lift(std::uint64_t subject, const Scopes& scopes, double now) const {
   const Subject* const known = records_->subjects.find(subject);
-  const bool counts =
-      known != nullptr && known->state.reporters.are_enough(rates_.least_reporters);
+  const bool counts = known != nullptr && known->state.reporters.are_enough(rates_.least_reporters);
   return gamma_posterior(counts ? lift_levels(*known, scopes, now, rates_) : nothing(scopes),
                          lift_hierarchy(rates_));
 }

@@ -183,8 +183,8 @@ Learned Learned::from_bytes(std::vector<std::byte> bytes) {
   std::size_t from_plain = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     check(arms[i], learned.rates_);
-    auto arm = std::make_shared<Arm>(
-        Arm{counts.next(i, from_counts), arms[i], plain.next(i, from_plain)});
+    auto arm =
+        std::make_shared<Arm>(Arm{counts.next(i, from_counts), arms[i], plain.next(i, from_plain)});
     if (!all_arms.emplace(keys[i], std::move(arm)).second) damaged("an arm is there twice");
   }
   learned.cells_ = counts.cells.size() + plain.cells.size();
@@ -199,8 +199,7 @@ Learned Learned::from_bytes(std::vector<std::byte> bytes) {
   const auto sums = reader.column<float>();
   reader.finish();
   if (pulls.size() != pulled.size() ||
-      (dim == 0 ? !pulls.empty()
-                : sums.size() / dim != pulls.size() || sums.size() % dim != 0)) {
+      (dim == 0 ? !pulls.empty() : sums.size() / dim != pulls.size() || sums.size() % dim != 0)) {
     damaged("sizes differ");
   }
   Shelf<Subject>::Changes all_subjects;
@@ -217,12 +216,12 @@ Learned Learned::from_bytes(std::vector<std::byte> bytes) {
       check_sum(pulls[next].first);
       check_time(pulls[next].second);
       const auto begin = sums.begin() + static_cast<std::ptrdiff_t>(next * dim);
-      subject->pull = pull_of({begin, begin + static_cast<std::ptrdiff_t>(dim)},
-                              pulls[next].first, pulls[next].second);
+      subject->pull = pull_of({begin, begin + static_cast<std::ptrdiff_t>(dim)}, pulls[next].first,
+                              pulls[next].second);
       if (!subject->pull) damaged("a vector has no direction");
       if (subject->state.callers.are_enough(learned.rates_.least_reporters)) {
-        vectors.push_back({keys[i], subject->pull,
-                           static_cast<float>(learned.vector_share(pulls[next].first))});
+        vectors.push_back(
+            {keys[i], subject->pull, static_cast<float>(learned.vector_share(pulls[next].first))});
       }
       ++next;
     }

@@ -57,8 +57,8 @@ inline void prefetch([[maybe_unused]] const void* at) {
 #endif
 }
 
-/// Cells by scope: open addressing, since a reader wants three of them and each costs it one line of
-/// memory so. No scope is 0.
+/// Cells by scope: open addressing, since a reader wants three of them and each costs it one line
+/// of memory so. No scope is 0.
 class Cells {
  public:
   struct Slot {
@@ -189,7 +189,7 @@ struct Watch {
   double run = 0.0;          // equal verdicts in a row
   double last = 0.0;         // +1, -1; 0 before the first
   double latest = kLongAgo;  // time of the latest verdict
-  double alarm = 0.0;  // direction of the last alarm, 0 for none
+  double alarm = 0.0;        // direction of the last alarm, 0 for none
   double alarm_at = 0.0;
 };
 
@@ -354,8 +354,8 @@ class VectorShelf {
   std::size_t size() const;
   std::size_t memory_bytes() const;
 
-  /// Calls visit(items, codes, factors) for runs of vectors: width codes each, one behind the other,
-  /// and step * share of each.
+  /// Calls visit(items, codes, factors) for runs of vectors: width codes each, one behind the
+  /// other, and step * share of each.
   template <typename Visit>
   void each_run(Visit visit) const {
     for (const auto& drawer : drawers_) {

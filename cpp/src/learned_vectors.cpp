@@ -81,8 +81,8 @@ void VectorShelf::put(std::vector<Change> changes, std::size_t width) {
       drawer->codes.resize(drawer->codes.size() + width);
       const Quantised quantised = dot_kernels().quantise(
           change.pull->unit.data(), width, drawer->codes.data() + drawer->codes.size() - width);
-      drawer->items.push_back({key, change.subject, change.pull->unit.data(), change.pull->weight,
-                               change.pull->at});
+      drawer->items.push_back(
+          {key, change.subject, change.pull->unit.data(), change.pull->weight, change.pull->at});
       drawer->factors.push_back(quantised.step * change.share);
       drawer->pulls.push_back(std::move(change.pull));
     }

@@ -35,8 +35,8 @@ double decay(double age, double half_life) {
 }
 
 Polygamma polygamma(double x) {
-  // The recurrences f(x) = f(x + 1) - 1/x and f(x) = f(x + 1) + 1/x^2, eight steps at once: x + i and
-  // x + 7 - i have one sum and four products, whose inverses come from one division.
+  // The recurrences f(x) = f(x + 1) - 1/x and f(x) = f(x + 1) + 1/x^2, eight steps at once: x + i
+  // and x + 7 - i have one sum and four products, whose inverses come from one division.
   double below1 = 0.0;
   double below2 = 0.0;
   if (x < 8.0) {
@@ -61,7 +61,7 @@ Polygamma polygamma(double x) {
   const double inverse = 1.0 / x;
   const double z = inverse * inverse;
   // The asymptotic series: Bernoulli numbers B_2k / 2k, and B_2k.
-  static constexpr double kFirst[] = {1.0 / 12,  -1.0 / 120,      1.0 / 252, -1.0 / 240,
+  static constexpr double kFirst[] = {1.0 / 12,  -1.0 / 120,       1.0 / 252, -1.0 / 240,
                                       1.0 / 132, -691.0 / 32760.0, 1.0 / 12};
   static constexpr double kSecond[] = {1.0 / 6,  -1.0 / 30,       1.0 / 42, -1.0 / 30,
                                        5.0 / 66, -691.0 / 2730.0, 7.0 / 6};
@@ -70,7 +70,7 @@ Polygamma polygamma(double x) {
 }
 
 double normal_quantile(double p) {
-  static constexpr double kA[] = {3.3871328727963666080e0, 1.3314166789178437745e+2,
+  static constexpr double kA[] = {3.3871328727963666080e0,  1.3314166789178437745e+2,
                                   1.9715909503065514427e+3, 1.3731693765509461125e+4,
                                   4.5921953931549871457e+4, 6.7265770927008700853e+4,
                                   3.3430575583588128105e+4, 2.5090809287301226727e+3};
@@ -119,11 +119,11 @@ double normal_quantile(double p) {
 }
 
 double normal_share(double x) {
-  static constexpr double kAbove[] = {220.206867912376, 221.213596169931, 112.079291497871,
-                                      33.912866078383,  6.37396220353165, 0.700383064443688,
+  static constexpr double kAbove[] = {220.206867912376,    221.213596169931, 112.079291497871,
+                                      33.912866078383,     6.37396220353165, 0.700383064443688,
                                       3.52624965998911e-02};
-  static constexpr double kBelow[] = {440.413735824752, 793.826512519948, 637.333633378831,
-                                      296.564248779674, 86.7807322029461, 16.064177579207,
+  static constexpr double kBelow[] = {440.413735824752, 793.826512519948,    637.333633378831,
+                                      296.564248779674, 86.7807322029461,    16.064177579207,
                                       1.75566716318264, 8.83883476483184e-02};
   const double distance = x < 0.0 ? -x : x;
   double tail = 0.0;

@@ -15,7 +15,7 @@
 namespace toolroll {
 namespace {
 
-constexpr double kReach = 4.0;      // deviations: with the usual factor of 0.25, one untempered
+constexpr double kReach = 4.0;       // deviations: with the usual factor of 0.25, one untempered
 constexpr double kLeastBeta = 1e-4;  // below it the logarithm of a draw is of no use
 constexpr double kMostBelow = 6.9;   // the same of a Gamma draw, in nats below its mean
 
@@ -61,8 +61,8 @@ struct Scratch {
   std::vector<Standing> standing;
 
   void resize(std::size_t m) {
-    for (auto* column : {&score, &mean, &sd, &log_reliability, &log_lift, &first, &second, &shape,
-                         &drawn}) {
+    for (auto* column :
+         {&score, &mean, &sd, &log_reliability, &log_lift, &first, &second, &shape, &drawn}) {
       column->resize(m);
     }
     for (auto* column : {&arm, &subject, &group}) column->resize(m);
@@ -220,9 +220,9 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     const LogMoments r =
         standing.has_reliability ? log_moments_of_beta(reliability) : prior_reliability;
     const LogMoments l = standing.has_lift ? log_moments_of_gamma(lift) : prior_lift;
-    const double learnt = std::clamp(
-        wr * (r.mean - prior_reliability.mean) + wl * (l.mean - prior_lift.mean),
-        -weights.most_down, weights.most_up);
+    const double learnt =
+        std::clamp(wr * (r.mean - prior_reliability.mean) + wl * (l.mean - prior_lift.mean),
+                   -weights.most_down, weights.most_up);
     const double deviation =
         std::min(std::sqrt(wr * wr * r.variance + wl * wl * l.variance), weights.sd_max);
     at.mean[i] = at.score[i] + temperature * learnt;
@@ -260,8 +260,7 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     }
   }
 
-  const std::size_t guards =
-      std::min<std::size_t>(weights.guard, candidates.raw_best.size());
+  const std::size_t guards = std::min<std::size_t>(weights.guard, candidates.raw_best.size());
   for (const std::int32_t best : candidates.raw_best.first(guards)) {
     for (std::size_t i = 0; i < m; ++i) {
       if (candidates.rows[i] == best) at.guarded[i] = 1;

@@ -5,6 +5,7 @@
 #include <random>
 #include <thread>
 
+#include "toolroll/archive.hpp"
 #include "toolroll/slate.hpp"
 
 namespace toolroll {
@@ -94,8 +95,8 @@ TEST_CASE("bytes bring everything back, and damaged ones are refused") {
 
 TEST_CASE("readers keep their value while others fold") {
   const auto vectors = random_vectors(30, 5);
-  auto current = std::make_shared<const Learned>(
-      Learned(kDim).fold(random_deltas(2000, 6, 30), vectors));
+  auto current =
+      std::make_shared<const Learned>(Learned(kDim).fold(random_deltas(2000, 6, 30), vectors));
   std::vector<std::uint64_t> arm(40), intent(40), group(40);
   for (std::size_t i = 0; i < 40; ++i) {
     arm[i] = 1000 + i;

@@ -1,13 +1,14 @@
 /// What an organisation's outcomes have taught, as one immutable value.
 ///
-/// Three things are kept. Of an **arm** (a tool by its name) how often it succeeded, in each context;
-/// whether it has changed lately, and whether it is hidden for that. Of a **subject** (what a
-/// message means: a tool by name and text, or a declared group of interchangeable tools) how often
-/// it was called against how often similarity alone made one expect it, in each context; and a
+/// Three things are kept. Of an **arm** (a tool by its name) how often it succeeded, in each
+/// context; whether it has changed lately, and whether it is hidden for that. Of a **subject**
+/// (what a message means: a tool by name and text, or a declared group of interchangeable tools)
+/// how often it was called against how often similarity alone made one expect it, in each context;
+/// and a
 /// **vector**, the sum of the messages that it solved.
 ///
-/// Everything is a sum with exponential decay, brought up to date when it is read: no sweep, and the
-/// same sum whatever the order in which contributions came. Only the change detector looks at
+/// Everything is a sum with exponential decay, brought up to date when it is read: no sweep, and
+/// the same sum whatever the order in which contributions came. Only the change detector looks at
 /// outcomes one after the other.
 ///
 /// A fold copies the records that it touches and shares the rest with the value it came from, so
@@ -52,9 +53,9 @@ struct Delta {
   double failures;
   double calls;
   double expected;
-  std::int32_t vector;     ///< row of the vectors that come along, -1 for none
-  std::int32_t verdict;    ///< +1 or -1: success or failure seen first-hand, for the detector; else 0
-  double pull;             ///< weight of the vector
+  std::int32_t vector;   ///< row of the vectors that come along, -1 for none
+  std::int32_t verdict;  ///< +1 or -1: success or failure seen first-hand, for the detector; else 0
+  double pull;           ///< weight of the vector
   std::uint64_t reporter;  ///< who says so; 0 is the application itself
 };
 static_assert(sizeof(Delta) == 120);
@@ -64,10 +65,10 @@ struct LearningRates {
   double reliability_half_s = 14 * 86400.0;  ///< half-lives of what is known, above 0
   double lift_half_s = 30 * 86400.0;
   double vector_half_s = 30 * 86400.0;
-  double alarm_nats = 6.0;    ///< evidence of a change that raises an alarm, above 0
-  double alarm_ratio = 0.35;  ///< the change looked for: failures (or successes) left, in (0, 1)
-  double open_k = 3.0;        ///< a broken tool is shown with probability 2^-k; 0 never hides one
-  double most_k = 6.0;        ///< each failed probe adds 1 to k, up to this
+  double alarm_nats = 6.0;      ///< evidence of a change that raises an alarm, above 0
+  double alarm_ratio = 0.35;    ///< the change looked for: failures (or successes) left, in (0, 1)
+  double open_k = 3.0;          ///< a broken tool is shown with probability 2^-k; 0 never hides one
+  double most_k = 6.0;          ///< each failed probe adds 1 to k, up to this
   double open_half_s = 1800.0;  ///< k halves in this time since the last failure
   std::uint64_t least_reporters = 3;  ///< distinct ones before an arm leaves the prior, at most 5
   double prior_mean = 0.85;           ///< of reliability, in (0, 1)
@@ -86,9 +87,9 @@ void check(const LearningRates& rates);
 
 /// Posteriors of one tool in one context, as far as enough reporters speak for them.
 struct Standing {
-  Shapes reliability;  ///< Beta
-  Shapes lift;         ///< Gamma
-  double show = 1.0;   ///< probability with which the breaker lets it be shown
+  Shapes reliability;            ///< Beta
+  Shapes lift;                   ///< Gamma
+  double show = 1.0;             ///< probability with which the breaker lets it be shown
   bool has_reliability = false;  ///< false: the prior, the same for all
   bool has_lift = false;
 };

@@ -45,9 +45,9 @@ class Overlay {
 
  private:
   struct Entry {
-    std::size_t place;   // among the rows looked up
-    const float* unit;   // padded
-    float share;         // w
+    std::size_t place;  // among the rows looked up
+    const float* unit;  // padded
+    float share;        // w
   };
 
   /// The query at length 1 and padded; empty if it is all zeros.

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.slow_learned import DAY, T0, Slow, deltas, random_deltas
 
 from toolroll._core import DELTA, Learned, LearningRates
 from toolroll.learning import effects
-
-from tests.slow_learned import DAY, T0, Slow, deltas, random_deltas
 
 RATES = LearningRates(least_reporters=0)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -80,7 +79,9 @@ def test_a_half_life_halves_and_an_outcome_from_before_counts_as_much_as_if_it_h
     assert learned.reliability(scopes, arms, now)[0] - prior[0] == pytest.approx(4)
     late = Learned(0, RATES).fold(deltas({**one, "at": now})).fold(deltas(one))
     early = learned.fold(deltas({**one, "at": now}))
-    assert late.reliability(scopes, arms, now)[0][0] == pytest.approx(early.reliability(scopes, arms, now)[0][0])
+    assert late.reliability(scopes, arms, now)[0][0] == pytest.approx(
+        early.reliability(scopes, arms, now)[0][0]
+    )
 
 
 def test_a_time_before_the_last_outcome_reads_what_the_last_outcome_left() -> None:
@@ -99,7 +100,9 @@ def test_what_is_taken_back_leaves_nothing() -> None:
     arms, now = column(*range(100, 106)), T0 + 61 * DAY
     for scopes in CONTEXTS:
         np.testing.assert_allclose(
-            shapes(learned.reliability(scopes, arms, now)), shapes(nothing.reliability(scopes, arms, now)), 1e-9
+            shapes(learned.reliability(scopes, arms, now)),
+            shapes(nothing.reliability(scopes, arms, now)),
+            1e-9,
         )
 
 
@@ -107,7 +110,9 @@ def test_a_group_learns_lift_together_and_reliability_apart() -> None:
     scopes = (1, 2, 20)
     where = dict(zip(("everywhere", "page", "leaf"), scopes, strict=True))
     learned = Learned(0, RATES).fold(
-        deltas({**where, "arm": 100, "intent": 200, "group": 300, "successes": 1, "calls": 1, "expected": 0.2})
+        deltas(
+            {**where, "arm": 100, "intent": 200, "group": 300, "successes": 1, "calls": 1, "expected": 0.2}
+        )
     )
     alone, ours, other = learned.lift(scopes, column(200, 200, 999), column(0, 300, 300), T0)[0].tolist()
     assert alone < ours == other
@@ -201,7 +206,9 @@ def test_a_fold_leaves_what_it_came_from_as_it_was() -> None:
 
 
 def test_the_same_deltas_in_the_same_order_give_the_same_bytes() -> None:
-    parts = [random_deltas(seed, 30, verdict=np.random.default_rng(seed).integers(-1, 2, 30)) for seed in range(9)]
+    parts = [
+        random_deltas(seed, 30, verdict=np.random.default_rng(seed).integers(-1, 2, 30)) for seed in range(9)
+    ]
     one, other = Learned(0), Learned(0)
     for part in parts:
         one = one.fold(part)
@@ -228,7 +235,9 @@ def test_damaged_bytes_are_refused(damage: str) -> None:
     damaged = {
         "cut": [archive[:n] for n in range(0, len(archive), 211)],
         "longer": [archive + b"\0"],
-        "changed": [archive[:n] + bytes([archive[n] ^ 64]) + archive[n + 1 :] for n in range(0, len(archive), 97)],
+        "changed": [
+            archive[:n] + bytes([archive[n] ^ 64]) + archive[n + 1 :] for n in range(0, len(archive), 97)
+        ],
         "another kind": [b"", b"TOOLROLL" * 9],
     }[damage]
     for bytes_ in damaged:

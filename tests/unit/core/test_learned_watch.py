@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tests.slow_learned import DAY, T0, deltas
+
 from toolroll._core import Learned, LearningRates
 
 ARM = np.array([100], np.uint64)
@@ -33,9 +33,7 @@ def outcome(works: bool, at: float, reporter: int = 0, arm: int = 100, **more: A
 
 
 def taught(outcomes: Any, rates: LearningRates | None = None, who: Any = None) -> Learned:
-    rows = [
-        outcome(works, T0 + 60 * at, 0 if who is None else who[at]) for at, works in enumerate(outcomes)
-    ]
+    rows = [outcome(works, T0 + 60 * at, 0 if who is None else who[at]) for at, works in enumerate(outcomes)]
     return Learned(0, rates or LearningRates()).fold(deltas(*rows))
 
 

@@ -77,6 +77,10 @@ class Assembly:
         """
         return pipeline.governed(*in_force.stages(pipeline.catalog, _platform(shared)))
 
+    @property
+    def _at_once(self) -> bool:
+        return self.embedder is None or self.embedder.is_instant
+
     def _catalog(
         self, definitions: Definitions, embedder: Embedder | None, progress: Progress | None
     ) -> Catalog:
@@ -90,15 +94,22 @@ class Assembly:
         )
 
     def _staged(self, catalog: Catalog, in_force: InForce, platform: Policy | None = None) -> Pipeline:
-        at_once = self.embedder is None or self.embedder.is_instant
-        stages = in_force.stages(catalog, platform)
-        pipeline = compose(catalog, self.parameters, at_once, *stages)
-        if not self.variants:
-            return pipeline
-        return replace(
-            pipeline,
-            variants={name: compose(catalog, p, at_once, *stages) for name, p in self.variants.items()},
+        return self.varied(
+            compose(catalog, self.parameters, self._at_once, *in_force.stages(catalog, platform))
         )
+
+    def varied(self, pipeline: Pipeline) -> Pipeline:
+        """The same, with the variants that there are now."""
+        if not self.variants and not pipeline.variants:
+            return pipeline
+        catalog, standing, withdrawn = pipeline.catalog, pipeline.standing, pipeline.withdrawn
+        variants = {
+            name: replace(
+                compose(catalog, p, self._at_once), standing=standing, withdrawn=withdrawn
+            ).governed(pipeline.hard[0], pipeline.soft[0])
+            for name, p in self.variants.items()
+        }
+        return replace(pipeline, variants=variants)
 
 
 def _platform(shared: Pipeline | None) -> Policy | None:

@@ -16,9 +16,11 @@ from toolroll.commands import (
     experiment,
     importing,
     judge,
+    learning,
     registry,
     replay,
     select,
+    simulate,
 )
 from toolroll.commands.catalogs import Parser, redacted
 from toolroll.commands.terminal import printable
@@ -77,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (
         select,
         evaluate,
+        simulate,
         bench,
         importing,
         registry,
@@ -86,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         analytics,
         judge,
         experiment,
+        learning,
     ):
         command.add(commands)
     return parser

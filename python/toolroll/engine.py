@@ -20,7 +20,6 @@ from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidInput
 from toolroll.exposing import exposure_of
 from toolroll.learning.categories import category
-from toolroll.learning.experiments import Experiment
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.keys import key
 from toolroll.pipeline import Pipeline
@@ -49,7 +48,7 @@ class Engine:
         self._is_english = bool(getattr(embedder, "is_english", False))
         self.used: dict[str, int] = {}  # organisation → when it last asked: who drops one asks for the oldest
         self.learned: Mapping[str, Learned] = {}  # organisation → what its outcomes have taught
-        self.experiment: Experiment | None = None
+        self.prior: Learned | None = None  # what an organisation begins with
         self.observe: Callable[[Selection], object] = _nobody  # sees every selection; must not wait
         self.clock: Callable[[], float] = time.time  # seconds since the epoch
         self.draw: Callable[[], int] = _at_random  # the seed of a turn that belongs to no session
@@ -81,7 +80,7 @@ class Engine:
     ) -> Selection:
         """Gathers, decides and logs; see `Toolroll.select` for the arguments."""
         serving, context = self._serving, _checked(context)
-        variant, pipeline = self._dealt(serving, context)
+        variant, pipeline = serving.dealt(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
@@ -106,7 +105,7 @@ class Engine:
     ) -> Selection:
         """The same; an embedder that may wait does so outside the event loop."""
         serving, context = self._serving, _checked(context)
-        variant, pipeline = self._dealt(serving, context)
+        variant, pipeline = serving.dealt(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
@@ -119,15 +118,6 @@ class Engine:
         timings = (("read", read - start), ("embed", embedded - read))
         turn = self._turn(serving, reading, vectors, context, variant, k, max_tools, budget_tokens, sent)
         return self._finish(serving, pipeline, turn, failures, timings, strict)
-
-    def _dealt(self, serving: Serving, context: Context) -> tuple[str, Pipeline]:
-        """What decides, and the variant that it is."""
-        pipeline, experiment = serving.pipeline(context.org), self.experiment
-        if experiment is None:
-            return "", pipeline
-        variant = experiment.variant(context)
-        dealt = pipeline.variants.get(variant)
-        return ("", pipeline) if dealt is None else (variant, dealt)
 
     def _embed(
         self, catalog: Catalog, reading: Reading, given: Vector | None
@@ -177,7 +167,7 @@ class Engine:
         budget_tokens: int | None,
         sent: Sequence[str],
     ) -> Turn:
-        learned = self.learned.get(context.org) if self.learned else None
+        learned = self.learned.get(context.org, self.prior) if self.learned else self.prior
         weighted = [*((text, 1.0) for text in reading.clauses), *reading.earlier]
         parts: list[Part] = [
             (text, vector, self._trust(text), weight)
@@ -198,7 +188,7 @@ class Engine:
             earlier=tuple(parts[len(reading.clauses) :]),
             stored=serving.settings(context.org),
             revision=serving.revision,
-            at=round(self.clock(), 6),  # as events keep it: a replay must read the same
+            at=round(self.clock(), 6),  # as a store keeps it, so that an event can be decided again
             learned=learned,
             category="" if learned is None else self._category(reading.text, vectors[0]),
             variant=variant,

@@ -10,6 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+import numpy as np
+import numpy.typing as npt
+
 from toolroll._core import Learned, LearningRates
 from toolroll.assembly import Assembly, Progress
 from toolroll.catalog import Catalog
@@ -18,6 +21,7 @@ from toolroll.events.describing import Standing
 from toolroll.events.folding import rates_key
 from toolroll.events.follower import Making
 from toolroll.events.journal import Durable
+from toolroll.events.priors import shared_priors
 from toolroll.events.recording import Keeping, LoggedMessages, Recording
 from toolroll.events.upkeep import Which, forget
 from toolroll.example_bank import ExampleBank
@@ -60,11 +64,13 @@ class RegistryRoll(Toolroll):
             database.close()
             raise
         self._engine, self._profile = self._refresher.engine, profile
+        priors = self._priors()
+        making = making_of(assembly.embedder, priors=priors)
         self._recording = Recording(
             database,
             url,
             keeping,
-            making_of(assembly.embedder),
+            making,
             exposure_of=self._engine.exposure,
             found_in=self._found_in,
             standing_of=self._standing,
@@ -72,6 +78,7 @@ class RegistryRoll(Toolroll):
             organisations=pace.organisations,
         )
         self._engine.learned = self._recording.learned
+        self._engine.prior = making.empty() if len(priors) else None
         self._engine.observe = self._recording.note
         self._refresher.heard = self._recording.follower.wake
         self._refresher.start()
@@ -275,6 +282,10 @@ class RegistryRoll(Toolroll):
             "another; write examples into the tools (`toolroll registry update NAME --set examples=…`)"
         )
 
+    def _priors(self) -> npt.NDArray[np.void]:
+        platform = self._refresher.replica.tools.get("", {})
+        return shared_priors(self._database, {tool.name: tool for tool in platform.values()})
+
     # What the recording asks for.
 
     def _found_in(self, org: str, names: Iterable[str]) -> tuple[Shown, ...]:
@@ -285,7 +296,7 @@ class RegistryRoll(Toolroll):
         )
 
     def _standing(self, selection: Selection) -> Standing:
-        experiment = self._engine.experiment
+        experiment = self._engine.serving.experiment(selection.turn.context.org)
         return Standing(
             registry_revision=selection.turn.revision,
             profile=self._profile,
@@ -294,13 +305,22 @@ class RegistryRoll(Toolroll):
         )
 
 
-def making_of(embedder: Embedder | None, rates: LearningRates | None = None) -> Making[Learned]:
-    """How a process begins to learn, with messages of this embedder."""
+def making_of(
+    embedder: Embedder | None, rates: LearningRates | None = None, priors: npt.NDArray[np.void] | None = None
+) -> Making[Learned]:
+    """How a process begins to learn, with messages of this embedder.
+
+    priors: DELTA[n], what organisations share; every one begins with it.
+    """
     rates = rates or LearningRates()
     dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
     names = [name for name in dir(rates) if not name.startswith("_")]
     numbers = [(name, getattr(rates, name)) for name in names]
-    return Making(lambda: Learned(dim, rates), Learned.from_bytes, dim, space, rates_key(dim, space, numbers))
+    begins = Learned(dim, rates)
+    if priors is not None and len(priors):
+        begins = begins.fold(priors, None)
+        numbers.append(("priors", priors.tobytes()))
+    return Making(lambda: begins, Learned.from_bytes, dim, space, rates_key(dim, space, numbers))
 
 
 def keeping_of(messages: LoggedMessages, journal: str | PathLike[str] | None, durable: Durable) -> Keeping:

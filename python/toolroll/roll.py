@@ -74,11 +74,11 @@ class Toolroll:
         self._adding = threading.Lock()  # held for one addition
         self._building = threading.RLock()  # held while a catalog is built: the later one wins
         self._definitions = definitions
-        self._engine = Engine(Serving(self._first(definitions, progress)), self._assembly.embedder)
+        self._experiments = {} if experiment is None else {"": experiment}
+        self._engine = Engine(self._serving(self._first(definitions, progress)), self._assembly.embedder)
         self._recent: deque[Selection] = deque(maxlen=_RECENT)  # that an event's id still finds
         self._memory = Memory(self.catalog.dim)
         self._engine.learned = self._memory.learned
-        self._engine.experiment = experiment
         self._engine.observe = self._recent.append
 
     @classmethod
@@ -284,7 +284,7 @@ class Toolroll:
                 definitions = self._read()
             else:
                 raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
-            self._engine.swap(Serving(self._compose(definitions, progress)))
+            self._engine.swap(self._serving(self._compose(definitions, progress)))
             self._definitions = definitions
             return self.catalog
 
@@ -372,7 +372,7 @@ class Toolroll:
         microseconds (`static` does).
         """
         with self._building:
-            self._engine.swap(Serving(self._compose(self._definitions, progress)))
+            self._engine.swap(self._serving(self._compose(self._definitions, progress)))
             return self.catalog
 
     @property
@@ -418,6 +418,9 @@ class Toolroll:
 
     def __len__(self) -> int:
         return len(self.catalog)
+
+    def _serving(self, pipeline: Pipeline) -> Serving:
+        return Serving(pipeline, experiments=self._experiments)
 
     def _selection(self, picked: Selection | str) -> Selection:
         """The selection itself, if it was made here."""

@@ -18,7 +18,9 @@ from toolroll.catalog import Catalog
 from toolroll.engine import Engine
 from toolroll.errors import EmbedderUnavailable, InvalidDefinition, ToolrollError
 from toolroll.governance import InForce
+from toolroll.learning.experiments import Experiment
 from toolroll.pipeline import Pipeline
+from toolroll.profiles import PROFILES
 from toolroll.registry.replica import Replica
 from toolroll.selection import Failure
 from toolroll.serving import Serving
@@ -75,9 +77,17 @@ class Upkeep:
         self._not_before: dict[str, float] = {}  # organisation → when to try again what could not be built
         self._errors: dict[str, Failure] = {}  # organisation → why not
         self._written = replica.governance
+        self._dealt: Mapping[str, Experiment] = {}  # what the variants of pipelines are for
+        self._deal(replica)
         self._in_force = InForce.of(self._written, assembly.parameters.on_policy_error, None)
-        shared = self._made_shared(progress)
-        serving = Serving(shared, {}, replica.orgs, replica.settings, revision=replica.revision)
+        serving = Serving(
+            self._made_shared(progress),
+            {},
+            replica.orgs,
+            replica.settings,
+            replica.experiments,
+            revision=replica.revision,
+        )
         self.engine = Engine(serving, assembly.embedder, want)
         self.change(lasting=self._lasting())
 
@@ -100,6 +110,14 @@ class Upkeep:
         self._replica = replica
         if self.engine.serving.stored is not replica.settings:
             self.change(stored=replica.settings)
+        if replica.experiments != self._dealt:
+            self._deal(replica)
+            serving = self.engine.serving
+            self.change(
+                shared=self._assembly.varied(serving.shared),
+                own={org: self._assembly.varied(pipeline) for org, pipeline in serving.own.items()},
+                experiments=replica.experiments,
+            )
         self._withdraw()
         if replica.governance != self._written:
             self._govern()
@@ -182,6 +200,12 @@ class Upkeep:
         for org in self._errors.keys() - replica.orgs - {""}:
             del self._errors[org]
         self.change(own=own, awaited=replica.orgs - current, lasting=self._lasting())
+
+    def _deal(self, replica: Replica) -> None:
+        """Has pipelines made with the variants that the experiments of the replica deal out."""
+        names = {name for experiment in replica.experiments.values() for name in experiment.variants}
+        variants = {name: PROFILES[name] for name in sorted(names) if name in PROFILES}
+        self._assembly, self._dealt = replace(self._assembly, variants=variants), replica.experiments
 
     def _withdraw(self) -> None:
         """Takes deleted tools, and those that wait for review, out of what serves."""

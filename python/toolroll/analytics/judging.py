@@ -1,7 +1,7 @@
 """Logged events as the columns that `toolroll.learning.off_policy` judges.
 
-The outcomes of the events that are judged may have taught the profile that is judged. One that learns then
-comes off too well; one that does not is not touched by it.
+Whether a profile would have done better is judged event by event, with what was known before each: `Redecider`
+gives one that learns no outcome that had not been reported by then.
 """
 
 from __future__ import annotations
@@ -69,13 +69,6 @@ def judge_events(
     return Judged(judge(log, clip) if len(log.session) else None, seen, columns.skipped)
 
 
-def organisations(database: Database, window: Window) -> tuple[str, ...]:
-    """Those that have events in the window."""
-    with database.reading() as connection:
-        query = sa.select(events.c.org).where(*window.of(events)).distinct().order_by(events.c.org)
-        return tuple(connection.execute(query).scalars())
-
-
 def _rows(database: Database, window: Window, most: int | None) -> Iterator[Any]:
     query = sa.select(events).where(*window.of(events))
     if most is not None:
@@ -104,6 +97,8 @@ class _Columns:
         """One event, if it says enough."""
         if row.outcome is None:
             return self._skip("no outcome")
+        if row.propensity_error is None:
+            return self._skip("how probable each tool was is not known")
         rewards = rewards_of(row.called or {})
         if rewards is None:
             return self._skip("nobody said whether it worked")
@@ -145,8 +140,7 @@ class _Columns:
 def propensities(candidates: Sequence[Sequence[Any]], shown: set[str]) -> dict[str, float]:
     """How probable it was that a tool was shown.
 
-    Of a tool that was no candidate (a pinned one, or one of a profile that draws nothing) it is certain where
-    it was shown, and nothing is known otherwise.
+    A tool that was no candidate was shown for certain (a pinned one), or could not be.
     """
     found = dict.fromkeys(shown, 1.0)
     for name, *_, propensity in candidates:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolroll.commands import arguments
-from toolroll.commands.catalogs import POLL_S, add_window, stored, url_of, window_of
+from toolroll.commands.catalogs import add_window, stored, window_of
 from toolroll.commands.terminal import Progress, note, print_json, print_table
 
 if TYPE_CHECKING:
     from toolroll.analytics.judging import Judged
-    from toolroll.roll import Toolroll
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -21,7 +20,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="say what another profile would have reached",
         description="Decides logged events again under another profile, with the tools that are there now, "
         "and says what would have come of it: from how probable each shown tool was and what its call "
-        "brought. No experiment is needed, and nothing is served differently.",
+        "brought. A profile that learns knows no more than it would have known then. No experiment is needed, "
+        "and nothing is served differently.",
         epilog="example: toolroll judge --profile learned --catalog sqlite:///tools.db --since 14d",
     )
     judge.add_argument("--profile", default="default", metavar="NAME", help="which one (default: default)")
@@ -46,71 +46,33 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Judges and prints."""
-    url = url_of(options)
-    from toolroll.roll import Toolroll
+    from toolroll.assembly import Assembly
+    from toolroll.embedders import named
+    from toolroll.profiles import profile
 
     progress = Progress()
+    assembly = Assembly(named.embedder(options.embedder), profile(options.profile))
     with stored(options) as database:
-        from toolroll.analytics.judging import judge_events, organisations
+        from toolroll.analytics.judging import judge_events
+        from toolroll.analytics.redeciding import Redecider
 
         window = window_of(options)
-        with Toolroll.open(
-            url,
-            embedder=options.embedder,
-            profile=options.profile,
-            poll_s=POLL_S,
-            listens=False,
-            messages="none",
-        ) as roll:
-            roll.prepare(organisations(database, window))
-            try:
-                found = judge_events(
-                    database,
-                    window,
-                    lambda row: decided_again(roll, row),
-                    clip=options.clip,
-                    most=options.most,
-                    progress=lambda done: progress(f"{done:,} events") if done % 100 == 0 else None,
-                )
-            finally:
-                progress.clear()
+        try:
+            found = judge_events(
+                database,
+                window,
+                Redecider(database, assembly),
+                clip=options.clip,
+                most=options.most,
+                progress=lambda done: progress(f"{done:,} events") if done % 100 == 0 else None,
+            )
+        finally:
+            progress.clear()
     if options.json:
         print_json({"profile": options.profile, **window.to_dict(), **found.to_dict()})
     else:
         _print(found, options.profile)
     return 0
-
-
-def decided_again(roll: Toolroll, row: Any) -> tuple[str, ...] | None:
-    """What the roll selects for a logged event; None where what it takes was not kept."""
-    if row.message_form != "kept":
-        return None
-    from toolroll.context import Context
-
-    kept, limits = row.context, row.limits
-    context = Context(
-        org=row.org,
-        user=kept.get("user", ""),
-        roles=tuple(kept.get("roles", ())),
-        tier=row.tier,
-        page=row.page,
-        settings=tuple(kept.get("settings", ())),
-        provider=kept.get("provider", ""),
-        session=row.session,
-        required=tuple(kept.get("required", ())),
-        exclude=tuple(kept.get("exclude", ())),
-        within=tuple(kept.get("within", ())),
-        everything=bool(kept.get("everything", False)),
-    )
-    return roll.select(
-        row.message,
-        context,
-        limits.get("k"),
-        max_tools=limits.get("max_tools"),
-        budget_tokens=limits.get("budget_tokens"),
-        sent=limits.get("sent", ()),
-        history=[{"role": "user", "content": text} for text, _ in limits.get("earlier", ())],
-    ).names
 
 
 def _print(found: Judged, profile: str) -> None:

@@ -45,7 +45,7 @@ def event_row(
     turn, exposure = selection.turn, normal(exposure)
     context, timings = turn.context, selection.timings_us
     keeps = messages.form == "kept"
-    candidates, error = _candidates(selection)
+    candidates, error = candidates_of(selection)
     tokens = selection.tokens
     keys = selection.catalog.switches.keys
     return {
@@ -107,7 +107,7 @@ def seed_of(signed: int) -> int:
     return signed + 2 * _SIGN if signed < 0 else signed
 
 
-def _candidates(selection: Selection) -> tuple[list[list[Any]], float | None]:
+def candidates_of(selection: Selection) -> tuple[list[list[Any]], float | None]:
     """[name, score, mean, sd, show, propensity] of what was ranked, best first; the propensities' error."""
     step = _ranked(selection)
     if step is None:

@@ -27,7 +27,8 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 CLIP = 10.0  # a weight counts no more than this in the clipped estimate
 LEVEL = 0.95
-_BINS = 16  # of the outcome model: how well a tool fitted
+_BINS = 8  # of the outcome model: how well a tool fitted
+_RARELY = (0.01, 0.05, 0.25, 0.75, 0.95)  # and how probable it was that it was shown
 _FOLDS = 5  # a session's own outcomes say nothing about what the model expects of it
 _DOUBTFUL = 2.0  # observations' worth of "no success" in every bin of the model
 
@@ -43,8 +44,8 @@ class Log:
         reward: float[m] in [0, 1]: what its call brought, 0 for most; of one event at most 1 in all.
         target: float[m] in [0, 1]: how probable it is that the other selection shows it, mostly 0 or 1.
         session: int[n], events of one conversation have one number: they are no independent evidence.
-        fit: float[m]: how well the tool fitted the message, on any scale that is the same in all events;
-            the outcome model's only input. None: no doubly robust estimate.
+        fit: float[m]: how well the tool fitted the message, on any scale that is the same in all events:
+            with the propensity, what the outcome model reads. None: no doubly robust estimate.
     """
 
     event: npt.NDArray[np.int64]
@@ -107,9 +108,10 @@ class Judgement:
         logged: what the log itself reached.
         ips: inverse propensity scores. Right on average wherever there is support; the one to read.
         clipped: the same with no weight above `clip`: steadier, and too low by what was cut.
-        snips: ips divided by what the weights came to over what they should have: steadier where few events
-            count.
-        doubly_robust: a model of the outcome, put right by the weighted outcomes; None without `fit`.
+        snips: ips divided by what the weights came to over what they should have: steadier where all events
+            count about alike, and not where some weights are great.
+        doubly_robust: a model of the outcome, put right by the weighted outcomes: as right as ips and often
+            steadier; of what has no support it says what the model does. None without `fit`.
         effective_events: as how many events without weights these count.
         overlap: share of the other selection's tools that were shown.
         unsupported: share of its tools that the log could not show, whose successes no estimate knows: ips,
@@ -219,10 +221,12 @@ def _expected(log: Log, session: npt.NDArray[np.int64], clip: float) -> Floats:
         return np.zeros(len(log.event))
     edges = np.unique(np.quantile(log.fit[shown], np.arange(1, _BINS) / _BINS))
     cell = np.searchsorted(edges, log.fit, side="right")
+    # What was rarely shown is there for a reason, which the propensity knows and the fit does not.
+    cell = cell * (len(_RARELY) + 1) + np.searchsorted(_RARELY, log.propensity)
     fold = session[log.event] % _FOLDS
     # A tool that was rarely shown stands for those of its fit that were not.
     counts = np.where(shown, np.minimum(1 / np.maximum(log.propensity, 1e-9), clip), 0.0)
-    shape = (_FOLDS, len(edges) + 1)
+    shape = (_FOLDS, (len(edges) + 1) * (len(_RARELY) + 1))
     at = fold * shape[1] + cell
     seen = np.bincount(at, counts, minlength=math.prod(shape)).reshape(shape)
     brought = np.bincount(at, counts * log.reward, minlength=math.prod(shape)).reshape(shape)

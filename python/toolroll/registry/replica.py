@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.errors import InvalidDefinition
+from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.governance import Governance
+from toolroll.learning.experiments import Experiment
 from toolroll.registry.page_mappings import mapping_in
 from toolroll.registry.records import tool_in
 from toolroll.registry.visibility import rule_in
@@ -37,6 +39,7 @@ class Replica:
             change, catching up hands on the same mapping.
         governance: rules, page mappings and tiers.
         settings: organisation → settings that have a value, the platform's among them.
+        experiments: organisation → the experiment that runs for its turns; "" for everybody else's.
         damaged: organisation → id → why a row of its cannot be read; it is in no catalog.
         read_at: monotonic seconds at which this was known to be current.
     """
@@ -47,6 +50,7 @@ class Replica:
     toolkits: Mapping[str, Mapping[str, tuple[Toolkit, tuple[Route, ...]]]] = field(default_factory=dict)
     governance: Governance = field(default_factory=Governance)
     settings: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    experiments: Mapping[str, Experiment] = field(default_factory=dict)
     damaged: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     read_at: float = 0.0
 
@@ -94,6 +98,7 @@ def catch_up(database: Database, seen: Replica) -> Replica:
             _merged(connection, tables.toolkits, seen.revision, seen.toolkits, _toolkit, damaged),
             _governance(connection),
             read_settings(connection),
+            read_experiments(connection),
             {org: rows for org, rows in damaged.items() if rows},
             time.monotonic(),
         )
@@ -115,6 +120,16 @@ def read_settings(connection: sa.Connection) -> dict[str, frozenset[str]]:
     for org, key in rows:
         found.setdefault(org, set()).add(key)
     return {org: frozenset(keys | found[""]) for org, keys in found.items()}
+
+
+def read_experiments(connection: sa.Connection) -> dict[str, Experiment]:
+    """Organisation → the experiment that runs for it, "" for everybody's; a damaged one does not run."""
+    table = tables.experiments
+    found = {}
+    for row in connection.execute(sa.select(table).where(table.c.active)):
+        with suppress(InvalidInput, TypeError, AttributeError):  # what somebody wrote there by hand
+            found[row.org] = Experiment(row.name, row.variants, row.unit, row.salt)
+    return found
 
 
 def _written_at(connection: sa.Connection, revision: int) -> datetime | None:

@@ -35,19 +35,28 @@ double decay(double age, double half_life) {
 }
 
 Polygamma polygamma(double x) {
-  // Up to 8 by the recurrences f(x) = f(x + 1) - 1/x and f(x) = f(x + 1) + 1/x^2, summed as one
-  // fraction each: a division costs as much as the rest of a step.
-  double n1 = 0.0;
-  double d1 = 1.0;
-  double n2 = 0.0;
-  double d2 = 1.0;
-  while (x < 8.0) {
-    const double square = x * x;
-    n1 = n1 * x + d1;
-    d1 = d1 * x;
-    n2 = n2 * square + d2;
-    d2 = d2 * square;
-    x = x + 1.0;
+  // The recurrences f(x) = f(x + 1) - 1/x and f(x) = f(x + 1) + 1/x^2, eight steps at once: x + i and
+  // x + 7 - i have one sum and four products, whose inverses come from one division.
+  double below1 = 0.0;
+  double below2 = 0.0;
+  if (x < 8.0) {
+    const double sum = 2.0 * x + 7.0;
+    const double t0 = x * (x + 7.0);
+    const double t1 = t0 + 6.0;
+    const double t2 = t0 + 10.0;
+    const double t3 = t0 + 12.0;
+    const double t01 = t0 * t1;
+    const double t23 = t2 * t3;
+    const double all = 1.0 / (t01 * t23);
+    const double i0 = all * t23 * t1;
+    const double i1 = all * t23 * t0;
+    const double i2 = all * t01 * t3;
+    const double i3 = all * t01 * t2;
+    below1 = sum * ((i0 + i1) + (i2 + i3));
+    const double square = sum * sum;
+    below2 = ((square - 2.0 * t0) * (i0 * i0) + (square - 2.0 * t1) * (i1 * i1)) +
+             ((square - 2.0 * t2) * (i2 * i2) + (square - 2.0 * t3) * (i3 * i3));
+    x = x + 8.0;
   }
   const double inverse = 1.0 / x;
   const double z = inverse * inverse;
@@ -56,8 +65,8 @@ Polygamma polygamma(double x) {
                                       1.0 / 132, -691.0 / 32760.0, 1.0 / 12};
   static constexpr double kSecond[] = {1.0 / 6,  -1.0 / 30,       1.0 / 42, -1.0 / 30,
                                        5.0 / 66, -691.0 / 2730.0, 7.0 / 6};
-  return {log(x) - 0.5 * inverse - z * polynomial(kFirst, z) - n1 / d1,
-          inverse + 0.5 * z + inverse * z * polynomial(kSecond, z) + n2 / d2};
+  return {log(x) - 0.5 * inverse - z * polynomial(kFirst, z) - below1,
+          inverse + 0.5 * z + inverse * z * polynomial(kSecond, z) + below2};
 }
 
 double normal_quantile(double p) {

@@ -57,8 +57,8 @@ struct Scratch {
   std::vector<double> score, mean, sd, log_reliability, log_lift;
   std::vector<double> first, second, shape, drawn;
   std::vector<std::uint64_t> arm, subject, group;
-  std::vector<std::uint8_t> hidden, guarded, taken;
-  std::vector<std::int32_t> places;
+  std::vector<std::uint8_t> hidden, guarded;
+  std::vector<Standing> standing;
 
   void resize(std::size_t m) {
     for (auto* column : {&score, &mean, &sd, &log_reliability, &log_lift, &first, &second, &shape,
@@ -66,6 +66,7 @@ struct Scratch {
       column->resize(m);
     }
     for (auto* column : {&arm, &subject, &group}) column->resize(m);
+    standing.resize(m);
     hidden.assign(m, 0);
     guarded.assign(m, 0);
   }
@@ -178,9 +179,9 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     check_length("answer", column.size(), m);
   }
   check_length("fate", out.fate.size(), m);
-  if (!std::isfinite(now)) refuse("now", now, "finite");
-  if (!(temperature > 0.0) || !std::isfinite(temperature)) {
-    refuse("temperature", temperature, "finite and above 0");
+  if (!(std::fabs(now) <= 1e12)) refuse("now", now, "in -1e12..1e12");
+  if (!(temperature > 0.0 && temperature <= 1e12)) {
+    refuse("temperature", temperature, "above 0 and at most 1e12");
   }
 
   thread_local Scratch at;
@@ -210,8 +211,9 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     }
     at.score[i] = best;
   }
+  learned.standings(at.arm, at.subject, scopes, now, at.standing);
   for (std::size_t i = 0; i < m; ++i) {
-    const Standing standing = learned.standing(at.arm[i], at.subject[i], scopes, now);
+    const Standing& standing = at.standing[i];
     const Shapes reliability =
         standing.has_reliability ? standing.reliability : unknown.reliability;
     const Shapes lift = standing.has_lift ? standing.lift : unknown.lift;

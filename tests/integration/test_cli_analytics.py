@@ -210,6 +210,7 @@ def test_a_span_is_a_number_and_a_unit(text, seconds):
 
 def test_an_instant_is_in_utc_unless_it_says_otherwise():
     assert arguments.instant("2026-03-01") == datetime(2026, 3, 1, tzinfo=timezone.utc)
+    assert arguments.instant("2026-03-01T12:00Z") == datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
     assert arguments.instant("2026-03-01T12:00+02:00") == datetime(2026, 3, 1, 10, tzinfo=timezone.utc)
 
 

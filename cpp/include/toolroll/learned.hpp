@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -148,10 +149,10 @@ class Learned {
   std::size_t size() const { return cells_; }           ///< pairs of sums
   std::size_t memory_bytes() const;                     ///< O(size)
 
-  /// What is believed of a tool. A late `now` means less is; one before the last outcome counts as
-  /// that.
-  Standing standing(std::uint64_t arm, std::uint64_t subject, const Scopes& scopes,
-                    double now) const;
+  /// What is believed of tools, out[i] of (arms[i], subjects[i]). A late `now` means less is; one
+  /// before the last outcome counts as that. The spans are equally long.
+  void standings(std::span<const std::uint64_t> arms, std::span<const std::uint64_t> subjects,
+                 const Scopes& scopes, double now, std::span<Standing> out) const;
   /// What is believed of a tool that nothing is known of.
   Standing standing_of_unknown(const Scopes& scopes) const;
   Shapes reliability(std::uint64_t arm, const Scopes& scopes, double now) const;
@@ -166,15 +167,14 @@ class Learned {
   std::optional<LearnedVector> vector(std::uint64_t subject, double now) const;
   /// vector_most * weight / (weight + vector_strength).
   double vector_share(double weight) const;
-  std::size_t vectors() const { return vectors_; }  ///< subjects that have one, reported by anyone
-  /// Calls visit(subject, vector) for each that vector() has, in an order of their own.
-  template <typename Visit>
-  void each_vector(double now, Visit visit) const {
-    const auto call = [](void* to, std::uint64_t subject, const LearnedVector& vector) {
-      (*static_cast<Visit*>(to))(subject, vector);
-    };
-    each_vector(now, call, &visit);
-  }
+  std::size_t vectors() const { return vectors_; }  ///< subjects that vector() has one of
+  /// Asks for the memory of one, before vector() is called for it.
+  void ask_for_vector(std::uint64_t subject) const;
+  /// Given a subject and its score, returns the score that others must exceed from then on.
+  using VectorVisitor = std::function<float(std::uint64_t, float)>;
+  /// Visits the subjects by vector_share * cosine in 8 bits, above 0, in an order of their own.
+  /// query: of length 1, padded as in dot.hpp. Fading is left out: it is about the same for all.
+  void nearest_vectors(std::span<const float> query, const VectorVisitor& visit) const;
 
   /// All sums, ordered by kind, key and scope.
   std::vector<CellRow> cells() const;
@@ -187,9 +187,6 @@ class Learned {
  private:
   struct Records;
   struct Folding;
-  void each_vector(double now, void (*visit)(void*, std::uint64_t, const LearnedVector&),
-                   void* to) const;
-  LearnedVector vector_of(const struct Subject& subject, double now) const;
 
   std::size_t dim_;
   LearningRates rates_;

@@ -56,6 +56,7 @@ class Overlay {
   Lessons lessons_;
   std::size_t size_ = 0;
   std::size_t dim_ = 0;
+  std::vector<std::uint64_t> subjects_;  // of the rows looked up
   std::vector<Entry> entries_;
 };
 

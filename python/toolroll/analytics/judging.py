@@ -1,7 +1,7 @@
 """Logged events as the columns that `toolroll.learning.off_policy` judges.
 
-Whether a profile would have done better is judged event by event, with what was known before each: `Redecider`
-gives one that learns no outcome that had not been reported by then.
+Whether a profile would have done better is judged event by event, with what was known before each:
+`redeciding.Redecider` gives one that learns no outcome that had not been reported by then.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ try:
 except ImportError as missing:
     raise Unavailable(f'plot: matplotlib is missing ({missing}): pip install "toolroll[plot]"') from missing
 
-_INK, _QUIET, _GRID, _LINE = "#1f2933", "#66788a", "#e4e9ee", "#2463a6"
+_INK, _QUIET, _GRID, _LINE, _BAR = "#1f2933", "#66788a", "#e4e9ee", "#2463a6", "#b8c4cf"
 _LONGEST = 40  # letters of a name
+_TOLD = 400  # cells with their counts written into them; of more, a scale tells
 
 
 def draw_heatmap(found: Heatmap, file: str | os.PathLike[str]) -> None:
@@ -44,14 +45,14 @@ def draw_heatmap(found: Heatmap, file: str | os.PathLike[str]) -> None:
         range(columns), [_short(page or "(none)") for page in found.pages], rotation=45, ha="right"
     )
     axes.set_title(f"Tools {found.of}, by page", loc="left", color=_INK, fontsize=13, weight="bold")
-    if rows * columns <= 400:
-        for y, row in enumerate(found.counts):
-            for x, count in enumerate(row):
-                if count:
-                    colour = "white" if count > greatest**0.6 else _INK
-                    axes.text(x, y, f"{count:,}", ha="center", va="center", fontsize=7, color=colour)
+    if rows * columns > _TOLD:
+        figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02).outline.set_visible(False)
+    for y, row in enumerate(found.counts if rows * columns <= _TOLD else ()):
+        for x, count in enumerate(row):
+            if count:
+                colour = "white" if count > greatest**0.6 else _INK
+                axes.text(x, y, f"{count:,}", ha="center", va="center", fontsize=7, color=colour)
     _plain(axes)
-    figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02).outline.set_visible(False)
     _write(figure, file)
 
 
@@ -70,7 +71,7 @@ def draw_hits(days: Sequence[Hits], file: str | os.PathLike[str]) -> None:
     above.set_ylim(max(0.0, min(day.rate for day in days) - 0.05), 1.02)
     above.set_ylabel("share of called tools\nthat had been selected", color=_QUIET)
     above.set_title("Hit rate by day", loc="left", color=_INK, fontsize=13, weight="bold")
-    below.bar(at, [day.calls for day in days], color=_GRID)
+    below.bar(at, [day.calls for day in days], color=_BAR)
     below.set_ylabel("calls", color=_QUIET)
     step = max(1, len(days) // 10)
     below.set_xticks(list(at)[::step], [day.day for day in days][::step], rotation=30, ha="right")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from toolroll._core import LearningRates
 from toolroll.analytics.window import Window, elements, events, item, pairs
 from toolroll.errors import InvalidInput
 from toolroll.learning.beta import quantile
@@ -18,12 +19,9 @@ from toolroll.store import tables
 from toolroll.store.database import Database
 
 LEVELS = ("everywhere", "page", "context", "seed")
-PRIOR_MEAN, PRIOR_STRENGTH = 0.85, 3.0  # of a tool that nothing is known of
-HALF_LIFE_S = 14 * 86_400.0  # of a count, until it is read
 
-ALARM_NATS = 6.0  # evidence that a tool broke: one false alarm in some 400 runs of outcomes
-BROKEN_RATIO = 0.35  # a broken tool works so often, in shares of before
-_RATES = (0.05, 0.97)  # a tool is believed to work at least and at most so often
+RATES = LearningRates()
+_BELIEVED = (0.05, 0.97)  # a tool is believed to work at least and at most so often
 _BACK = 3  # successes in a row with which it is believed to work again
 
 _arms, _outcomes, _tools = tables.arm_statistics, tables.outcomes, tables.tools
@@ -86,10 +84,12 @@ def arms(
         rows = connection.execute(query).all()
     is_plain = level == "seed"  # seed 4's: from Beta(1, 1), and nothing decays
     left = np.array([
-        1.0 if is_plain else 0.5 ** (max(0.0, (now - row.updated_at).total_seconds()) / HALF_LIFE_S)
+        1.0
+        if is_plain
+        else 0.5 ** (max(0.0, (now - row.updated_at).total_seconds()) / RATES.reliability_half_s)
         for row in rows
     ])  # fmt: skip
-    mean, strength = (0.5, 2.0) if is_plain else (PRIOR_MEAN, PRIOR_STRENGTH)
+    mean, strength = (0.5, 2.0) if is_plain else (RATES.prior_mean, RATES.prior_strength)
     alpha = mean * strength + left * np.array([row.successes for row in rows])
     beta = (1 - mean) * strength + left * np.array([row.failures for row in rows])
     low, high = (quantile(share, alpha, beta).tolist() for share in (0.025, 0.975))
@@ -207,10 +207,11 @@ class Break:
 
 
 def broken(database: Database, window: Window, warm_up: int = 10_000) -> tuple[Break, ...]:
-    """Tools that broke within the window, the latest first, by the detector that the rule itself has.
+    """Tools that broke within the window, the latest first: the rule's detector over all contexts together.
 
-    A cumulative sum of the evidence, outcome by outcome, that a tool works at `BROKEN_RATIO` of before
-    (Page, "Continuous Inspection Schemes", Biometrika 41, 1954). warm_up: how many rows of outcomes before
+    A cumulative sum of the evidence, outcome by outcome, that a tool works at `RATES.alarm_ratio` of before
+    (Page, "Continuous Inspection Schemes", Biometrika 41, 1954). Where the rule hides a tool it looks at each
+    context by itself, and may be a call or two earlier or later. warm_up: how many rows of outcomes before
     the window tell how well a tool worked before.
     """
     watched: dict[tuple[str, str], _Watched] = {}
@@ -293,7 +294,7 @@ class _Watched:
                 self._last.back = at
             return False
         rate = self._rate()
-        broken = BROKEN_RATIO * rate
+        broken = RATES.alarm_ratio * rate
         said = math.log(broken / rate) if worked else math.log((1 - broken) / (1 - rate))
         self._sum = max(0.0, self._sum + said)
         if self._sum:
@@ -304,12 +305,12 @@ class _Watched:
                 self._failures += not was_success
             self._run.clear()
         reporters = {said_by for _, said_by, _ in self._run}
-        return self._sum >= ALARM_NATS and (len(reporters) > 1 or "" in reporters)
+        return self._sum >= RATES.alarm_nats and (len(reporters) > 1 or "" in reporters)
 
     def _rate(self) -> float:
-        a = PRIOR_MEAN * PRIOR_STRENGTH + self._successes
-        b = (1 - PRIOR_MEAN) * PRIOR_STRENGTH + self._failures
-        return min(max(a / (a + b), _RATES[0]), _RATES[1])
+        a = RATES.prior_mean * RATES.prior_strength + self._successes
+        b = (1 - RATES.prior_mean) * RATES.prior_strength + self._failures
+        return min(max(a / (a + b), _BELIEVED[0]), _BELIEVED[1])
 
     def to_break(self) -> Break:
         """What there is to say, once it raised the alarm."""

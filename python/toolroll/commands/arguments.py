@@ -72,7 +72,7 @@ def instant(text: str) -> datetime:
         except OverflowError:
             raise argparse.ArgumentTypeError(f"{text!r}: is before all time") from None
     try:
-        found = datetime.fromisoformat(text)
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))  # which Python 3.10 cannot read
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r}: must be a date (2026-03-01), a time (2026-03-01T12:00) or how long ago (7d)"

@@ -20,8 +20,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="say what another profile would have reached",
         description="Decides logged events again under another profile, with the tools that are there now, "
         "and says what would have come of it: from how probable each shown tool was and what its call "
-        "brought. A profile that learns knows no more than it would have known then. No experiment is needed, "
-        "and nothing is served differently.",
+        "brought. A profile that learns knows no more than it would have known then. No experiment is "
+        "needed, and nothing is served differently.",
         epilog="example: toolroll judge --profile learned --catalog sqlite:///tools.db --since 14d",
     )
     judge.add_argument("--profile", default="default", metavar="NAME", help="which one (default: default)")

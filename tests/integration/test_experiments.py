@@ -1,0 +1,57 @@
+"""An experiment of a registry: begun while a roll serves, logged with every turn, counted by unit."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from toolroll import Context, Tool, Toolroll
+from toolroll.analytics.trials import counts, find, start, stop
+from toolroll.learning.experiments import Experiment
+from toolroll.registry.registry import Registry
+
+
+def until(said, seconds=20.0):
+    give_up = time.monotonic() + seconds
+    while not said():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def roll(database_url):
+    with Registry.open(database_url, actor="test", create=False) as registry:
+        for n in range(12):
+            registry.create(Tool(f"tool_{n}", f"Does the thing of number {n}."))
+    with Toolroll.open(database_url, poll_s=0.05, listens=False) as opened:
+        yield opened
+
+
+def test_units_get_their_variant_which_stands_in_the_event_and_is_counted(database, roll):
+    variants = {"default": 0.5, "learned": 0.5}
+    trial = start(database, Experiment("ranking", variants), actor="ann", org="acme")
+
+    def selected(user, org="acme"):
+        return roll.select("do the thing", Context(org=org, user=user), k=2)
+
+    until(lambda: any(selected(f"probe-{n}").turn.variant for n in range(8)))
+    assert selected("u1", org="other").turn.variant == "" and selected("").turn.variant == ""
+    dealt = {}
+    for n in range(40):
+        user = f"u{n % 20}"
+        picked = selected(user)
+        assert dealt.setdefault(user, picked.turn.variant) == picked.turn.variant
+        roll.record(picked, {picked.names[0]: n % 4 != 0})
+    assert set(dealt.values()) == set(variants)
+    assert dealt == {user: trial.experiment.variant(Context(org="acme", user=user)) for user in dealt}
+    assert roll.flush()
+    found = counts(database, find(database, "ranking"))
+    for name in variants:
+        assert found.tallies[name].units == sum(variant == name for variant in dealt.values())
+    assert sum(tally.events for tally in found.tallies.values()) == 40
+    assert sum(tally.reward for tally in found.tallies.values()) == 30
+    assert found.strays == 0 and sum(found.unknown.values()) >= 1  # the probes, of which nothing was said
+
+    stop(database, "ranking", actor="ann")
+    until(lambda: not selected("u1").turn.variant)

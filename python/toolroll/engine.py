@@ -188,7 +188,7 @@ class Engine:
             earlier=tuple(parts[len(reading.clauses) :]),
             stored=serving.settings(context.org),
             revision=serving.revision,
-            at=round(self.clock(), 6),  # as a store keeps it, so that an event can be decided again
+            at=round(self.clock(), 6),  # as events keep it: a replay must read the same
             learned=learned,
             category="" if learned is None else self._category(reading.text, vectors[0]),
             variant=variant,

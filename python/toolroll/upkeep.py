@@ -85,7 +85,7 @@ class Upkeep:
             {},
             replica.orgs,
             replica.settings,
-            replica.experiments,
+            experiments=replica.experiments,
             revision=replica.revision,
         )
         self.engine = Engine(serving, assembly.embedder, want)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from toolroll.evaluation.measures import Wait, median_wait
 from toolroll.evaluation.simulation import STATIC, Estimate, Simulation
 
 SEED_4, OURS = "learned", "default"
@@ -90,30 +91,25 @@ class _Judge:
         self._add(what, bar, self.simulation.difference(self.scenario, self.ours, STATIC, name), False)
 
     def median(self, what: str, bar: float, which: str) -> None:
-        values = self.simulation.waits(self.scenario, self.ours, which)
-        if values:
+        waits = self.simulation.waits(self.scenario, self.ours, which)
+        if waits:
             worlds = [getattr(one, which) for one in self.simulation.played[self.scenario][self.ours]]
             low, high = _interval_of_median(worlds)
-            self.found.append(Figure(what, self.scenario, low, _median(values), high, bar, True))
+            self.found.append(Figure(what, self.scenario, low, median_wait(waits), high, bar, True))
 
     def _add(self, what: str, bar: float, value: Estimate, at_most: bool) -> None:
         low, high = value.mean - value.half_width, value.mean + value.half_width
         self.found.append(Figure(what, self.scenario, low, value.mean, high, bar, at_most))
 
 
-def _median(values: Sequence[float]) -> float:
-    """The lower one of two: some may be infinite."""
-    return sorted(values)[(len(values) - 1) // 2]
-
-
-def _interval_of_median(worlds: Sequence[Sequence[float]]) -> tuple[float, float]:
+def _interval_of_median(worlds: Sequence[Sequence[Wait]]) -> tuple[float, float]:
     """95 %, by drawing worlds again."""
     random = np.random.default_rng(0)
     medians = []
     for _ in range(_RESAMPLES):
-        drawn = [value for at in random.integers(len(worlds), size=len(worlds)) for value in worlds[at]]
+        drawn = [wait for at in random.integers(len(worlds), size=len(worlds)) for wait in worlds[at]]
         if drawn:
-            medians.append(_median(drawn))
+            medians.append(median_wait(drawn))
     medians.sort()
     edge = round(0.025 * (len(medians) - 1))
     return medians[edge], medians[-1 - edge]

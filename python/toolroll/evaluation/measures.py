@@ -5,8 +5,10 @@ Success is expected success, given what was shown: the luck of single calls is l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +22,37 @@ POINTS = 60  # of a curve over time
 AFTER = 40  # messages after a break or repair that a curve shows
 FIRST = 10  # messages of a context that count as its start
 _WINDOW = 5  # messages by which a tool is judged to be out, or back
-_BEFORE = 10
+_BEFORE, _SHOWN = 10, 0.8  # it was shown in so many of the messages for it, before it broke
+
+
+class Wait(NamedTuple):
+    """How long something took, or how long it was watched in vain.
+
+    Attributes:
+        steps: calls or messages.
+        is_over: whether it has happened; the world may have ended before.
+    """
+
+    steps: float
+    is_over: bool
+
+
+def median_wait(waits: Sequence[Wait]) -> float:
+    """The steps within which it has happened to half of them; inf where that cannot be said.
+
+    Those watched in vain count for as long as they were watched: left out they would flatter, as never
+    they would slander.
+
+    Source: Kaplan & Meier, "Nonparametric Estimation from Incomplete Observations", JASA 1958.
+    """
+    waiting = 1.0
+    for steps in sorted({wait.steps for wait in waits if wait.is_over}):
+        there = sum(wait.steps >= steps for wait in waits)
+        happened = sum(wait.is_over and wait.steps == steps for wait in waits)
+        waiting *= 1 - happened / there
+        if waiting <= 0.5:
+            return steps
+    return math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +61,7 @@ class Measures:
 
     Attributes:
         values: name → value; shares are in points of 100. As many as `NAMES`.
-        out: for each tool that broke while it was shown: calls of it until it was out; inf for never.
+        out: for each tool that broke while it was shown: calls of it until it was out.
         back: for each tool that was out and works again: messages for it until it was back.
         curves: float64[2, POINTS], success and recall over time; regret: float64[POINTS], its sum so far.
         after_break, after_repair: float64[2, AFTER]: by the n-th message for such a tool, how often it was
@@ -37,8 +69,8 @@ class Measures:
     """
 
     values: Mapping[str, float]
-    out: tuple[float, ...]
-    back: tuple[float, ...]
+    out: tuple[Wait, ...]
+    back: tuple[Wait, ...]
     curves: Reals
     regret: Reals
     after_break: Reals
@@ -55,7 +87,7 @@ def measure(world: World, course: Course, static: Course, best: Reals) -> Measur
     steady = slice(int(0.35 * len(world)), len(world) // 2)
     lost = before.recall & ~seen.recall
     lost_working = lost & before.works
-    out, back, after_break, after_repair = _recovery(world, seen, course)
+    out, back, after_break, after_repair = _recovery(world, course)
     values = {
         "success": 100 * success.mean(),
         "oracle": 100 * best.mean(),
@@ -123,51 +155,38 @@ def _firsts(world: World) -> Flags:
     return is_first
 
 
-def _recovery(
-    world: World, seen: _Seen, course: Course
-) -> tuple[tuple[float, ...], tuple[float, ...], Reals, Reals]:
-    out: list[float] = []
-    back: list[float] = []
+def _recovery(world: World, course: Course) -> tuple[tuple[Wait, ...], tuple[Wait, ...], Reals, Reals]:
+    out: list[Wait] = []
+    back: list[Wait] = []
     after_break, after_repair = np.zeros((2, 2, AFTER))
     for tool in np.flatnonzero(world.breaks < len(world)).tolist():
         breaks, repairs = int(world.breaks[tool]), int(world.repairs[tool])
         asked = np.flatnonzero([tool in world.right[message] for message in world.message.tolist()])
         is_shown = (course.shown[asked] == tool).any(1)
-        then, during, later = (
-            (asked < breaks),
-            (asked >= breaks) & (asked < repairs),
-            (asked >= repairs),
-        )
-        if is_shown[then][-_BEFORE:].mean() < 0.8 if then.any() else True:
+        before = is_shown[asked < breaks][-_BEFORE:]
+        broken = (asked >= breaks) & (asked < repairs)
+        if not broken.any() or not len(before) or before.mean() < _SHOWN:
             continue  # it was hardly shown before: there is nothing to see
-        _add(after_break, is_shown[during])
-        gone = _begins(~is_shown[during])
-        calls = int((course.called[breaks:repairs] == tool).sum())
-        if gone is not None:
-            until = asked[during][gone]
-            out.append(float((course.called[breaks:until] == tool).sum()))
-        elif calls > _WINDOW:
-            out.append(np.inf)
-        else:
-            continue  # too few messages to say
-        if gone is None or is_shown[during][-_WINDOW:].sum() > 1 or not later.any():
+        _add(after_break, is_shown[broken])
+        gone = _turns(~is_shown[broken])
+        until = repairs if gone is None else int(asked[broken][gone])
+        out.append(Wait(float((course.called[breaks:until] == tool).sum()), gone is not None))
+        later = is_shown[asked >= repairs]
+        if gone is None or is_shown[broken][-_WINDOW:].mean() > 0.5 or not len(later):
             continue
-        _add(after_repair, is_shown[later])
-        again = _begins(is_shown[later])
-        if again is not None:
-            back.append(float(again))
-        elif later.sum() > 2 * _WINDOW:
-            back.append(np.inf)
+        _add(after_repair, later)
+        again = _turns(later)
+        back.append(Wait(float(len(later) if again is None else again), again is not None))
     return tuple(out), tuple(back), after_break, after_repair
 
 
-def _begins(flags: Flags) -> int | None:
-    """Where the first window begins in which at most one flag is missing."""
-    if len(flags) < _WINDOW:
-        return None
-    inside = np.convolve(flags, np.ones(_WINDOW), "valid")
-    found = np.flatnonzero(inside >= _WINDOW - 1)
-    return int(found[0]) if len(found) else None
+def _turns(flags: Flags) -> int | None:
+    """From where on a flag is there to stay: of it and the next four at most one is missing."""
+    for at in np.flatnonzero(flags).tolist():
+        window = flags[at : at + _WINDOW]
+        if len(window) > 1 and len(window) - window.sum() <= len(window) // _WINDOW:
+            return int(at)
+    return None
 
 
 def _add(curve: Reals, is_shown: Flags) -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import blake2b
 
 from toolroll.evaluation.model_user import Act
 from toolroll.evaluation.worlds import World
-from toolroll.profiles import profile
+from toolroll.profiles import Parameters, profile
 from toolroll.roll import Toolroll
 from toolroll.selection import Selection
+from toolroll.tools import Definitions
 
-# Name → profile and what is changed of it.
-POLICIES: Mapping[str, tuple[str, Mapping[str, object]]] = {
-    "static": ("default", {}),
-    "learned": ("default", {}),
-    "default": ("default", {}),
+# Name → profile. The last is seed 4's rule over our own retrieval: what its draws are worth by themselves.
+POLICIES: Mapping[str, Parameters] = {
+    "static": profile("static"),
+    "learned": profile("learned"),
+    "default": profile("default"),
+    "thompson": profile("static").with_(learning="thompson"),
 }
 
 
@@ -25,19 +28,20 @@ class RollPlayer:
     def __init__(
         self, world: World, policy: str, k: int, changes: Mapping[str, object] | None = None
     ) -> None:
-        self._world, self._k = world, k
-        self._at = 0
-        name, own = POLICIES[policy]
-        self._roll = Toolroll(
-            world.definitions(0),
-            profile=profile(name).with_(**{**own, **(changes or {})}),
-        )
+        """changes: parameters of the profile that are not as they come."""
+        self._world, self._k, self._at = world, k, 0
+        parameters = POLICIES[policy].with_(**(changes or {}))
+        if parameters.learning == "thompson":
+            parameters = parameters.with_(candidates=k)  # it retrieves what it shows
+        self._roll = Toolroll(self._definitions(0), profile=parameters)
+        engine = self._roll._engine
+        engine.clock, engine.draw = self._now, self._seed
         self._place = {tool.name: at for at, tool in enumerate(world.tools)}
         self._picked: dict[int, Selection] = {}
 
     def arrive(self, at: int) -> None:
         """Newcomers are in the catalog from now on; what was learnt stays."""
-        self._roll.refresh(tools=self._world.definitions(at).tools)
+        self._roll.refresh(tools=self._definitions(at).tools)
 
     def select(self, at: int) -> tuple[int, ...]:
         """The tools shown for message `at`, in order."""
@@ -53,11 +57,32 @@ class RollPlayer:
 
     def report(self, at: int, act: Act) -> None:
         """What the model did with what was shown for message `at`."""
+        picked = self._picked[at]
+        if act.tool < 0:
+            self._roll.record(picked)
+            return
+        name = self._world.tools[act.tool].name
+        if act.said == "corrected":
+            self._roll.record(picked, corrected=(name,))
+        elif act.said == "wanted":
+            self._roll.record(picked, wanted={name: act.succeeded})
+        else:
+            self._roll.record(picked, {name: act.succeeded})
+
+    def _definitions(self, at: int) -> Definitions:
+        definitions = self._world.definitions(at)
+        if not self._world.scenario.groups:
+            return definitions
+        tools = tuple(
+            replace(tool, interchangeable=self._world.tools[self._world.family[place]].name)
+            for place, tool in enumerate(definitions.tools)
+        )
+        return replace(definitions, tools=tools)
 
     def _now(self) -> float:
         return self._world.now(self._at)
 
     def _seed(self) -> int:
-        """The same luck for every policy."""
+        """The same for every policy."""
         text = f"{self._world.seed}:{self._at}".encode()
         return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")

@@ -19,7 +19,7 @@ import numpy as np
 from toolroll.errors import InvalidInput
 from toolroll.evaluation.convergence import t_quantile
 from toolroll.evaluation.material import HALVES, Half, Material, share_repeated
-from toolroll.evaluation.measures import Measures, measure
+from toolroll.evaluation.measures import Measures, Wait, measure
 from toolroll.evaluation.model_user import oracle
 from toolroll.evaluation.player import POLICIES, RollPlayer
 from toolroll.evaluation.playing import play
@@ -126,12 +126,9 @@ class Simulation:
         pairs = zip(self.values(scenario, policy, name), self.values(scenario, other, name), strict=True)
         return Estimate.of([ours / max(theirs, 1e-9) for ours, theirs in pairs])
 
-    def waits(self, scenario: str, policy: str, which: str) -> list[float]:
-        """Of all worlds together, ascending. which: "out" or "back"."""
-        found: list[float] = []
-        for one in self.played[scenario][policy]:
-            found += getattr(one, which)
-        return sorted(found)
+    def waits(self, scenario: str, policy: str, which: str) -> list[Wait]:
+        """Of all worlds together. which: "out" or "back"."""
+        return [wait for one in self.played[scenario][policy] for wait in getattr(one, which)]
 
 
 def simulate(plan: Plan, jobs: int = 1, progress: Progress | None = None) -> Simulation:

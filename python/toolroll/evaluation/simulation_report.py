@@ -10,7 +10,7 @@ import numpy as np
 
 from toolroll.evaluation.convergence import Convergence
 from toolroll.evaluation.figures import Figure, figures
-from toolroll.evaluation.measures import POINTS, Measures
+from toolroll.evaluation.measures import POINTS, Measures, median_wait
 from toolroll.evaluation.simulation import STATIC, Estimate, Simulation
 from toolroll.evaluation.worlds import Reals
 
@@ -129,9 +129,9 @@ def _policy(simulation: Simulation, scenario: str, policy: str) -> dict[str, Any
     for which in ("out", "back"):
         waits = simulation.waits(scenario, policy, which)
         values[which] = {
-            "median": _number(_middle(waits)),
+            "median": _number(median_wait(waits)),
             "tools": len(waits),
-            "never": waits.count(math.inf),
+            "in_vain": sum(not wait.is_over for wait in waits),
         }
     values["curves"] = {
         name: [round(float(value), 3) for value in curve] for name, curve in curves_of(measures).items()
@@ -173,8 +173,9 @@ def _waits(simulation: Simulation, scenario: str, policy: str) -> tuple[str, str
     cells = []
     for which in ("out", "back"):
         waits = simulation.waits(scenario, policy, which)
-        never = waits.count(math.inf)
-        cells.append(f"{_said(_middle(waits))} (median of {len(waits)}, {never} never)" if waits else "")
+        vain = sum(not wait.is_over for wait in waits)
+        said = f"{_said(median_wait(waits))} (median of {len(waits)}, {vain} watched in vain)"
+        cells.append(said if waits else "")
     return policy, cells[0], cells[1]
 
 
@@ -209,10 +210,6 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
-
-
-def _middle(waits: Sequence[float]) -> float:
-    return waits[(len(waits) - 1) // 2] if waits else math.nan
 
 
 def _said(value: float) -> str:

@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,12 @@ import sqlalchemy as sa
 from tests.integration.commands import Typed
 from tests.integration.governance import Governed
 from toolroll import Context, Tool, Toolkit, Toolroll
+from toolroll.analytics.trials import start
 from toolroll.assembly import Assembly
 from toolroll.embedders.named import embedder
 from toolroll.errors import NotFound
 from toolroll.events.replay import Replayed, replay
+from toolroll.learning.experiments import Experiment
 from toolroll.profiles import profile
 from toolroll.registry.registry import Registry
 from toolroll.registry_roll import RegistryRoll
@@ -47,7 +49,7 @@ class World:
     """A registry that is used, changed and learnt from."""
 
     def __init__(self, url: str, messages: Any = "kept") -> None:
-        self.database = Database.open(url, create=False, migrate=False)
+        self.url, self.database = url, Database.open(url, create=False, migrate=False)
         self.registry, self.governed = Registry(self.database, actor="ann"), Governed(self.database)
         demo = read_folder(DEMO)
         self.registry.import_(
@@ -193,6 +195,52 @@ def test_one_outcome_more_or_less_or_another_hour_comes_out_otherwise(here: Worl
     assert here.replay(event_id).is_same
 
 
+def test_what_an_experiment_dealt_is_decided_under_its_variant(here: World) -> None:
+    shares = {"default": 0.34, "static": 0.33, "learned": 0.33}
+    start(here.database, Experiment("one", shares, "session", "salt"), actor="ann")
+    here.refresh()
+    found = set()
+    for number in range(12):
+        here.roll.flush()
+        picked = here.roll.select(SAID[number % 2], Context(session=f"s{number}"), k=5)
+        again = here.replay(here.log(picked))
+        assert again.is_same, str(again)
+        found.add(again.event.variant)
+    assert found == {*shares}
+
+
+def test_another_profile_shows_what_it_would_have_selected(here: World) -> None:
+    for _ in range(3):
+        here.log(here.select(SAID[1]), **{"create_contact": True})
+    event_id = here.log(here.select(SAID[1]))
+    again = here.replay(event_id, profile="static")
+    assert again.selection is not None and again.differences
+    plain = Toolroll.open(here.url, profile="static", poll_s=60, listens=False)
+    assert again.selection.names == plain.select(SAID[1], k=5).names
+    plain.close()
+
+
+def test_what_organisations_share_is_where_every_one_begins(new_database_url: Any) -> None:
+    url = new_database_url("sqlite")
+    world = World(url)
+    with world.database.recording() as connection:
+        row = {"tool": "create_contact", "successes": 90.0, "failures": 10.0, "calls": 80.0, "expected": 20.0}
+        row |= {"organisations": 30, "epsilon": 1.0, "at": datetime.now(timezone.utc)}
+        connection.execute(sa.insert(tables.shared_priors), row)
+    world.roll.close()
+    world.roll = Toolroll.open(url, poll_s=60, listens=False)
+    world.refresh()
+    logged = [world.log(world.select(message, "acme")) for message in SAID[:3]]
+    for event_id in logged:
+        again = world.replay(event_id)
+        assert again.is_same, str(again)
+    with world.database.recording() as connection:
+        later = datetime.now(timezone.utc) + timedelta(hours=1)
+        connection.execute(sa.update(tables.shared_priors), {"at": later})
+    assert "released anew since" in world.replay(logged[0]).missing[0]
+    world.close()
+
+
 def test_a_tool_that_was_deleted_before_its_catalog_was_built_anew_is_gone_in_a_replay(here: World) -> None:
     engine = here.roll._engine
     here.registry.delete("search_news")
@@ -265,7 +313,8 @@ def test_a_catalog_that_the_registry_never_had_is_said_to_be_missing(here: World
         ("registry_revision", 10**6, "revision 1000000 is not there"),
         ("learned_revision", 10**6, "1000000 outcomes had been learnt from, and the store has 1"),
         ("profile", "mine", "profile 'mine': unknown"),
-        ("variant", "b", "variant 'b' of experiment '' is not known here"),
+        ("variant", "b", "its profile is not known here: profile 'b': unknown"),
+        ("learned_revision", -1, "which outcomes had counted was not known any more"),
     ],
 )
 def test_what_is_not_to_be_had_is_named(here: World, column: str, value: Any, says: str) -> None:

@@ -147,6 +147,8 @@ class Follower(Generic[L]):
 
     def seq_of(self, org: str, learned: object) -> int:
         """The number of the last outcome in it; -1 for what is not of the last few states."""
+        if learned is self._making.empty():  # shared by those who have no outcomes yet
+            return 0
         for known, seq in self._past.get(org, ()):
             if known is learned:
                 return seq

@@ -175,6 +175,11 @@ class Recorder:
             self._stir()
         return len(step.changes)
 
+    def known(self, event_id: str, reporter: str) -> Exposure | None:
+        """What a recent event of this process showed, if it has been looked at already."""
+        found = self._known.get(event_id)
+        return found if found is not None and found.reporter == reporter else None
+
     def exposure(self, event_id: str, org: str | None = None) -> Exposure:
         """What an event showed: one of this process, or one that the store has.
 

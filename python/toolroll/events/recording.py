@@ -157,7 +157,7 @@ class Recording(Generic[L]):
     def _what(self, picked: Selection | str, org: str | None, now: float, source: str | None) -> Exposure:
         if isinstance(picked, Selection):
             reporter = picked.turn.context.user if source is None else source
-            exposure = self._exposure_of(picked, reporter)
+            exposure = self.recorder.known(picked.event_id, reporter) or self._exposure_of(picked, reporter)
             if org is not None and exposure.org != org:
                 raise NotFound(f"event {exposure.event_id}: is another organisation's")
             return exposure

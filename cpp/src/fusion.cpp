@@ -90,12 +90,13 @@ struct Evidence {
   std::vector<float> dense;
   std::vector<float> intents;
   std::vector<float> lexical;
-  std::vector<float> raw_dense;  // without what was learnt; empty if that is the same
+  std::vector<float> raw_dense;  // these two without what was learnt; empty if that is the same
+  std::vector<float> raw_intents;
 
   explicit Evidence(std::size_t rows) : dense(rows), intents(rows), lexical(rows) {}
   float sum(std::size_t i) const { return dense[i] + intents[i] + lexical[i]; }
   float raw_sum(std::size_t i) const {
-    return (raw_dense.empty() ? dense[i] : raw_dense[i]) + intents[i] + lexical[i];
+    return raw_dense.empty() ? sum(i) : raw_dense[i] + raw_intents[i] + lexical[i];
   }
 };
 
@@ -147,11 +148,16 @@ class Asked {
         for (float& score : *scores) score = dense * std::max(score - fusion_->dense_floor, 0.0F);
       }
       if (intents_ != nullptr) {
-        const float weight = part_->trust * fusion_->intents;
         intents_->nearest(part_->vector, rows, evidence.intents);
         for (float& score : evidence.intents) {
-          score = weight * std::max(score - fusion_->intent_floor, 0.0F);
+          score = std::max(score - fusion_->intent_floor, 0.0F);
         }
+      }
+      if (overlay.has_any()) evidence.raw_intents = evidence.intents;
+      overlay.recall(part_->vector, fusion_->intent_floor, evidence.intents);
+      const float weight = part_->trust * fusion_->intents;
+      for (std::vector<float>* scores : {&evidence.intents, &evidence.raw_intents}) {
+        for (float& score : *scores) score *= weight;
       }
     }
     if (postings_ != nullptr) {

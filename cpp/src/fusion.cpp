@@ -318,7 +318,17 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
   } else {
     // What retrieval alone puts first is found, whatever was learnt.
     const std::vector<std::size_t> raw = best(raw_scores, std::min(k, kRawBest));
-    places = first_with(best(scores, places.size()), raw, k);
+    std::vector<std::size_t> order = best(scores, k);
+    const auto behind = static_cast<std::ptrdiff_t>(order.size());
+    for (const std::size_t place : raw) {
+      if (std::find(order.begin(), order.begin() + behind, place) == order.begin() + behind) {
+        order.push_back(place);
+      }
+    }
+    std::sort(order.begin() + behind, order.end(), [&scores](std::size_t a, std::size_t b) {
+      return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+    });
+    places = first_with(order, raw, k);
     out.raw_best = at(rows, raw);
     out.raw_scores = at(raw_scores, raw);
   }

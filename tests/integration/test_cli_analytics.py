@@ -71,6 +71,7 @@ def test_events_are_listed_shown_exported_and_cleared_away(used, tmp_path):
     text = used("events", "show", one["event_id"]).out
     assert re.search(r"yes +get_forecast +0\.8 +- +- +- +1", text)
     assert "is not in the store" in used("events", "show", "0" * 32, status=1).err
+    assert "is not in the store" in used("events", "show", one["event_id"], "--org", "nobody", status=1).err
 
     file = tmp_path / "e.parquet"
     assert used.json("events", "export", str(file), "--since", "1d", "--org", "acme")["events"] == 4

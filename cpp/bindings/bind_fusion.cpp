@@ -46,8 +46,8 @@ py::tuple search(const Searched& retriever, const py::str& text,
                  const std::optional<Column<float>>& vector, float trust, const py::tuple& clauses,
                  const py::tuple& earlier, const Bitset& in_play,
                  const Column<std::int32_t>& known_rows, const Column<float>& known_scores,
-                 std::size_t k, const Fusion& fusion, const Learned* learned,
-                 const ToolKeys* keys, double now) {
+                 std::size_t k, const Fusion& fusion, const Learned* learned, const ToolKeys* keys,
+                 double now) {
   const Utf8 message(text);
   const Part whole{message.view(), vector ? view(*vector) : std::span<const float>(), trust};
   const Parts pieces(clauses);

@@ -74,20 +74,19 @@ void bind_rates(py::module_& m) {
                        double lift_strength, double lift_page_spread, double lift_leaf_spread,
                        double vector_most, double vector_strength) {
              const LearningRates rates{
-                 reliability_half_s, lift_half_s,     vector_half_s,    alarm_nats,
-                 alarm_ratio,        open_k,          most_k,           open_half_s,
-                 least_reporters,    prior_mean,      prior_strength,   page_spread,
-                 leaf_spread,        lift_strength,   lift_page_spread, lift_leaf_spread,
+                 reliability_half_s, lift_half_s,    vector_half_s,    alarm_nats,
+                 alarm_ratio,        open_k,         most_k,           open_half_s,
+                 least_reporters,    prior_mean,     prior_strength,   page_spread,
+                 leaf_spread,        lift_strength,  lift_page_spread, lift_leaf_spread,
                  vector_most,        vector_strength};
              check(rates);
              return rates;
            }),
            py::kw_only(), py::arg("reliability_half_s") = usual.reliability_half_s,
            py::arg("lift_half_s") = usual.lift_half_s,
-           py::arg("vector_half_s") = usual.vector_half_s,
-           py::arg("alarm_nats") = usual.alarm_nats, py::arg("alarm_ratio") = usual.alarm_ratio,
-           py::arg("open_k") = usual.open_k, py::arg("most_k") = usual.most_k,
-           py::arg("open_half_s") = usual.open_half_s,
+           py::arg("vector_half_s") = usual.vector_half_s, py::arg("alarm_nats") = usual.alarm_nats,
+           py::arg("alarm_ratio") = usual.alarm_ratio, py::arg("open_k") = usual.open_k,
+           py::arg("most_k") = usual.most_k, py::arg("open_half_s") = usual.open_half_s,
            py::arg("least_reporters") = usual.least_reporters,
            py::arg("prior_mean") = usual.prior_mean,
            py::arg("prior_strength") = usual.prior_strength,
@@ -184,8 +183,7 @@ void bind_learned(py::module_& m) {
             const auto group = column_of<std::uint64_t>("groups", groups);
             if (groups.size() != intents.size()) {
               throw std::invalid_argument("groups: has " + std::to_string(groups.size()) +
-                                          " entries, must have " +
-                                          std::to_string(intents.size()));
+                                          " entries, must have " + std::to_string(intents.size()));
             }
             return shapes_of(intents, [&](std::size_t i, std::uint64_t intent) {
               return learned.lift(group[i] != 0 ? group[i] : intent, scopes_of(scopes), now);
@@ -195,9 +193,8 @@ void bind_learned(py::module_& m) {
       .def(
           "plain",
           [](const Learned& learned, std::uint64_t scope, const py::array& arms) {
-            return shapes_of(arms, [&](std::size_t, std::uint64_t arm) {
-              return learned.plain(arm, scope);
-            });
+            return shapes_of(
+                arms, [&](std::size_t, std::uint64_t arm) { return learned.plain(arm, scope); });
           },
           py::arg("scope"), py::arg("arms"))
       .def("breakers", &breakers, py::arg("arms"), py::arg("now"))

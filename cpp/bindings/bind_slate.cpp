@@ -22,8 +22,7 @@ Draw draw_of(const std::string& name) {
 std::span<const std::uint8_t> flags_of(const char* name, const py::array& array) {
   if (array.dtype().kind() == 'b' && array.ndim() == 1 &&
       (array.flags() & py::array::c_style) != 0) {
-    return {static_cast<const std::uint8_t*>(array.data()),
-            static_cast<std::size_t>(array.size())};
+    return {static_cast<const std::uint8_t*>(array.data()), static_cast<std::size_t>(array.size())};
   }
   return column_of<std::uint8_t>(name, array);
 }
@@ -32,22 +31,19 @@ py::tuple rank_of(const Learned& learned, const ToolKeys& keys, const py::array&
                   const py::array& scores, const py::array& raw_best, const py::array& core,
                   const std::array<std::uint64_t, 3>& scopes, double now, std::uint64_t seed,
                   std::size_t k, double temperature, const Weights& weights) {
-  const Candidates candidates{column_of<std::int32_t>("rows", rows),
-                              column_of<float>("scores", scores),
-                              column_of<std::int32_t>("raw_best", raw_best),
-                              flags_of("core", core)};
+  const Candidates candidates{
+      column_of<std::int32_t>("rows", rows), column_of<float>("scores", scores),
+      column_of<std::int32_t>("raw_best", raw_best), flags_of("core", core)};
   Column<std::int32_t> order(rows.size());
   Column<float> score(rows.size());
   Column<float> mean(rows.size());
   Column<float> sd(rows.size());
   Column<float> show(rows.size());
   Column<std::uint8_t> fate(rows.size());
-  const Ranked out{writable(order),
-                   writable(score),
-                   writable(mean),
-                   writable(sd),
-                   writable(show),
-                   {reinterpret_cast<Fate*>(fate.mutable_data()), candidates.rows.size()}};
+  const Ranked out{
+      writable(order), writable(score),
+      writable(mean),  writable(sd),
+      writable(show),  {reinterpret_cast<Fate*>(fate.mutable_data()), candidates.rows.size()}};
   const Scopes where{scopes[0], scopes[1], scopes[2]};
   if (candidates.rows.size() < kWorthUnlocking) {
     rank(learned, keys, candidates, where, now, seed, k, temperature, weights, out);
@@ -78,11 +74,11 @@ void bind_slate(py::module_& m) {
              check(weights);
              return weights;
            }),
-           py::kw_only(), py::arg("reliability") = usual.reliability,
-           py::arg("lift") = usual.lift, py::arg("temper") = usual.temper,
-           py::arg("sd_max") = usual.sd_max, py::arg("most_up") = usual.most_up,
-           py::arg("most_down") = usual.most_down, py::arg("guard") = usual.guard,
-           py::arg("explore") = usual.explore, py::arg("draw") = "normal")
+           py::kw_only(), py::arg("reliability") = usual.reliability, py::arg("lift") = usual.lift,
+           py::arg("temper") = usual.temper, py::arg("sd_max") = usual.sd_max,
+           py::arg("most_up") = usual.most_up, py::arg("most_down") = usual.most_down,
+           py::arg("guard") = usual.guard, py::arg("explore") = usual.explore,
+           py::arg("draw") = "normal")
       .def_readonly("reliability", &Weights::reliability)
       .def_readonly("lift", &Weights::lift)
       .def_readonly("temper", &Weights::temper)
@@ -97,8 +93,8 @@ void bind_slate(py::module_& m) {
 
   static_cast<py::class_<Learned, std::shared_ptr<Learned>>>(m.attr("Learned"))
       .def("rank", &rank_of, py::arg("keys"), py::arg("rows"), py::arg("scores"),
-           py::arg("raw_best"), py::arg("core"), py::arg("scopes"), py::arg("now"),
-           py::arg("seed"), py::arg("k"), py::arg("temperature"), py::arg("weights"));
+           py::arg("raw_best"), py::arg("core"), py::arg("scopes"), py::arg("now"), py::arg("seed"),
+           py::arg("k"), py::arg("temperature"), py::arg("weights"));
   m.def(
       "inclusion",
       [](const py::array& mean, const py::array& sd, const py::array& show,

@@ -65,6 +65,26 @@ std::vector<T> at(const std::vector<T>& column, std::span<const std::size_t> pla
   return out;
 }
 
+/// The k first of an order, best first, with those wanted among them: who is left out takes the
+/// last place of one who is not wanted. At most k are wanted.
+std::vector<std::size_t> first_with(const std::vector<std::size_t>& order,
+                                    const std::vector<std::size_t>& wanted, std::size_t k) {
+  const auto is_wanted = [&wanted](std::size_t place) {
+    return std::find(wanted.begin(), wanted.end(), place) != wanted.end();
+  };
+  std::size_t others = std::min(k, order.size()) - wanted.size();
+  std::vector<std::size_t> first;
+  for (const std::size_t place : order) {
+    if (is_wanted(place)) {
+      first.push_back(place);
+    } else if (others > 0) {
+      first.push_back(place);
+      --others;
+    }
+  }
+  return first;
+}
+
 /// What one part says for each row.
 struct Evidence {
   std::vector<float> dense;
@@ -276,29 +296,26 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
   const auto best = [&places](const std::vector<float>& by, std::size_t most) {
     std::vector<std::size_t> first(places);
     const std::size_t kept = std::min(most, first.size());
-    std::partial_sort(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(kept),
-                      first.end(), [&by](std::size_t a, std::size_t b) {
-                        return by[a] != by[b] ? by[a] > by[b] : a < b;
-                      });
+    std::partial_sort(
+        first.begin(), first.begin() + static_cast<std::ptrdiff_t>(kept), first.end(),
+        [&by](std::size_t a, std::size_t b) { return by[a] != by[b] ? by[a] > by[b] : a < b; });
     first.resize(kept);
     return first;
   };
-  const std::vector<float>& raw = raw_scores.empty() ? scores : raw_scores;
-  const std::vector<std::size_t> raw_best = best(raw, std::min(k, kRawBest));
-  std::vector<std::size_t> kept = best(scores, k);
-  // What retrieval alone puts first is found, whatever was learnt: at the end, in its own order.
-  std::vector<std::size_t> left_out;
-  for (const std::size_t place : raw_best) {
-    if (std::find(kept.begin(), kept.end(), place) == kept.end()) left_out.push_back(place);
+  if (raw_scores.empty()) {
+    places = best(scores, k);
+    const std::size_t first = std::min({places.size(), k, kRawBest});
+    const std::vector<std::size_t> raw(places.begin(),
+                                       places.begin() + static_cast<std::ptrdiff_t>(first));
+    out.raw_best = at(rows, raw);
+    out.raw_scores = at(scores, raw);
+  } else {
+    // What retrieval alone puts first is found, whatever was learnt.
+    const std::vector<std::size_t> raw = best(raw_scores, std::min(k, kRawBest));
+    places = first_with(best(scores, places.size()), raw, k);
+    out.raw_best = at(rows, raw);
+    out.raw_scores = at(raw_scores, raw);
   }
-  for (std::size_t i = kept.size(); i-- > 0 && kept.size() + left_out.size() > k;) {
-    const auto at = kept.begin() + static_cast<std::ptrdiff_t>(i);
-    if (std::find(raw_best.begin(), raw_best.end(), *at) == raw_best.end()) kept.erase(at);
-  }
-  kept.insert(kept.end(), left_out.begin(), left_out.end());
-  places = std::move(kept);
-  out.raw_best = at(rows, raw_best);
-  out.raw_scores = at(raw, raw_best);
   out.rows = at(rows, places);
   out.scores = at(scores, places);
   out.dense = at(whole.dense, places);
@@ -338,33 +355,46 @@ Retrieved StackedRetriever::search(const Part& message, std::span<const Part> cl
     rows[is_own].push_back(is_own ? known_rows[i] - behind : known_rows[i]);
     scores[is_own].push_back(known_scores[i]);
   }
+  // A part may give places to what it puts first without what was learnt, and the whole not.
+  const std::size_t asked = k == 0 || lessons.learned == nullptr ? k : k + kRawBest;
   Retrieved a = shared_->search(message, clauses, earlier, in_play.slice(0, n), rows[0], scores[0],
-                                k, fusion, lessons);
+                                asked, fusion, lessons);
   Lessons of_own = lessons;
   of_own.behind += n;
   Retrieved b = own_->search(message, clauses, earlier, in_play.slice(n, size()), rows[1],
-                             scores[1], k, fusion, of_own);
+                             scores[1], asked, fusion, of_own);
   for (std::int32_t& row : b.rows) row += behind;
   a.evidence = std::max(a.evidence, b.evidence);
-  if (b.rows.empty()) return a;
+  if (b.rows.empty() && a.rows.size() <= k) return a;
 
-  // Best first, the shared one where both have the same score: its row is the lower one.
-  const std::size_t kept = std::min(k, a.rows.size() + b.rows.size());
-  std::vector<bool> is_own(kept);
-  for (std::size_t i = 0, j = 0, o = 0; o < kept; ++o) {
-    is_own[o] = i == a.rows.size() || (j < b.rows.size() && b.scores[j] > a.scores[i]);
-    is_own[o] ? ++j : ++i;
-  }
-  const auto merged = [&](auto column) {
-    auto out = a.*column;
-    out.resize(kept);
-    std::size_t i = 0;
-    std::size_t j = 0;
-    for (std::size_t o = 0; o < kept; ++o) {
-      out[o] = is_own[o] ? (b.*column)[j++] : (a.*column)[i++];
+  // Best first, the shared one where both have the same score: its row is the lower one. Places of
+  // the own part lie behind those of the shared one.
+  const auto merged_order = [](const std::vector<float>& shared, const std::vector<float>& own) {
+    std::vector<std::size_t> order(shared.size() + own.size());
+    for (std::size_t i = 0, j = 0, o = 0; o < order.size(); ++o) {
+      const bool is_own = i == shared.size() || (j < own.size() && own[j] > shared[i]);
+      order[o] = is_own ? shared.size() + j++ : i++;
     }
-    return out;
+    return order;
   };
+  const auto gathered = [](auto shared, const auto& own, const std::vector<std::size_t>& order) {
+    shared.insert(shared.end(), own.begin(), own.end());
+    return at(shared, order);
+  };
+  for (std::int32_t& row : b.raw_best) row += behind;
+  std::vector<std::size_t> raw_order = merged_order(a.raw_scores, b.raw_scores);
+  raw_order.resize(std::min({raw_order.size(), k, kRawBest}));
+  const std::vector<std::int32_t> raw_best = gathered(a.raw_best, b.raw_best, raw_order);
+  std::vector<std::size_t> raw_places;
+  for (const std::int32_t row : raw_best) {
+    const bool is_own = row >= behind;
+    const std::vector<std::int32_t>& part = is_own ? b.rows : a.rows;
+    const auto found = std::find(part.begin(), part.end(), row) - part.begin();
+    raw_places.push_back(static_cast<std::size_t>(found) + (is_own ? a.rows.size() : 0));
+  }
+  const std::vector<std::size_t> order =
+      first_with(merged_order(a.scores, b.scores), raw_places, k);
+  const auto merged = [&](auto column) { return gathered(a.*column, b.*column, order); };
   Retrieved out;
   out.rows = merged(&Retrieved::rows);
   out.scores = merged(&Retrieved::scores);
@@ -374,15 +404,8 @@ Retrieved StackedRetriever::search(const Part& message, std::span<const Part> cl
   out.clauses = merged(&Retrieved::clauses);
   out.earlier = merged(&Retrieved::earlier);
   out.evidence = a.evidence;
-  for (std::size_t i = 0, j = 0; out.raw_best.size() < kRawBest;) {
-    const bool has_shared = i < a.raw_best.size();
-    const bool has_own = j < b.raw_best.size();
-    if (!has_shared && !has_own) break;
-    const bool takes_own = !has_shared || (has_own && b.raw_scores[j] > a.raw_scores[i]);
-    out.raw_best.push_back(takes_own ? b.raw_best[j] + behind : a.raw_best[i]);
-    out.raw_scores.push_back(takes_own ? b.raw_scores[j] : a.raw_scores[i]);
-    takes_own ? ++j : ++i;
-  }
+  out.raw_scores = gathered(a.raw_scores, b.raw_scores, raw_order);
+  out.raw_best = raw_best;
   return out;
 }
 

@@ -13,8 +13,8 @@
 namespace toolroll {
 namespace {
 
-constexpr double kWidth = 6.0;           // deviations to each side that are integrated over
-constexpr double kStep = 0.8;            // of the least deviation that matters
+constexpr double kWidth = 6.0;  // deviations to each side that are integrated over
+constexpr double kStep = 0.8;   // of the least deviation that matters
 constexpr std::size_t kMostPoints = 2049;
 constexpr double kNever = 1e-13;
 
@@ -200,8 +200,7 @@ void inclusion(const Odds& odds, std::size_t k, std::span<double> out) {
 }
 
 void inclusion_sampled(const Odds& odds, std::size_t k, double explore, std::uint64_t seed,
-                       std::size_t draws, std::span<double> out,
-                       std::span<double> standard_error) {
+                       std::size_t draws, std::span<double> out, std::span<double> standard_error) {
   check(odds, out.size());
   const std::size_t n = odds.mean.size();
   check_length("standard_error", standard_error.size(), n);

@@ -13,14 +13,16 @@
 namespace toolroll {
 namespace {
 
-constexpr double kLeastWeight = 1e-6;  // of a vector: what rounding leaves of one taken back
+constexpr double kLeastRate = 1e-9;
+constexpr double kMostRate = 1e12;
+constexpr double kMostOfOne = 1e6;  // what one outcome can add
 
 [[noreturn]] void refuse(const std::string& what, double number, const char* rule) {
   throw std::invalid_argument(what + ": is " + std::to_string(number) + ", must be " + rule);
 }
 
 void check_positive(const char* what, double number) {
-  if (!(number > 0.0) || !std::isfinite(number)) refuse(what, number, "finite and above 0");
+  if (!(number >= kLeastRate && number <= kMostRate)) refuse(what, number, "in 1e-9..1e12");
 }
 
 void check_share(const char* what, double number) {
@@ -39,11 +41,14 @@ void check_all(std::span<const Delta> deltas, std::span<const float> vectors, st
   for (std::size_t i = 0; i < deltas.size(); ++i) {
     const Delta& delta = deltas[i];
     const auto where = [i] { return "deltas[" + std::to_string(i) + "]."; };
-    const std::pair<const char*, double> numbers[] = {
-        {"at", delta.at},       {"successes", delta.successes}, {"failures", delta.failures},
-        {"calls", delta.calls}, {"expected", delta.expected},   {"pull", delta.pull}};
+    if (!(std::fabs(delta.at) <= kMostTime)) refuse(where() + "at", delta.at, "in -1e12..1e12");
+    const std::pair<const char*, double> numbers[] = {{"successes", delta.successes},
+                                                      {"failures", delta.failures},
+                                                      {"calls", delta.calls},
+                                                      {"expected", delta.expected},
+                                                      {"pull", delta.pull}};
     for (const auto& [name, number] : numbers) {
-      if (!std::isfinite(number)) refuse(where() + name, number, "finite");
+      if (!(std::fabs(number) <= kMostOfOne)) refuse(where() + name, number, "in -1e6..1e6");
     }
     if (delta.vector < -1 || delta.vector >= rows) {
       refuse(where() + "vector", delta.vector, ("in -1.." + std::to_string(rows - 1)).c_str());
@@ -89,6 +94,31 @@ double showing(const Watch& watch, double now, const LearningRates& rates) {
   return portable::decay(k, 1.0);
 }
 
+Standing standing_of(const Arm* arm, const Subject* subject, const Scopes& scopes, double now,
+                     const LearningRates& rates) {
+  Standing standing;
+  if (arm != nullptr) {
+    const Watch& watch = arm->state.watch;
+    if (watch.k > 0.0) {
+      // A probe is a new tool, a little better known to be as good as others are.
+      standing.show = showing(watch, now, rates);
+      standing.reliability = {2.0 * rates.prior_mean, 2.0 * (1.0 - rates.prior_mean)};
+      standing.has_reliability = true;
+    } else if (arm->state.reporters.are_enough(rates.least_reporters)) {
+      standing.reliability =
+          beta_posterior(reliability_levels(*arm, scopes, now, rates.reliability_half_s),
+                         reliability_hierarchy(rates));
+      standing.has_reliability = true;
+    }
+  }
+  if (subject != nullptr && subject->state.reporters.are_enough(rates.least_reporters)) {
+    standing.lift =
+        gamma_posterior(lift_levels(*subject, scopes, now, rates), lift_hierarchy(rates));
+    standing.has_lift = true;
+  }
+  return standing;
+}
+
 }  // namespace
 
 void check(const LearningRates& rates) {
@@ -116,24 +146,6 @@ void check(const LearningRates& rates) {
   if (rates.least_reporters > kMostReporters) {
     refuse("least_reporters", static_cast<double>(rates.least_reporters), "at most 5");
   }
-}
-
-std::shared_ptr<const Pull> pull_of(std::vector<float> sum, double weight, double at) {
-  double squares = 0.0;
-  for (const float value : sum) squares += static_cast<double>(value) * value;
-  if (!(weight >= kLeastWeight) || !(squares > 0.0) || !std::isfinite(weight + squares + at)) {
-    return nullptr;
-  }
-  auto pull = std::make_shared<Pull>();
-  pull->unit.assign(padded_width(sum.size()), 0.0F);
-  const double scale = 1.0 / std::sqrt(squares);
-  for (std::size_t i = 0; i < sum.size(); ++i) {
-    pull->unit[i] = static_cast<float>(sum[i] * scale);
-  }
-  pull->sum = std::move(sum);
-  pull->weight = weight;
-  pull->at = at;
-  return pull;
 }
 
 /// One fold: copies of what it touches, put on the shelves at the end.
@@ -245,16 +257,23 @@ struct Learned::Folding {
     pull->weight += weight;
   }
 
-  /// How many subjects more have a vector now.
-  std::int64_t finish_pulls() {
-    std::int64_t more = 0;
+  /// The vectors that count have changed, or begin to with a reporter more.
+  std::vector<VectorShelf::Change> finish_pulls() {
+    std::vector<VectorShelf::Change> changes;
     for (auto& [key, pull] : pulls) {
-      Subject& subject = *subjects.at(key);
-      more -= subject.pull ? 1 : 0;
-      subject.pull = pull_of(std::move(pull->sum), pull->weight, pull->at);
-      more += subject.pull ? 1 : 0;
+      subjects.at(key)->pull = pull_of(std::move(pull->sum), pull->weight, pull->at);
     }
-    return more;
+    for (const auto& [key, subject] : subjects) {
+      if (!subject->state.callers.are_enough(rates.least_reporters)) continue;
+      const Pull* const pull = subject->pull.get();
+      const VectorShelf::Item* const known = from.records_->vectors.find(key);
+      const float* const before = known == nullptr ? nullptr : known->unit;
+      if (before == (pull == nullptr ? nullptr : pull->unit.data())) continue;
+      changes.push_back(
+          {key, subject->pull,
+           pull == nullptr ? 0.0F : static_cast<float>(from.vector_share(pull->weight))});
+    }
+    return changes;
   }
 };
 
@@ -273,12 +292,14 @@ Learned Learned::fold(std::span<const Delta> deltas, std::span<const float> vect
   check_all(deltas, vectors, dim_);
   Folding folding{*this, rates_, vectors, {}, {}, {}};
   for (const Delta& delta : deltas) folding.add(delta);
-  const std::int64_t more = folding.finish_pulls();
+  auto records = std::make_shared<Records>(*records_);
   Learned next(*this);
   next.revision_ += deltas.size();
   next.cells_ += folding.made;
-  next.vectors_ = static_cast<std::size_t>(static_cast<std::int64_t>(vectors_) + more);
-  auto records = std::make_shared<Records>(*records_);
+  if (std::vector<VectorShelf::Change> changes = folding.finish_pulls(); !changes.empty()) {
+    records->vectors.put(std::move(changes), padded_width(dim_));
+    next.vectors_ = records->vectors.size();
+  }
   records->arms.put(std::move(folding.arms));
   records->subjects.put(std::move(folding.subjects));
   next.records_ = std::move(records);
@@ -286,50 +307,60 @@ Learned Learned::fold(std::span<const Delta> deltas, std::span<const float> vect
 }
 
 std::size_t Learned::memory_bytes() const {
-  return sizeof *this + records_->arms.memory_bytes() + records_->subjects.memory_bytes();
+  return sizeof *this + records_->arms.memory_bytes() + records_->subjects.memory_bytes() +
+         records_->vectors.memory_bytes();
 }
 
 Shapes Learned::reliability(std::uint64_t arm, const Scopes& scopes, double now) const {
   const Arm* const known = records_->arms.find(arm);
-  const bool counts =
-      known != nullptr && known->state.reporters.are_enough(rates_.least_reporters);
-  return beta_posterior(counts ? reliability_levels(*known, scopes, now, rates_.reliability_half_s)
-                               : nothing(scopes),
-                        reliability_hierarchy(rates_));
+  const bool counts = known != nullptr && known->state.reporters.are_enough(rates_.least_reporters);
+  return beta_posterior(
+      counts ? reliability_levels(*known, scopes, now, rates_.reliability_half_s) : nothing(scopes),
+      reliability_hierarchy(rates_));
 }
 
 Shapes Learned::lift(std::uint64_t subject, const Scopes& scopes, double now) const {
   const Subject* const known = records_->subjects.find(subject);
-  const bool counts =
-      known != nullptr && known->state.reporters.are_enough(rates_.least_reporters);
+  const bool counts = known != nullptr && known->state.reporters.are_enough(rates_.least_reporters);
   return gamma_posterior(counts ? lift_levels(*known, scopes, now, rates_) : nothing(scopes),
                          lift_hierarchy(rates_));
 }
 
-Standing Learned::standing(std::uint64_t arm, std::uint64_t subject, const Scopes& scopes,
-                           double now) const {
-  Standing standing;
-  if (const Arm* const known = records_->arms.find(arm); known != nullptr) {
-    const Watch& watch = known->state.watch;
-    if (watch.k > 0.0) {
-      // A probe is a new tool, a little better known to be as good as others are.
-      standing.show = showing(watch, now, rates_);
-      standing.reliability = {2.0 * rates_.prior_mean, 2.0 * (1.0 - rates_.prior_mean)};
-      standing.has_reliability = true;
-    } else if (known->state.reporters.are_enough(rates_.least_reporters)) {
-      standing.reliability =
-          beta_posterior(reliability_levels(*known, scopes, now, rates_.reliability_half_s),
-                         reliability_hierarchy(rates_));
-      standing.has_reliability = true;
+void Learned::standings(std::span<const std::uint64_t> arms,
+                        std::span<const std::uint64_t> subjects, const Scopes& scopes, double now,
+                        std::span<Standing> out) const {
+  // A tool's record lies behind two addresses and its cells behind a third: waiting for one tool
+  // after the other takes longer than all the arithmetic, so all are asked for first.
+  thread_local std::vector<const Arm*> of_arm;
+  thread_local std::vector<const Subject*> of_subject;
+  const std::size_t n = arms.size();
+  of_arm.resize(n);
+  of_subject.resize(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    records_->arms.ask_for(arms[i]);
+    records_->subjects.ask_for(subjects[i]);
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    of_arm[i] = records_->arms.find(arms[i]);
+    of_subject[i] = records_->subjects.find(subjects[i]);
+    if (of_arm[i] != nullptr) {
+      prefetch(of_arm[i]);
+      prefetch(&of_arm[i]->state.watch);
+    }
+    if (of_subject[i] != nullptr) {
+      prefetch(of_subject[i]);
+      prefetch(&of_subject[i]->state.callers);
     }
   }
-  if (const Subject* const known = records_->subjects.find(subject);
-      known != nullptr && known->state.reporters.are_enough(rates_.least_reporters)) {
-    standing.lift = gamma_posterior(lift_levels(*known, scopes, now, rates_),
-                                    lift_hierarchy(rates_));
-    standing.has_lift = true;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (const std::uint64_t scope : {scopes.everywhere, scopes.page, scopes.leaf}) {
+      if (of_arm[i] != nullptr) of_arm[i]->counts.ask_for(scope);
+      if (of_subject[i] != nullptr) of_subject[i]->counts.ask_for(scope);
+    }
   }
-  return standing;
+  for (std::size_t i = 0; i < n; ++i) {
+    out[i] = standing_of(of_arm[i], of_subject[i], scopes, now, rates_);
+  }
 }
 
 Standing Learned::standing_of_unknown(const Scopes& scopes) const {
@@ -366,38 +397,13 @@ double Learned::vector_share(double weight) const {
   return weight > 0.0 ? rates_.vector_most * weight / (weight + rates_.vector_strength) : 0.0;
 }
 
-LearnedVector Learned::vector_of(const Subject& subject, double now) const {
-  const Pull& pull = *subject.pull;
-  return {pull.unit, pull.weight * portable::decay(now - pull.at, rates_.vector_half_s)};
-}
-
-std::optional<LearnedVector> Learned::vector(std::uint64_t subject, double now) const {
-  const Subject* const known = vectors_ == 0 ? nullptr : records_->subjects.find(subject);
-  if (known == nullptr || !known->pull ||
-      !known->state.callers.are_enough(rates_.least_reporters)) {
-    return std::nullopt;
-  }
-  return vector_of(*known, now);
-}
-
-void Learned::each_vector(double now,
-                          void (*visit)(void*, std::uint64_t, const LearnedVector&),
-                          void* to) const {
-  if (vectors_ == 0) return;
-  records_->subjects.each([&](std::uint64_t key, const Subject& subject) {
-    if (!subject.pull || !subject.state.callers.are_enough(rates_.least_reporters)) return;
-    visit(to, key, vector_of(subject, now));
-  });
-}
-
 std::vector<CellRow> Learned::cells() const {
   std::vector<CellRow> all;
   all.reserve(cells_);
   const auto add = [&all](CellKind kind, std::uint64_t key, const Cells& cells) {
-    for (std::size_t i = 0; i < cells.scopes.size(); ++i) {
-      const Cell& cell = cells.cells[i];
-      all.push_back({kind, cells.scopes[i], key, cell.first, cell.second, cell.at});
-    }
+    cells.each([&](std::uint64_t scope, const Cell& cell) {
+      all.push_back({kind, scope, key, cell.first, cell.second, cell.at});
+    });
   };
   records_->arms.each([&](std::uint64_t key, const Arm& arm) {
     add(CellKind::kReliability, key, arm.counts);

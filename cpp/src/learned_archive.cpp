@@ -1,7 +1,5 @@
 // Learned as bytes, and back with every number checked: a checksum is no signature.
-#include <algorithm>
 #include <cmath>
-#include <functional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -27,6 +25,14 @@ static_assert(std::is_trivially_copyable_v<LearningRates> && sizeof(LearningRate
   throw ArchiveError(std::string("damaged learned state: ") + what);
 }
 
+void check_sum(double number) {
+  if (!(std::fabs(number) <= kMostSum)) damaged("a sum is out of its range");
+}
+
+void check_time(double at) {
+  if (!(std::fabs(at) <= kMostTime) && at != kLongAgo) damaged("a time is out of its range");
+}
+
 /// Cells of many records, end to end.
 struct CellColumns {
   std::vector<std::uint64_t> sizes;
@@ -34,9 +40,11 @@ struct CellColumns {
   std::vector<Cell> cells;
 
   void add(const Cells& record) {
-    sizes.push_back(record.scopes.size());
-    scopes.insert(scopes.end(), record.scopes.begin(), record.scopes.end());
-    cells.insert(cells.end(), record.cells.begin(), record.cells.end());
+    sizes.push_back(record.size());
+    record.each([this](std::uint64_t scope, const Cell& cell) {
+      scopes.push_back(scope);
+      cells.push_back(cell);
+    });
   }
   void write(ArchiveWriter& writer) const {
     writer.column(sizes);
@@ -54,23 +62,21 @@ struct CellColumns {
     }
     if (left != 0) damaged("cells belong to no record");
     for (const Cell& cell : columns.cells) {
-      if (!std::isfinite(cell.first) || !std::isfinite(cell.second) || !std::isfinite(cell.at)) {
-        damaged("a cell is not finite");
-      }
+      check_sum(cell.first);
+      check_sum(cell.second);
+      check_time(cell.at);
     }
     return columns;
   }
   /// The cells of the next record.
   Cells next(std::size_t record, std::size_t& from) const {
-    const auto begin = static_cast<std::ptrdiff_t>(from);
-    const auto end = begin + static_cast<std::ptrdiff_t>(sizes[record]);
-    from = static_cast<std::size_t>(end);
-    Cells own{{scopes.begin() + begin, scopes.begin() + end},
-              {cells.begin() + begin, cells.begin() + end}};
-    if (std::adjacent_find(own.scopes.begin(), own.scopes.end(), std::greater_equal<>()) !=
-        own.scopes.end()) {
-      damaged("scopes do not ascend");
+    Cells own;
+    std::size_t made = 0;
+    for (std::uint64_t i = 0; i < sizes[record]; ++i, ++from) {
+      if (scopes[from] == 0) damaged("a scope is 0");
+      own.at(scopes[from], made) = cells[from];
     }
+    if (made != sizes[record]) damaged("a scope is there twice");
     return own;
   }
 };
@@ -81,9 +87,9 @@ void check(const Reporters& reporters) {
 
 void check(const Excursion& excursion) {
   if (excursion.reporters > Excursion::kShares) damaged("too many reporters");
-  bool is_finite = std::isfinite(excursion.nats);
-  for (const double share : excursion.share) is_finite = is_finite && std::isfinite(share);
-  if (!is_finite || excursion.nats < 0.0) damaged("a detector is not finite");
+  check_sum(excursion.nats);
+  for (const double share : excursion.share) check_sum(share);
+  if (excursion.nats < 0.0) damaged("a detector is out of its range");
 }
 
 void check(const ArmState& state, const LearningRates& rates) {
@@ -91,9 +97,10 @@ void check(const ArmState& state, const LearningRates& rates) {
   const Watch& watch = state.watch;
   check(watch.worse);
   check(watch.better);
-  for (const double number : {watch.run, watch.last, watch.latest, watch.epoch, watch.k,
-                              watch.failed_at, watch.opened_at, watch.alarm, watch.alarm_at}) {
-    if (!std::isfinite(number)) damaged("a detector is not finite");
+  for (const double number : {watch.run, watch.last, watch.alarm}) check_sum(number);
+  for (const double at :
+       {watch.latest, watch.epoch, watch.failed_at, watch.opened_at, watch.alarm_at}) {
+    check_time(at);
   }
   if (!(watch.k >= 0.0 && watch.k <= rates.most_k)) damaged("a breaker is out of its range");
 }
@@ -176,8 +183,8 @@ Learned Learned::from_bytes(std::vector<std::byte> bytes) {
   std::size_t from_plain = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     check(arms[i], learned.rates_);
-    auto arm = std::make_shared<Arm>(
-        Arm{arms[i], counts.next(i, from_counts), plain.next(i, from_plain)});
+    auto arm =
+        std::make_shared<Arm>(Arm{counts.next(i, from_counts), arms[i], plain.next(i, from_plain)});
     if (!all_arms.emplace(keys[i], std::move(arm)).second) damaged("an arm is there twice");
   }
   learned.cells_ = counts.cells.size() + plain.cells.size();
@@ -192,24 +199,30 @@ Learned Learned::from_bytes(std::vector<std::byte> bytes) {
   const auto sums = reader.column<float>();
   reader.finish();
   if (pulls.size() != pulled.size() ||
-      (dim == 0 ? !pulls.empty()
-                : sums.size() / dim != pulls.size() || sums.size() % dim != 0)) {
+      (dim == 0 ? !pulls.empty() : sums.size() / dim != pulls.size() || sums.size() % dim != 0)) {
     damaged("sizes differ");
   }
   Shelf<Subject>::Changes all_subjects;
   all_subjects.reserve(keys.size());
+  std::vector<VectorShelf::Change> vectors;
   std::size_t from_lifts = 0;
   std::size_t next = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     check(subjects[i].callers);
     check(subjects[i].reporters);
     auto subject =
-        std::make_shared<Subject>(Subject{subjects[i], lifts.next(i, from_lifts), nullptr});
+        std::make_shared<Subject>(Subject{lifts.next(i, from_lifts), subjects[i], nullptr});
     if (next < pulled.size() && pulled[next] == i) {
+      check_sum(pulls[next].first);
+      check_time(pulls[next].second);
       const auto begin = sums.begin() + static_cast<std::ptrdiff_t>(next * dim);
-      subject->pull = pull_of({begin, begin + static_cast<std::ptrdiff_t>(dim)},
-                              pulls[next].first, pulls[next].second);
+      subject->pull = pull_of({begin, begin + static_cast<std::ptrdiff_t>(dim)}, pulls[next].first,
+                              pulls[next].second);
       if (!subject->pull) damaged("a vector has no direction");
+      if (subject->state.callers.are_enough(learned.rates_.least_reporters)) {
+        vectors.push_back(
+            {keys[i], subject->pull, static_cast<float>(learned.vector_share(pulls[next].first))});
+      }
       ++next;
     }
     if (!all_subjects.emplace(keys[i], std::move(subject)).second) {
@@ -218,7 +231,8 @@ Learned Learned::from_bytes(std::vector<std::byte> bytes) {
   }
   if (next != pulled.size()) damaged("a vector belongs to no subject");
   learned.cells_ += lifts.cells.size();
-  learned.vectors_ = pulled.size();
+  learned.vectors_ = vectors.size();
+  records->vectors.put(std::move(vectors), padded_width(dim));
   records->subjects.put(std::move(all_subjects));
   learned.records_ = std::move(records);
   return learned;

@@ -16,6 +16,10 @@
 
 namespace toolroll {
 
+/// Bounds of what is read back: sums far within them stay finite in every formula.
+inline constexpr double kMostTime = 1e12;  // UTC seconds
+inline constexpr double kMostSum = 1e18;
+
 inline constexpr double kLongAgo = std::numeric_limits<double>::lowest();
 
 /// Two sums with decay, as of `at`.
@@ -43,30 +47,79 @@ struct Cell {
   }
 };
 
-/// Cells by scope, ascending.
-struct Cells {
-  std::vector<std::uint64_t> scopes;
-  std::vector<Cell> cells;
+/// Scatters keys, which need not be hashes, over all 64 bits. One to one.
+inline std::uint64_t scattered(std::uint64_t key) { return key * 0x9E3779B97F4A7C15U; }
+
+/// Asks for memory that is soon to be read.
+inline void prefetch([[maybe_unused]] const void* at) {
+#if defined(__GNUC__) || defined(__clang__)
+  __builtin_prefetch(at);
+#endif
+}
+
+/// Cells by scope: open addressing, since a reader wants three of them and each costs it one line
+/// of memory so. No scope is 0.
+class Cells {
+ public:
+  struct Slot {
+    std::uint64_t scope = 0;  // 0: free
+    Cell cell;
+  };
 
   const Cell* find(std::uint64_t scope) const {
-    const auto at = std::lower_bound(scopes.begin(), scopes.end(), scope);
-    if (at == scopes.end() || *at != scope) return nullptr;
-    return &cells[static_cast<std::size_t>(at - scopes.begin())];
+    if (slots_.empty()) return nullptr;
+    const Slot& slot = slots_[place(scope)];
+    return slot.scope == scope ? &slot.cell : nullptr;
   }
   /// The scope's cell, made if there is none; counts what is made.
   Cell& at(std::uint64_t scope, std::size_t& made) {
-    const auto found = std::lower_bound(scopes.begin(), scopes.end(), scope);
-    const auto place = found - scopes.begin();
-    if (found == scopes.end() || *found != scope) {
-      scopes.insert(found, scope);
-      cells.insert(cells.begin() + place, Cell{});
+    if (slots_.empty() || slots_[place(scope)].scope != scope) {
+      if (3 * slots_.size() < 4 * (size_ + 1)) grow();
+      slots_[place(scope)].scope = scope;
+      ++size_;
       ++made;
     }
-    return cells[static_cast<std::size_t>(place)];
+    return slots_[place(scope)].cell;
   }
-  std::size_t memory_bytes() const {
-    return scopes.capacity() * sizeof(std::uint64_t) + cells.capacity() * sizeof(Cell);
+  void ask_for(std::uint64_t scope) const {
+    if (!slots_.empty()) prefetch(&slots_[home(scope)]);
   }
+
+  std::size_t size() const { return size_; }
+  /// Calls visit(scope, cell), by ascending scope.
+  template <typename Visit>
+  void each(Visit visit) const {
+    std::vector<const Slot*> taken;
+    taken.reserve(size_);
+    for (const Slot& slot : slots_) {
+      if (slot.scope != 0) taken.push_back(&slot);
+    }
+    std::sort(taken.begin(), taken.end(),
+              [](const Slot* a, const Slot* b) { return a->scope < b->scope; });
+    for (const Slot* slot : taken) visit(slot->scope, slot->cell);
+  }
+  std::size_t memory_bytes() const { return slots_.capacity() * sizeof(Slot); }
+
+ private:
+  std::size_t home(std::uint64_t scope) const {
+    return static_cast<std::size_t>(scattered(scope) >> 32) & (slots_.size() - 1);
+  }
+  /// Where the scope is, or the free slot where it would be.
+  std::size_t place(std::uint64_t scope) const {
+    std::size_t at = home(scope);
+    while (slots_[at].scope != scope && slots_[at].scope != 0) at = (at + 1) & (slots_.size() - 1);
+    return at;
+  }
+  void grow() {
+    std::vector<Slot> old(std::max<std::size_t>(4, 2 * slots_.size()));
+    old.swap(slots_);
+    for (const Slot& slot : old) {
+      if (slot.scope != 0) slots_[place(slot.scope)] = slot;
+    }
+  }
+
+  std::vector<Slot> slots_;  // a power of two of them, at most three quarters taken
+  std::size_t size_ = 0;
 };
 
 inline constexpr std::size_t kMostReporters = 5;
@@ -74,8 +127,8 @@ inline constexpr std::size_t kMostReporters = 5;
 /// Distinct reporters, as far as anyone asks. Only eight-byte members, so that there are no gaps in
 /// an archive; the same goes for the next three.
 struct Reporters {
-  std::array<std::uint64_t, kMostReporters> known{};
   std::uint64_t count = 0;
+  std::array<std::uint64_t, kMostReporters> known{};
 
   void note(std::uint64_t reporter) {
     if (count == kMostReporters) return;
@@ -127,16 +180,16 @@ struct Excursion {
 
 /// What the detector and the breaker know of an arm.
 struct Watch {
-  Excursion worse;
-  Excursion better;
-  double run = 0.0;             // equal verdicts in a row
-  double last = 0.0;            // +1, -1; 0 before the first
-  double latest = kLongAgo;     // time of the latest verdict
   double epoch = kLongAgo;      // what was seen before it counts as one observation at most
   double k = 0.0;               // breaker; 0 is closed
   double failed_at = kLongAgo;  // of the alarm or the last failed probe
   double opened_at = 0.0;
-  double alarm = 0.0;  // direction of the last alarm, 0 for none
+  Excursion worse;
+  Excursion better;
+  double run = 0.0;          // equal verdicts in a row
+  double last = 0.0;         // +1, -1; 0 before the first
+  double latest = kLongAgo;  // time of the latest verdict
+  double alarm = 0.0;        // direction of the last alarm, 0 for none
   double alarm_at = 0.0;
 };
 
@@ -146,8 +199,8 @@ struct ArmState {
 };
 
 struct Arm {
-  ArmState state;
   Cells counts;
+  ArmState state;
   Cells plain;
 
   std::size_t memory_bytes() const {
@@ -167,13 +220,13 @@ struct Pull {
 std::shared_ptr<const Pull> pull_of(std::vector<float> sum, double weight, double at);
 
 struct SubjectState {
-  Reporters callers;    // who reported calls
   Reporters reporters;  // who reported anything
+  Reporters callers;    // who reported calls
 };
 
 struct Subject {
-  SubjectState state;
   Cells counts;
+  SubjectState state;
   std::shared_ptr<const Pull> pull;
 
   std::size_t memory_bytes() const {
@@ -187,98 +240,150 @@ struct Subject {
 template <typename T>
 class Shelf {
  public:
-  struct Drawer {
-    std::vector<std::uint64_t> keys;  // ascending
-    std::vector<std::shared_ptr<const T>> records;
-  };
   /// Records to put in, new or in place of those of the same key.
   using Changes = std::unordered_map<std::uint64_t, std::shared_ptr<T>>;
 
   const T* find(std::uint64_t key) const {
-    const Drawer* const drawer = drawers_[number(key)].get();
-    if (drawer == nullptr) return nullptr;
-    const auto at = std::lower_bound(drawer->keys.begin(), drawer->keys.end(), key);
-    if (at == drawer->keys.end() || *at != key) return nullptr;
-    return drawer->records[static_cast<std::size_t>(at - drawer->keys.begin())].get();
+    const std::uint64_t wanted = scattered(key);
+    const Drawer& drawer = drawers_[number(wanted)];
+    if (drawer.size == 0) return nullptr;
+    // Scattered keys are evenly spread, so a key's place is known to within a few.
+    std::size_t at = guess(wanted, drawer.size);
+    const Entry* const entries = drawer.entries.get();
+    while (at > 0 && entries[at].scattered > wanted) --at;
+    while (at + 1 < drawer.size && entries[at].scattered < wanted) ++at;
+    return entries[at].scattered == wanted ? entries[at].record.get() : nullptr;
+  }
+  void ask_for(std::uint64_t key) const {
+    const std::uint64_t wanted = scattered(key);
+    const Drawer& drawer = drawers_[number(wanted)];
+    if (drawer.size != 0) prefetch(drawer.entries.get() + guess(wanted, drawer.size));
   }
 
   void put(Changes&& changes) {
-    std::vector<std::pair<std::uint64_t, std::shared_ptr<const T>>> sorted(
-        std::make_move_iterator(changes.begin()), std::make_move_iterator(changes.end()));
-    std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
-      const std::size_t x = number(a.first);
-      const std::size_t y = number(b.first);
-      return x != y ? x < y : a.first < b.first;
-    });
+    std::vector<Entry> sorted;
+    sorted.reserve(changes.size());
+    for (auto& [key, record] : changes) sorted.push_back({scattered(key), key, std::move(record)});
+    std::sort(sorted.begin(), sorted.end(),
+              [](const Entry& a, const Entry& b) { return a.scattered < b.scattered; });
     for (std::size_t begin = 0; begin < sorted.size();) {
-      const std::size_t here = number(sorted[begin].first);
+      const std::size_t here = number(sorted[begin].scattered);
       std::size_t end = begin;
-      while (end < sorted.size() && number(sorted[end].first) == here) ++end;
-      drawers_[here] = merged(drawers_[here].get(), sorted, begin, end);
+      while (end < sorted.size() && number(sorted[end].scattered) == here) ++end;
+      drawers_[here] = merged(drawers_[here], sorted, begin, end);
       begin = end;
     }
   }
 
-  /// Calls visit(key, record) by drawer, then by key.
+  /// Calls visit(key, record), in one order for the same keys.
   template <typename Visit>
   void each(Visit visit) const {
-    for (const auto& drawer : drawers_) {
-      if (!drawer) continue;
-      for (std::size_t i = 0; i < drawer->keys.size(); ++i) {
-        visit(drawer->keys[i], *drawer->records[i]);
-      }
+    for (const Drawer& drawer : drawers_) {
+      const Entry* const entries = drawer.entries.get();
+      for (std::size_t i = 0; i < drawer.size; ++i) visit(entries[i].key, *entries[i].record);
     }
   }
 
   std::size_t memory_bytes() const {
     std::size_t bytes = sizeof *this;
-    for (const auto& drawer : drawers_) {
-      if (!drawer) continue;
-      bytes += sizeof(Drawer) + drawer->keys.capacity() * sizeof(std::uint64_t) +
-               drawer->records.capacity() * sizeof(std::shared_ptr<const T>);
-    }
+    for (const Drawer& drawer : drawers_) bytes += drawer.size * sizeof(Entry);
     each([&](std::uint64_t, const T& record) { bytes += record.memory_bytes(); });
     return bytes;
   }
 
  private:
-  static std::size_t number(std::uint64_t key) {
-    return static_cast<std::size_t>(key * 0x9E3779B97F4A7C15U >> 56);  // small keys spread too
+  struct Entry {
+    std::uint64_t scattered = 0;
+    std::uint64_t key = 0;
+    std::shared_ptr<const T> record;
+  };
+  struct Drawer {
+    std::shared_ptr<const Entry[]> entries;  // ascending by scattered
+    std::size_t size = 0;
+  };
+
+  static std::size_t number(std::uint64_t scattered) {
+    return static_cast<std::size_t>(scattered >> 56);
+  }
+  static std::size_t guess(std::uint64_t scattered, std::size_t size) {
+    return static_cast<std::size_t>((scattered >> 24 & 0xFFFFFFFFU) * size >> 32);
   }
 
-  template <typename Sorted>
-  static std::shared_ptr<const Drawer> merged(const Drawer* old, Sorted& sorted, std::size_t begin,
-                                              std::size_t end) {
-    auto drawer = std::make_shared<Drawer>();
-    const std::size_t before = old == nullptr ? 0 : old->keys.size();
-    drawer->keys.reserve(before + end - begin);
-    drawer->records.reserve(before + end - begin);
+  static Drawer merged(const Drawer& old, std::vector<Entry>& sorted, std::size_t begin,
+                       std::size_t end) {
+    std::vector<Entry> both;
+    both.reserve(old.size + end - begin);
+    const Entry* const known = old.entries.get();
     std::size_t i = 0;
-    const auto keep_below = [&](std::uint64_t key) {
-      for (; i < before && old->keys[i] < key; ++i) {
-        drawer->keys.push_back(old->keys[i]);
-        drawer->records.push_back(old->records[i]);
-      }
-    };
     for (; begin < end; ++begin) {
-      keep_below(sorted[begin].first);
-      if (i < before && old->keys[i] == sorted[begin].first) ++i;
-      drawer->keys.push_back(sorted[begin].first);
-      drawer->records.push_back(std::move(sorted[begin].second));
+      for (; i < old.size && known[i].scattered < sorted[begin].scattered; ++i) {
+        both.push_back(known[i]);
+      }
+      if (i < old.size && known[i].scattered == sorted[begin].scattered) ++i;
+      both.push_back(std::move(sorted[begin]));
     }
-    for (; i < before; ++i) {
-      drawer->keys.push_back(old->keys[i]);
-      drawer->records.push_back(old->records[i]);
-    }
-    return drawer;
+    for (; i < old.size; ++i) both.push_back(known[i]);
+    std::shared_ptr<Entry[]> entries(new Entry[both.size()]);
+    std::move(both.begin(), both.end(), entries.get());
+    return {std::move(entries), both.size()};
   }
 
-  std::array<std::shared_ptr<const Drawer>, 256> drawers_;
+  std::array<Drawer, 256> drawers_;
+};
+
+/// The vectors that count, in 8 bits side by side: a search looks at all of them.
+class VectorShelf {
+ public:
+  struct Item {
+    std::uint64_t scattered;
+    std::uint64_t subject;
+    const float* unit;  // of the pull
+    double weight;
+    double at;
+  };
+  /// nullptr takes the subject's vector away.
+  struct Change {
+    std::uint64_t subject;
+    std::shared_ptr<const Pull> pull;
+    float share;
+  };
+
+  const Item* find(std::uint64_t subject) const;
+  void ask_for(std::uint64_t subject) const;
+  void put(std::vector<Change> changes, std::size_t width);
+  std::size_t size() const;
+  std::size_t memory_bytes() const;
+
+  /// Calls visit(items, codes, factors) for runs of vectors: width codes each, one behind the
+  /// other, and step * share of each.
+  template <typename Visit>
+  void each_run(Visit visit) const {
+    for (const auto& drawer : drawers_) {
+      if (drawer && !drawer->items.empty()) visit(drawer->items, drawer->codes, drawer->factors);
+    }
+  }
+
+ private:
+  struct Drawer {
+    std::vector<Item> items;  // ascending by scattered
+    std::vector<std::int8_t> codes;
+    std::vector<float> factors;
+    std::vector<std::shared_ptr<const Pull>> pulls;
+  };
+  static std::size_t number(std::uint64_t scattered) {
+    return static_cast<std::size_t>(scattered >> 58);
+  }
+  static std::size_t guess(std::uint64_t scattered, std::size_t size) {
+    return static_cast<std::size_t>((scattered >> 26 & 0xFFFFFFFFU) * size >> 32);
+  }
+
+  std::array<std::shared_ptr<const Drawer>, 64> drawers_;
 };
 
 struct Learned::Records {
   Shelf<Arm> arms;
   Shelf<Subject> subjects;
+  VectorShelf vectors;
 };
 
 /// An arm's counts in a context, with what was seen before its epoch cut to one observation.

@@ -44,23 +44,15 @@ void Overlay::name(std::span<const float> query, std::size_t most, const Bitset&
   if (is_empty() || most == 0) return;
   const std::vector<float> direction = directed(query);
   if (direction.empty()) return;
-  const DotKernels& kernels = dot_kernels();
   Best best(most);
-  lessons_.learned->each_vector(lessons_.now, [&](std::uint64_t subject,
-                                                  const LearnedVector& vector) {
-    const auto share = static_cast<float>(lessons_.learned->vector_share(vector.weight));
-    float score = -1.0F;  // of the subject, made when one of its rows is in play
+  lessons_.learned->nearest_vectors(direction, [&](std::uint64_t subject, float score) {
     lessons_.keys->each_row(subject, [&](std::int32_t at) {
       const auto place = static_cast<std::size_t>(at);
       if (place < lessons_.behind || place >= lessons_.behind + size_) return;
       const std::size_t row = place - lessons_.behind;
-      if (!in_play.contains(row)) return;
-      if (score < 0.0F) {
-        kernels.f32(direction.data(), vector.unit.data(), 1, direction.size(), &score);
-        score = std::max(share * score, 0.0F);
-      }
-      if (score > 0.0F) best.offer(score, static_cast<std::int32_t>(row));
+      if (in_play.contains(row)) best.offer(score, static_cast<std::int32_t>(row));
     });
+    return std::max(best.threshold(), 0.0F);
   });
   std::vector<std::int32_t> named;
   std::vector<float> scores;
@@ -71,10 +63,13 @@ void Overlay::name(std::span<const float> query, std::size_t most, const Bitset&
 void Overlay::look_up(std::span<const std::int32_t> rows) {
   entries_.clear();
   if (is_empty()) return;
+  subjects_.clear();
+  for (const std::int32_t row : rows) {
+    subjects_.push_back(lessons_.keys->subject(lessons_.behind + static_cast<std::size_t>(row)));
+    lessons_.learned->ask_for_vector(subjects_.back());
+  }
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::uint64_t subject =
-        lessons_.keys->subject(lessons_.behind + static_cast<std::size_t>(rows[i]));
-    const auto vector = lessons_.learned->vector(subject, lessons_.now);
+    const auto vector = lessons_.learned->vector(subjects_[i], lessons_.now);
     if (!vector) continue;
     entries_.push_back({i, vector->unit.data(),
                         static_cast<float>(lessons_.learned->vector_share(vector->weight))});

@@ -35,33 +35,42 @@ double decay(double age, double half_life) {
 }
 
 Polygamma polygamma(double x) {
-  // Up to 8 by the recurrences f(x) = f(x + 1) - 1/x and f(x) = f(x + 1) + 1/x^2, summed as one
-  // fraction each: a division costs as much as the rest of a step.
-  double n1 = 0.0;
-  double d1 = 1.0;
-  double n2 = 0.0;
-  double d2 = 1.0;
-  while (x < 8.0) {
-    const double square = x * x;
-    n1 = n1 * x + d1;
-    d1 = d1 * x;
-    n2 = n2 * square + d2;
-    d2 = d2 * square;
-    x = x + 1.0;
+  // The recurrences f(x) = f(x + 1) - 1/x and f(x) = f(x + 1) + 1/x^2, eight steps at once: x + i
+  // and x + 7 - i have one sum and four products, whose inverses come from one division.
+  double below1 = 0.0;
+  double below2 = 0.0;
+  if (x < 8.0) {
+    const double sum = 2.0 * x + 7.0;
+    const double t0 = x * (x + 7.0);
+    const double t1 = t0 + 6.0;
+    const double t2 = t0 + 10.0;
+    const double t3 = t0 + 12.0;
+    const double t01 = t0 * t1;
+    const double t23 = t2 * t3;
+    const double all = 1.0 / (t01 * t23);
+    const double i0 = all * t23 * t1;
+    const double i1 = all * t23 * t0;
+    const double i2 = all * t01 * t3;
+    const double i3 = all * t01 * t2;
+    below1 = sum * ((i0 + i1) + (i2 + i3));
+    const double square = sum * sum;
+    below2 = ((square - 2.0 * t0) * (i0 * i0) + (square - 2.0 * t1) * (i1 * i1)) +
+             ((square - 2.0 * t2) * (i2 * i2) + (square - 2.0 * t3) * (i3 * i3));
+    x = x + 8.0;
   }
   const double inverse = 1.0 / x;
   const double z = inverse * inverse;
   // The asymptotic series: Bernoulli numbers B_2k / 2k, and B_2k.
-  static constexpr double kFirst[] = {1.0 / 12,  -1.0 / 120,      1.0 / 252, -1.0 / 240,
+  static constexpr double kFirst[] = {1.0 / 12,  -1.0 / 120,       1.0 / 252, -1.0 / 240,
                                       1.0 / 132, -691.0 / 32760.0, 1.0 / 12};
   static constexpr double kSecond[] = {1.0 / 6,  -1.0 / 30,       1.0 / 42, -1.0 / 30,
                                        5.0 / 66, -691.0 / 2730.0, 7.0 / 6};
-  return {log(x) - 0.5 * inverse - z * polynomial(kFirst, z) - n1 / d1,
-          inverse + 0.5 * z + inverse * z * polynomial(kSecond, z) + n2 / d2};
+  return {log(x) - 0.5 * inverse - z * polynomial(kFirst, z) - below1,
+          inverse + 0.5 * z + inverse * z * polynomial(kSecond, z) + below2};
 }
 
 double normal_quantile(double p) {
-  static constexpr double kA[] = {3.3871328727963666080e0, 1.3314166789178437745e+2,
+  static constexpr double kA[] = {3.3871328727963666080e0,  1.3314166789178437745e+2,
                                   1.9715909503065514427e+3, 1.3731693765509461125e+4,
                                   4.5921953931549871457e+4, 6.7265770927008700853e+4,
                                   3.3430575583588128105e+4, 2.5090809287301226727e+3};
@@ -110,11 +119,11 @@ double normal_quantile(double p) {
 }
 
 double normal_share(double x) {
-  static constexpr double kAbove[] = {220.206867912376, 221.213596169931, 112.079291497871,
-                                      33.912866078383,  6.37396220353165, 0.700383064443688,
+  static constexpr double kAbove[] = {220.206867912376,    221.213596169931, 112.079291497871,
+                                      33.912866078383,     6.37396220353165, 0.700383064443688,
                                       3.52624965998911e-02};
-  static constexpr double kBelow[] = {440.413735824752, 793.826512519948, 637.333633378831,
-                                      296.564248779674, 86.7807322029461, 16.064177579207,
+  static constexpr double kBelow[] = {440.413735824752, 793.826512519948,    637.333633378831,
+                                      296.564248779674, 86.7807322029461,    16.064177579207,
                                       1.75566716318264, 8.83883476483184e-02};
   const double distance = x < 0.0 ? -x : x;
   double tail = 0.0;

@@ -16,7 +16,8 @@ double exp(double x);
 /// What is left after `age` of what halves every `half_life` (> 0): 1 where the age is not above 0.
 double decay(double age, double half_life);
 
-/// The derivatives of log Gamma at x > 0. Error below 1e-12 of max(1, |value|).
+/// The first two derivatives of log Gamma at x in [1e-3, 1e250]. Error below 1e-12 of
+/// max(1, |value|).
 struct Polygamma {
   double digamma;
   double trigamma;

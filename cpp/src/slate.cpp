@@ -15,7 +15,7 @@
 namespace toolroll {
 namespace {
 
-constexpr double kReach = 4.0;      // deviations: with the usual factor of 0.25, one untempered
+constexpr double kReach = 4.0;       // deviations: with the usual factor of 0.25, one untempered
 constexpr double kLeastBeta = 1e-4;  // below it the logarithm of a draw is of no use
 constexpr double kMostBelow = 6.9;   // the same of a Gamma draw, in nats below its mean
 
@@ -57,15 +57,16 @@ struct Scratch {
   std::vector<double> score, mean, sd, log_reliability, log_lift;
   std::vector<double> first, second, shape, drawn;
   std::vector<std::uint64_t> arm, subject, group;
-  std::vector<std::uint8_t> hidden, guarded, taken;
-  std::vector<std::int32_t> places;
+  std::vector<std::uint8_t> hidden, guarded;
+  std::vector<Standing> standing;
 
   void resize(std::size_t m) {
-    for (auto* column : {&score, &mean, &sd, &log_reliability, &log_lift, &first, &second, &shape,
-                         &drawn}) {
+    for (auto* column :
+         {&score, &mean, &sd, &log_reliability, &log_lift, &first, &second, &shape, &drawn}) {
       column->resize(m);
     }
     for (auto* column : {&arm, &subject, &group}) column->resize(m);
+    standing.resize(m);
     hidden.assign(m, 0);
     guarded.assign(m, 0);
   }
@@ -178,9 +179,9 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     check_length("answer", column.size(), m);
   }
   check_length("fate", out.fate.size(), m);
-  if (!std::isfinite(now)) refuse("now", now, "finite");
-  if (!(temperature > 0.0) || !std::isfinite(temperature)) {
-    refuse("temperature", temperature, "finite and above 0");
+  if (!(std::fabs(now) <= 1e12)) refuse("now", now, "in -1e12..1e12");
+  if (!(temperature > 0.0 && temperature <= 1e12)) {
+    refuse("temperature", temperature, "above 0 and at most 1e12");
   }
 
   thread_local Scratch at;
@@ -210,17 +211,18 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     }
     at.score[i] = best;
   }
+  learned.standings(at.arm, at.subject, scopes, now, at.standing);
   for (std::size_t i = 0; i < m; ++i) {
-    const Standing standing = learned.standing(at.arm[i], at.subject[i], scopes, now);
+    const Standing& standing = at.standing[i];
     const Shapes reliability =
         standing.has_reliability ? standing.reliability : unknown.reliability;
     const Shapes lift = standing.has_lift ? standing.lift : unknown.lift;
     const LogMoments r =
         standing.has_reliability ? log_moments_of_beta(reliability) : prior_reliability;
     const LogMoments l = standing.has_lift ? log_moments_of_gamma(lift) : prior_lift;
-    const double learnt = std::clamp(
-        wr * (r.mean - prior_reliability.mean) + wl * (l.mean - prior_lift.mean),
-        -weights.most_down, weights.most_up);
+    const double learnt =
+        std::clamp(wr * (r.mean - prior_reliability.mean) + wl * (l.mean - prior_lift.mean),
+                   -weights.most_down, weights.most_up);
     const double deviation =
         std::min(std::sqrt(wr * wr * r.variance + wl * wl * l.variance), weights.sd_max);
     at.mean[i] = at.score[i] + temperature * learnt;
@@ -258,8 +260,7 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     }
   }
 
-  const std::size_t guards =
-      std::min<std::size_t>(weights.guard, candidates.raw_best.size());
+  const std::size_t guards = std::min<std::size_t>(weights.guard, candidates.raw_best.size());
   for (const std::int32_t best : candidates.raw_best.first(guards)) {
     for (std::size_t i = 0; i < m; ++i) {
       if (candidates.rows[i] == best) at.guarded[i] = 1;

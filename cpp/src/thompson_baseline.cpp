@@ -8,7 +8,6 @@ namespace toolroll::thompson {
 namespace {
 
 #include "thompson_kernel.hpp"
-
 #include "thompson_one_lane.hpp"
 
 }  // namespace

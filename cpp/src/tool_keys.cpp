@@ -63,9 +63,8 @@ std::vector<std::int32_t> ToolKeys::companions(std::span<const std::int32_t> row
   std::vector<std::int32_t> found;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] < 0 || static_cast<std::size_t>(rows[i]) >= size()) {
-      throw std::invalid_argument("rows[" + std::to_string(i) + "]: is " +
-                                  std::to_string(rows[i]) + ", must be in 0.." +
-                                  std::to_string(size()) + " (exclusive)");
+      throw std::invalid_argument("rows[" + std::to_string(i) + "]: is " + std::to_string(rows[i]) +
+                                  ", must be in 0.." + std::to_string(size()) + " (exclusive)");
     }
     const auto row = static_cast<std::size_t>(rows[i]);
     if (group(row) == 0) continue;

@@ -20,6 +20,7 @@ from toolroll.commands import (
     registry,
     replay,
     select,
+    simulate,
 )
 from toolroll.commands.catalogs import Parser, redacted
 from toolroll.commands.terminal import printable
@@ -78,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (
         select,
         evaluate,
+        simulate,
         bench,
         importing,
         registry,

@@ -96,6 +96,7 @@ class Turn:
         clauses: pieces of the query that may each ask for something.
         earlier: what was said before, as far as it counts.
         stored: settings that storage has a value for.
+        revision: of the registry whose rules count; 0 without one.
         at: when it is, seconds since the epoch: what was learnt fades.
         learned: what outcomes have taught so far; None for nothing.
         category: what kind of thing the message asks for ("read", "write", …); "" where the decision did not
@@ -117,6 +118,7 @@ class Turn:
     clauses: tuple[Part, ...] = ()
     earlier: tuple[Part, ...] = ()
     stored: frozenset[str] = frozenset()
+    revision: int = 0
     at: float = 0.0
     learned: Learned | None = None
     category: str = ""

@@ -187,7 +187,8 @@ class Engine:
             clauses=tuple(parts[: len(reading.clauses)]),
             earlier=tuple(parts[len(reading.clauses) :]),
             stored=serving.settings(context.org),
-            at=self.clock(),
+            revision=serving.revision,
+            at=round(self.clock(), 6),  # as events keep it: a replay must read the same
             learned=learned,
             category="" if learned is None else self._category(reading.text, vectors[0]),
             variant=variant,

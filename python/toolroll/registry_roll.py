@@ -298,7 +298,7 @@ class RegistryRoll(Toolroll):
     def _standing(self, selection: Selection) -> Standing:
         experiment = self._engine.serving.experiment(selection.turn.context.org)
         return Standing(
-            registry_revision=self._refresher.replica.revision,
+            registry_revision=selection.turn.revision,
             profile=self._profile,
             experiment="" if experiment is None else experiment.name,
             variant=selection.turn.variant,

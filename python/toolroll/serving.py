@@ -27,6 +27,7 @@ class Serving:
         experiments: organisation → what deals its turns out to variants; "" for everybody else's.
         standing: what has failed and lasts, such as a registry that cannot be reached.
         lasting: organisation → what has failed for it alone, such as rules that cannot be read; "" for all.
+        revision: of the registry whose rules these are; a catalog may be of one before it.
     """
 
     shared: Pipeline
@@ -36,6 +37,7 @@ class Serving:
     experiments: Mapping[str, Experiment] = field(default_factory=dict)
     standing: tuple[Failure, ...] = ()
     lasting: Mapping[str, tuple[Failure, ...]] = field(default_factory=dict)
+    revision: int = 0
 
     def pipeline(self, org: str) -> Pipeline:
         """What decides for this organisation now."""

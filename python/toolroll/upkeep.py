@@ -81,7 +81,12 @@ class Upkeep:
         self._deal(replica)
         self._in_force = InForce.of(self._written, assembly.parameters.on_policy_error, None)
         serving = Serving(
-            self._made_shared(progress), {}, replica.orgs, replica.settings, replica.experiments
+            self._made_shared(progress),
+            {},
+            replica.orgs,
+            replica.settings,
+            experiments=replica.experiments,
+            revision=replica.revision,
         )
         self.engine = Engine(serving, assembly.embedder, want)
         self.change(lasting=self._lasting())
@@ -116,6 +121,8 @@ class Upkeep:
         self._withdraw()
         if replica.governance != self._written:
             self._govern()
+        if replica.revision != self.engine.serving.revision:
+            self.change(revision=replica.revision)
         try:
             if not self._made[""].is_of(replica, "", None) and self.may_build(""):
                 self._not_before[""] = time.monotonic() + _LATER_S  # unless it succeeds

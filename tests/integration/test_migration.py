@@ -28,7 +28,6 @@ NEW = (
     "shared_priors",
     "experiments",
     "receipt_keys",
-    "catalog_revisions",
 )
 
 LEFT_OUT = {"interchangeable", "seq"}  # what the first schema has not, and what the database counts itself

@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,12 @@ import sqlalchemy as sa
 from tests.integration.commands import Typed
 from tests.integration.governance import Governed
 from toolroll import Context, Tool, Toolkit, Toolroll
-from toolroll._core import Learned
+from toolroll.analytics.trials import start
 from toolroll.assembly import Assembly
 from toolroll.embedders.named import embedder
 from toolroll.errors import NotFound
-from toolroll.events.describing import Standing, event_row
-from toolroll.events.draining import drain
-from toolroll.events.folding import fold, outcomes_of
 from toolroll.events.replay import Replayed, replay
-from toolroll.events.rows import Messages, Received
-from toolroll.events.upkeep import Which, forget
-from toolroll.exposing import exposure_of
-from toolroll.learning.outcomes import Entry, Report
+from toolroll.learning.experiments import Experiment
 from toolroll.profiles import profile
 from toolroll.registry.registry import Registry
 from toolroll.registry_roll import RegistryRoll
@@ -49,14 +43,13 @@ SAID = (
     "Delete the note about the roof, then list what is left",
     "serch the web for tents",
 )
-NOW = 1_790_000_000.25
 
 
 class World:
-    """A registry that is used, changed and learnt from; every selection is logged."""
+    """A registry that is used, changed and learnt from."""
 
-    def __init__(self, url: str) -> None:
-        self.database = Database.open(url, create=False, migrate=False)
+    def __init__(self, url: str, messages: Any = "kept") -> None:
+        self.url, self.database = url, Database.open(url, create=False, migrate=False)
         self.registry, self.governed = Registry(self.database, actor="ann"), Governed(self.database)
         demo = read_folder(DEMO)
         self.registry.import_(
@@ -68,16 +61,8 @@ class World:
             )
         )
         self.registry.create(Tool("acme_search", "Searches the shelves of Acme"), org="acme")
-        self.roll: RegistryRoll = Toolroll.open(url, poll_s=60, listens=False)
-        self.at = NOW
-        self.roll._engine.clock = self.tick
-        self.learned: dict[str, Learned] = {}
-        self.seqs: dict[str, int] = {}
-        self.roll._engine.learned = self.learned
-
-    def tick(self) -> float:
-        self.at = round(self.at + 61.000001, 6)
-        return self.at
+        self.roll: RegistryRoll = Toolroll.open(url, poll_s=60, listens=False, messages=messages)
+        self.refresh()
 
     def close(self) -> None:
         self.roll.close()
@@ -87,29 +72,17 @@ class World:
         self.roll.refresh()
         self.roll.prepare()
 
-    @property
-    def revision(self) -> int:
-        return self.roll._refresher.replica.revision
+    def select(self, message: str, org: str = "", k: int | None = 5, **options: Any) -> Selection:
+        """Selects for somebody, once all that was recorded has been learnt."""
+        assert self.roll.flush()
+        self.roll._recording.follower.follow([org])
+        return self.roll.select(message, Context(org=org), k=k, **options)
 
-    def log(self, picked: Selection, *, messages: Messages | None = None, revision: int | None = None) -> str:
-        """Writes the event; what the model did is that it called what came first."""
-        org = picked.turn.context.org
-        exposure = exposure_of(picked, "", 0.1)
-        standing = Standing(self.revision if revision is None else revision, self.seqs.get(org, 0), "default")
-        row = event_row(picked, exposure, standing, messages or Messages())
-        report = Report(picked.event_id, tuple(Entry(name, "succeeded") for name in picked.names[:1]))
-        drain(self.database, [row], [Received(exposure, report, picked.turn.at)])
+    def log(self, picked: Selection, **called: bool) -> str:
+        """What the model did is that it called what came first, unless something else is said."""
+        self.roll.record(picked, called or dict.fromkeys(picked.names[:1], True))
+        assert self.roll.flush()
         return picked.event_id
-
-    def learn(self, org: str) -> None:
-        """Folds what is new, one by one: how a process comes to it makes no difference."""
-        known = self.learned.get(org) or Learned(256)
-        with self.database.reading() as connection:
-            for counted in outcomes_of(connection, org, self.seqs.get(org, 0)):
-                known = fold(known, [counted], 256, self.roll.catalog.space)
-                self.seqs[org] = counted.seq
-        if self.seqs.get(org):
-            self.learned[org] = known
 
     def replay(self, event_id: str, **options: Any) -> Replayed:
         return replay(self.database, event_id, assembly_of, **options)
@@ -127,7 +100,6 @@ def assembly_of(name: str) -> Assembly:
 @pytest.fixture
 def world(database_url: str) -> Iterator[World]:
     made = World(database_url)
-    made.refresh()
     yield made
     made.close()
 
@@ -136,7 +108,6 @@ def world(database_url: str) -> Iterator[World]:
 def here(new_database_url: Any) -> Iterator[World]:
     """One database is enough where nothing of it is asked."""
     made = World(new_database_url("sqlite"))
-    made.refresh()
     yield made
     made.close()
 
@@ -163,7 +134,7 @@ def test_events_are_decided_again_to_the_last_bit_whatever_has_happened_since(wo
     for change in edits:
         for _ in range(4):
             org = draw.choice(("acme", "blue"))
-            world.learn(org)
+            world.roll._recording.follower.follow([org])
             picked = world.roll.select(
                 draw.choice(SAID),
                 Context(
@@ -187,21 +158,21 @@ def test_events_are_decided_again_to_the_last_bit_whatever_has_happened_since(wo
             logged.append(world.log(picked))
         change()
         world.refresh()
-    assert world.seqs["acme"] > 5
     for event_id in logged:
         again = world.replay(event_id)
         assert again.is_same, str(again)
-    assert len({world.replay(event_id).event.catalog_revision for event_id in logged}) > 4
+    events = [world.replay(event_id).event for event_id in logged]
+    assert len({event.catalog_revision for event in events}) > 4
+    assert max(event.learned_revision for event in events) > 5
 
 
 def test_what_was_taken_back_later_counted_then(world: World) -> None:
     for message in SAID:
-        world.log(world.roll.select(message, Context(org="acme"), k=5))
-    world.learn("acme")
-    event_id = world.log(world.roll.select(SAID[1], Context(org="acme"), k=5))
+        world.log(world.select(message, "acme"))
+    event_id = world.log(world.select(SAID[1], "acme"))
     before = world.replay(event_id)
     assert before.is_same
-    forget(world.database, "acme", Which(reporter=""), actor="ann")
+    world.roll.forget_outcomes("acme", reporter="", actor="ann")
     after = world.replay(event_id)
     assert after.is_same, str(after)
     assert after.selection is not None and after.selection.turn.learned is not None
@@ -209,9 +180,8 @@ def test_what_was_taken_back_later_counted_then(world: World) -> None:
 
 def test_one_outcome_more_or_less_or_another_hour_comes_out_otherwise(here: World) -> None:
     for _ in range(3):
-        here.log(here.roll.select(SAID[1], Context(org="acme"), k=5))
-    here.learn("acme")
-    event_id = here.log(here.roll.select(SAID[1], Context(org="acme"), k=5))
+        here.log(here.select(SAID[1], "acme"))
+    event_id = here.log(here.select(SAID[1], "acme"))
     event = here.replay(event_id).event
     for column, value in (
         ("learned_revision", 2),
@@ -225,13 +195,59 @@ def test_one_outcome_more_or_less_or_another_hour_comes_out_otherwise(here: Worl
     assert here.replay(event_id).is_same
 
 
+def test_what_an_experiment_dealt_is_decided_under_its_variant(here: World) -> None:
+    shares = {"default": 0.34, "static": 0.33, "learned": 0.33}
+    start(here.database, Experiment("one", shares, "session", "salt"), actor="ann")
+    here.refresh()
+    found = set()
+    for number in range(12):
+        here.roll.flush()
+        picked = here.roll.select(SAID[number % 2], Context(session=f"s{number}"), k=5)
+        again = here.replay(here.log(picked))
+        assert again.is_same, str(again)
+        found.add(again.event.variant)
+    assert found == {*shares}
+
+
+def test_another_profile_shows_what_it_would_have_selected(here: World) -> None:
+    for _ in range(3):
+        here.log(here.select(SAID[1]), **{"create_contact": True})
+    event_id = here.log(here.select(SAID[1]))
+    again = here.replay(event_id, profile="static")
+    assert again.selection is not None and again.differences
+    plain = Toolroll.open(here.url, profile="static", poll_s=60, listens=False)
+    assert again.selection.names == plain.select(SAID[1], k=5).names
+    plain.close()
+
+
+def test_what_organisations_share_is_where_every_one_begins(new_database_url: Any) -> None:
+    url = new_database_url("sqlite")
+    world = World(url)
+    with world.database.recording() as connection:
+        row = {"tool": "create_contact", "successes": 90.0, "failures": 10.0, "calls": 80.0, "expected": 20.0}
+        row |= {"organisations": 30, "epsilon": 1.0, "at": datetime.now(timezone.utc)}
+        connection.execute(sa.insert(tables.shared_priors), row)
+    world.roll.close()
+    world.roll = Toolroll.open(url, poll_s=60, listens=False)
+    world.refresh()
+    logged = [world.log(world.select(message, "acme")) for message in SAID[:3]]
+    for event_id in logged:
+        again = world.replay(event_id)
+        assert again.is_same, str(again)
+    with world.database.recording() as connection:
+        later = datetime.now(timezone.utc) + timedelta(hours=1)
+        connection.execute(sa.update(tables.shared_priors), {"at": later})
+    assert "released anew since" in world.replay(logged[0]).missing[0]
+    world.close()
+
+
 def test_a_tool_that_was_deleted_before_its_catalog_was_built_anew_is_gone_in_a_replay(here: World) -> None:
     engine = here.roll._engine
     here.registry.delete("search_news")
-    engine.swap(replace(engine.serving, shared=engine.serving.shared.without(["search_news"])))
-    picked = here.roll.select("Search the web for tents", k=5)
-    event_id = here.log(picked, revision=here.revision + 1)
-    again = here.replay(event_id)
+    serving = engine.serving
+    gone = serving.shared.without(["search_news"])
+    engine.swap(replace(serving, shared=gone, revision=serving.revision + 1))  # as upkeep does it
+    again = here.replay(here.log(here.select("Search the web for news")))
     assert again.is_same, str(again)
     assert again.selection is not None and "search_news" not in again.selection.names
     assert "search_news" in again.selection.catalog.names
@@ -242,7 +258,7 @@ def test_an_event_of_an_organisation_whose_catalog_was_not_there_yet_is_decided_
 ) -> None:
     engine = here.roll._engine
     engine.swap(replace(engine.serving, own={}, awaited=frozenset({"acme"})))
-    picked = here.roll.select("Search the shelves", Context(org="acme"), k=5)
+    picked = here.select("Search the shelves", "acme")
     assert picked.degraded == ("organisation",)
     again = here.replay(here.log(picked))
     assert again.is_same, str(again)
@@ -256,22 +272,23 @@ def test_an_event_whose_embedder_was_away_is_decided_by_words(
 
     with monkeypatch.context() as patch:
         patch.setattr(here.roll._engine._embedder, "embed_query", fails)
-        picked = here.roll.select("Will it rain?", k=5)
+        picked = here.select("Will it rain?")
     assert picked.degraded == ("embedder",)
     again = here.replay(here.log(picked))
     assert again.is_same, str(again)
 
 
 @pytest.mark.parametrize("form", ["hashed", "dropped"])
-def test_a_message_that_was_not_kept_is_said_to_be_missing(here: World, form: Any) -> None:
-    event_id = here.log(here.roll.select("Will it rain?", k=5), messages=Messages(form, b"secret"))
-    again = here.replay(event_id)
+def test_a_message_that_was_not_kept_is_said_to_be_missing(new_database_url: Any, form: Any) -> None:
+    world = World(new_database_url("sqlite"), form)
+    again = world.replay(world.log(world.select("Will it rain?")))
+    world.close()
     assert again.selection is None and not again.is_same
     assert again.missing == (f"its message was not kept: it was {form}",)
 
 
 def test_another_embedder_is_said_to_be_another(here: World) -> None:
-    event_id = here.log(here.roll.select("Will it rain?", k=5))
+    event_id = here.log(here.select("Will it rain?"))
     for other, name in (("hashing", "hashing"), ("none", "none")):
         again = replay(
             here.database,
@@ -283,7 +300,7 @@ def test_another_embedder_is_said_to_be_another(here: World) -> None:
 
 
 def test_a_catalog_that_the_registry_never_had_is_said_to_be_missing(here: World) -> None:
-    event_id = here.log(here.roll.select("Will it rain?", k=5))
+    event_id = here.log(here.select("Will it rain?"))
     here.tamper(event_id, catalog_revision="0123456789abcdef")
     again = here.replay(event_id)
     assert again.selection is None
@@ -296,11 +313,12 @@ def test_a_catalog_that_the_registry_never_had_is_said_to_be_missing(here: World
         ("registry_revision", 10**6, "revision 1000000 is not there"),
         ("learned_revision", 10**6, "1000000 outcomes had been learnt from, and the store has 1"),
         ("profile", "mine", "profile 'mine': unknown"),
-        ("variant", "b", "variant 'b' of experiment '' is not known here"),
+        ("variant", "b", "its profile is not known here: profile 'b': unknown"),
+        ("learned_revision", -1, "which outcomes had counted was not known any more"),
     ],
 )
 def test_what_is_not_to_be_had_is_named(here: World, column: str, value: Any, says: str) -> None:
-    event_id = here.log(here.roll.select("Will it rain?", k=5))
+    event_id = here.log(here.select("Will it rain?"))
     here.tamper(event_id, **{column: value})
     again = here.replay(event_id)
     assert again.selection is None
@@ -309,7 +327,7 @@ def test_what_is_not_to_be_had_is_named(here: World, column: str, value: Any, sa
 
 def test_a_vector_that_the_caller_gave_is_taken_from_the_event_and_said_to_be_rounded(here: World) -> None:
     vector = embedder("static").embed_query("search the web")  # type: ignore[union-attr]
-    event_id = here.log(here.roll.select("Will it rain?", k=5, vector=vector))
+    event_id = here.log(here.select("Will it rain?", vector=vector))
     again = here.replay(event_id)
     assert again.selection is not None and not again.is_same
     assert again.selection.names == tuple(again.event.selected)
@@ -317,7 +335,7 @@ def test_a_vector_that_the_caller_gave_is_taken_from_the_event_and_said_to_be_ro
 
 
 def test_what_differs_is_said_tool_by_tool(here: World) -> None:
-    event_id = here.log(here.roll.select("Will it rain?", k=5))
+    event_id = here.log(here.select("Will it rain?"))
     event = here.replay(event_id).event
     candidates = [
         [name, score + (at == 1), *rest] for at, (name, score, *rest) in enumerate(event.candidates)
@@ -333,7 +351,7 @@ def test_what_differs_is_said_tool_by_tool(here: World) -> None:
 
 
 def test_an_event_that_is_not_there_or_is_anothers_is_not_found(here: World) -> None:
-    event_id = here.log(here.roll.select("Will it rain?", Context(org="blue"), k=5))
+    event_id = here.log(here.select("Will it rain?", "blue"))
     assert here.replay(event_id, org="blue").is_same
     for unknown, org in (("0" * 24, None), (event_id, "acme")):
         with pytest.raises(NotFound, match="is not in the store"):
@@ -343,7 +361,7 @@ def test_an_event_that_is_not_there_or_is_anothers_is_not_found(here: World) -> 
 def test_the_command_prints_what_came_of_it(
     world: World, database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    event_id = world.log(world.roll.select("Will it rain?", Context(org="acme"), k=5))
+    event_id = world.log(world.select("Will it rain?", "acme"))
     typed = Typed(database_url, capsys)
     same = typed("replay", event_id)
     assert same.err == ""

@@ -190,7 +190,7 @@ def test_a_write_that_finds_no_room_changes_nothing(new_database_url: Callable[[
 
     @sa.event.listens_for(database._engine, "begin")
     def limit(connection: sa.Connection) -> None:
-        connection.exec_driver_sql("PRAGMA max_page_count = 60")
+        connection.exec_driver_sql("PRAGMA max_page_count = 120")
 
     with pytest.raises(StoreUnavailable, match="disk is full; nothing was changed. Free some space"):
         grow(database, 1_000)

@@ -18,9 +18,9 @@ namespace toolroll {
 struct Odds {
   std::span<const double> mean;
   std::span<const double> sd;
-  std::span<const double> show;          ///< probability of taking part, in [0, 1]
+  std::span<const double> show;           ///< probability of taking part, in [0, 1]
   std::span<const std::uint8_t> guarded;  ///< 1: shown whenever it takes part
-  std::span<const std::uint64_t> group;  ///< only the best of a group competes; 0: none
+  std::span<const std::uint64_t> group;   ///< only the best of a group competes; 0: none
 };
 
 /// out[i] = probability that candidate i is among the k shown; without exploration. The sum is the

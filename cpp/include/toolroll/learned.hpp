@@ -1,13 +1,14 @@
 /// What an organisation's outcomes have taught, as one immutable value.
 ///
-/// Three things are kept. Of an **arm** (a tool by its name) how often it succeeded, in each context;
-/// whether it has changed lately, and whether it is hidden for that. Of a **subject** (what a
-/// message means: a tool by name and text, or a declared group of interchangeable tools) how often
-/// it was called against how often similarity alone made one expect it, in each context; and a
+/// Three things are kept. Of an **arm** (a tool by its name) how often it succeeded, in each
+/// context; whether it has changed lately, and whether it is hidden for that. Of a **subject**
+/// (what a message means: a tool by name and text, or a declared group of interchangeable tools)
+/// how often it was called against how often similarity alone made one expect it, in each context;
+/// and a
 /// **vector**, the sum of the messages that it solved.
 ///
-/// Everything is a sum with exponential decay, brought up to date when it is read: no sweep, and the
-/// same sum whatever the order in which contributions came. Only the change detector looks at
+/// Everything is a sum with exponential decay, brought up to date when it is read: no sweep, and
+/// the same sum whatever the order in which contributions came. Only the change detector looks at
 /// outcomes one after the other.
 ///
 /// A fold copies the records that it touches and shares the rest with the value it came from, so
@@ -21,6 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,9 +53,9 @@ struct Delta {
   double failures;
   double calls;
   double expected;
-  std::int32_t vector;     ///< row of the vectors that come along, -1 for none
-  std::int32_t verdict;    ///< +1 or -1: success or failure seen first-hand, for the detector; else 0
-  double pull;             ///< weight of the vector
+  std::int32_t vector;   ///< row of the vectors that come along, -1 for none
+  std::int32_t verdict;  ///< +1 or -1: success or failure seen first-hand, for the detector; else 0
+  double pull;           ///< weight of the vector
   std::uint64_t reporter;  ///< who says so; 0 is the application itself
 };
 static_assert(sizeof(Delta) == 120);
@@ -63,10 +65,10 @@ struct LearningRates {
   double reliability_half_s = 14 * 86400.0;  ///< half-lives of what is known, above 0
   double lift_half_s = 30 * 86400.0;
   double vector_half_s = 30 * 86400.0;
-  double alarm_nats = 6.0;    ///< evidence of a change that raises an alarm, above 0
-  double alarm_ratio = 0.35;  ///< the change looked for: failures (or successes) left, in (0, 1)
-  double open_k = 3.0;        ///< a broken tool is shown with probability 2^-k; 0 never hides one
-  double most_k = 6.0;        ///< each failed probe adds 1 to k, up to this
+  double alarm_nats = 6.0;      ///< evidence of a change that raises an alarm, above 0
+  double alarm_ratio = 0.35;    ///< the change looked for: failures (or successes) left, in (0, 1)
+  double open_k = 3.0;          ///< a broken tool is shown with probability 2^-k; 0 never hides one
+  double most_k = 6.0;          ///< each failed probe adds 1 to k, up to this
   double open_half_s = 1800.0;  ///< k halves in this time since the last failure
   std::uint64_t least_reporters = 3;  ///< distinct ones before an arm leaves the prior, at most 5
   double prior_mean = 0.85;           ///< of reliability, in (0, 1)
@@ -85,9 +87,9 @@ void check(const LearningRates& rates);
 
 /// Posteriors of one tool in one context, as far as enough reporters speak for them.
 struct Standing {
-  Shapes reliability;  ///< Beta
-  Shapes lift;         ///< Gamma
-  double show = 1.0;   ///< probability with which the breaker lets it be shown
+  Shapes reliability;            ///< Beta
+  Shapes lift;                   ///< Gamma
+  double show = 1.0;             ///< probability with which the breaker lets it be shown
   bool has_reliability = false;  ///< false: the prior, the same for all
   bool has_lift = false;
 };
@@ -148,10 +150,10 @@ class Learned {
   std::size_t size() const { return cells_; }           ///< pairs of sums
   std::size_t memory_bytes() const;                     ///< O(size)
 
-  /// What is believed of a tool. A late `now` means less is; one before the last outcome counts as
-  /// that.
-  Standing standing(std::uint64_t arm, std::uint64_t subject, const Scopes& scopes,
-                    double now) const;
+  /// What is believed of tools, out[i] of (arms[i], subjects[i]). A late `now` means less is; one
+  /// before the last outcome counts as that. The spans are equally long.
+  void standings(std::span<const std::uint64_t> arms, std::span<const std::uint64_t> subjects,
+                 const Scopes& scopes, double now, std::span<Standing> out) const;
   /// What is believed of a tool that nothing is known of.
   Standing standing_of_unknown(const Scopes& scopes) const;
   Shapes reliability(std::uint64_t arm, const Scopes& scopes, double now) const;
@@ -166,15 +168,14 @@ class Learned {
   std::optional<LearnedVector> vector(std::uint64_t subject, double now) const;
   /// vector_most * weight / (weight + vector_strength).
   double vector_share(double weight) const;
-  std::size_t vectors() const { return vectors_; }  ///< subjects that have one, reported by anyone
-  /// Calls visit(subject, vector) for each that vector() has, in an order of their own.
-  template <typename Visit>
-  void each_vector(double now, Visit visit) const {
-    const auto call = [](void* to, std::uint64_t subject, const LearnedVector& vector) {
-      (*static_cast<Visit*>(to))(subject, vector);
-    };
-    each_vector(now, call, &visit);
-  }
+  std::size_t vectors() const { return vectors_; }  ///< subjects that vector() has one of
+  /// Asks for the memory of one, before vector() is called for it.
+  void ask_for_vector(std::uint64_t subject) const;
+  /// Given a subject and its score, returns the score that others must exceed from then on.
+  using VectorVisitor = std::function<float(std::uint64_t, float)>;
+  /// Visits the subjects by vector_share * cosine in 8 bits, above 0, in an order of their own.
+  /// query: of length 1, padded as in dot.hpp. Fading is left out: it is about the same for all.
+  void nearest_vectors(std::span<const float> query, const VectorVisitor& visit) const;
 
   /// All sums, ordered by kind, key and scope.
   std::vector<CellRow> cells() const;
@@ -187,9 +188,6 @@ class Learned {
  private:
   struct Records;
   struct Folding;
-  void each_vector(double now, void (*visit)(void*, std::uint64_t, const LearnedVector&),
-                   void* to) const;
-  LearnedVector vector_of(const struct Subject& subject, double now) const;
 
   std::size_t dim_;
   LearningRates rates_;

@@ -45,9 +45,9 @@ class Overlay {
 
  private:
   struct Entry {
-    std::size_t place;   // among the rows looked up
-    const float* unit;   // padded
-    float share;         // w
+    std::size_t place;  // among the rows looked up
+    const float* unit;  // padded
+    float share;        // w
   };
 
   /// The query at length 1 and padded; empty if it is all zeros.
@@ -56,6 +56,7 @@ class Overlay {
   Lessons lessons_;
   std::size_t size_ = 0;
   std::size_t dim_ = 0;
+  std::vector<std::uint64_t> subjects_;  // of the rows looked up
   std::vector<Entry> entries_;
 };
 

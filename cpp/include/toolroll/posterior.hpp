@@ -6,9 +6,9 @@
 /// of its children bound. A child's data is in its parent's counts too, so it is left out of them
 /// first: the same call must not count twice.
 ///
-/// Source: the shrinkage of empirical Bayes (Morris, JASA 1983) on the conjugate pairs Beta-Bernoulli
-/// and Gamma-Poisson (DuMouchel, The American Statistician 1999, for the latter as a ratio of
-/// observed to expected).
+/// Source: the shrinkage of empirical Bayes (Morris, JASA 1983) on the conjugate pairs
+/// Beta-Bernoulli and Gamma-Poisson (DuMouchel, The American Statistician 1999, for the latter as a
+/// ratio of observed to expected).
 #pragma once
 
 #include <array>
@@ -38,8 +38,8 @@ struct Shapes {
 
 /// What a hierarchy begins with, and how much of a parent's certainty its children inherit.
 struct Hierarchy {
-  double mean;                            // of the widest level, above 0
-  double strength;                        // observations that this mean is worth, above 0
+  double mean;                             // of the widest level, above 0
+  double strength;                         // observations that this mean is worth, above 0
   std::array<double, kLevels - 1> spread;  // the most that a parent's mean is worth to its child
 };
 

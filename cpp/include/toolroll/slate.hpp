@@ -27,9 +27,9 @@ enum class Draw {
 struct Weights {
   double reliability = 1.5;
   double lift = 1.0;
-  double temper = 0.25;     ///< factor of the deviation; 0 draws nothing
-  double sd_max = 2.0;      ///< the most that the deviation is, in nats, before the factor
-  double most_up = 4.0;     ///< bounds of what learning adds to a score or takes from it, in nats
+  double temper = 0.25;  ///< factor of the deviation; 0 draws nothing
+  double sd_max = 2.0;   ///< the most that the deviation is, in nats, before the factor
+  double most_up = 4.0;  ///< bounds of what learning adds to a score or takes from it, in nats
   double most_down = 8.0;
   std::uint64_t guard = 1;  ///< so many of retrieval's best stay whatever is learnt
   double explore = 0.0;     ///< probability that the last place goes to who is least known
@@ -59,8 +59,9 @@ struct Contest {
 /// ones. Returns how many are shown.
 ///
 /// Of a group the best member that is not hidden competes, guarded if any member is; if a member is
-/// core, no other competes. If `explores`, the last shown one that is neither guarded nor core makes
-/// room for the candidate of the greatest deviation whose mean is within four deviations of its score.
+/// core, no other competes. If `explores`, the last shown one that is neither guarded nor core
+/// makes room for the candidate of the greatest deviation whose mean is within four deviations of
+/// its score.
 std::size_t pick(const Contest& contest, std::size_t k, bool explores,
                  std::span<std::int32_t> order, std::span<Fate> fate);
 

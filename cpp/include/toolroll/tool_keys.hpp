@@ -14,8 +14,9 @@ namespace toolroll {
 /// Three columns of 64-bit keys, and the way back from a key to its rows. Immutable; safe to share.
 class ToolKeys {
  public:
-  /// arm: who is reliable. intent: what a message means, by name and text. group: of interchangeable
-  /// tools, 0 for none. Throws std::invalid_argument if the columns differ in length.
+  /// arm: who is reliable. intent: what a message means, by name and text. group: of
+  /// interchangeable tools, 0 for none. Throws std::invalid_argument if the columns differ in
+  /// length.
   ToolKeys(std::vector<std::uint64_t> arm, std::vector<std::uint64_t> intent,
            std::vector<std::uint64_t> group);
 

@@ -52,9 +52,11 @@ def run(options: argparse.Namespace) -> int:
             embedder = StoredEmbedder(embedder, database)
 
         def assembly_of(name: str) -> Assembly:
-            return Assembly(embedder, profile(options.profile or name or "default"))
+            return Assembly(embedder, profile(name or "default"))
 
-        replayed = replay(database, options.event, assembly_of, org=options.org)
+        replayed = replay(
+            database, options.event, assembly_of, org=options.org, profile=options.profile or ""
+        )
     finally:
         database.close()
     if options.json:

@@ -11,7 +11,7 @@ from toolroll._core import inclusion, inclusion_sampled
 from toolroll.candidates import Candidates, Draw
 from toolroll.events.rows import Messages, instant, normal, shown_records, word
 from toolroll.learning.exposure import Exposure
-from toolroll.learning.keys import tool_key
+from toolroll.learning.keys import NONE, tool_key
 from toolroll.selection import Selection
 
 MOST_CANDIDATES = 64
@@ -138,7 +138,8 @@ def _odds(selection: Selection, step: Candidates, draw: Draw, chosen: npt.NDArra
         return None, None
     rows = step.rows[own]
     tools = selection.catalog.tools
-    groups = np.array([tool_key(tools[row]).group for row in rows.tolist()], np.uint64)
+    own_tools = [tools[row] for row in rows.tolist()]
+    groups = np.array([tool_key(one).group if one.interchangeable else NONE for one in own_tools], np.uint64)
     columns = (
         draw.mean[own].astype(np.float64),
         draw.spread[own].astype(np.float64),

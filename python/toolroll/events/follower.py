@@ -33,7 +33,8 @@ _log = logging.getLogger("toolroll")
 CHECKPOINT_EVERY = 2_000  # outcomes
 _KEPT_CHECKPOINTS = 2  # of each organisation
 _CHUNK = 2_000  # outcomes that are folded at a time
-_REMEMBERED = 8  # states of an organisation whose number is still known
+_REMEMBERED = 64  # states of an organisation whose number is still known
+_SOME = 1_000  # organisations in a query
 _READ_S = 120.0
 _FORK_S = 1.0
 
@@ -145,11 +146,13 @@ class Follower(Generic[L]):
             self._round()
 
     def seq_of(self, org: str, learned: object) -> int:
-        """The number of the last outcome in it; 0 for what is not of the last few states."""
+        """The number of the last outcome in it; -1 for what is not of the last few states."""
+        if learned is self._making.empty():  # shared by those who have no outcomes yet
+            return 0
         for known, seq in self._past.get(org, ()):
             if known is learned:
                 return seq
-        return 0
+        return -1
 
     def health(self) -> dict[str, Any]:
         """Up to where organisations are followed, and what has failed."""
@@ -202,12 +205,13 @@ class Follower(Generic[L]):
 
     def _states(self, orgs: list[str]) -> dict[str, tuple[int, int]]:
         table = tables.learning_state
-        query = sa.select(table).where(table.c.seq > 0)
-        if len(orgs) <= 200:
-            query = query.where(table.c.org.in_(orgs))
-        wanted = set(orgs)
+        found: dict[str, tuple[int, int]] = {}
         with self._database.reading() as connection:
-            return {row.org: (row.seq, row.epoch) for row in connection.execute(query) if row.org in wanted}
+            for start in range(0, len(orgs), _SOME):
+                some = orgs[start : start + _SOME]
+                query = sa.select(table).where(table.c.seq > 0, table.c.org.in_(some))
+                found.update({row.org: (row.seq, row.epoch) for row in connection.execute(query)})
+        return found
 
     def _catch_up(self, org: str, held: Held[L] | None) -> Held[L]:
         making = self._making
@@ -280,7 +284,7 @@ class Follower(Generic[L]):
 
     def _let_some_go(self) -> None:
         while len(self.asked) > self._most:
-            org = min(self.asked, key=lambda name: self.asked[name])
+            org, _ = min(list(self.asked.items()), key=lambda item: item[1])  # selections add to it meanwhile
             for known in (self.asked, self._held, self._past, self.learned):
                 known.pop(org, None)
 

@@ -114,8 +114,6 @@ class Journal:
 
     def __init__(self, folder: Path, *, durable: Durable = "process", most_bytes: int = MOST_BYTES) -> None:
         """Makes nothing yet: the first record makes the folder and the first segment."""
-        if durable not in ("process", "disk"):
-            raise InvalidInput(f"durable: is {durable!r:.80}, must be 'process' or 'disk'")
         self.folder, self.damage = folder, Damage()
         self._durable, self._most_bytes = durable, most_bytes
         self._begin()

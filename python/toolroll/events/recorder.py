@@ -19,6 +19,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from toolroll.embedders.deadline import Full, Overdue, Workers
@@ -44,6 +45,7 @@ _BREATH_S = 0.0002  # between two rows: whoever selects meanwhile comes first
 DRAIN_EVERY_S = 0.1
 _EVENTS, _REPORTS = 256, 512  # of a batch
 _KNOWN = 4_096  # events whose exposure, and reports whose gist, are remembered here
+_RECENT = 128  # selections that an id still finds where no events are written
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 10.0  # between tries while the store is away
 _ADOPT_EVERY_S, _CLOSE_EVERY_S = 5.0, 15.0
 _LOOK_UP_S = 5.0
@@ -109,6 +111,7 @@ class Recorder:
     def _begin(self) -> None:
         self.counts = Counts()
         self._queue: deque[Selection] = deque()
+        self._recent: deque[Selection] = deque(maxlen=_RECENT)  # where no events are written
         self._rows: list[dict[str, Any]] = []  # of events that the store has not taken yet
         self._known: OrderedDict[str, Exposure] = OrderedDict()  # recent events
         self._settled: OrderedDict[str, Settled] = OrderedDict()  # what was said of them here
@@ -129,7 +132,10 @@ class Recorder:
 
     def note(self, selection: Selection) -> None:
         """Takes a selection. Waits for nothing, and never fails."""
-        if self._messages is None or self._is_closed:
+        if self._messages is None:
+            self._recent.append(selection)
+            return
+        if self._is_closed:
             return
         waiting = len(self._queue)
         if waiting > 64 and waiting >= MOST_EVENTS * _LARGE // max(_LARGE, len(selection.catalog)):
@@ -139,8 +145,10 @@ class Recorder:
         if self._journal_sleeps or not self._threads:
             self._stir()
 
-    def record(self, exposure: Exposure, report: Report) -> int:
+    def record(self, exposure: Exposure, report: Report, now: float | None = None) -> int:
         """Takes a report. When this returns it is on disk, and counts exactly once sooner or later.
+
+        now: seconds since the epoch, by the clock that the exposure's time is of; None for the usual one.
 
         Returns:
             Of how many tools it says something new, as far as this process knows.
@@ -156,7 +164,8 @@ class Recorder:
             before = self._settled.get(event_id, NOTHING_SAID)
             step = settle(exposure, before, report)
             if step.is_new:  # else it was said here before, word for word
-                self._journal.append(Received(exposure, report, time.time()).to_bytes())
+                at = time.time() if now is None else now
+                self._journal.append(Received(exposure, report, at).to_bytes())
                 self._settled[event_id] = step.settled
                 if len(self._settled) > _KNOWN:
                     self._settled.popitem(last=False)
@@ -165,6 +174,11 @@ class Recorder:
         if self._drain_sleeps or self._journal_sleeps or not self._threads:
             self._stir()
         return len(step.changes)
+
+    def known(self, event_id: str, reporter: str) -> Exposure | None:
+        """What a recent event of this process showed, if it has been looked at already."""
+        found = self._known.get(event_id)
+        return found if found is not None and found.reporter == reporter else None
 
     def exposure(self, event_id: str, org: str | None = None) -> Exposure:
         """What an event showed: one of this process, or one that the store has.
@@ -190,7 +204,8 @@ class Recorder:
     def _queued(self, event_id: str) -> Exposure | None:
         while True:
             try:
-                found = next((one for one in self._queue if one.event_id == event_id), None)
+                waiting = chain(self._queue, self._recent)
+                found = next((one for one in waiting if one.event_id == event_id), None)
                 return None if found is None else self._exposure_of(found)
             except RuntimeError:  # the queue moved on meanwhile
                 known = self._known.get(event_id)

@@ -61,6 +61,8 @@ class Keeping:
             raise InvalidInput(
                 f"messages: is {self.messages!r:.80}, must be 'kept', 'hashed', 'dropped' or 'none'"
             )
+        if self.durable not in ("process", "disk"):
+            raise InvalidInput(f"durable: is {self.durable!r:.80}, must be 'process' or 'disk'")
 
 
 def usual_journal(url: str) -> Path:
@@ -150,12 +152,12 @@ class Recording(Generic[L]):
             shown = {tool.name for tool in exposure.shown}
             found = self._found_in(exposure.org, [name for name in names if name not in shown])
         report = Report(exposure.event_id, entries, found, final)
-        return Recorded(exposure.event_id, self.recorder.record(exposure, report))
+        return Recorded(exposure.event_id, self.recorder.record(exposure, report, now))
 
     def _what(self, picked: Selection | str, org: str | None, now: float, source: str | None) -> Exposure:
         if isinstance(picked, Selection):
             reporter = picked.turn.context.user if source is None else source
-            exposure = self._exposure_of(picked, reporter)
+            exposure = self.recorder.known(picked.event_id, reporter) or self._exposure_of(picked, reporter)
             if org is not None and exposure.org != org:
                 raise NotFound(f"event {exposure.event_id}: is another organisation's")
             return exposure

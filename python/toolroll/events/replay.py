@@ -8,11 +8,12 @@ counted. A catalog that comes out of this with the revision that the event names
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 
 from toolroll._core import Learned, LearningRates, latin_share
@@ -21,6 +22,7 @@ from toolroll.context import Context, Part, Turn, Vector
 from toolroll.errors import EmbedderUnavailable, NotFound, ToolrollError
 from toolroll.events.describing import Standing, event_row, seed_of
 from toolroll.events.folding import fold, outcomes_of
+from toolroll.events.priors import shared_priors
 from toolroll.events.rows import Messages, exposure_in, seconds
 from toolroll.governance import InForce
 from toolroll.pipeline import Pipeline
@@ -107,11 +109,13 @@ def replay(
     rates: LearningRates | None = None,
     *,
     org: str | None = None,
+    profile: str = "",
 ) -> Replayed:
     """Decides an event again.
 
     assembly_of: how pipelines of a profile are made, by the name of the profile; may raise NotFound. rates:
         of learning, if others than the usual ones. org: whose event it must be; None for whosever it is.
+        profile: under which to decide, instead of the event's own and its variant.
 
     Raises:
         NotFound: there is no such event.
@@ -120,7 +124,8 @@ def replay(
     event = _event(database, event_id, org)
     missing: list[str] = []
     try:
-        selection = _decided(database, event, assembly_of, rates, missing)
+        assembly = _assembly(event, assembly_of, profile)
+        selection = _decided(database, event, assembly, rates or LearningRates(), missing)
     except Lost as lost:
         return Replayed(event, None, (*missing, str(lost)), ())
     return Replayed(event, selection, tuple(missing), tuple(_differences(event, selection)))
@@ -138,30 +143,34 @@ def _event(database: Database, event_id: str, org: str | None) -> sa.Row[Any]:
     return row
 
 
+def _assembly(event: sa.Row[Any], assembly_of: Callable[[str], Assembly], profile: str) -> Assembly:
+    """How the pipeline of the event was made; an experiment's variants are profiles over the same catalog."""
+    try:
+        assembly = assembly_of(profile or event.profile)
+        if profile or not event.variant:
+            return assembly
+        return replace(assembly, variants={event.variant: assembly_of(event.variant).parameters})
+    except NotFound as error:
+        raise Lost(f"its profile is not known here: {error}") from error
+
+
 def _decided(
     database: Database,
     event: sa.Row[Any],
-    assembly_of: Callable[[str], Assembly],
-    rates: LearningRates | None,
+    assembly: Assembly,
+    rates: LearningRates,
     missing: list[str],
 ) -> Selection:
     form = event.message_form
     if form != "kept":
         raise Lost(f"its message was not kept: it was {form}")
-    try:
-        assembly = assembly_of(event.profile)
-    except NotFound as error:
-        raise Lost(f"its profile is not known here: {error}") from error
     embedder, space = assembly.embedder, event.space
     if space and (embedder is None or embedder.identity != space):
         here = "none" if embedder is None else embedder.identity
         raise Lost(f"its message was embedded by {space}; the embedder here is {here}")
     pipeline = _pipeline(database, event, assembly)
-    if event.variant:
-        if event.variant not in pipeline.variants:
-            raise Lost(f"variant {event.variant!r} of experiment {event.experiment!r} is not known here")
-        pipeline = pipeline.variants[event.variant]
-    learned = _learned(database, event, embedder, rates)
+    pipeline = pipeline.variants.get(event.variant, pipeline)
+    learned = _learned(database, event, embedder, rates, missing)
     return pipeline.decide(turn_of(event, pipeline, embedder, learned, missing), event.event_id)
 
 
@@ -192,8 +201,8 @@ def _pipeline(database: Database, event: sa.Row[Any], assembly: Assembly) -> Pip
                 return pipeline.without(_gone(was, now, org))
     raise Lost(
         f"catalog {event.catalog_revision} does not come out of registry revision {revision}, nor of the "
-        f"{len(tried) - 1} before it: it was built otherwise (another version of toolroll, or of its embedder),"
-        " or not from this registry"
+        f"{len(tried) - 1} before it: it was built otherwise (by another version of toolroll or of its "
+        "embedder), or not from this registry"
     )
 
 
@@ -202,7 +211,7 @@ def _built(assembly: Assembly, event: sa.Row[Any], was: Replica, in_force: InFor
     org = event.org
     ways = [assembly]
     if assembly.embedder is not None and not event.space:
-        ways.append(Assembly(None, assembly.parameters, assembly.graph))  # its embedder was away
+        ways.append(replace(assembly, embedder=None))  # it was away
     for way in ways:
         try:
             shared = way.pipeline(was.definitions(""), in_force)
@@ -318,13 +327,22 @@ def _message_vector(event: sa.Row[Any], now: Vector | None, missing: list[str]) 
 
 
 def _learned(
-    database: Database, event: sa.Row[Any], embedder: Embedder | None, rates: LearningRates | None
+    database: Database,
+    event: sa.Row[Any],
+    embedder: Embedder | None,
+    rates: LearningRates,
+    missing: list[str],
 ) -> Learned | None:
     """What the organisation's outcomes had taught, those among them that were taken back later."""
     org, revision = event.org, event.learned_revision
-    if not revision:
-        return None
+    if revision < 0:
+        raise Lost("which outcomes had counted was not known any more when it was written down")
     dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
+    learned, begins_with = Learned(dim, rates), _shared(database, event, missing)
+    if len(begins_with):
+        learned = learned.fold(begins_with, None)
+    elif not revision:
+        return None
     table, state = tables.outcomes, tables.learning_state
     with database.reading() as connection:
         known = connection.execute(sa.select(state.c.seq).where(state.c.org == org)).scalar() or 0
@@ -336,10 +354,21 @@ def _learned(
         gone = set(connection.execute(taken_back).scalars())
         rows = outcomes_of(connection, org, 0, revision, voided=True)
         counted = (row for row in rows if row.seq not in gone)
-        learned = Learned(dim) if rates is None else Learned(dim, rates)
         while some := list(islice(counted, _CHUNK)):
             learned = fold(learned, some, dim, space)
     return learned
+
+
+def _shared(database: Database, event: sa.Row[Any], missing: list[str]) -> npt.NDArray[np.void]:
+    """What organisations shared, with which every one begins; those of the last release alone are kept."""
+    platform = as_of(database, event.registry_revision, ()).tools.get("", {})
+    priors = shared_priors(database, {tool.name: tool for tool in platform.values()})
+    if len(priors) and float(priors["at"].max()) > seconds(event.at):
+        missing.append(
+            "what organisations share was released anew since and is left out; what it was then is not kept"
+        )
+        return priors[:0]
+    return priors
 
 
 # What differs.

@@ -426,19 +426,6 @@ receipt_keys = sa.Table(
     sa.Column("retired_at", Instant),
 )
 
-# What catalogs were built from, so that a logged event can be decided again.
-catalog_revisions = sa.Table(
-    "catalog_revisions",
-    metadata,
-    sa.Column("org", Words, nullable=False),
-    sa.Column("catalog_revision", Words, nullable=False),
-    sa.Column("registry_revision", Number, nullable=False),
-    sa.Column("space", Words, nullable=False),
-    sa.Column("definitions", sa.LargeBinary, nullable=False),  # JSON, compressed
-    sa.Column("at", Instant, nullable=False),
-    sa.PrimaryKeyConstraint("org", "catalog_revision"),
-)
-
 # The audit log. Append-only, by triggers.
 changes = sa.Table(
     "changes",

@@ -216,11 +216,6 @@ def test_a_record_has_a_limit(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_an_unknown_durability_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="must be 'process' or 'disk'"):
-        Journal(tmp_path, durable="always")  # type: ignore[arg-type]
-
-
 def test_a_journal_that_is_closed_takes_nothing(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.append(b"one")

@@ -61,6 +61,16 @@ def test_a_message_in_a_script_that_the_table_cannot_read_is_general(text: str) 
     assert asks(text) == GENERAL
 
 
+def test_other_languages_in_latin_letters_are_mostly_general() -> None:
+    texts = (
+        "Wie wird das Wetter morgen in Köln?", "Lösche die alten Sicherungen", "Zeig mir meine Termine",
+        "Borra los archivos antiguos", "Escribe un poema sobre el mar", "¿Por qué ha subido la factura?",
+        "Montre-moi mes rendez-vous", "Supprime les anciens fichiers", "Envie um e-mail para a Ana",
+        "Che tempo fa a Roma domani?", "Boek een tafel voor twee", "Vis mig mine kontakter",
+    )  # fmt: skip
+    assert [asks(text) for text in texts].count(GENERAL) >= 8
+
+
 def test_every_answer_is_a_category_or_general() -> None:
     assert {asks(text) for _, text in written()} <= {*CATEGORIES, GENERAL}
 

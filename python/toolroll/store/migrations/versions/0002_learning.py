@@ -165,13 +165,3 @@ def upgrade() -> None:
         sa.Column("retired_at", Instant),
         sa.PrimaryKeyConstraint("key_id", name=op.f("pk_receipt_keys")),
     )
-    op.create_table(
-        "catalog_revisions",
-        sa.Column("org", Words, nullable=False),
-        sa.Column("catalog_revision", Words, nullable=False),
-        sa.Column("registry_revision", Number, nullable=False),
-        sa.Column("space", Words, nullable=False),
-        sa.Column("definitions", sa.LargeBinary, nullable=False),
-        sa.Column("at", Instant, nullable=False),
-        sa.PrimaryKeyConstraint("org", "catalog_revision", name=op.f("pk_catalog_revisions")),
-    )

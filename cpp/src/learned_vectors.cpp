@@ -1,0 +1,143 @@
+// Learned vectors: from a decayed sum to a direction, and the shelf that searches look through.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "learned_records.hpp"
+#include "toolroll/dot.hpp"
+
+namespace toolroll {
+namespace {
+
+constexpr double kLeastWeight = 1e-6;  // what rounding leaves of a vector taken back
+
+}  // namespace
+
+std::shared_ptr<const Pull> pull_of(std::vector<float> sum, double weight, double at) {
+  double squares = 0.0;
+  for (const float value : sum) squares += static_cast<double>(value) * value;
+  if (!(weight >= kLeastWeight) || !(squares > 0.0) || !std::isfinite(weight + squares + at)) {
+    return nullptr;
+  }
+  auto pull = std::make_shared<Pull>();
+  pull->unit.assign(padded_width(sum.size()), 0.0F);
+  const double scale = 1.0 / std::sqrt(squares);
+  for (std::size_t i = 0; i < sum.size(); ++i) pull->unit[i] = static_cast<float>(sum[i] * scale);
+  pull->sum = std::move(sum);
+  pull->weight = weight;
+  pull->at = at;
+  return pull;
+}
+
+const VectorShelf::Item* VectorShelf::find(std::uint64_t subject) const {
+  const std::uint64_t wanted = scattered(subject);
+  const Drawer* const drawer = drawers_[number(wanted)].get();
+  if (drawer == nullptr || drawer->items.empty()) return nullptr;
+  const std::vector<Item>& items = drawer->items;
+  std::size_t at = guess(wanted, items.size());
+  while (at > 0 && items[at].scattered > wanted) --at;
+  while (at + 1 < items.size() && items[at].scattered < wanted) ++at;
+  return items[at].scattered == wanted ? &items[at] : nullptr;
+}
+
+void VectorShelf::ask_for(std::uint64_t subject) const {
+  const std::uint64_t wanted = scattered(subject);
+  const Drawer* const drawer = drawers_[number(wanted)].get();
+  if (drawer != nullptr && !drawer->items.empty()) {
+    prefetch(&drawer->items[guess(wanted, drawer->items.size())]);
+  }
+}
+
+void VectorShelf::put(std::vector<Change> changes, std::size_t width) {
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+    return scattered(a.subject) < scattered(b.subject);
+  });
+  for (std::size_t begin = 0; begin < changes.size();) {
+    const std::size_t here = number(scattered(changes[begin].subject));
+    const Drawer nothing;
+    const Drawer& old = drawers_[here] ? *drawers_[here] : nothing;
+    auto drawer = std::make_shared<Drawer>();
+    drawer->items.reserve(old.items.size() + 1);
+    drawer->codes.reserve((old.items.size() + 1) * width);
+    drawer->pulls.reserve(old.items.size() + 1);
+    std::size_t i = 0;
+    const auto keep_below = [&](std::uint64_t limit, bool all) {
+      for (; i < old.items.size() && (all || old.items[i].scattered < limit); ++i) {
+        drawer->items.push_back(old.items[i]);
+        drawer->factors.push_back(old.factors[i]);
+        drawer->pulls.push_back(old.pulls[i]);
+        const auto codes = old.codes.begin() + static_cast<std::ptrdiff_t>(i * width);
+        drawer->codes.insert(drawer->codes.end(), codes,
+                             codes + static_cast<std::ptrdiff_t>(width));
+      }
+    };
+    for (; begin < changes.size() && number(scattered(changes[begin].subject)) == here; ++begin) {
+      Change& change = changes[begin];
+      const std::uint64_t key = scattered(change.subject);
+      keep_below(key, false);
+      if (i < old.items.size() && old.items[i].scattered == key) ++i;
+      if (!change.pull) continue;
+      drawer->codes.resize(drawer->codes.size() + width);
+      const Quantised quantised = dot_kernels().quantise(
+          change.pull->unit.data(), width, drawer->codes.data() + drawer->codes.size() - width);
+      drawer->items.push_back(
+          {key, change.subject, change.pull->unit.data(), change.pull->weight, change.pull->at});
+      drawer->factors.push_back(quantised.step * change.share);
+      drawer->pulls.push_back(std::move(change.pull));
+    }
+    keep_below(0, true);
+    drawers_[here] = std::move(drawer);
+  }
+}
+
+std::size_t VectorShelf::size() const {
+  std::size_t size = 0;
+  for (const auto& drawer : drawers_) size += drawer ? drawer->items.size() : 0;
+  return size;
+}
+
+std::size_t VectorShelf::memory_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& drawer : drawers_) {
+    if (!drawer) continue;
+    bytes += sizeof(Drawer) + drawer->items.capacity() * sizeof(Item) + drawer->codes.capacity() +
+             drawer->factors.capacity() * sizeof(float) +
+             drawer->pulls.capacity() * sizeof(std::shared_ptr<const Pull>);
+  }
+  return bytes;
+}
+
+std::optional<LearnedVector> Learned::vector(std::uint64_t subject, double now) const {
+  const VectorShelf::Item* const item = records_->vectors.find(subject);
+  if (item == nullptr) return std::nullopt;
+  return LearnedVector{{item->unit, padded_width(dim_)},
+                       item->weight * portable::decay(now - item->at, rates_.vector_half_s)};
+}
+
+void Learned::ask_for_vector(std::uint64_t subject) const { records_->vectors.ask_for(subject); }
+
+void Learned::nearest_vectors(std::span<const float> query, const VectorVisitor& visit) const {
+  constexpr std::size_t kBlock = 256;
+  const DotKernels& kernels = dot_kernels();
+  thread_local std::vector<std::int8_t> codes_of_query;
+  codes_of_query.resize(query.size());
+  const float step = kernels.quantise(query.data(), query.size(), codes_of_query.data()).step;
+  std::array<std::int32_t, kBlock> products;
+  float least = 0.0F;
+  records_->vectors.each_run([&](const std::vector<VectorShelf::Item>& items,
+                                 const std::vector<std::int8_t>& codes,
+                                 const std::vector<float>& factors) {
+    for (std::size_t from = 0; from < items.size(); from += kBlock) {
+      const std::size_t n = std::min(kBlock, items.size() - from);
+      kernels.i8(codes_of_query.data(), codes.data() + from * query.size(), n, query.size(),
+                 products.data());
+      for (std::size_t i = 0; i < n; ++i) {
+        const float score = static_cast<float>(products[i]) * factors[from + i] * step;
+        if (score > least) least = visit(items[from + i].subject, score);
+      }
+    }
+  });
+}
+
+}  // namespace toolroll

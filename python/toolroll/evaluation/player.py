@@ -1,0 +1,88 @@
+"""A `Toolroll` as a player: the application's own calls, on the world's clock and with the world's luck."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import blake2b
+
+from toolroll.evaluation.model_user import Act
+from toolroll.evaluation.worlds import World
+from toolroll.profiles import Parameters, profile
+from toolroll.roll import Toolroll
+from toolroll.selection import Selection
+from toolroll.tools import Definitions
+
+# Name → profile. The last is seed 4's rule over our own retrieval: what its draws are worth by themselves.
+POLICIES: Mapping[str, Parameters] = {
+    "static": profile("static"),
+    "learned": profile("learned"),
+    "default": profile("default"),
+    "thompson": profile("static").with_(learning="thompson"),
+}
+
+
+class RollPlayer:
+    """Selects with a `Toolroll` under a policy, and reports to it."""
+
+    def __init__(
+        self, world: World, policy: str, k: int, changes: Mapping[str, object] | None = None
+    ) -> None:
+        """changes: parameters of the profile that are not as they come."""
+        self._world, self._k, self._at = world, k, 0
+        parameters = POLICIES[policy].with_(**(changes or {}))
+        if parameters.learning == "thompson":
+            parameters = parameters.with_(candidates=k)  # it retrieves what it shows
+        self._roll = Toolroll(self._definitions(0), profile=parameters)
+        engine = self._roll._engine
+        engine.clock, engine.draw = self._now, self._seed
+        self._place = {tool.name: at for at, tool in enumerate(world.tools)}
+        self._picked: dict[int, Selection] = {}
+
+    def arrive(self, at: int) -> None:
+        """Newcomers are in the catalog from now on; what was learnt stays."""
+        self._roll.refresh(tools=self._definitions(at).tools)
+
+    def select(self, at: int) -> tuple[int, ...]:
+        """The tools shown for message `at`, in order."""
+        self._at = at
+        world = self._world
+        message = world.material.messages[world.message[at]]
+        picked = self._roll.select(
+            message.text, world.context_of(at), self._k, history=message.history, strict=True
+        )
+        self._picked[at] = picked
+        self._picked.pop(at - world.scenario.delay - 1, None)
+        return tuple([self._place[name] for name in picked.names])
+
+    def report(self, at: int, act: Act) -> None:
+        """What the model did with what was shown for message `at`."""
+        picked = self._picked[at]
+        if act.tool < 0:
+            self._roll.record(picked)
+            return
+        name = self._world.tools[act.tool].name
+        if act.said == "corrected":
+            self._roll.record(picked, corrected=(name,))
+        elif act.said == "wanted":
+            self._roll.record(picked, wanted={name: act.succeeded})
+        else:
+            self._roll.record(picked, {name: act.succeeded})
+
+    def _definitions(self, at: int) -> Definitions:
+        definitions = self._world.definitions(at)
+        if not self._world.scenario.groups:
+            return definitions
+        tools = tuple(
+            replace(tool, interchangeable=self._world.tools[self._world.family[place]].name)
+            for place, tool in enumerate(definitions.tools)
+        )
+        return replace(definitions, tools=tools)
+
+    def _now(self) -> float:
+        return self._world.now(self._at)
+
+    def _seed(self) -> int:
+        """The same for every policy."""
+        text = f"{self._world.seed}:{self._at}".encode()
+        return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")

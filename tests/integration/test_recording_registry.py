@@ -1,0 +1,350 @@
+"""Recording over a registry: selections, receipts and ids, in every process, of use to every process."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from tests.integration.outcomes import dump, eventually, raw_counts, rows_of
+from toolroll import Context, Parameters, Tool, Toolroll
+from toolroll._core import inclusion
+from toolroll.errors import Denied, InvalidInput, NotFound, StoreUnavailable
+from toolroll.events import receipts
+from toolroll.events.recording import usual_journal
+from toolroll.registry.registry import Registry
+from toolroll.registry_roll import RegistryRoll
+from toolroll.selection import Selection
+from toolroll.store import tables
+from toolroll.store.database import Database
+
+TOOLS = [
+    Tool("get_forecast", "Weather forecast for a city"),
+    Tool("send_mail", "Sends a message to a person"),
+    Tool("post_message", "Sends a message to a channel"),
+    Tool("create_event", "Puts an appointment on the calendar"),
+    *(Tool(f"tool_{at}", f"Does the thing number {at} with widgets") for at in range(16)),
+]
+MESSAGE = "tell the team about lunch"
+
+
+def opened(url: str) -> closing[Database]:
+    return closing(Database.open(url, create=False, migrate=False))
+
+
+@pytest.fixture
+def url(database_url: str) -> str:
+    with Registry.open(database_url, actor="ada") as registry:
+        for one in TOOLS:
+            registry.create(one)
+    return database_url
+
+
+@pytest.fixture
+def roll(url: str, tmp_path: Path) -> Iterator[RegistryRoll]:
+    with Toolroll.open(url, poll_s=0.1, journal=tmp_path / "journal") as opened:
+        yield opened
+
+
+def say(
+    roll: RegistryRoll,
+    picked: Selection | str,
+    selection: Selection,
+    name: str,
+    works: bool = True,
+    **options,
+):
+    """Reports on one tool, shown or not."""
+    said = {"called": {name: works}} if name in selection else {"wanted": {name: works}}
+    return roll.record(picked, **said, **options)
+
+
+def teach(roll: RegistryRoll, name: str, org: str = "", users: int = 8) -> None:
+    for number in range(users):
+        picked = roll.select(MESSAGE, Context(org=org, user=f"u{number}"), k=6)
+        say(roll, picked, picked, name)
+    assert roll.flush(20)
+
+
+def test_what_one_process_records_another_selects_by(roll: RegistryRoll, url: str, tmp_path: Path) -> None:
+    with Toolroll.open(url, poll_s=0.1, journal=tmp_path / "journal") as other:
+        other.select(MESSAGE)
+        teach(roll, "post_message")
+        eventually(lambda: (known := other.learned()) and known.revision == roll.learned().revision)  # type: ignore[union-attr]
+        assert other.learned().to_bytes() == roll.learned().to_bytes()  # type: ignore[union-attr]
+        for one in (roll, other):
+            assert one.select("inform the team of lunch", k=4).names[0] == "post_message"
+
+
+def test_an_organisation_learns_from_its_own_outcomes_alone(roll: RegistryRoll) -> None:
+    teach(roll, "post_message", "acme")
+    teach(roll, "get_forecast", "umbrella")
+    before = roll.learned("acme").to_bytes()  # type: ignore[union-attr]
+    teach(roll, "create_event", "umbrella")
+    assert roll.learned("acme").to_bytes() == before  # type: ignore[union-attr]
+    assert roll.learned() is None
+    assert roll.select("inform the team of lunch", Context(org="acme"), k=4).names[0] == "post_message"
+
+
+def test_a_selection_its_receipt_and_its_id_are_one_event(
+    roll: RegistryRoll, url: str, tmp_path: Path
+) -> None:
+    picked = roll.select(MESSAGE, Context(org="acme", user="ann"), k=3)
+    name = picked.names[0]
+    receipt = roll.receipt(picked)
+    assert roll.record(receipt, {name: True}).counted == 1
+    assert roll.record(picked, {name: True}).counted == 0
+    assert roll.record(picked.event_id, [name]).counted == 0
+    assert roll.flush(20)
+    with Toolroll.open(url, journal=tmp_path / "other") as other:
+        assert other.record(receipt, {name: True}).event_id == picked.event_id
+        assert other.record(picked.event_id, {name: True}).event_id == picked.event_id
+        assert other.flush(20)
+        assert other.health()["recording"]["outcomes"]["repeated"] == 1
+    with opened(url) as database:
+        assert raw_counts(database)["acme", name] == (1, 1, 1)
+        (row,) = rows_of(database, tables.outcomes)
+        assert (row.reporter, row.org) == ("ann", "acme")
+
+
+def test_what_is_foreign_unknown_or_forged_is_refused_and_changes_nothing(
+    roll: RegistryRoll, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picked = roll.select(MESSAGE, Context(org="acme"), k=3)
+    name, receipt = picked.names[0], roll.receipt(picked)
+    elsewhere = Toolroll.from_tools(TOOLS).select(MESSAGE, k=3)
+    assert roll.flush(20)
+    refused: list[tuple[type[Exception], str, dict[str, object]]] = [
+        (NotFound, "0" * 24, {}),
+        (NotFound, picked.event_id, {"org": "umbrella"}),
+        (Denied, receipt, {"org": "umbrella"}),
+        (Denied, receipt[:-3] + ("AAA" if receipt[-3:] != "AAA" else "BBB"), {}),
+        (InvalidInput, "1.2", {}),
+    ]
+    for kind, what, options in refused:
+        with pytest.raises(kind):
+            roll.record(what, {name: True}, **options)  # type: ignore[arg-type]
+    with pytest.raises(NotFound, match="another Toolroll"):
+        roll.record(elsewhere, {elsewhere.names[0]: True})
+    with pytest.raises(NotFound, match="another Toolroll"):
+        roll.receipt(elsewhere)
+    for what in (picked, receipt, picked.event_id):
+        with pytest.raises(InvalidInput, match="was not shown"):
+            roll.record(what, {"tank": True})
+    for wrong in (7, None, b"x"):
+        with pytest.raises(InvalidInput, match="must be the Selection, its receipt or its event id"):
+            roll.record(wrong, {name: True})  # type: ignore[arg-type]
+    clock = roll._engine.clock
+    monkeypatch.setattr(roll._engine, "clock", lambda: clock() + receipts.LIFETIME_S + 5)
+    with pytest.raises(Denied, match="its time is over"):
+        roll.record(receipt, {name: True})
+    assert roll.flush(20)
+    with opened(url) as database:
+        assert rows_of(database, tables.outcomes) == []
+    assert not (tmp_path / "journal").exists()
+
+
+def test_a_hundred_thousand_bad_receipts_change_nothing(
+    new_database_url: Callable[[str], str], tmp_path: Path
+) -> None:
+    url, draws = new_database_url("sqlite"), random.Random(11)  # no database is asked, whichever it is
+    with Registry.open(url, actor="ada") as registry:
+        for one in TOOLS:
+            registry.create(one)
+    with Toolroll.open(url, journal=tmp_path / "journal") as roll:
+        acme, theirs = (roll.select(MESSAGE, Context(org=org), k=3) for org in ("acme", "umbrella"))
+        name, good, foreign = acme.names[0], roll.receipt(acme), roll.receipt(theirs)
+        roll.record(good, {name: True}, org="acme")
+        assert roll.flush(20)
+        database = roll._database
+        before = dump(database, "acme"), dump(database, "umbrella"), rows_of(database, tables.outcomes)
+        head, text = good.rsplit(".", 1)
+        signed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        signer, now = roll._recording.signer(), time.time()
+        counted = {"forged": 0, "replayed": 0, "foreign": 0, "expired": 0}
+        for at in range(100_000):
+            kind = at % 4
+            if kind == 0:
+                forged = bytearray(signed)
+                forged[draws.randrange(len(forged))] ^= draws.randrange(1, 256)
+                with pytest.raises(Denied):
+                    signer.read(f"{head}.{urlsafe_b64encode(forged).rstrip(b'=').decode()}", now, "acme")
+                counted["forged"] += 1
+            elif kind == 1:
+                counted["replayed"] += not roll.record(good, {name: True}, org="acme").counted
+            elif kind == 2:
+                with pytest.raises(Denied):
+                    signer.read(foreign, now, "acme")
+                counted["foreign"] += 1
+            else:
+                with pytest.raises(Denied):
+                    signer.read(good, now + receipts.LIFETIME_S + 1 + at, "acme")
+                counted["expired"] += 1
+        assert set(counted.values()) == {25_000}
+        assert roll.flush(20)
+        assert (
+            dump(database, "acme"),
+            dump(database, "umbrella"),
+            rows_of(database, tables.outcomes),
+        ) == before
+
+
+def test_events_have_the_propensities_of_what_was_drawn(roll: RegistryRoll, url: str) -> None:
+    teach(roll, "post_message")
+    roll.select("inform the team of lunch", Context(user="ann"), k=4)
+    assert roll.flush(20)
+    with opened(url) as database:
+        *_, row = rows_of(database, tables.selection_events, tables.selection_events.c.at)
+    assert row.learned_revision == 8 and row.propensity_error == 0 and row.profile == "default"
+    names, scores, means, spreads, shows, propensities = zip(*row.candidates, strict=True)
+    assert set(row.selected) == set(names[:4]) and list(scores) == sorted(scores, reverse=True)
+    assert sum(propensities) == pytest.approx(4, abs=1e-3)
+    leader = max(range(len(names)), key=lambda at: propensities[at])
+    assert propensities[leader] == pytest.approx(1)
+    zeros = np.zeros(len(names))
+    free = inclusion(
+        np.array(means),
+        np.array(spreads),
+        np.array(shows),
+        zeros.astype(np.uint8),
+        zeros.astype(np.uint64),
+        4,
+    )
+    assert np.abs(np.array(propensities) - free).max() < 1  # the same but for the guard
+
+
+def test_a_cut_that_came_after_the_draw_has_no_propensities(roll: RegistryRoll, url: str) -> None:
+    teach(roll, "post_message")
+    roll.select("inform the team of lunch", k=4, max_tools=2)
+    assert roll.flush(20)
+    with opened(url) as database:
+        *_, row = rows_of(database, tables.selection_events, tables.selection_events.c.at)
+    assert row.propensity_error is None and {one[5] for one in row.candidates} == {None}
+
+
+def test_exploration_has_a_stated_error(url: str, tmp_path: Path) -> None:
+    profile = Parameters(explore=0.2)
+    with Toolroll.open(url, profile=profile, journal=tmp_path / "journal") as roll:
+        teach(roll, "post_message")
+        roll.select("inform the team of lunch", k=4)
+        assert roll.flush(20)
+    with opened(url) as database:
+        *_, row = rows_of(database, tables.selection_events, tables.selection_events.c.at)
+    assert row.profile == "custom" and 0 < row.propensity_error < 0.02
+    assert sum(one[5] for one in row.candidates) == pytest.approx(4, abs=0.1)
+
+
+def test_what_was_taken_back_is_unlearnt(roll: RegistryRoll) -> None:
+    teach(roll, "post_message", users=4)
+    before = roll.learned().to_bytes()  # type: ignore[union-attr]
+    picked = roll.select(MESSAGE, Context(user="eve"), k=6)
+    say(roll, picked, picked, "get_forecast")
+    assert roll.flush(20) and roll.learned().to_bytes() != before  # type: ignore[union-attr]
+    assert roll.forget_outcomes(actor="ada", reporter="eve", reason="lies") == 1
+    roll.flush(20)
+    assert roll.learned().to_bytes() == before  # type: ignore[union-attr]
+    with pytest.raises(InvalidInput, match="say which outcomes"):
+        roll.forget_outcomes(actor="ada")
+
+
+def test_preparing_an_organisation_reads_what_it_has_learnt(roll: RegistryRoll, url: str) -> None:
+    teach(roll, "post_message", "acme")
+    with Toolroll.open(url, poll_s=3_600, listens=False, messages="none") as other:
+        other.prepare(["acme"])
+        assert other.learned("acme").to_bytes() == roll.learned("acme").to_bytes()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("messages", ["kept", "hashed", "dropped", "none"])
+def test_what_is_kept_of_messages_is_as_asked(url: str, tmp_path: Path, messages: str) -> None:
+    with Toolroll.open(url, messages=messages, journal=tmp_path / "journal") as roll:  # type: ignore[arg-type]
+        roll.record(picked := roll.select("my password is swordfish"), {picked.names[0]: True})
+        assert roll.flush(20)
+    with opened(url) as database:
+        rows = rows_of(database, tables.selection_events)
+        assert raw_counts(database)["", picked.names[0]] == (1, 1, 1)
+    if messages == "none":
+        assert rows == []
+    else:
+        assert rows[0].message_form == messages
+        assert ("swordfish" in rows[0].message) == (messages == "kept")
+
+
+@pytest.mark.parametrize("option", [{"messages": "all"}, {"durable": "maybe"}, {"journal": 7}])
+def test_options_of_a_kind_that_is_not_known_are_refused(url: str, option: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(option))):
+        Toolroll.open(url, **option)  # type: ignore[arg-type]
+
+
+def test_a_journal_stands_beside_its_file_or_in_the_users_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert usual_journal(f"sqlite:///{tmp_path / 'tools.db'}") == tmp_path / "tools.db.outcomes"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    if sys.platform != "win32":
+        one = usual_journal("postgresql://ann:secret@host/tools")
+        assert one.parent == tmp_path / "toolroll" and one == usual_journal(
+            "postgresql://ann:other@host/tools"
+        )
+        assert one != usual_journal("postgresql://ann@host/others")
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may write everywhere")
+def test_where_nothing_may_be_written_selections_go_on(url: str, tmp_path: Path) -> None:  # pragma: no cover
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    with Toolroll.open(url, journal=folder / "journal") as roll:
+        picked = roll.select(MESSAGE)
+        with pytest.raises(StoreUnavailable, match="cannot be written"):
+            roll.record(picked, {picked.names[0]: True})
+
+
+KILLED = """
+import os, sys
+from toolroll import Context, Toolroll
+
+roll = Toolroll.open(sys.argv[1], journal=sys.argv[2])
+for number in range(100_000):
+    picked = roll.select("tell the team about lunch", Context(org="acme", user=f"u{number}"), k=3)
+    roll.record(picked, {picked.names[0]: True})
+    os.write(1, f"{picked.event_id}\\n".encode())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no kill -9 here")
+def test_what_a_killed_process_acknowledged_counts_once_another_opens_the_registry(
+    url: str, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal"
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, url, str(journal)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        acknowledged = [process.stdout.readline().strip() for _ in range(150)]
+        process.send_signal(signal.SIGKILL)
+        acknowledged += process.stdout.read().split("\n")[:-1]
+    with Toolroll.open(url, journal=journal), opened(url) as database:  # it takes over by itself
+
+        def counted() -> set[str]:
+            with database.reading() as connection:
+                return set(connection.execute(sa.select(tables.outcomes.c.event_id)).scalars())
+
+        eventually(lambda: set(acknowledged) <= counted(), 30)
+        assert len(counted()) == len(rows_of(database, tables.outcomes)) <= len(acknowledged) + 1
+        called = sum(called for _, called, _ in raw_counts(database, "acme").values())
+        assert called == len(counted())

@@ -71,6 +71,7 @@ def test_events_are_listed_shown_exported_and_cleared_away(used, tmp_path):
     text = used("events", "show", one["event_id"]).out
     assert re.search(r"yes +get_forecast +0\.8 +- +- +- +1", text)
     assert "is not in the store" in used("events", "show", "0" * 32, status=1).err
+    assert "is not in the store" in used("events", "show", one["event_id"], "--org", "nobody", status=1).err
 
     file = tmp_path / "e.parquet"
     assert used.json("events", "export", str(file), "--since", "1d", "--org", "acme")["events"] == 4
@@ -192,9 +193,17 @@ def test_an_experiment_says_who_wins(typed, database, monkeypatch):
     )
     shown = typed.json("experiment", "show", "ranking")
     assert (shown["state"], shown["winner"], shown["strays"]) == ("winner", "other", 0)
-    text = typed("experiment", "show", "ranking").out
+    done = typed("experiment", "show", "ranking")
+    text = done.out
+    assert "unequal shares" not in done.err
     assert "other is better than every other" in text and "other against default: +" in text
     assert "runs" in typed("experiment", "show").out
+    late = trial.begun_at + timedelta(hours=1)
+    quiet = [
+        event(at=late, experiment="ranking", variant="other", reporter=f"u{2 * n + 1}") for n in range(40)
+    ]
+    write_events(database, *quiet)
+    assert "unequal shares" in typed("experiment", "show", "ranking").err
     assert typed.json("experiment", "stop", "ranking")["active"] is False
     assert "none of this name" in typed("experiment", "stop", "nope", status=1).err
 

@@ -16,7 +16,7 @@ from toolroll.registry.registry import Registry
 from toolroll.store import tables
 from toolroll.store.database import Database
 
-TURNS = 24
+TURNS = 18
 TOPICS = ("rain", "deals", "mail", "notes", "photos", "music")
 TOOLS = [Tool(f"{verb}_{topic}", f"{verb}s {topic}") for topic in TOPICS for verb in ("find", "show", "list")]
 
@@ -58,7 +58,7 @@ def test_the_profile_that_served_is_judged_by_the_propensities_that_were_logged(
         for name, propensity in found.items():
             assert propensity == pytest.approx(logged[name], abs=1e-6), (row.learned_revision, name)
     judged = judge_events(database, Window("acme"), again_under(database)).judgement
-    assert judged is not None and (judged.events, judged.sessions) == (TURNS, TURNS / 4)
+    assert judged is not None and (judged.events, judged.sessions) == (TURNS, 5)
     assert judged.unsupported < 1e-3
     assert judged.ips.low <= judged.logged.value <= judged.ips.high
 

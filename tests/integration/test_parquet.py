@@ -81,7 +81,7 @@ def test_memory_holds_a_group_whatever_the_number_of_events(database, tmp_path, 
     monkeypatch.setattr(parquet, "GROUP", 200)
     wide = [[f"tool-{n}", 0.5, 0.1, 0.2, 1.0, 0.3] for n in range(40)]
     peaks = []
-    for more in (600, 2_400):
+    for more in (400, 1_600):
         write_events(database, *(event(candidates=wide) for _ in range(more)))
         tracemalloc.start()
         export(database, ALL, tmp_path / "e.parquet")

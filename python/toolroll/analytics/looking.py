@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.analytics.window import Window, events
+from toolroll.analytics.window import Window, events, pairs
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.store import tables
 from toolroll.store.database import Database, words
@@ -51,26 +51,29 @@ def listed(
     if outcome is not None:
         column = events.c.outcome
         query = query.where(column.is_(None) if outcome == "unknown" else column == outcome)
-    query = query.order_by(events.c.at.desc(), events.c.event_id)
-    found: list[dict[str, Any]] = []
+    if tool is not None:
+        pair = pairs(database.dialect, events.c.called)
+        query = query.where(
+            sa.exists(sa.select(1).select_from(pair).where(pair.c.key == tool)).correlate(events)
+        )
+    query = query.order_by(events.c.at.desc(), events.c.event_id).limit(limit)
     with database.reading() as connection:
-        rows = connection.execution_options(yield_per=500).execute(query)
-        for row in rows.mappings():
-            if tool is None or tool in (row["called"] or ()):
-                found.append(_plain(row))
-            if len(found) == limit:
-                break
-        rows.close()
-    return found
+        return [_plain(row) for row in connection.execute(query).mappings()]
 
 
-def shown(database: Database, event_id: str) -> dict[str, Any]:
-    """One event and the rows of outcomes that are of it. Raises NotFound."""
+def shown(database: Database, event_id: str, org: str | None = None) -> dict[str, Any]:
+    """One event and the rows of outcomes that are of it.
+
+    org: whose it must be; None for whosever it is.
+
+    Raises:
+        NotFound: there is no such event.
+    """
     words(event_id, "event", 200)
     table = tables.outcomes
     with database.reading() as connection:
         row = connection.execute(sa.select(events).where(events.c.event_id == event_id)).mappings().first()
-        if row is None:
+        if row is None or (org is not None and row["org"] != org):
             raise NotFound(
                 f"event {event_id!r:.80}: is not in the store; "
                 "it may have been cleared away, or not be there yet"

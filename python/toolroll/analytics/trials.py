@@ -136,12 +136,14 @@ class Counts:
 
     Attributes:
         tallies: variant → its units'.
+        dealt: variant → units that got it, whether or not anything is known of them.
         unknown: variant → events of which nobody said what came of them. Where the variants differ in their
             share, so may what is known.
         strays: units that have been in several variants, whose events are left out.
     """
 
     tallies: Mapping[str, Tally]
+    dealt: Mapping[str, int]
     unknown: Mapping[str, int]
     strays: int
 
@@ -160,27 +162,32 @@ def counts(database: Database, trial: Trial) -> Counts:
             whose.label("org"),
             unit.label("unit"),
             sa.func.count().label("events"),
+            sa.func.sum(sa.case((columns.outcome.in_(_ANSWERED), 1), else_=0)).label("answered"),
             sa.func.sum(sa.case((columns.outcome == "succeeded", 1), else_=0)).label("reward"),
         )
-        .where(*within, columns.outcome.in_(_ANSWERED))
+        .where(*within)
         .group_by(columns.variant, whose, unit)
     )
-    unknown = (
-        sa.select(columns.variant, sa.func.count())
-        .where(*within, sa.or_(columns.outcome.is_(None), columns.outcome.not_in(_ANSWERED)))
-        .group_by(columns.variant)
-    )
     units: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
+    unknown = dict.fromkeys(experiment.variants, 0)
     with database.reading() as connection:
         for row in connection.execute(query):
-            units.setdefault((row.org, row.unit), []).append((row.variant, row.events, int(row.reward)))
-        silent: dict[str, int] = {variant: number for variant, number in connection.execute(unknown)}
+            if row.variant in unknown:
+                units.setdefault((row.org, row.unit), []).append(
+                    (row.variant, int(row.answered), int(row.reward))
+                )
+                unknown[row.variant] += row.events - int(row.answered)
+    mine: dict[str, list[tuple[int, int]]] = {name: [] for name in experiment.variants}
+    for said in units.values():
+        if len(said) == 1:
+            ((variant, answered, reward),) = said
+            mine[variant].append((answered, reward))
     tallies = {}
-    for name in experiment.variants:
-        mine = [said[0] for said in units.values() if len(said) == 1 and said[0][0] == name]
-        tallies[name] = Tally.of(np.array([n for _, n, _ in mine]), np.array([r for _, _, r in mine]))
+    for name, each in mine.items():
+        known = [(n, r) for n, r in each if n]
+        tallies[name] = Tally.of(np.array([n for n, _ in known]), np.array([r for _, r in known]))
     strays = sum(len(said) > 1 for said in units.values())
-    return Counts(tallies, {name: silent.get(name, 0) for name in experiment.variants}, strays)
+    return Counts(tallies, {name: len(each) for name, each in mine.items()}, unknown, strays)
 
 
 def read_variants(pairs: list[tuple[str, float]]) -> dict[str, float]:

@@ -31,6 +31,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
     show = command(below, "show", _show, "print one event with everything that is kept of it")
     show.add_argument("event", metavar="EVENT")
+    show.add_argument("--org", metavar="ORG", help="whose it must be (default: whosever it is)")
     add_catalog(show)
 
     export = command(
@@ -94,7 +95,7 @@ def _show(options: argparse.Namespace) -> int:
     with stored(options) as database:
         from toolroll.analytics.looking import shown
 
-        found = shown(database, options.event)
+        found = shown(database, options.event, options.org)
     if options.json:
         print_json(found)
         return 0

@@ -7,6 +7,7 @@ import argparse
 from toolroll.commands.catalogs import actor_of, add_catalog, add_writing, command, stored
 from toolroll.commands.terminal import note, one_line, print_json, print_table
 
+_ASKEW = 0.05  # shares of events whose outcome is known may differ by this
 UNITS = ("user", "session", "org")  # written out: --help loads nothing
 
 
@@ -122,10 +123,16 @@ def _show(options: argparse.Namespace) -> int:
             return _list(trials(database), options)
         trial = find(database, options.name)
         found = counts(database, trial)
-    verdict = compare(trial.experiment, found.tallies, error=options.error, worth=options.worth)
+    verdict = compare(trial.experiment, found.tallies, found.dealt, error=options.error, worth=options.worth)
     if options.json:
         print_json(
-            {**trial.to_dict(), **verdict.to_dict(), "unknown": dict(found.unknown), "strays": found.strays}
+            {
+                **trial.to_dict(),
+                **verdict.to_dict(),
+                "dealt": dict(found.dealt),
+                "unknown": dict(found.unknown),
+                "strays": found.strays,
+            }
         )
         return 0
     print_table(
@@ -134,7 +141,7 @@ def _show(options: argparse.Namespace) -> int:
             (
                 name,
                 f"{share:.0%}",
-                f"{verdict.tallies[name].units:,.0f}",
+                f"{found.dealt[name]:,}",
                 f"{verdict.tallies[name].events:,.0f}",
                 f"{verdict.tallies[name].mean:.2%}" if verdict.tallies[name].events else "-",
                 f"{found.unknown[name]:,}",
@@ -148,6 +155,13 @@ def _show(options: argparse.Namespace) -> int:
             print(one_line(f"{each.variant} against {each.against}: {gain}, whenever one looks"))
     if found.strays:
         note(f"{found.strays:,} units have been in several variants and are left out")
+    known = [
+        tally.events / (tally.events + found.unknown[name])
+        for name, tally in verdict.tallies.items()
+        if tally.events
+    ]
+    if known and max(known) - min(known) > _ASKEW:
+        note("outcomes are known of unequal shares of the events: the successes may not be comparable")
     print(one_line(_sentence(verdict.state, verdict.winner, options)))
     return 0
 

@@ -205,10 +205,17 @@ class Verdict:
 
 
 def compare(
-    experiment: Experiment, tallies: Mapping[str, Tally], *, error: float = ERROR, worth: float = WORTH
+    experiment: Experiment,
+    tallies: Mapping[str, Tally],
+    dealt: Mapping[str, int] | None = None,
+    *,
+    error: float = ERROR,
+    worth: float = WORTH,
 ) -> Verdict:
     """Says whether there is a winner by now. Ask as often as you like, of the same experiment.
 
+    dealt: how many units got each variant, those of which nothing is known yet among them; None for those of
+        the tallies.
     `error` is the chance of naming one, ever, where all are equally good; `worth` the difference that one
     would act on: set both before the first look and leave them.
 
@@ -228,9 +235,10 @@ def compare(
     contrasts = tuple(
         _contrast(b, a, found[b], found[a], error / len(pairs), worth) for b, a in pairs
     )  # one in `error`, over all pairs
-    doubt = _shares_error(
-        [tally.units for tally in found.values()], list(experiment.variants.values()), _PRIOR
-    )
+    units = [tally.units for tally in found.values()]
+    if dealt is not None:
+        units = [dealt.get(name, 0) for name in names]
+    doubt = _shares_error(units, list(experiment.variants.values()), _PRIOR)
     better = {(c.variant, c.against) for c in contrasts if c.low > 0}
     better |= {(c.against, c.variant) for c in contrasts if c.high < 0}
     winner = next((a for a in names if all((a, b) in better for b in names if b != a)), None)

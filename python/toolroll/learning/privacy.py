@@ -1,17 +1,21 @@
 """What organisations have in common about shared tools, without what any one of them did.
 
 The counts of the organisations are added up, each one's bounded, and noise is added to the sums. The unit of
-privacy is an organisation: replace all that one of them did by anything else, and no result gets more
-probable than `exp(epsilon)` times what it was. Which organisations take part, how many they are and what the
-shared tools are called is no secret here; what they did is, whether they did anything included. Each release
-costs its epsilon: those of several add up.
+privacy is an organisation: take away all that one of them did, and no result gets more or less probable than
+by a factor of `exp(epsilon)`. Which organisations take part, how many they are and what the shared tools are
+called is no secret here; what they did is, whether they did anything included. Each release costs its
+epsilon: those of several add up.
 
 The noise is of whole numbers and drawn exactly, since the low bits of floating-point noise give away what it
 was added to (Mironov, "On Significance of the Least Significant Bits for Differential Privacy", CCS 2012). It
 comes from the operating system, never from a seed: who knows the noise can take it off.
 
+Of the noisy sums as much is told as they are worth: a rate that noise has blurred stands for fewer
+observations than its counts say, and one that it has drowned for none.
+
 Source: the Laplace mechanism, Dwork, McSherry, Nissim & Smith, TCC 2006; the discrete one and its exact
-sampler, Ghosh, Roughgarden & Sundararajan, STOC 2009, and Canonne, Kamath & Steinke, NeurIPS 2020.
+sampler, Ghosh, Roughgarden & Sundararajan, STOC 2009, and Canonne, Kamath & Steinke, NeurIPS 2020; data that
+is zeroed out as the neighbouring one, Kairouz et al., ICML 2021; shrinkage, Efron & Morris, JASA 70, 1975.
 """
 
 from __future__ import annotations
@@ -29,7 +33,9 @@ LEAST_ORGANISATIONS = 20
 MOST = 100  # counts of one organisation, over all tools and kinds
 GREATEST_EPSILON = 10.0
 _GRAIN = 16  # parts that a count is told in
-_CLEAR = 2.0  # standard deviations of its noise that the calls of a tool must come to
+_APART = 0.14  # tools' rates of success differ by about so much, as a standard deviation
+_LIFTS_APART = 0.5  # and calls over expected ones by this
+_USUAL = 0.85  # rate of success of a tool that nothing is known of
 
 Below = Callable[[int], int]  # n → a whole number from 0 to n - 1, each as probable
 
@@ -53,11 +59,12 @@ class Release:
     """What may be told.
 
     Attributes:
-        counts: tool → noisy sums, never below 0; only tools whose calls stand out from the noise.
+        counts: tool → as many observations as leave the doubt that the noise leaves; only tools of which more
+            is known than that they are tools.
         organisations: how many took part.
         epsilon: what this release cost.
         most: the bound of each organisation's counts.
-        noise: standard deviation of the noise in each number.
+        noise: standard deviation of the noise in each sum.
     """
 
     counts: Mapping[str, Counts]
@@ -100,30 +107,87 @@ def release(
             f"sharing: {len(contributions)} organisations take part, "
             f"must be at least {LEAST_ORGANISATIONS}: among fewer, what one did shows"
         )
+    sums = noisy_sums(contributions, tools, epsilon=epsilon, most=most, below=below)
+    noise = math.sqrt(2) * float(noise_scale(epsilon, most)) / _GRAIN
+    return Release(worth(sums, noise), len(contributions), float(epsilon), most, noise)
+
+
+def noisy_sums(
+    contributions: Sequence[Mapping[str, Counts]],
+    tools: Sequence[str],
+    *,
+    epsilon: float,
+    most: int,
+    below: Below = secrets.randbelow,
+) -> dict[str, Counts]:
+    """Tool → sums over the organisations with noise, which may take them below 0."""
     names = sorted(set(tools))
     sums = [0] * (len(names) * len(Counts._fields))
     for contribution in contributions:
         for at, grains in enumerate(bounded(contribution, names, most)):
             sums[at] += grains
-    scale = noise_scale(epsilon, most)
-    noisy = [max(0, total + discrete_laplace(scale, below)) / _GRAIN for total in sums]
-    noise = math.sqrt(2) * float(scale) / _GRAIN
-    width = len(Counts._fields)
-    found = {name: Counts(*noisy[at * width : (at + 1) * width]) for at, name in enumerate(names)}
-    clear = _CLEAR * math.sqrt(2) * noise  # of a sum of two
-    return Release(
-        {name: counts for name, counts in found.items() if counts.successes + counts.failures > clear},
-        len(contributions),
-        float(epsilon),
-        most,
-        noise,
-    )
+    scale, width = noise_scale(epsilon, most), len(Counts._fields)
+    noisy = [(total + discrete_laplace(scale, below)) / _GRAIN for total in sums]
+    return {name: Counts(*noisy[at * width : (at + 1) * width]) for at, name in enumerate(names)}
+
+
+def worth(sums: Mapping[str, Counts], noise: float) -> dict[str, Counts]:
+    """Tool → counts with the rates that the noisy sums make one expect, and their doubt.
+
+    Rates are drawn towards that of all tools, the further the more noise there is in them. Reads nothing but
+    what is noisy already, so it costs no privacy.
+    """
+    calls = sum(each.successes + each.failures for each in sums.values())
+    unsure = 4 * noise * math.sqrt(2 * len(sums))
+    usual = _USUAL if calls <= unsure else sum(each.successes for each in sums.values()) / calls
+    usual = min(max(usual, 0.5), 0.98)
+    expected = sum(each.expected for each in sums.values())
+    usual_lift = 1.0 if expected <= unsure else sum(each.calls for each in sums.values()) / expected
+    usual_lift = min(max(usual_lift, 0.2), 5.0)
+    told = {}
+    for name, each in sums.items():
+        known = _drawn_in(
+            each.successes,
+            each.successes + each.failures,
+            usual,
+            _APART,
+            noise * math.hypot(usual, 1 - usual),  # a failure in the part is one in the whole
+        )
+        if known is None:
+            continue
+        rate = min(max(known[0], 0.02), 0.98)
+        observations = max(0.0, rate * (1 - rate) / known[1] - 1)  # of a Beta with this variance
+        lifted = _drawn_in(
+            each.calls, each.expected, usual_lift, _LIFTS_APART, noise * math.hypot(usual_lift, 1)
+        )
+        lift, exposures = 0.0, 0.0
+        if lifted is not None:
+            lift = max(lifted[0], 0.05)
+            exposures = lift / lifted[1]  # of a Gamma
+        told[name] = Counts(rate * observations, (1 - rate) * observations, lift * exposures, exposures)
+    return told
+
+
+def _drawn_in(
+    part: float, whole: float, usual: float, apart: float, noise: float
+) -> tuple[float, float] | None:
+    """Rate and its variance, of a noisy part of a noisy whole; None where noise is most of it.
+
+    usual, apart: mean and standard deviation of such rates. noise: that of part - usual * whole.
+    """
+    if whole <= 0:
+        return None
+    blur = (noise / whole) ** 2
+    weight = apart**2 / (apart**2 + blur)
+    if weight < 0.5:
+        return None
+    return usual + weight * (part / whole - usual), weight * blur
 
 
 def bounded(contribution: Mapping[str, Counts], names: Sequence[str], most: int) -> list[int]:
     """An organisation's counts of these tools in grains, scaled down where they come to more than `most`.
 
-    So two organisations' differ by `2 * most * _GRAIN` at the most, whatever they did.
+    So to take them away changes the sums by `most * _GRAIN` at the most, whatever it did.
     """
     counts = [count for name in names for count in contribution.get(name, Counts(0, 0, 0, 0))]
     for count in counts:
@@ -141,7 +205,7 @@ def noise_scale(epsilon: float, most: int) -> Fraction:
     spent = Fraction(epsilon).limit_denominator(10**6)
     if spent > Fraction(epsilon):
         spent -= Fraction(1, 10**6)  # rounded down: never more than was said
-    return Fraction(2 * most * _GRAIN) / spent
+    return Fraction(most * _GRAIN) / spent
 
 
 def discrete_laplace(scale: Fraction, below: Below = secrets.randbelow) -> int:

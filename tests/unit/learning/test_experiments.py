@@ -163,6 +163,10 @@ def test_units_that_get_lost_make_it_unsound_and_dealing_as_stated_hardly_ever_d
 
     assert flagged((5_000, 4_400))
     assert not flagged((5_000, 4_950))
+    known = {name: Tally.of(np.ones(n), np.ones(n)) for name, n in (("static", 4_000), ("default", 4_900))}
+    assert compare(EVEN, known).state == "unsound"
+    # of one variant more is known, and as many units got it as should
+    assert compare(EVEN, known, {"static": 5_020, "default": 5_000}).state != "unsound"
     rng = np.random.default_rng(3)
     runs, wrong = 1_000, 0
     for _ in range(runs):

@@ -46,13 +46,13 @@ def truth(target, can=SHOWN > 0):
 @pytest.mark.parametrize(("events", "sessions"), [(2_000, 400), (300, 60), (1_000, 25), (100, 100)])
 def test_intervals_hold_the_truth_as_often_as_they_say_and_estimates_are_unbiased(events, sessions):
     rng = np.random.default_rng(events)
-    runs = 400
+    runs = 250
     found = [judge(a_log(rng, events, sessions)) for _ in range(runs)]
     right = truth(NEAR)
     for name in ("ips", "clipped", "snips", "doubly_robust"):
         estimates = [getattr(judgement, name) for judgement in found]
         covered = np.mean([e.low <= right <= e.high for e in estimates])
-        # 95 %, less 5 standard errors of 400 runs for 16 such figures: one false alarm in 100,000
+        # 95 %, less 5 standard errors of 250 runs for 16 such figures: one false alarm in 100,000
         assert covered >= 0.95 - 5 * np.sqrt(0.95 * 0.05 / runs), name
         values = np.array([e.value for e in estimates])
         assert abs(values.mean() - right) < 5 * values.std() / np.sqrt(runs), name

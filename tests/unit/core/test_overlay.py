@@ -22,7 +22,7 @@ from toolroll._core import (
     VectorIndex,
 )
 
-RATES = LearningRates(least_reporters=0)
+RATES = LearningRates(least_reporters=0, vector_most=0.6, vector_strength=3.0)
 DIM = 32
 NO_ROWS, NO_SCORES = np.zeros(0, np.int32), np.zeros(0, np.float32)
 COSINES = Fusion(dense=1.0, dense_floor=0.0)
@@ -195,3 +195,88 @@ def test_what_does_not_fit_is_refused() -> None:
     )
     with pytest.raises(ValueError, match="has vectors of 8 numbers, must have 32"):
         search(retriever, query, 2, other, keys_of(4))
+
+
+# The last few messages, each by itself.
+
+NEAREST = Fusion(dense=0.0, intents=0.5, intent_floor=0.1)
+
+
+def above(learned: Learned, query: Any, now: float = T0) -> Any:
+    """What the messages of the only tool add to its score."""
+    own = -query[None]  # far from whatever is asked
+    rows, _, terms, *_ = search(
+        Retriever(1, VectorIndex.build(own), None), query, 1, learned, keys_of(1), now, fusion=NEAREST
+    )
+    return float(terms[1][0]) if len(rows) else 0.0
+
+
+def messages(vectors: Any, reporters: Any = None, ats: Any = None, pull: float = 1.0) -> Any:
+    count = len(vectors)
+    reporters = reporters if reporters is not None else [1 + at for at in range(count)]
+    ats = ats if ats is not None else [T0 + at for at in range(count)]
+    return deltas(
+        *(
+            {"intent": 1000, "vector": at, "pull": pull, "reporter": reporters[at], "at": ats[at]}
+            for at in range(count)
+        )
+    )
+
+
+def test_the_nearest_of_a_tools_last_messages_counts() -> None:
+    vectors, query = vectors_of(11, 5), vectors_of(12, 1)[0]
+    learned = Learned(DIM, RATES).fold(messages(vectors), vectors)
+    nearest = float((vectors @ query).max())
+    assert above(learned, query) == pytest.approx(0.5 * max(nearest - 0.1, 0), abs=1e-5)
+    for vector in vectors:
+        assert above(learned, vector) == pytest.approx(0.45, abs=1e-5)
+
+
+def test_eight_are_kept_and_the_oldest_make_way() -> None:
+    vectors = vectors_of(13, 12)
+    learned = Learned(DIM, RATES).fold(messages(vectors), vectors)
+    kept = [above(learned, vector) == pytest.approx(0.45, abs=1e-4) for vector in vectors]
+    assert kept == [False] * 4 + [True] * 8
+
+
+def test_of_one_reporter_two_are_kept() -> None:
+    vectors = vectors_of(14, 6)
+    learned = Learned(DIM, RATES).fold(messages(vectors, [7, 7, 7, 7, 8, 9]), vectors)
+    kept = [above(learned, vector) == pytest.approx(0.45, abs=1e-4) for vector in vectors]
+    assert kept == [False, False, True, True, True, True]
+
+
+def test_the_application_itself_may_fill_all() -> None:
+    vectors = vectors_of(15, 6)
+    learned = Learned(DIM, RATES).fold(messages(vectors, [0] * 6), vectors)
+    assert all(above(learned, vector) == pytest.approx(0.45, abs=1e-4) for vector in vectors)
+
+
+def test_a_message_that_is_taken_back_is_gone() -> None:
+    vectors = vectors_of(16, 3)
+    learned = Learned(DIM, RATES).fold(messages(vectors), vectors)
+    back = learned.fold(messages(vectors[1:2], [2], [T0 + 1], -1.0), vectors[1:2])
+    assert above(back, vectors[1]) < 0.3
+    assert above(back, vectors[0]) == pytest.approx(0.45, abs=1e-4)
+
+
+def test_messages_fade() -> None:
+    rates = LearningRates(least_reporters=0, vector_half_s=10 * DAY)
+    vectors = vectors_of(17, 1)
+    learned = Learned(DIM, rates).fold(messages(vectors), vectors)
+    assert above(learned, vectors[0], T0 + 10 * DAY) == pytest.approx(0.225, abs=1e-4)
+
+
+def test_messages_survive_as_bytes() -> None:
+    vectors = vectors_of(18, 9)
+    learned = Learned(DIM, RATES).fold(messages(vectors), vectors)
+    again = Learned.from_bytes(learned.to_bytes())
+    assert again.to_bytes() == learned.to_bytes()
+    assert [above(again, vector) for vector in vectors] == [above(learned, vector) for vector in vectors]
+
+
+def test_the_same_message_again_takes_no_second_place() -> None:
+    vectors = vectors_of(19, 8)
+    learned = Learned(DIM, RATES).fold(messages(vectors), vectors)
+    again = learned.fold(messages(vectors[:1], [99], [T0 + 99]), vectors[:1])
+    assert all(above(again, vector) == pytest.approx(0.45, abs=1e-4) for vector in vectors)

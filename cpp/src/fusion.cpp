@@ -90,12 +90,13 @@ struct Evidence {
   std::vector<float> dense;
   std::vector<float> intents;
   std::vector<float> lexical;
-  std::vector<float> raw_dense;  // without what was learnt; empty if that is the same
+  std::vector<float> raw_dense;  // these two without what was learnt; empty if that is the same
+  std::vector<float> raw_intents;
 
   explicit Evidence(std::size_t rows) : dense(rows), intents(rows), lexical(rows) {}
   float sum(std::size_t i) const { return dense[i] + intents[i] + lexical[i]; }
   float raw_sum(std::size_t i) const {
-    return (raw_dense.empty() ? dense[i] : raw_dense[i]) + intents[i] + lexical[i];
+    return raw_dense.empty() ? sum(i) : raw_dense[i] + raw_intents[i] + lexical[i];
   }
 };
 
@@ -147,11 +148,16 @@ class Asked {
         for (float& score : *scores) score = dense * std::max(score - fusion_->dense_floor, 0.0F);
       }
       if (intents_ != nullptr) {
-        const float weight = part_->trust * fusion_->intents;
         intents_->nearest(part_->vector, rows, evidence.intents);
         for (float& score : evidence.intents) {
-          score = weight * std::max(score - fusion_->intent_floor, 0.0F);
+          score = std::max(score - fusion_->intent_floor, 0.0F);
         }
+      }
+      if (overlay.has_any()) evidence.raw_intents = evidence.intents;
+      overlay.recall(part_->vector, fusion_->intent_floor, evidence.intents);
+      const float weight = part_->trust * fusion_->intents;
+      for (std::vector<float>* scores : {&evidence.intents, &evidence.raw_intents}) {
+        for (float& score : *scores) score *= weight;
       }
     }
     if (postings_ != nullptr) {
@@ -312,7 +318,17 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
   } else {
     // What retrieval alone puts first is found, whatever was learnt.
     const std::vector<std::size_t> raw = best(raw_scores, std::min(k, kRawBest));
-    places = first_with(best(scores, places.size()), raw, k);
+    std::vector<std::size_t> order = best(scores, k);
+    const auto behind = static_cast<std::ptrdiff_t>(order.size());
+    for (const std::size_t place : raw) {
+      if (std::find(order.begin(), order.begin() + behind, place) == order.begin() + behind) {
+        order.push_back(place);
+      }
+    }
+    std::sort(order.begin() + behind, order.end(), [&scores](std::size_t a, std::size_t b) {
+      return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+    });
+    places = first_with(order, raw, k);
     out.raw_best = at(rows, raw);
     out.raw_scores = at(raw_scores, raw);
   }

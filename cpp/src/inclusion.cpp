@@ -17,6 +17,7 @@ constexpr double kWidth = 6.0;  // deviations to each side that are integrated o
 constexpr double kStep = 0.8;   // of the least deviation that matters
 constexpr std::size_t kMostPoints = 2049;
 constexpr double kNever = 1e-13;
+constexpr double kCertain = 7.5;  // deviations: beyond it a normal's share is below kNever
 
 [[noreturn]] void refuse(const char* column, std::size_t i, double number, const char* rule) {
   throw std::invalid_argument(std::string(column) + "[" + std::to_string(i) + "]: is " +
@@ -85,7 +86,11 @@ Teams teams_of(const Odds& odds) {
 /// Probability that candidate j takes part and its score is above x, the score of candidate i.
 double above(const Odds& odds, std::size_t j, double x, std::size_t i) {
   const double sd = odds.sd[j];
-  if (sd > 0.0) return odds.show[j] * portable::normal_share((odds.mean[j] - x) / sd);
+  if (sd > 0.0) {
+    const double z = (odds.mean[j] - x) / sd;
+    if (z > kCertain) return odds.show[j];
+    return z < -kCertain ? 0.0 : odds.show[j] * portable::normal_share(z);
+  }
   const bool is_above = odds.mean[j] > x || (odds.mean[j] == x && j < i);
   return is_above ? odds.show[j] : 0.0;
 }
@@ -108,12 +113,17 @@ class Given {
     std::fill(at_most_.begin(), at_most_.end(), 0.0);
     at_most_[0] = 1.0;
     std::size_t highest = 0;  // the greatest count that has a probability
+    std::size_t certain = 0;  // teams that are above for sure
     for (std::size_t t = 0; t < teams_.teams.size(); ++t) {
       if (t == own) continue;
       const Team& team = teams_.teams[t];
       if (is_guarded && !team.is_guarded) continue;
       const double p = team.is_guarded && !is_guarded ? team.present : above_of(team, x, i);
       if (p < kNever) continue;
+      if (p >= 1.0) {
+        if (++certain == at_most_.size()) return 0.0;
+        continue;
+      }
       if (highest + 1 < at_most_.size()) ++highest;
       for (std::size_t c = highest; c > 0; --c) {
         at_most_[c] = at_most_[c] * (1.0 - p) + at_most_[c - 1] * p;
@@ -121,7 +131,7 @@ class Given {
       at_most_[0] *= 1.0 - p;
     }
     double sum = 0.0;
-    for (const double part : at_most_) sum += part;
+    for (std::size_t c = 0; c + certain < at_most_.size(); ++c) sum += at_most_[c];
     return best_of_own * sum;
   }
 
@@ -141,7 +151,7 @@ class Given {
 /// How far apart the points may be: a fraction of every deviation that shows within reach.
 std::size_t points_for(const Odds& odds, std::size_t i) {
   const double reach = kWidth * odds.sd[i];
-  double step = 0.25 * odds.sd[i];
+  double step = 0.4 * odds.sd[i];
   for (std::size_t j = 0; j < odds.mean.size(); ++j) {
     const double distance = std::fabs(odds.mean[j] - odds.mean[i]);
     if (j == i || odds.show[j] == 0.0 || distance > reach + kWidth * odds.sd[j]) continue;

@@ -242,6 +242,14 @@ struct Learned::Folding {
       pull = subject.pull ? std::make_shared<Pull>(*subject.pull) : std::make_shared<Pull>();
       pull->sum.resize(dim);
     }
+    std::vector<float> unit(padded_width(dim), 0.0F);
+    const double length = std::sqrt(squares);
+    for (std::size_t i = 0; i < dim; ++i) unit[i] = static_cast<float>(vector[i] / length);
+    if (delta.pull > 0.0) {
+      pull->keep(unit, delta.at, delta.reporter);
+    } else {
+      pull->drop(unit);
+    }
     if (delta.at > pull->at) {
       const double left =
           pull->at == kLongAgo ? 0.0 : portable::decay(delta.at - pull->at, rates.vector_half_s);
@@ -250,7 +258,7 @@ struct Learned::Folding {
       pull->at = delta.at;
     }
     const double weight = delta.pull * portable::decay(pull->at - delta.at, rates.vector_half_s);
-    const double scale = weight / std::sqrt(squares);
+    const double scale = weight / length;
     for (std::size_t i = 0; i < dim; ++i) {
       pull->sum[i] = static_cast<float>(pull->sum[i] + scale * vector[i]);
     }
@@ -261,7 +269,7 @@ struct Learned::Folding {
   std::vector<VectorShelf::Change> finish_pulls() {
     std::vector<VectorShelf::Change> changes;
     for (auto& [key, pull] : pulls) {
-      subjects.at(key)->pull = pull_of(std::move(pull->sum), pull->weight, pull->at);
+      subjects.at(key)->pull = directed(std::move(pull));
     }
     for (const auto& [key, subject] : subjects) {
       if (!subject->state.callers.are_enough(rates.least_reporters)) continue;

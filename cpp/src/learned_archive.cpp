@@ -14,7 +14,7 @@ namespace toolroll {
 namespace {
 
 constexpr std::string_view kKind = "learned";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 static_assert(std::is_trivially_copyable_v<ArmState> && sizeof(ArmState) == 8 * (6 + 2 * 10 + 9));
 static_assert(std::is_trivially_copyable_v<SubjectState> && sizeof(SubjectState) == 8 * 12);
@@ -105,6 +105,24 @@ void check(const ArmState& state, const LearningRates& rates) {
   if (!(watch.k >= 0.0 && watch.k <= rates.most_k)) damaged("a breaker is out of its range");
 }
 
+void check_exemplars(std::span<const std::uint64_t> sizes, std::span<const double> times,
+                     std::span<const std::uint64_t> reporters, std::span<const float> units,
+                     std::size_t vectors, std::size_t dim) {
+  std::size_t all = 0;
+  for (const std::uint64_t size : sizes) {
+    if (size > kMostExemplars) damaged("a vector has too many exemplars");
+    all += static_cast<std::size_t>(size);
+  }
+  if (sizes.size() != vectors || times.size() != all || reporters.size() != all ||
+      units.size() != all * dim) {
+    damaged("sizes differ");
+  }
+  for (const double time : times) check_time(time);
+  for (const float value : units) {
+    if (!(std::fabs(value) <= 1.001F)) damaged("an exemplar is no unit vector");
+  }
+}
+
 void check_keys(const std::vector<std::uint64_t>& keys, std::size_t states) {
   if (keys.size() != states) damaged("sizes differ");
 }
@@ -138,11 +156,24 @@ std::vector<std::byte> Learned::bytes() const {
   std::vector<std::uint64_t> pulled;  // places of the subjects with a vector
   std::vector<Counts> pulls;          // weight and time
   std::vector<float> sums;
+  std::vector<std::uint64_t> exemplars;  // how many of each vector
+  std::vector<double> times;
+  std::vector<std::uint64_t> reporters;
+  std::vector<float> units;  // without padding
   records_->subjects.each([&](std::uint64_t key, const Subject& subject) {
     if (subject.pull) {
       pulled.push_back(keys.size());
       pulls.push_back({subject.pull->weight, subject.pull->at});
-      sums.insert(sums.end(), subject.pull->sum.begin(), subject.pull->sum.end());
+      const Pull& pull = *subject.pull;
+      sums.insert(sums.end(), pull.sum.begin(), pull.sum.end());
+      exemplars.push_back(pull.times.size());
+      times.insert(times.end(), pull.times.begin(), pull.times.end());
+      reporters.insert(reporters.end(), pull.reporters.begin(), pull.reporters.end());
+      for (std::size_t i = 0; i < pull.times.size(); ++i) {
+        const auto begin = pull.exemplars.begin() +
+                           static_cast<std::ptrdiff_t>(i * padded_width(dim_));
+        units.insert(units.end(), begin, begin + static_cast<std::ptrdiff_t>(dim_));
+      }
     }
     keys.push_back(key);
     subjects.push_back(subject.state);
@@ -154,6 +185,10 @@ std::vector<std::byte> Learned::bytes() const {
   writer.column(pulled);
   writer.column(pulls);
   writer.column(sums);
+  writer.column(exemplars);
+  writer.column(times);
+  writer.column(reporters);
+  writer.column(units);
   return writer.bytes();
 }
 
@@ -197,7 +232,12 @@ Learned Learned::from_bytes(std::vector<std::byte> bytes) {
   const auto pulled = reader.column<std::uint64_t>();
   const auto pulls = reader.column<Counts>();
   const auto sums = reader.column<float>();
+  const auto exemplars = reader.column<std::uint64_t>();
+  const auto times = reader.column<double>();
+  const auto reporters = reader.column<std::uint64_t>();
+  const auto units = reader.column<float>();
   reader.finish();
+  check_exemplars(exemplars, times, reporters, units, pulled.size(), dim);
   if (pulls.size() != pulled.size() ||
       (dim == 0 ? !pulls.empty() : sums.size() / dim != pulls.size() || sums.size() % dim != 0)) {
     damaged("sizes differ");
@@ -207,6 +247,7 @@ Learned Learned::from_bytes(std::vector<std::byte> bytes) {
   std::vector<VectorShelf::Change> vectors;
   std::size_t from_lifts = 0;
   std::size_t next = 0;
+  std::size_t exemplar = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     check(subjects[i].callers);
     check(subjects[i].reporters);
@@ -216,8 +257,19 @@ Learned Learned::from_bytes(std::vector<std::byte> bytes) {
       check_sum(pulls[next].first);
       check_time(pulls[next].second);
       const auto begin = sums.begin() + static_cast<std::ptrdiff_t>(next * dim);
-      subject->pull = pull_of({begin, begin + static_cast<std::ptrdiff_t>(dim)}, pulls[next].first,
-                              pulls[next].second);
+      auto pull = std::make_shared<Pull>();
+      pull->sum.assign(begin, begin + static_cast<std::ptrdiff_t>(dim));
+      pull->weight = pulls[next].first;
+      pull->at = pulls[next].second;
+      for (std::uint64_t one = 0; one < exemplars[next]; ++one, ++exemplar) {
+        pull->times.push_back(times[exemplar]);
+        pull->reporters.push_back(reporters[exemplar]);
+        const std::size_t padded = pull->exemplars.size() + padded_width(dim);
+        const auto unit = units.begin() + static_cast<std::ptrdiff_t>(exemplar * dim);
+        pull->exemplars.insert(pull->exemplars.end(), unit, unit + static_cast<std::ptrdiff_t>(dim));
+        pull->exemplars.resize(padded, 0.0F);
+      }
+      subject->pull = directed(std::move(pull));
       if (!subject->pull) damaged("a vector has no direction");
       if (subject->state.callers.are_enough(learned.rates_.least_reporters)) {
         vectors.push_back(

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -208,16 +209,25 @@ struct Arm {
   }
 };
 
-/// A decayed sum of unit vectors, and its direction.
+/// A decayed sum of unit vectors and its direction, and the last few of them as they were.
 struct Pull {
   std::vector<float> sum;   // dim
   std::vector<float> unit;  // padded width, of length 1
   double weight = 0.0;
   double at = kLongAgo;
+  std::vector<float> exemplars;          // padded width each, of length 1
+  std::vector<double> times;             // of each exemplar
+  std::vector<std::uint64_t> reporters;  // of each exemplar
+
+  /// Keeps a message. Where there is no room, one of the same reporter makes way if that one has
+  /// more than its part, else the oldest.
+  void keep(std::span<const float> unit_vector, double time, std::uint64_t reporter);
+  /// Takes a message back that was kept.
+  void drop(std::span<const float> unit_vector);
 };
 
-/// The sum with its direction; nullptr where nothing of it is left but rounding.
-std::shared_ptr<const Pull> pull_of(std::vector<float> sum, double weight, double at);
+/// Gives the sum its direction; nullptr where nothing of it is left but rounding.
+std::shared_ptr<const Pull> directed(std::shared_ptr<Pull> pull);
 
 struct SubjectState {
   Reporters reporters;  // who reported anything
@@ -231,7 +241,10 @@ struct Subject {
 
   std::size_t memory_bytes() const {
     return sizeof *this + counts.memory_bytes() +
-           (pull ? sizeof(Pull) + (pull->sum.capacity() + pull->unit.capacity()) * sizeof(float)
+           (pull ? sizeof(Pull) +
+                       (pull->sum.capacity() + pull->unit.capacity() + pull->exemplars.capacity()) *
+                           sizeof(float) +
+                       pull->times.capacity() * (sizeof(double) + sizeof(std::uint64_t))
                  : 0);
   }
 };
@@ -340,6 +353,7 @@ class VectorShelf {
     const float* unit;  // of the pull
     double weight;
     double at;
+    const Pull* pull;
   };
   /// nullptr takes the subject's vector away.
   struct Change {

@@ -11,22 +11,61 @@ namespace toolroll {
 namespace {
 
 constexpr double kLeastWeight = 1e-6;  // what rounding leaves of a vector taken back
+constexpr std::size_t kMostOfReporter = 2;  // exemplars; the application itself may fill them all
 
 }  // namespace
 
-std::shared_ptr<const Pull> pull_of(std::vector<float> sum, double weight, double at) {
+void Pull::keep(std::span<const float> unit_vector, double time, std::uint64_t reporter) {
+  drop(unit_vector);
+  const std::size_t size = times.size();
+  std::size_t of_reporter = 0;
+  std::size_t place = size;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (reporter == 0 || reporters[i] != reporter) continue;
+    ++of_reporter;
+    if (place == size || times[i] < times[place]) place = i;
+  }
+  if (of_reporter < kMostOfReporter) {
+    place = size < kMostExemplars
+                ? size
+                : static_cast<std::size_t>(std::min_element(times.begin(), times.end()) -
+                                           times.begin());
+  }
+  if (place == size) {
+    times.push_back(time);
+    reporters.push_back(reporter);
+    exemplars.resize(exemplars.size() + unit_vector.size());
+  }
+  times[place] = time;
+  reporters[place] = reporter;
+  std::copy(unit_vector.begin(), unit_vector.end(),
+            exemplars.begin() + static_cast<std::ptrdiff_t>(place * unit_vector.size()));
+}
+
+void Pull::drop(std::span<const float> unit_vector) {
+  const auto width = static_cast<std::ptrdiff_t>(unit_vector.size());
+  for (std::ptrdiff_t i = 0; i < static_cast<std::ptrdiff_t>(times.size()); ++i) {
+    const auto begin = exemplars.begin() + i * width;
+    if (!std::equal(unit_vector.begin(), unit_vector.end(), begin)) continue;
+    exemplars.erase(begin, begin + width);
+    times.erase(times.begin() + i);
+    reporters.erase(reporters.begin() + i);
+    return;
+  }
+}
+
+std::shared_ptr<const Pull> directed(std::shared_ptr<Pull> pull) {
   double squares = 0.0;
-  for (const float value : sum) squares += static_cast<double>(value) * value;
-  if (!(weight >= kLeastWeight) || !(squares > 0.0) || !std::isfinite(weight + squares + at)) {
+  for (const float value : pull->sum) squares += static_cast<double>(value) * value;
+  if (!(pull->weight >= kLeastWeight) || !(squares > 0.0) ||
+      !std::isfinite(pull->weight + squares + pull->at)) {
     return nullptr;
   }
-  auto pull = std::make_shared<Pull>();
-  pull->unit.assign(padded_width(sum.size()), 0.0F);
+  pull->unit.assign(padded_width(pull->sum.size()), 0.0F);
   const double scale = 1.0 / std::sqrt(squares);
-  for (std::size_t i = 0; i < sum.size(); ++i) pull->unit[i] = static_cast<float>(sum[i] * scale);
-  pull->sum = std::move(sum);
-  pull->weight = weight;
-  pull->at = at;
+  for (std::size_t i = 0; i < pull->sum.size(); ++i) {
+    pull->unit[i] = static_cast<float>(pull->sum[i] * scale);
+  }
   return pull;
 }
 
@@ -82,7 +121,8 @@ void VectorShelf::put(std::vector<Change> changes, std::size_t width) {
       const Quantised quantised = dot_kernels().quantise(
           change.pull->unit.data(), width, drawer->codes.data() + drawer->codes.size() - width);
       drawer->items.push_back(
-          {key, change.subject, change.pull->unit.data(), change.pull->weight, change.pull->at});
+          {key, change.subject, change.pull->unit.data(), change.pull->weight, change.pull->at,
+           change.pull.get()});
       drawer->factors.push_back(quantised.step * change.share);
       drawer->pulls.push_back(std::move(change.pull));
     }
@@ -112,7 +152,8 @@ std::optional<LearnedVector> Learned::vector(std::uint64_t subject, double now) 
   const VectorShelf::Item* const item = records_->vectors.find(subject);
   if (item == nullptr) return std::nullopt;
   return LearnedVector{{item->unit, padded_width(dim_)},
-                       item->weight * portable::decay(now - item->at, rates_.vector_half_s)};
+                       item->weight * portable::decay(now - item->at, rates_.vector_half_s),
+                       item->pull->exemplars, item->pull->times};
 }
 
 void Learned::ask_for_vector(std::uint64_t subject) const { records_->vectors.ask_for(subject); }

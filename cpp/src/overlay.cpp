@@ -1,10 +1,12 @@
 #include "toolroll/overlay.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
 #include <string>
 
+#include "portable.hpp"
 #include "toolroll/dot.hpp"
 #include "toolroll/topk.hpp"
 
@@ -72,7 +74,8 @@ void Overlay::look_up(std::span<const std::int32_t> rows) {
     const auto vector = lessons_.learned->vector(subjects_[i], lessons_.now);
     if (!vector) continue;
     entries_.push_back({i, vector->unit.data(),
-                        static_cast<float>(lessons_.learned->vector_share(vector->weight))});
+                        static_cast<float>(lessons_.learned->vector_share(vector->weight)),
+                        vector->exemplars, vector->times});
   }
 }
 
@@ -85,6 +88,25 @@ void Overlay::blend(std::span<const float> query, std::span<float> cosines) cons
     float cosine = 0.0F;
     kernels.f32(direction.data(), entry.unit, 1, direction.size(), &cosine);
     cosines[entry.place] += entry.share * (cosine - cosines[entry.place]);
+  }
+}
+
+void Overlay::recall(std::span<const float> query, float floor, std::span<float> above) const {
+  if (entries_.empty()) return;
+  const std::vector<float> direction = directed(query);
+  if (direction.empty()) return;
+  const DotKernels& kernels = dot_kernels();
+  const double half_life = lessons_.learned->rates().vector_half_s;
+  std::array<float, kMostExemplars> cosines;
+  for (const Entry& entry : entries_) {
+    const std::size_t n = entry.times.size();
+    kernels.f32(direction.data(), entry.exemplars.data(), n, direction.size(), cosines.data());
+    float& best = above[entry.place];
+    for (std::size_t i = 0; i < n; ++i) {
+      if (cosines[i] - floor <= best) continue;  // before it fades: most end here
+      const auto left = static_cast<float>(portable::decay(lessons_.now - entry.times[i], half_life));
+      best = std::max(best, left * (cosines[i] - floor));
+    }
   }
 }
 

@@ -78,8 +78,8 @@ struct LearningRates {
   double lift_strength = 3.0;  ///< in expected calls; the mean is 1
   double lift_page_spread = 2.0;
   double lift_leaf_spread = 3.0;
-  double vector_most = 0.6;      ///< weight of a learned vector, in [0, 1], with very many messages
-  double vector_strength = 3.0;  ///< messages that bring half of it
+  double vector_most = 0.95;     ///< weight of a learned vector, in [0, 1], with very many messages
+  double vector_strength = 1.5;  ///< messages that bring half of it
 };
 
 /// Throws std::invalid_argument unless every rate is in its range.
@@ -109,11 +109,16 @@ struct Alarm {
   bool is_open;  ///< hidden for it, but for probes
 };
 
-/// A learned vector of length 1, padded as in dot.hpp, and the messages in it.
+/// A learned vector of length 1, padded as in dot.hpp, the messages in it, and the last few of them.
 struct LearnedVector {
   std::span<const float> unit;
   double weight = 0.0;
+  std::span<const float> exemplars;  ///< one behind the other, as long as `unit`, of length 1
+  std::span<const double> times;     ///< of each exemplar, UTC seconds
 };
+
+/// Messages that are kept of one subject, at most; of one reporter two.
+inline constexpr std::size_t kMostExemplars = 8;
 
 enum class CellKind : std::int32_t { kReliability = 0, kLift = 1, kPlain = 2 };
 

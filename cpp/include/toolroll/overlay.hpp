@@ -42,12 +42,17 @@ class Overlay {
   bool has_any() const { return !entries_.empty(); }
   /// Turns the cosines of the rows that were looked up into blended ones.
   void blend(std::span<const float> query, std::span<float> cosines) const;
+  /// Raises what the rows that were looked up have to how far the nearest of their messages is
+  /// above a floor, less as it fades.
+  void recall(std::span<const float> query, float floor, std::span<float> above) const;
 
  private:
   struct Entry {
     std::size_t place;  // among the rows looked up
     const float* unit;  // padded
     float share;        // w
+    std::span<const float> exemplars;
+    std::span<const double> times;
   };
 
   /// The query at length 1 and padded; empty if it is all zeros.

@@ -39,13 +39,21 @@ class Standing(NamedTuple):
 
 
 def event_row(
-    selection: Selection, exposure: Exposure, standing: Standing, messages: Messages
+    selection: Selection,
+    exposure: Exposure,
+    standing: Standing,
+    messages: Messages,
+    *,
+    has_odds: bool = True,
 ) -> dict[str, Any]:
-    """A row of `selection_events`, nothing said of it yet."""
+    """A row of `selection_events`, nothing said of it yet.
+
+    has_odds: whether the propensities of what was drawn are worth a millisecond.
+    """
     turn, exposure = selection.turn, normal(exposure)
     context, timings = turn.context, selection.timings_us
     keeps = messages.form == "kept"
-    candidates, error = candidates_of(selection)
+    candidates, error = candidates_of(selection, has_odds)
     tokens = selection.tokens
     keys = selection.catalog.switches.keys
     return {
@@ -107,7 +115,7 @@ def seed_of(signed: int) -> int:
     return signed + 2 * _SIGN if signed < 0 else signed
 
 
-def candidates_of(selection: Selection) -> tuple[list[list[Any]], float | None]:
+def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[list[Any]], float | None]:
     """[name, score, mean, sd, show, propensity] of what was ranked, best first; the propensities' error."""
     step = _ranked(selection)
     if step is None:
@@ -117,7 +125,7 @@ def candidates_of(selection: Selection) -> tuple[list[list[Any]], float | None]:
     chosen = np.isin(step.rows, selection.rows)
     odds: Odds
     if draw is not None:
-        odds = _odds(selection, step, draw, chosen)
+        odds = _odds(selection, step, draw, chosen) if has_odds else (None, None)
     elif step.reason == "learning.thompson" and not chosen.all():
         odds = None, None  # of Beta draws: no closed form, and nobody judges by them
     else:

@@ -388,7 +388,9 @@ class Recorder:
                     self._known.popitem(last=False)
                 if len(self._rows) < MOST_ROWS:
                     standing = self._standing_of(selection)
-                    self._rows.append(event_row(selection, exposure, standing, messages))
+                    in_time = len(self._queue) < MOST_EVENTS // 4
+                    row = event_row(selection, exposure, standing, messages, has_odds=in_time)
+                    self._rows.append(row)
                     self._wake.set()
                 else:
                     self._drop("the store has not taken those before for a while")

@@ -383,7 +383,8 @@ def _differences(event: sa.Row[Any], selection: Selection) -> Iterator[str]:
         event.experiment,
         event.variant,
     )
-    now = event_row(selection, exposure_in(event), standing, Messages("dropped"))
+    has_odds = event.propensity_error is not None  # under load they are left out
+    now = event_row(selection, exposure_in(event), standing, Messages("dropped"), has_odds=has_odds)
     for name in _EXACT:
         was = getattr(event, name)
         if now[name] != was:

@@ -106,12 +106,13 @@ class Judgement:
     Attributes:
         events, sessions: how many were judged.
         logged: what the log itself reached.
-        ips: inverse propensity scores. Right on average wherever there is support; the one to read.
+        ips: inverse propensity scores. Right on average wherever there is support.
         clipped: the same with no weight above `clip`: steadier, and too low by what was cut.
         snips: ips divided by what the weights came to over what they should have: steadier where all events
             count about alike, and not where some weights are great.
-        doubly_robust: a model of the outcome, put right by the weighted outcomes: as right as ips and often
-            steadier; of what has no support it says what the model does. None without `fit`.
+        doubly_robust: a model of the outcome, put right by the weighted outcomes: as right as ips and
+            steadier, so the one to read; of what has no support it says what the model does. None without
+            `fit`.
         effective_events: as how many events without weights these count.
         overlap: share of the other selection's tools that were shown.
         unsupported: share of its tools that the log could not show, whose successes no estimate knows: ips,
@@ -239,7 +240,7 @@ def _expected(log: Log, session: npt.NDArray[np.int64], clip: float) -> Floats:
 def _estimate(of_event: Floats, logged: Floats, session: npt.NDArray[np.int64]) -> Estimate:
     value, low, high = interval(of_event, session)
     gain, gain_low, gain_high = interval(of_event - logged, session)
-    if not np.any(of_event - logged):  # the log itself: nothing was gained, and that is certain
+    if of_event is logged:  # nothing was gained, and that is certain
         gain_low = gain_high = 0.0
     return Estimate(
         value,

@@ -96,6 +96,7 @@ def test_judging_the_log_itself_gives_what_it_reached_and_no_gain():
         assert estimate.value == pytest.approx(reached)
         assert estimate.gain == pytest.approx(0)
     assert (found.logged.gain_low, found.logged.gain_high) == (0, 0)
+    assert found.ips.gain_low < 0 < found.ips.gain_high  # nothing differed, which may be chance
     assert found.overlap == 1 and found.unsupported == 0 and found.greatest_weight == 1
     assert found.is_supported
 

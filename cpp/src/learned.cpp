@@ -274,7 +274,8 @@ struct Learned::Folding {
     for (const auto& [key, subject] : subjects) {
       if (!subject->state.callers.are_enough(rates.least_reporters)) continue;
       const Pull* const pull = subject->pull.get();
-      const VectorShelf::Item* const known = from.records_->vectors.find(key);
+      const VectorShelf::Item* const known =
+          from.records_->vectors.find(key, padded_width(from.dim_)).item;
       const float* const before = known == nullptr ? nullptr : known->unit;
       if (before == (pull == nullptr ? nullptr : pull->unit.data())) continue;
       changes.push_back(

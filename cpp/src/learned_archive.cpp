@@ -118,8 +118,11 @@ void check_exemplars(std::span<const std::uint64_t> sizes, std::span<const doubl
     damaged("sizes differ");
   }
   for (const double time : times) check_time(time);
-  for (const float value : units) {
-    if (!(std::fabs(value) <= 1.001F)) damaged("an exemplar is no unit vector");
+  for (std::size_t begin = 0; begin < units.size(); begin += dim) {
+    double squares = 0.0;
+    for (const float value : units.subspan(begin, dim))
+      squares += static_cast<double>(value) * value;
+    if (!(squares > 0.999 && squares < 1.001)) damaged("an exemplar is no unit vector");
   }
 }
 
@@ -170,8 +173,8 @@ std::vector<std::byte> Learned::bytes() const {
       times.insert(times.end(), pull.times.begin(), pull.times.end());
       reporters.insert(reporters.end(), pull.reporters.begin(), pull.reporters.end());
       for (std::size_t i = 0; i < pull.times.size(); ++i) {
-        const auto begin = pull.exemplars.begin() +
-                           static_cast<std::ptrdiff_t>(i * padded_width(dim_));
+        const auto begin =
+            pull.exemplars.begin() + static_cast<std::ptrdiff_t>(i * padded_width(dim_));
         units.insert(units.end(), begin, begin + static_cast<std::ptrdiff_t>(dim_));
       }
     }
@@ -266,7 +269,8 @@ Learned Learned::from_bytes(std::vector<std::byte> bytes) {
         pull->reporters.push_back(reporters[exemplar]);
         const std::size_t padded = pull->exemplars.size() + padded_width(dim);
         const auto unit = units.begin() + static_cast<std::ptrdiff_t>(exemplar * dim);
-        pull->exemplars.insert(pull->exemplars.end(), unit, unit + static_cast<std::ptrdiff_t>(dim));
+        pull->exemplars.insert(pull->exemplars.end(), unit,
+                               unit + static_cast<std::ptrdiff_t>(dim));
         pull->exemplars.resize(padded, 0.0F);
       }
       subject->pull = directed(std::move(pull));

@@ -218,6 +218,8 @@ struct Pull {
   std::vector<float> exemplars;          // padded width each, of length 1
   std::vector<double> times;             // of each exemplar
   std::vector<std::uint64_t> reporters;  // of each exemplar
+  std::vector<std::int8_t> codes;        // the exemplars in 8 bits
+  std::vector<float> steps;              // of each exemplar's codes
 
   /// Keeps a message. Where there is no room, one of the same reporter makes way if that one has
   /// more than its part, else the oldest.
@@ -226,7 +228,8 @@ struct Pull {
   void drop(std::span<const float> unit_vector);
 };
 
-/// Gives the sum its direction; nullptr where nothing of it is left but rounding.
+/// Gives the sum its direction and the exemplars their codes; nullptr where nothing of it is left
+/// but rounding.
 std::shared_ptr<const Pull> directed(std::shared_ptr<Pull> pull);
 
 struct SubjectState {
@@ -244,6 +247,7 @@ struct Subject {
            (pull ? sizeof(Pull) +
                        (pull->sum.capacity() + pull->unit.capacity() + pull->exemplars.capacity()) *
                            sizeof(float) +
+                       pull->codes.capacity() + pull->steps.capacity() * sizeof(float) +
                        pull->times.capacity() * (sizeof(double) + sizeof(std::uint64_t))
                  : 0);
   }
@@ -351,6 +355,7 @@ class VectorShelf {
     std::uint64_t scattered;
     std::uint64_t subject;
     const float* unit;  // of the pull
+    float step;         // of the codes
     double weight;
     double at;
     const Pull* pull;
@@ -362,7 +367,11 @@ class VectorShelf {
     float share;
   };
 
-  const Item* find(std::uint64_t subject) const;
+  struct Found {
+    const Item* item = nullptr;  // nullptr: it has none
+    const std::int8_t* codes = nullptr;
+  };
+  Found find(std::uint64_t subject, std::size_t width) const;
   void ask_for(std::uint64_t subject) const;
   void put(std::vector<Change> changes, std::size_t width);
   std::size_t size() const;

@@ -10,7 +10,7 @@
 namespace toolroll {
 namespace {
 
-constexpr double kLeastWeight = 1e-6;  // what rounding leaves of a vector taken back
+constexpr double kLeastWeight = 1e-6;       // what rounding leaves of a vector taken back
 constexpr std::size_t kMostOfReporter = 2;  // exemplars; the application itself may fill them all
 
 }  // namespace
@@ -66,18 +66,28 @@ std::shared_ptr<const Pull> directed(std::shared_ptr<Pull> pull) {
   for (std::size_t i = 0; i < pull->sum.size(); ++i) {
     pull->unit[i] = static_cast<float>(pull->sum[i] * scale);
   }
+  const std::size_t width = pull->unit.size();
+  pull->codes.resize(pull->exemplars.size());
+  pull->steps.resize(pull->times.size());
+  for (std::size_t i = 0; i < pull->times.size(); ++i) {
+    pull->steps[i] =
+        dot_kernels()
+            .quantise(pull->exemplars.data() + i * width, width, pull->codes.data() + i * width)
+            .step;
+  }
   return pull;
 }
 
-const VectorShelf::Item* VectorShelf::find(std::uint64_t subject) const {
+VectorShelf::Found VectorShelf::find(std::uint64_t subject, std::size_t width) const {
   const std::uint64_t wanted = scattered(subject);
   const Drawer* const drawer = drawers_[number(wanted)].get();
-  if (drawer == nullptr || drawer->items.empty()) return nullptr;
+  if (drawer == nullptr || drawer->items.empty()) return {};
   const std::vector<Item>& items = drawer->items;
   std::size_t at = guess(wanted, items.size());
   while (at > 0 && items[at].scattered > wanted) --at;
   while (at + 1 < items.size() && items[at].scattered < wanted) ++at;
-  return items[at].scattered == wanted ? &items[at] : nullptr;
+  if (items[at].scattered != wanted) return {};
+  return {&items[at], drawer->codes.data() + at * width};
 }
 
 void VectorShelf::ask_for(std::uint64_t subject) const {
@@ -120,9 +130,8 @@ void VectorShelf::put(std::vector<Change> changes, std::size_t width) {
       drawer->codes.resize(drawer->codes.size() + width);
       const Quantised quantised = dot_kernels().quantise(
           change.pull->unit.data(), width, drawer->codes.data() + drawer->codes.size() - width);
-      drawer->items.push_back(
-          {key, change.subject, change.pull->unit.data(), change.pull->weight, change.pull->at,
-           change.pull.get()});
+      drawer->items.push_back({key, change.subject, change.pull->unit.data(), quantised.step,
+                               change.pull->weight, change.pull->at, change.pull.get()});
       drawer->factors.push_back(quantised.step * change.share);
       drawer->pulls.push_back(std::move(change.pull));
     }
@@ -149,21 +158,23 @@ std::size_t VectorShelf::memory_bytes() const {
 }
 
 std::optional<LearnedVector> Learned::vector(std::uint64_t subject, double now) const {
-  const VectorShelf::Item* const item = records_->vectors.find(subject);
+  const std::size_t width = padded_width(dim_);
+  const auto [item, codes] = records_->vectors.find(subject, width);
   if (item == nullptr) return std::nullopt;
-  return LearnedVector{{item->unit, padded_width(dim_)},
-                       item->weight * portable::decay(now - item->at, rates_.vector_half_s),
-                       item->pull->exemplars, item->pull->times};
+  return LearnedVector{
+      {item->unit, width}, {codes, width},
+      item->step,          item->weight * portable::decay(now - item->at, rates_.vector_half_s),
+      item->pull->codes,   item->pull->steps,
+      item->pull->times};
 }
 
 void Learned::ask_for_vector(std::uint64_t subject) const { records_->vectors.ask_for(subject); }
 
-void Learned::nearest_vectors(std::span<const float> query, const VectorVisitor& visit) const {
+void Learned::nearest_vectors(std::span<const std::int8_t> codes_of_query, float step,
+                              const VectorVisitor& visit) const {
   constexpr std::size_t kBlock = 256;
   const DotKernels& kernels = dot_kernels();
-  thread_local std::vector<std::int8_t> codes_of_query;
-  codes_of_query.resize(query.size());
-  const float step = kernels.quantise(query.data(), query.size(), codes_of_query.data()).step;
+  const std::size_t width = codes_of_query.size();
   std::array<std::int32_t, kBlock> products;
   float least = 0.0F;
   records_->vectors.each_run([&](const std::vector<VectorShelf::Item>& items,
@@ -171,8 +182,7 @@ void Learned::nearest_vectors(std::span<const float> query, const VectorVisitor&
                                  const std::vector<float>& factors) {
     for (std::size_t from = 0; from < items.size(); from += kBlock) {
       const std::size_t n = std::min(kBlock, items.size() - from);
-      kernels.i8(codes_of_query.data(), codes.data() + from * query.size(), n, query.size(),
-                 products.data());
+      kernels.i8(codes_of_query.data(), codes.data() + from * width, n, width, products.data());
       for (std::size_t i = 0; i < n; ++i) {
         const float score = static_cast<float>(products[i]) * factors[from + i] * step;
         if (score > least) least = visit(items[from + i].subject, score);

@@ -31,23 +31,26 @@ Overlay::Overlay(const Lessons& lessons, std::size_t size, std::size_t dim)
   lessons_ = lessons;
 }
 
-std::vector<float> Overlay::directed(std::span<const float> query) const {
+Overlay::Direction Overlay::directed(std::span<const float> query) const {
   std::vector<float> padded(padded_width(dim_), 0.0F);
   std::copy(query.begin(), query.end(), padded.begin());
   const DotKernels& kernels = dot_kernels();
   const double squares = kernels.squares(padded.data(), padded.size());
-  if (squares == 0.0) return {};
+  Direction direction;
+  if (squares == 0.0) return direction;
   kernels.scale(padded.data(), 1.0 / std::sqrt(squares), padded.size(), padded.data());
-  return padded;
+  direction.codes.resize(padded.size());
+  direction.step = kernels.quantise(padded.data(), padded.size(), direction.codes.data()).step;
+  return direction;
 }
 
 void Overlay::name(std::span<const float> query, std::size_t most, const Bitset& in_play,
                    std::vector<std::int32_t>& rows) const {
   if (is_empty() || most == 0) return;
-  const std::vector<float> direction = directed(query);
-  if (direction.empty()) return;
+  const Direction direction = directed(query);
+  if (direction.codes.empty()) return;
   Best best(most);
-  lessons_.learned->nearest_vectors(direction, [&](std::uint64_t subject, float score) {
+  const auto offer = [&](std::uint64_t subject, float score) {
     lessons_.keys->each_row(subject, [&](std::int32_t at) {
       const auto place = static_cast<std::size_t>(at);
       if (place < lessons_.behind || place >= lessons_.behind + size_) return;
@@ -55,7 +58,8 @@ void Overlay::name(std::span<const float> query, std::size_t most, const Bitset&
       if (in_play.contains(row)) best.offer(score, static_cast<std::int32_t>(row));
     });
     return std::max(best.threshold(), 0.0F);
-  });
+  };
+  lessons_.learned->nearest_vectors(direction.codes, direction.step, offer);
   std::vector<std::int32_t> named;
   std::vector<float> scores;
   best.take(named, scores);
@@ -73,39 +77,44 @@ void Overlay::look_up(std::span<const std::int32_t> rows) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto vector = lessons_.learned->vector(subjects_[i], lessons_.now);
     if (!vector) continue;
-    entries_.push_back({i, vector->unit.data(),
-                        static_cast<float>(lessons_.learned->vector_share(vector->weight)),
-                        vector->exemplars, vector->times});
+    const double share = lessons_.learned->vector_share(vector->weight);
+    entries_.push_back({i, *vector, static_cast<float>(share)});
   }
 }
 
 void Overlay::blend(std::span<const float> query, std::span<float> cosines) const {
   if (entries_.empty()) return;
-  const std::vector<float> direction = directed(query);
-  if (direction.empty()) return;
+  const Direction direction = directed(query);
+  if (direction.codes.empty()) return;
   const DotKernels& kernels = dot_kernels();
   for (const Entry& entry : entries_) {
-    float cosine = 0.0F;
-    kernels.f32(direction.data(), entry.unit, 1, direction.size(), &cosine);
+    std::int32_t product = 0;
+    kernels.i8(direction.codes.data(), entry.vector.codes.data(), 1, direction.codes.size(),
+               &product);
+    const float cosine = static_cast<float>(product) * (direction.step * entry.vector.step);
     cosines[entry.place] += entry.share * (cosine - cosines[entry.place]);
   }
 }
 
 void Overlay::recall(std::span<const float> query, float floor, std::span<float> above) const {
   if (entries_.empty()) return;
-  const std::vector<float> direction = directed(query);
-  if (direction.empty()) return;
+  const Direction direction = directed(query);
+  if (direction.codes.empty()) return;
   const DotKernels& kernels = dot_kernels();
   const double half_life = lessons_.learned->rates().vector_half_s;
-  std::array<float, kMostExemplars> cosines;
+  std::array<std::int32_t, kMostExemplars> products;
   for (const Entry& entry : entries_) {
-    const std::size_t n = entry.times.size();
-    kernels.f32(direction.data(), entry.exemplars.data(), n, direction.size(), cosines.data());
+    const LearnedVector& vector = entry.vector;
+    const std::size_t n = vector.times.size();
+    kernels.i8(direction.codes.data(), vector.exemplars.data(), n, direction.codes.size(),
+               products.data());
     float& best = above[entry.place];
     for (std::size_t i = 0; i < n; ++i) {
-      if (cosines[i] - floor <= best) continue;  // before it fades: most end here
-      const auto left = static_cast<float>(portable::decay(lessons_.now - entry.times[i], half_life));
-      best = std::max(best, left * (cosines[i] - floor));
+      const float cosine = static_cast<float>(products[i]) * (direction.step * vector.steps[i]);
+      if (cosine - floor <= best) continue;  // before it fades: most end here
+      const auto left =
+          static_cast<float>(portable::decay(lessons_.now - vector.times[i], half_life));
+      best = std::max(best, left * (cosine - floor));
     }
   }
 }

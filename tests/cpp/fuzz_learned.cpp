@@ -30,7 +30,7 @@ const std::vector<std::byte>& sound() {
 }
 
 void read(std::vector<std::byte> payload) {
-  ArchiveWriter writer("learned", 1);
+  ArchiveWriter writer("learned", 2);
   for (const std::byte byte : payload) writer.value(std::to_integer<std::uint8_t>(byte));
   try {
     Learned learned = Learned::from_bytes(writer.bytes());

@@ -109,12 +109,16 @@ struct Alarm {
   bool is_open;  ///< hidden for it, but for probes
 };
 
-/// A learned vector of length 1, padded as in dot.hpp, the messages in it, and the last few of them.
+/// A learned vector of length 1, the messages in it, and the last few of them. In 8 bits they are
+/// step * codes, padded as in dot.hpp: products of those are exact, so the same on every machine.
 struct LearnedVector {
   std::span<const float> unit;
+  std::span<const std::int8_t> codes;
+  float step = 0.0F;
   double weight = 0.0;
-  std::span<const float> exemplars;  ///< one behind the other, as long as `unit`, of length 1
-  std::span<const double> times;     ///< of each exemplar, UTC seconds
+  std::span<const std::int8_t> exemplars;  ///< one behind the other, as long as `codes`
+  std::span<const float> steps;            ///< of each exemplar
+  std::span<const double> times;           ///< of each exemplar, UTC seconds
 };
 
 /// Messages that are kept of one subject, at most; of one reporter two.
@@ -178,9 +182,10 @@ class Learned {
   void ask_for_vector(std::uint64_t subject) const;
   /// Given a subject and its score, returns the score that others must exceed from then on.
   using VectorVisitor = std::function<float(std::uint64_t, float)>;
-  /// Visits the subjects by vector_share * cosine in 8 bits, above 0, in an order of their own.
-  /// query: of length 1, padded as in dot.hpp. Fading is left out: it is about the same for all.
-  void nearest_vectors(std::span<const float> query, const VectorVisitor& visit) const;
+  /// Visits the subjects whose vector_share * cosine with the query is above 0, in an order of
+  /// their own. query: step * codes, padded. Fading is left out: it is about the same for all.
+  void nearest_vectors(std::span<const std::int8_t> codes, float step,
+                       const VectorVisitor& visit) const;
 
   /// All sums, ordered by kind, key and scope.
   std::vector<CellRow> cells() const;

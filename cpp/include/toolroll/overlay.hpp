@@ -49,14 +49,15 @@ class Overlay {
  private:
   struct Entry {
     std::size_t place;  // among the rows looked up
-    const float* unit;  // padded
-    float share;        // w
-    std::span<const float> exemplars;
-    std::span<const double> times;
+    LearnedVector vector;
+    float share;  // w
   };
-
-  /// The query at length 1 and padded; empty if it is all zeros.
-  std::vector<float> directed(std::span<const float> query) const;
+  /// A query of length 1 in 8 bits, padded; without codes if it is all zeros.
+  struct Direction {
+    std::vector<std::int8_t> codes;
+    float step = 0.0F;
+  };
+  Direction directed(std::span<const float> query) const;
 
   Lessons lessons_;
   std::size_t size_ = 0;

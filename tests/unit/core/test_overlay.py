@@ -26,6 +26,7 @@ RATES = LearningRates(least_reporters=0, vector_most=0.6, vector_strength=3.0)
 DIM = 32
 NO_ROWS, NO_SCORES = np.zeros(0, np.int32), np.zeros(0, np.float32)
 COSINES = Fusion(dense=1.0, dense_floor=0.0)
+CLOSE = 0.01  # learned vectors are compared in 8 bits
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -62,8 +63,8 @@ def search(retriever: Any, query: Any, k: int = 5, *more: Any, **asked: Any) -> 
 
 
 @settings(max_examples=30, deadline=None)
-@given(SEEDS, st.integers(1, 60), st.integers(1, 8), st.floats(0.1, 50))
-def test_a_row_with_a_learned_vector_is_compared_by_both(seed: int, n: int, k: int, weight: float) -> None:
+@given(SEEDS, st.integers(1, 60), st.floats(0.1, 50))
+def test_a_row_with_a_learned_vector_is_compared_by_both(seed: int, n: int, weight: float) -> None:
     own, query = vectors_of(seed, n), vectors_of(seed + 1, 1)[0]
     learnt = np.arange(0, n, 3)
     lessons = vectors_of(seed + 2, len(learnt))
@@ -74,13 +75,11 @@ def test_a_row_with_a_learned_vector_is_compared_by_both(seed: int, n: int, k: i
     rows, scores, terms, _, raw = search(
         Retriever(n, VectorIndex.build(own), None), query, n, learned, keys_of(n), T0
     )
-    best = [row for row in np.argsort(-cosines, kind="stable") if cosines[row] > 1e-6]
-    np.testing.assert_allclose(scores[: len(best)], cosines[best], atol=2e-6)
-    np.testing.assert_allclose(scores, terms[0])
-    np.testing.assert_allclose(cosines[rows], scores, atol=2e-6)
-    plain = own @ query
-    allowed = [row for row in np.argsort(-plain, kind="stable") if cosines[row] > 1e-6][:3]
-    np.testing.assert_allclose(plain[raw], plain[allowed], atol=2e-6)
+    assert set(rows) >= {row for row in range(n) if cosines[row] > CLOSE}
+    assert (np.diff(scores) <= 0).all() and scores.tolist() == terms[0].tolist()
+    np.testing.assert_allclose(scores, cosines[rows], atol=CLOSE)
+    plain = (own @ query)[np.sort(rows)]
+    np.testing.assert_allclose((own @ query)[raw], np.sort(plain)[::-1][:3], atol=1e-5)
 
 
 def test_a_tool_far_from_the_message_is_found_by_the_messages_that_it_solved() -> None:
@@ -133,7 +132,7 @@ def test_a_vector_fades_with_time() -> None:
         scores.append(float(found[rows.tolist().index(2)]) if 2 in rows else 0.0)
     assert scores[0] > scores[1] > scores[2]
     share = 0.6 * 2.5 / 5.5
-    assert scores[1] == pytest.approx((1 - share) * float(own[2] @ query) + share, abs=1e-5)
+    assert scores[1] == pytest.approx((1 - share) * float(own[2] @ query) + share, abs=CLOSE)
 
 
 def test_members_of_a_group_share_their_vector() -> None:
@@ -146,7 +145,7 @@ def test_members_of_a_group_share_their_vector() -> None:
     share = 0.6 * 5 / 8
     for row in (1, 3):
         at = rows.tolist().index(row)
-        assert scores[at] == pytest.approx((1 - share) * float(own[row] @ query) + share, abs=1e-5)
+        assert scores[at] == pytest.approx((1 - share) * float(own[row] @ query) + share, abs=CLOSE)
 
 
 @settings(max_examples=20, deadline=None)
@@ -180,7 +179,7 @@ def test_clauses_and_earlier_turns_hear_of_learned_vectors_too() -> None:
     gain = {int(row): float(score) for row, score in zip(*found[:2], strict=True)}
     before = {int(row): float(score) for row, score in zip(*usual[:2], strict=True)}
     expected = 0.4 * float(own[2] @ other) + 0.6
-    assert gain[2] - before.get(2, 0.0) == pytest.approx(expected, abs=1e-4)
+    assert gain[2] - before.get(2, 0.0) == pytest.approx(expected, abs=CLOSE)
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -227,29 +226,29 @@ def test_the_nearest_of_a_tools_last_messages_counts() -> None:
     vectors, query = vectors_of(11, 5), vectors_of(12, 1)[0]
     learned = Learned(DIM, RATES).fold(messages(vectors), vectors)
     nearest = float((vectors @ query).max())
-    assert above(learned, query) == pytest.approx(0.5 * max(nearest - 0.1, 0), abs=1e-5)
+    assert above(learned, query) == pytest.approx(0.5 * max(nearest - 0.1, 0), abs=CLOSE)
     for vector in vectors:
-        assert above(learned, vector) == pytest.approx(0.45, abs=1e-5)
+        assert above(learned, vector) == pytest.approx(0.45, abs=CLOSE)
 
 
 def test_eight_are_kept_and_the_oldest_make_way() -> None:
     vectors = vectors_of(13, 12)
     learned = Learned(DIM, RATES).fold(messages(vectors), vectors)
-    kept = [above(learned, vector) == pytest.approx(0.45, abs=1e-4) for vector in vectors]
+    kept = [above(learned, vector) == pytest.approx(0.45, abs=CLOSE) for vector in vectors]
     assert kept == [False] * 4 + [True] * 8
 
 
 def test_of_one_reporter_two_are_kept() -> None:
     vectors = vectors_of(14, 6)
     learned = Learned(DIM, RATES).fold(messages(vectors, [7, 7, 7, 7, 8, 9]), vectors)
-    kept = [above(learned, vector) == pytest.approx(0.45, abs=1e-4) for vector in vectors]
+    kept = [above(learned, vector) == pytest.approx(0.45, abs=CLOSE) for vector in vectors]
     assert kept == [False, False, True, True, True, True]
 
 
 def test_the_application_itself_may_fill_all() -> None:
     vectors = vectors_of(15, 6)
     learned = Learned(DIM, RATES).fold(messages(vectors, [0] * 6), vectors)
-    assert all(above(learned, vector) == pytest.approx(0.45, abs=1e-4) for vector in vectors)
+    assert all(above(learned, vector) == pytest.approx(0.45, abs=CLOSE) for vector in vectors)
 
 
 def test_a_message_that_is_taken_back_is_gone() -> None:
@@ -257,14 +256,14 @@ def test_a_message_that_is_taken_back_is_gone() -> None:
     learned = Learned(DIM, RATES).fold(messages(vectors), vectors)
     back = learned.fold(messages(vectors[1:2], [2], [T0 + 1], -1.0), vectors[1:2])
     assert above(back, vectors[1]) < 0.3
-    assert above(back, vectors[0]) == pytest.approx(0.45, abs=1e-4)
+    assert above(back, vectors[0]) == pytest.approx(0.45, abs=CLOSE)
 
 
 def test_messages_fade() -> None:
     rates = LearningRates(least_reporters=0, vector_half_s=10 * DAY)
     vectors = vectors_of(17, 1)
     learned = Learned(DIM, rates).fold(messages(vectors), vectors)
-    assert above(learned, vectors[0], T0 + 10 * DAY) == pytest.approx(0.225, abs=1e-4)
+    assert above(learned, vectors[0], T0 + 10 * DAY) == pytest.approx(0.225, abs=CLOSE)
 
 
 def test_messages_survive_as_bytes() -> None:
@@ -279,4 +278,4 @@ def test_the_same_message_again_takes_no_second_place() -> None:
     vectors = vectors_of(19, 8)
     learned = Learned(DIM, RATES).fold(messages(vectors), vectors)
     again = learned.fold(messages(vectors[:1], [99], [T0 + 99]), vectors[:1])
-    assert all(above(again, vector) == pytest.approx(0.45, abs=1e-4) for vector in vectors)
+    assert all(above(again, vector) == pytest.approx(0.45, abs=CLOSE) for vector in vectors)

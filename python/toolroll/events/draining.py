@@ -33,12 +33,12 @@ from toolroll.events.rows import (
     settled_by,
     summary,
 )
-from toolroll.events.upserts import add_missing, upsert
+from toolroll.events.upserts import add_missing, insert, upsert
 from toolroll.learning.effects import EFFECTS
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.learning.settling import MOST_A_DAY, Settled, Step, settle
-from toolroll.store import bulk, tables
+from toolroll.store import tables
 from toolroll.store.database import CHANNEL, Database
 
 CLOSES_AFTER_S = 600.0  # an event that has partial reports alone
@@ -151,10 +151,7 @@ class _Batch:
             self._breath()
             self._count(report, settled, caps, steps, seqs, added, left_open, known_org)
         for org, rows in sorted(added.items()):
-            for start in range(0, len(rows), _SOME):
-                some = rows[start : start + _SOME]
-                bulk.insert(self._connection, tables.outcomes, [row.to_row() for row in some])
-                self._breath()
+            insert(self._connection, tables.outcomes, (row.to_row() for row in rows))
             cells = self._known.take(org, first[org])
             statistics.add(self._connection, org, rows, cells)
             self.counted[org] = seqs[org], cells

@@ -227,10 +227,12 @@ def _cell(row: Any) -> tuple[Key, Cell]:
 
 def write(connection: sa.Connection, org: str, cells: dict[Key, Cell]) -> None:
     """Keeps the cells."""
-    rows = [
+    rows = (
         {
             "org": org,
-            **key._asdict(),
+            "tool": key.tool,
+            "level": key.level,
+            "context_key": key.context_key,
             "successes": cell.successes,
             "failures": cell.failures,
             "calls": cell.calls,
@@ -241,7 +243,7 @@ def write(connection: sa.Connection, org: str, cells: dict[Key, Cell]) -> None:
             "updated_at": instant(cell.at),
         }
         for key, cell in sorted(cells.items())
-    ]
+    )
     upsert(connection, _table, rows)
 
 

@@ -6,7 +6,7 @@ database takes, and this runs while others select.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,40 +16,54 @@ from toolroll.events.breath import Breath
 _SOME = 64  # rows at a time
 
 
-def upsert(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def upsert(connection: sa.Connection, table: sa.Table, rows: Iterable[Mapping[str, Any]]) -> None:
     """Inserts rows, all with the same columns; one whose key is there takes its place."""
-    _insert(connection, table, rows, replaces=True)
+
+    def clause(names: Sequence[str], quote: Callable[[str], str]) -> str:
+        keys = [column.name for column in table.primary_key]
+        others = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in names if name not in keys)
+        return f" ON CONFLICT ({', '.join(map(quote, keys))}) DO UPDATE SET {others}"
+
+    _insert(connection, table, rows, clause)
 
 
-def add_missing(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def add_missing(connection: sa.Connection, table: sa.Table, rows: Iterable[Mapping[str, Any]]) -> None:
     """Inserts rows, all with the same columns; one whose key is there is passed over."""
-    _insert(connection, table, rows, replaces=False)
+    _insert(connection, table, rows, lambda names, quote: " ON CONFLICT DO NOTHING")
+
+
+def insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Inserts rows, all with the same columns; one whose key is there is an error."""
+    _insert(connection, table, rows, lambda names, quote: "")
 
 
 def _insert(
-    connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]], *, replaces: bool
+    connection: sa.Connection,
+    table: sa.Table,
+    rows: Iterable[Mapping[str, Any]],
+    clause: Callable[[Sequence[str], Callable[[str], str]], str],
 ) -> None:
-    if not rows:
-        return
-    dialect, names = connection.dialect, list(rows[0])
-    quoted = {name: dialect.identifier_preparer.quote(name) for name in names}
-    keys = [column.name for column in table.primary_key]
+    dialect, quote, breath = connection.dialect, connection.dialect.identifier_preparer.quote, Breath()
     mark = "%s" if dialect.name == "postgresql" else "?"
-    statement = (
-        f"INSERT INTO {table.name} ({', '.join(quoted.values())}) VALUES ({', '.join([mark] * len(names))})"
-    )
-    if replaces:
-        others = ", ".join(f"{quoted[name]} = excluded.{quoted[name]}" for name in names if name not in keys)
-        statement += f" ON CONFLICT ({', '.join(quoted[key] for key in keys)}) DO UPDATE SET {others}"
-    else:
-        statement += " ON CONFLICT DO NOTHING"
-    # what SQLAlchemy does to a parameter of each type; None where it does nothing
-    processors = [(name, table.c[name].type.dialect_impl(dialect).bind_processor(dialect)) for name in names]
-    breath = Breath()
-    for start in range(0, len(rows), _SOME):
-        values = [
+    statement, processors = "", list[tuple[str, Callable[[Any], Any] | None]]()
+    values: list[tuple[Any, ...]] = []
+    for row in rows:
+        if not processors:
+            # what SQLAlchemy does to a parameter of each type; None where it does nothing
+            processors = [
+                (name, table.c[name].type.dialect_impl(dialect).bind_processor(dialect)) for name in row
+            ]
+            names = list(row)
+            statement = (
+                f"INSERT INTO {quote(table.name)} ({', '.join(map(quote, names))}) "
+                f"VALUES ({', '.join([mark] * len(names))}){clause(names, quote)}"
+            )
+        values.append(
             tuple([row[name] if process is None else process(row[name]) for name, process in processors])
-            for row in rows[start : start + _SOME]
-        ]
-        connection.exec_driver_sql(statement, values)
+        )
         breath()
+        if len(values) == _SOME:
+            connection.exec_driver_sql(statement, values)
+            values = []
+    if values:
+        connection.exec_driver_sql(statement, values)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,7 @@ def test_a_checkpoint_spares_the_beginning_and_changes_nothing(
         "outcomes_of",
         lambda connection, org, above, up_to: (asked.append(above), real(connection, org, above, up_to))[1],
     )
-    second, third = Follower(database, MAKING, {}), Follower(database, MAKING._replace(rates="others"), {})
+    second, third = Follower(database, MAKING, {}), Follower(database, replace(MAKING, rates="others"), {})
     second.follow(["acme"])
     third.follow(["acme"])
     assert asked == [kept[-1].seq, 0]
@@ -193,7 +194,7 @@ def test_what_was_learnt_stays_while_the_store_is_away(
 
 def test_vectors_of_another_embedder_pull_nothing(database: Database) -> None:
     report(database, "e1")
-    other = Follower(database, MAKING._replace(space="other@2"), {})
+    other = Follower(database, replace(MAKING, space="other@2"), {})
     other.follow(["acme"])
     (mine,) = [fold(Tape(), list(rows(database)), DIM, "other@2")]
     assert other.learned["acme"] == mine != whole(database)

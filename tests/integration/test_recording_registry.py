@@ -209,20 +209,17 @@ def test_events_have_the_propensities_of_what_was_drawn(roll: RegistryRoll, url:
         *_, row = rows_of(database, tables.selection_events, tables.selection_events.c.at)
     assert row.learned_revision == 8 and row.propensity_error == 0 and row.profile == "default"
     names, scores, means, spreads, shows, propensities = zip(*row.candidates, strict=True)
-    assert set(row.selected) == set(names[:4]) and list(scores) == sorted(scores, reverse=True)
+    assert list(scores) == sorted(scores, reverse=True)
+    assert (
+        len(set(row.selected) & set(names[:4])) >= 3
+    )  # one that retrieval puts first stays, whatever is drawn
+    of = dict(zip(names, propensities, strict=True))
     assert sum(propensities) == pytest.approx(4, abs=1e-3)
-    leader = max(range(len(names)), key=lambda at: propensities[at])
-    assert propensities[leader] == pytest.approx(1)
-    zeros = np.zeros(len(names))
-    free = inclusion(
-        np.array(means),
-        np.array(spreads),
-        np.array(shows),
-        zeros.astype(np.uint8),
-        zeros.astype(np.uint64),
-        4,
-    )
-    assert np.abs(np.array(propensities) - free).max() < 1  # the same but for the guard
+    assert min(of[name] for name in row.selected) > 0 and max(propensities) == pytest.approx(1)
+    unguarded = np.zeros(len(names), np.uint8), np.zeros(len(names), np.uint64)
+    free = inclusion(np.array(means), np.array(spreads), np.array(shows), *unguarded, 4)
+    same = np.abs(np.array(propensities) - free) < 1e-6
+    assert same.all() or (np.array(propensities) > free + 1e-6).sum() == 1  # but for the one that is guarded
 
 
 def test_a_cut_that_came_after_the_draw_has_no_propensities(roll: RegistryRoll, url: str) -> None:

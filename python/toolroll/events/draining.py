@@ -20,6 +20,7 @@ import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
 from toolroll.events import statistics
+from toolroll.events.breath import Breath
 from toolroll.events.receipts import LIFETIME_S
 from toolroll.events.rows import (
     Counted,
@@ -32,18 +33,19 @@ from toolroll.events.rows import (
     settled_by,
     summary,
 )
-from toolroll.events.upserts import add_missing, upsert
+from toolroll.events.upserts import add_missing, insert, upsert
 from toolroll.learning.effects import EFFECTS
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.learning.settling import MOST_A_DAY, Settled, Step, settle
-from toolroll.store import bulk, tables
+from toolroll.store import tables
 from toolroll.store.database import CHANNEL, Database
 
 CLOSES_AFTER_S = 600.0  # an event that has partial reports alone
 MOST_SILENT = 30  # events of one reporter a day that count though no tool of theirs was called
 NO_TOOL = ""  # what those are counted under
 _MOST_DUE = 200
+_SOME = 32  # rows that are written at a time: more would hold up selections meanwhile
 
 
 @dataclass(slots=True)
@@ -72,24 +74,29 @@ def drain(
     *,
     window_s: float = LIFETIME_S,
     now: float | None = None,
+    known: statistics.Known | None = None,
 ) -> Drained:
     """Writes a batch, whole or not at all.
 
     events: rows of `selection_events`. window_s: for how long after an event what is said of it counts;
     later it is kept and weighs nothing. now: seconds since the epoch, to close events that have had partial
-    reports for long enough; None to leave them.
+    reports for long enough; None to leave them. known: what this process has counted before.
 
     Raises:
         StoreUnavailable: nothing was written, or nobody knows; drain the batch again.
         InvalidInput, Conflict: a value in it cannot be kept; nothing was written.
     """
     with database.recording() as connection:
-        reports = [replace(report, exposure=normal(report.exposure)) for report in reports]
         if now is not None:
-            reports += _due(connection, now)
+            reports = [*reports, *_due(connection, now)]
         if not events and not reports:
             return Drained()
-        return _Batch(connection, window_s).run(events, reports)
+        known = known or statistics.Known()
+        batch = _Batch(connection, window_s, known)
+        done = batch.run(events, reports)
+    for org, (state, cells) in batch.counted.items():
+        known.keep(org, state, cells)
+    return done
 
 
 def is_due(database: Database, now: float) -> bool:
@@ -119,13 +126,16 @@ def _due(connection: sa.Connection, now: float) -> list[Received]:
 class _Batch:
     """One transaction."""
 
-    def __init__(self, connection: sa.Connection, window_s: float) -> None:
-        self._connection, self._window_s = connection, window_s
-        self._done = Drained()
+    def __init__(self, connection: sa.Connection, window_s: float, known: statistics.Known) -> None:
+        self._connection, self._window_s, self._known = connection, window_s, known
+        self.counted: dict[str, tuple[tuple[int, int], dict[statistics.Key, statistics.Cell]]] = {}
+        self._done, self._breath = Drained(), Breath()
 
     def run(self, events: Sequence[Mapping[str, Any]], reports: Sequence[Received]) -> Drained:
+        reports = list(map(self._normal, reports))
         orgs = {event["org"] for event in events} | {report.exposure.org for report in reports}
         seqs = lock(self._connection, orgs)
+        first = dict(seqs)
         add_missing(self._connection, tables.selection_events, events)
         self._done.events = len(events)
         ids = {event["event_id"] for event in events} | {report.exposure.event_id for report in reports}
@@ -138,10 +148,13 @@ class _Batch:
         left_open: dict[str, Received] = {}
         known_org = {event_id: rows[0].exposure.org for event_id, rows in before.items()}
         for report in reports:
+            self._breath()
             self._count(report, settled, caps, steps, seqs, added, left_open, known_org)
         for org, rows in sorted(added.items()):
-            bulk.insert(self._connection, tables.outcomes, [row.to_row() for row in rows])
-            statistics.add(self._connection, org, rows)
+            insert(self._connection, tables.outcomes, (row.to_row() for row in rows))
+            cells = self._known.take(org, first[org])
+            statistics.add(self._connection, org, rows, cells)
+            self.counted[org] = seqs[org], cells
         caps.write(self._connection)
         self._keep_open(left_open, settled)
         changed = {row.exposure.event_id: row.received_at for rows in added.values() for row in rows}
@@ -152,6 +165,10 @@ class _Batch:
         self._advance(seqs, added)
         self._done.seqs = {org: seq for org, (seq, _) in seqs.items()}
         return self._done
+
+    def _normal(self, report: Received) -> Received:
+        self._breath()
+        return replace(report, exposure=normal(report.exposure))
 
     def _count(
         self,
@@ -195,7 +212,11 @@ class _Batch:
     def _outcomes_of(self, event_ids: Iterable[str]) -> Mapping[str, list[Counted]]:
         table = tables.outcomes
         query = sa.select(table).where(table.c.event_id.in_(sorted(event_ids)))
-        return by_event([Counted.of(row) for row in self._connection.execute(query)])
+        found = []
+        for row in self._connection.execute(query):
+            found.append(Counted.of(row))
+            self._breath()
+        return by_event(found)
 
     def _with_vectors(
         self, reports: Sequence[Received], before: Mapping[str, list[Counted]]
@@ -256,7 +277,9 @@ class _Batch:
             rows.append({"of": event_id, "called": called, "outcome": outcome, "recorded_at": instant(at)})
         if rows:
             update = sa.update(table).where(table.c.event_id == sa.bindparam("of"))
-            self._connection.execute(update, rows)
+            for start in range(0, len(rows), _SOME):
+                self._connection.execute(update, rows[start : start + _SOME])
+                self._breath()
 
     def _advance(self, seqs: Mapping[str, tuple[int, int]], added: Mapping[str, list[Counted]]) -> None:
         if not added:

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
+from toolroll.events.breath import Breath
 from toolroll.events.rows import Counted
 from toolroll.learning.effects import deltas
 from toolroll.store import tables
 
-_SOME = 1_000  # rows that are read at a time
+_SOME = 100  # rows that are read at a time: more would hold up selections meanwhile
 
 Vectors = npt.NDArray[np.float32]
 L = TypeVar("L", bound="Folds")
@@ -39,13 +40,14 @@ def outcomes_of(
 
     above, up_to: numbers between which they are. voided: also those that count no more.
     """
-    table = tables.outcomes
+    table, breath = tables.outcomes, Breath()
     while True:
         query = sa.select(table).where(table.c.org == org, table.c.seq > above)
         if up_to is not None:
             query = query.where(table.c.seq <= up_to)
         rows = connection.execute(query.order_by(table.c.seq).limit(_SOME)).all()
         for row in rows:
+            breath()
             if voided or row.voided_at is None:
                 yield Counted.of(row)
         if len(rows) < _SOME:
@@ -59,7 +61,9 @@ def fold(learned: L, outcomes: Sequence[Counted], dim: int, space: str) -> L:
     dim, space: width of the messages' vectors, and the embedder they must be of; others pull nothing.
     """
     parts, vectors = [], list[npt.NDArray[np.float16]]()
+    breath = Breath()
     for outcome in outcomes:
+        breath()
         exposure, at = outcome.exposure, -1
         if exposure.vector is not None and exposure.space == space and len(exposure.vector) == dim:
             at = len(vectors)

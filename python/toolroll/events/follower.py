@@ -14,10 +14,11 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, MutableMapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from itertools import islice
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
@@ -41,7 +42,8 @@ _FORK_S = 1.0
 L = TypeVar("L", bound=Folds)
 
 
-class Held(NamedTuple, Generic[L]):
+@dataclass(frozen=True, slots=True, eq=False)
+class Held(Generic[L]):
     """What is known of one organisation.
 
     Attributes:
@@ -55,7 +57,8 @@ class Held(NamedTuple, Generic[L]):
     saved: int
 
 
-class Making(NamedTuple, Generic[L]):
+@dataclass(frozen=True, slots=True, eq=False)
+class Making(Generic[L]):
     """How to begin.
 
     Attributes:
@@ -224,7 +227,7 @@ class Follower(Generic[L]):
             learned = held.learned
             while some := list(islice(rows, _CHUNK)):
                 learned = fold(learned, some, making.dim, making.space)
-        held = held._replace(learned=learned, seq=state.seq, epoch=state.epoch)
+        held = replace(held, learned=learned, seq=state.seq, epoch=state.epoch)
         return self._save(org, held) if held.seq - held.saved >= CHECKPOINT_EVERY else held
 
     def _hold_on(self, org: str, held: Held[L]) -> None:
@@ -280,7 +283,7 @@ class Follower(Generic[L]):
         except StoreUnavailable as error:  # it spares work, no more
             _log.info("learning: no checkpoint was kept: %s", error)
             return held
-        return held._replace(saved=newest)
+        return replace(held, saved=newest)
 
     def _let_some_go(self) -> None:
         while len(self.asked) > self._most:

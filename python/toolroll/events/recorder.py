@@ -24,12 +24,14 @@ from typing import Any
 
 from toolroll.embedders.deadline import Full, Overdue, Workers
 from toolroll.errors import NotFound, StoreUnavailable, ToolrollError
+from toolroll.events.breath import Breath
 from toolroll.events.describing import Standing, event_row
 from toolroll.events.draining import Drained, drain, is_due
 from toolroll.events.journal import SYNC_EVERY_S, Journal
 from toolroll.events.lookup import exposure_of_event
 from toolroll.events.receipts import LIFETIME_S
 from toolroll.events.rows import Messages, Received, normal
+from toolroll.events.statistics import Known
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.learning.settling import NOTHING_SAID, Settled, settle
@@ -41,8 +43,7 @@ _log = logging.getLogger("toolroll")
 MOST_EVENTS = 1_024  # selections that wait to be made a row of; more are dropped
 MOST_ROWS = 4_096  # that wait for the store; likewise
 _LARGE = 100_000  # tools; selections from a larger catalog are larger, so fewer wait
-_BREATH_S = 0.0002  # between two rows: whoever selects meanwhile comes first
-DRAIN_EVERY_S = 0.1
+DRAIN_EVERY_S = 0.2  # larger batches cost less
 _EVENTS, _REPORTS = 256, 512  # of a batch
 _KNOWN = 4_096  # events whose exposure, and reports whose gist, are remembered here
 _RECENT = 128  # selections that an id still finds where no events are written
@@ -112,6 +113,7 @@ class Recorder:
         self.counts = Counts()
         self._queue: deque[Selection] = deque()
         self._recent: deque[Selection] = deque(maxlen=_RECENT)  # where no events are written
+        self._cells = Known()
         self._rows: list[dict[str, Any]] = []  # of events that the store has not taken yet
         self._known: OrderedDict[str, Exposure] = OrderedDict()  # recent events
         self._settled: OrderedDict[str, Settled] = OrderedDict()  # what was said of them here
@@ -377,7 +379,7 @@ class Recorder:
         if self._messages is _UNKNOWN and self._queue:
             assert self._messages_of is not None
             self._messages = self._messages_of()
-        messages = self._messages
+        messages, breath = self._messages, Breath()
         while self._queue and messages is not None and not self._stop.is_set():
             selection = self._queue[0]
             try:
@@ -397,12 +399,12 @@ class Recorder:
             except Exception as error:  # whatever it is, the next one may do
                 self._drop("no row can be made of one", error)
             self._queue.popleft()
-            if len(self._queue) < MOST_EVENTS // 2:
-                time.sleep(_BREATH_S)
+            breath()
 
     def _write(self, events: list[dict[str, Any]], records: list[bytes], now: float | None) -> None:
-        reports = []
+        reports, breath = [], Breath()
         for record in records:
+            breath()
             try:
                 reports.append(Received.from_bytes(record))
             except (KeyError, TypeError, ValueError) as error:  # of another version, perhaps
@@ -412,7 +414,7 @@ class Recorder:
     def _take(self, events: list[dict[str, Any]], reports: list[Received], now: float | None = None) -> None:
         """Drains these; what the store will never take is set aside, so that the others get through."""
         try:
-            done = drain(self._database, events, reports, window_s=self._window_s, now=now)
+            done = drain(self._database, events, reports, window_s=self._window_s, now=now, known=self._cells)
         except StoreUnavailable:
             raise
         except (

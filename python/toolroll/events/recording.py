@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -70,10 +71,12 @@ def usual_journal(url: str) -> Path:
     address = Address.of(url)
     if address.path is not None:
         return address.path.with_name(f"{address.path.name}.outcomes")
-    if sys.platform == "win32":  # pragma: no cover
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    else:
-        base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    given = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME")
+    try:
+        below = ("AppData", "Local") if sys.platform == "win32" else (".local", "state")
+        base = Path(given) if given else Path.home().joinpath(*below)
+    except RuntimeError:  # a user without a home
+        base = Path(tempfile.gettempdir())
     return base / "toolroll" / hashlib.sha256(address.text.encode()).hexdigest()[:16]
 
 

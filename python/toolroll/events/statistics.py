@@ -7,12 +7,14 @@ left of it by then. Whole numbers never decay and count whatever was said, also 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from toolroll.events.breath import Breath
 from toolroll.events.rows import Counted, instant, seconds
 from toolroll.events.upserts import upsert
 from toolroll.learning.effects import EFFECTS, Change
@@ -27,7 +29,7 @@ _CALLED = frozenset(
     {"succeeded", "failed", "called", "corrected", "wanted_succeeded", "wanted_failed", "wanted"}
 )
 _SUCCEEDED = frozenset({"succeeded", "wanted_succeeded"})
-_SOME = 200  # keys of a query
+_SOME = 48  # keys of a query: more would hold up selections meanwhile
 
 _table = tables.arm_statistics
 
@@ -144,23 +146,56 @@ def fold(cells: dict[Key, Cell], outcome: Counted) -> None:
             cell.add(addition, outcome.exposure.at, decays=key.level != SEED)
 
 
-def add(connection: sa.Connection, org: str, outcomes: Sequence[Counted]) -> None:
-    """Brings the table up to these outcomes, which follow on those that it holds."""
-    wanted = {
-        key
-        for outcome in outcomes
-        for addition in additions(outcome)
-        for key in keys_of(outcome, addition.tool)
-    }
-    cells = read(connection, org, sorted(wanted))
+class Known:
+    """Cells as this process wrote them last, so that it need not read them again before each batch.
+
+    Those of an organisation are good for as long as nobody else has counted outcomes of it.
+    """
+
+    def __init__(self, most: int = 100_000) -> None:
+        """most: cells that are kept; beyond, the organisation that was counted longest ago goes."""
+        self._most, self._size = most, 0
+        self._held: OrderedDict[str, tuple[tuple[int, int], dict[Key, Cell]]] = OrderedDict()
+
+    def take(self, org: str, state: tuple[int, int]) -> dict[Key, Cell]:
+        """The organisation's, if it is in this state, (seq, epoch). They are forgotten until kept again."""
+        was, cells = self._held.pop(org, (None, {}))
+        self._size -= len(cells)
+        return cells if was == state else {}
+
+    def keep(self, org: str, state: tuple[int, int], cells: dict[Key, Cell]) -> None:
+        """What was written, once it is committed."""
+        self._held[org] = state, cells
+        self._size += len(cells)
+        while self._size > self._most:
+            _, (_, gone) = self._held.popitem(last=False)
+            self._size -= len(gone)
+
+
+def add(connection: sa.Connection, org: str, outcomes: Sequence[Counted], cells: dict[Key, Cell]) -> None:
+    """Brings the table up to these outcomes, which follow on those that it holds.
+
+    cells: some of what it holds; those that are missing are read into it, and all brought up.
+    """
+    wanted: set[Key] = set()
+    breath = Breath()
+    for outcome in outcomes:
+        for addition in additions(outcome):
+            wanted.update(keys_of(outcome, addition.tool))
+        breath()
+    unknown = sorted(wanted - cells.keys())
+    cells.update({key: Cell() for key in unknown})  # unless the table has them
+    cells.update(read(connection, org, unknown))
     for outcome in outcomes:
         fold(cells, outcome)
-    write(connection, org, cells)
+        breath()
+    write(connection, org, {key: cells[key] for key in wanted})
 
 
 def read(connection: sa.Connection, org: str, keys: Sequence[Key]) -> dict[Key, Cell]:
     """The cells of these keys, as far as they are there."""
     cells: dict[Key, Cell] = {}
+    breath = Breath()
     place = sa.tuple_(_table.c.tool, _table.c.level, _table.c.context_key)
     for start in range(0, len(keys), _SOME):
         some = keys[start : start + _SOME]
@@ -168,6 +203,7 @@ def read(connection: sa.Connection, org: str, keys: Sequence[Key]) -> dict[Key, 
         some = [*some, *[some[-1]] * (_SOME - len(some))] if len(keys) > _SOME else some
         query = sa.select(_table).where(_table.c.org == org, place.in_(some))
         cells.update(map(_cell, connection.execute(query)))
+        breath()
     return cells
 
 
@@ -191,10 +227,12 @@ def _cell(row: Any) -> tuple[Key, Cell]:
 
 def write(connection: sa.Connection, org: str, cells: dict[Key, Cell]) -> None:
     """Keeps the cells."""
-    rows = [
+    rows = (
         {
             "org": org,
-            **key._asdict(),
+            "tool": key.tool,
+            "level": key.level,
+            "context_key": key.context_key,
             "successes": cell.successes,
             "failures": cell.failures,
             "calls": cell.calls,
@@ -205,15 +243,17 @@ def write(connection: sa.Connection, org: str, cells: dict[Key, Cell]) -> None:
             "updated_at": instant(cell.at),
         }
         for key, cell in sorted(cells.items())
-    ]
+    )
     upsert(connection, _table, rows)
 
 
 def rebuild(connection: sa.Connection, org: str, outcomes: Iterator[Counted]) -> dict[Key, Cell]:
     """Makes the organisation's part of the table anew from all its outcomes, in their order."""
     cells: dict[Key, Cell] = {}
+    breath = Breath()
     for outcome in outcomes:
         fold(cells, outcome)
+        breath()
     connection.execute(sa.delete(_table).where(_table.c.org == org))
     write(connection, org, cells)
     return cells

@@ -282,6 +282,7 @@ def test_what_a_killed_process_acknowledged_is_adopted_whole(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_child_of_a_fork_writes_a_journal_of_its_own(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.append(b"parent")
@@ -298,6 +299,7 @@ def test_a_child_of_a_fork_writes_a_journal_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_child_that_lives_on_does_not_keep_its_parents_journal_from_being_adopted(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     parent = os.fork()

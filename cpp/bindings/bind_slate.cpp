@@ -67,18 +67,18 @@ void bind_slate(py::module_& m) {
   const Weights usual;
   py::class_<Weights>(m, "Weights")
       .def(py::init([](double reliability, double lift, double temper, double sd_max,
-                       double most_up, double most_down, std::uint64_t guard, double explore,
-                       const std::string& draw) {
-             const Weights weights{reliability, lift,  temper,  sd_max,       most_up,
-                                   most_down,   guard, explore, draw_of(draw)};
+                       double most_up, double most_down, std::uint64_t guard, double listing,
+                       double explore, const std::string& draw) {
+             const Weights weights{reliability, lift,  temper,  sd_max,  most_up,
+                                   most_down,   guard, listing, explore, draw_of(draw)};
              check(weights);
              return weights;
            }),
            py::kw_only(), py::arg("reliability") = usual.reliability, py::arg("lift") = usual.lift,
            py::arg("temper") = usual.temper, py::arg("sd_max") = usual.sd_max,
            py::arg("most_up") = usual.most_up, py::arg("most_down") = usual.most_down,
-           py::arg("guard") = usual.guard, py::arg("explore") = usual.explore,
-           py::arg("draw") = "normal")
+           py::arg("guard") = usual.guard, py::arg("listing") = usual.listing,
+           py::arg("explore") = usual.explore, py::arg("draw") = "normal")
       .def_readonly("reliability", &Weights::reliability)
       .def_readonly("lift", &Weights::lift)
       .def_readonly("temper", &Weights::temper)
@@ -86,6 +86,7 @@ void bind_slate(py::module_& m) {
       .def_readonly("most_up", &Weights::most_up)
       .def_readonly("most_down", &Weights::most_down)
       .def_readonly("guard", &Weights::guard)
+      .def_readonly("listing", &Weights::listing)
       .def_readonly("explore", &Weights::explore)
       .def_property_readonly("draw", [](const Weights& weights) {
         return weights.draw == Draw::kExact ? "exact" : "normal";

@@ -54,7 +54,7 @@ void check_all(const ToolKeys& keys, const Candidates& candidates) {
 
 /// Columns of one call, kept for the next on this thread.
 struct Scratch {
-  std::vector<double> score, mean, sd, log_reliability, log_lift;
+  std::vector<double> score, mean, sd, works, log_reliability, log_lift;
   std::vector<double> first, second, shape, drawn;
   std::vector<std::uint64_t> arm, subject, group;
   std::vector<std::uint8_t> hidden, guarded;
@@ -62,7 +62,8 @@ struct Scratch {
 
   void resize(std::size_t m) {
     for (auto* column :
-         {&score, &mean, &sd, &log_reliability, &log_lift, &first, &second, &shape, &drawn}) {
+         {&score, &mean, &sd, &works, &log_reliability, &log_lift, &first, &second, &shape,
+          &drawn}) {
       column->resize(m);
     }
     for (auto* column : {&arm, &subject, &group}) column->resize(m);
@@ -82,6 +83,7 @@ void check(const Weights& weights) {
   check_range("sd_max", weights.sd_max, kMost);
   check_range("most_up", weights.most_up, kMost);
   check_range("most_down", weights.most_down, kMost);
+  check_range("listing", weights.listing, kMost);
   check_range("explore", weights.explore, 1.0);
 }
 
@@ -226,6 +228,7 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     const double deviation =
         std::min(std::sqrt(wr * wr * r.variance + wl * wl * l.variance), weights.sd_max);
     at.mean[i] = at.score[i] + temperature * learnt;
+    at.works[i] = r.mean - prior_reliability.mean;
     at.sd[i] = temperature * temper * deviation;
     out.show[i] = static_cast<float>(standing.show);
     if (is_exact) {
@@ -272,6 +275,12 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
   const std::size_t shown =
       pick({at.score, at.mean, at.sd, at.hidden, at.guarded, candidates.core, at.group}, k,
            explores, out.order, out.fate);
+  const auto listed = [&](std::int32_t place) {
+    const auto i = static_cast<std::size_t>(place);
+    return at.score[i] + temperature * weights.listing * at.works[i];
+  };
+  std::stable_sort(out.order.begin(), out.order.begin() + static_cast<std::ptrdiff_t>(shown),
+                   [&](std::int32_t a, std::int32_t b) { return listed(a) > listed(b); });
   for (std::size_t i = 0; i < m; ++i) {
     out.score[i] = static_cast<float>(at.score[i]);
     out.mean[i] = static_cast<float>(at.mean[i]);

@@ -346,9 +346,9 @@ class LearningRates:
         alarm_nats: float = 6.0,
         alarm_ratio: float = 0.35,
         open_k: float = 3.0,
-        most_k: float = 6.0,
-        open_half_s: float = 1800.0,
-        least_reporters: int = 3,
+        most_k: float = 4.0,
+        open_half_s: float = 259200.0,
+        least_reporters: int = 2,
         prior_mean: float = 0.85,
         prior_strength: float = 3.0,
         page_spread: float = 10.0,
@@ -356,8 +356,8 @@ class LearningRates:
         lift_strength: float = 3.0,
         lift_page_spread: float = 2.0,
         lift_leaf_spread: float = 3.0,
-        vector_most: float = 0.6,
-        vector_strength: float = 3.0,
+        vector_most: float = 0.95,
+        vector_strength: float = 1.5,
     ) -> None: ...
     @property
     def reliability_half_s(self) -> float: ...
@@ -469,6 +469,7 @@ class Weights:
         most_up: float = 4.0,
         most_down: float = 8.0,
         guard: int = 1,
+        listing: float = 3.0,
         explore: float = 0.0,
         draw: str = "normal",
     ) -> None: ...
@@ -486,6 +487,8 @@ class Weights:
     def most_down(self) -> float: ...
     @property
     def guard(self) -> int: ...
+    @property
+    def listing(self) -> float: ...
     @property
     def explore(self) -> float: ...
     @property

@@ -76,6 +76,8 @@ class Parameters:
         temper: how much of what is not known yet is drawn, as a share of its standard deviation.
         most_up, most_down: nats by which outcomes may lift or sink a tool, at the most.
         guard: so many tools stay that retrieval alone would put first, unless they are known to be broken.
+        listing: further weight of whether a tool works in the order of those that are shown: models call what
+            they read first.
         explore: how often the last place goes to the tool of which least is known.
         pass_through_tools, pass_through_tokens: a catalog of at most so many tools that cost at most so many
             tokens is handed on whole, unless the call sets k: searching ten tools helps nobody.
@@ -106,12 +108,13 @@ class Parameters:
     learning: LearningRule = "outcomes"
     temperature: float = TEMPERATURE
     rescored: int = 40
-    reliability: float = 1.5
+    reliability: float = 1.0
     lift: float = 1.0
-    temper: float = 0.25
+    temper: float = 0.1
     most_up: float = 2.0
     most_down: float = 4.0
-    guard: int = 1
+    guard: int = 2
+    listing: float = 8.0
     explore: float = 0.0
     pass_through_tools: int = 10
     pass_through_tokens: int = 2_000
@@ -146,6 +149,7 @@ class Parameters:
             "lift",
             "most_up",
             "most_down",
+            "listing",
         ):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 <= value <= _GREATEST:
@@ -302,6 +306,7 @@ def _learning(catalog: Catalog, p: Parameters) -> tuple[Stage, ...]:
         most_up=p.most_up,
         most_down=p.most_down,
         guard=p.guard,
+        listing=p.listing,
         explore=p.explore,
     )
     core = Bitset.of(len(catalog), np.union1d(catalog.base, catalog.pinned).astype(np.int32))

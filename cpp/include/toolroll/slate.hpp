@@ -32,6 +32,7 @@ struct Weights {
   double most_up = 4.0;  ///< bounds of what learning adds to a score or takes from it, in nats
   double most_down = 8.0;
   std::uint64_t guard = 1;  ///< so many of retrieval's best stay whatever is learnt
+  double listing = 3.0;     ///< reliability's further weight in the order of those that are shown
   double explore = 0.0;     ///< probability that the last place goes to who is least known
   Draw draw = Draw::kNormal;
 };
@@ -84,7 +85,9 @@ struct Ranked {
 };
 
 /// Ranks candidates for a slate of k. Members of a declared group count with the best of their
-/// retrieval scores. `temperature`: what a nat is on the scale of the scores, above 0.
+/// retrieval scores. `temperature`: what a nat is on the scale of the scores, above 0. Who is shown
+/// is decided by the score alone; among them reliability counts more, since models call what they
+/// read first.
 ///
 /// A tool's draw is a function of (seed, arm, its posteriors) alone. Of nothing learnt comes
 /// retrieval's own order. Returns how many are shown. O(m log m), no allocation but scratch that

@@ -95,7 +95,7 @@ def measure(world: World, course: Course, static: Course, best: Reals) -> Measur
         "recall": 100 * seen.recall.mean(),
         "steady_success": 100 * success[steady].mean(),
         "steady_recall": 100 * seen.recall[steady].mean(),
-        "steady_lost": 100 * lost[steady].mean(),
+        "steady_lost": 100 * lost_working[steady].mean(),
         "lost": 100 * lost.mean(),
         "lost_working": 100 * lost_working.mean(),
         "lost_first": 100 * (before.first & ~seen.recall).mean(),

@@ -50,15 +50,16 @@ class Effect(NamedTuple):
     pull: float = 0.0
 
 
-# A failed call was wanted nevertheless, so it counts as one. A correction does not say whether a tool works.
+# A failed call was wanted nevertheless: it counts as one, and its message half as one that was solved. A
+# correction does not say whether a tool works.
 EFFECTS: dict[Kind | None, Effect] = {
     None: Effect(),
     "succeeded": Effect(successes=1, calls=1, pull=1),
-    "failed": Effect(failures=1, calls=1),
+    "failed": Effect(failures=1, calls=1, pull=0.5),
     "called": Effect(calls=1),
     "corrected": Effect(),
     "wanted_succeeded": Effect(successes=1, calls=1, expected=UNEXPECTED, pull=1),
-    "wanted_failed": Effect(failures=1, calls=1, expected=UNEXPECTED),
+    "wanted_failed": Effect(failures=1, calls=1, expected=UNEXPECTED, pull=0.5),
     "wanted": Effect(calls=1, expected=UNEXPECTED),
     "meant": Effect(calls=1, expected=UNEXPECTED, pull=1),
 }

@@ -50,10 +50,15 @@ def test_a_tool_that_was_found_was_hardly_expected():
     assert counted(deltas(EVENT, [Change(C, None, "wanted_succeeded")])) == {C.key.arm: (1, 0, 1, 0.05)}
 
 
-def test_a_vector_goes_with_a_success_only():
+def test_a_message_goes_with_a_call_and_counts_half_where_it_failed():
     rows = deltas(EVENT, [Change(A, None, "succeeded"), Change(B, None, "failed")], vector=0)
-    assert rows["vector"].tolist() == [0, -1]
-    assert rows["pull"].tolist() == [1.0, 0.0]
+    assert rows["vector"].tolist() == [0, 0]
+    assert rows["pull"].tolist() == [1.0, 0.5]
+
+
+def test_a_message_does_not_go_with_a_call_of_which_nothing_is_known():
+    rows = deltas(EVENT, [Change(A, None, "called")], vector=0)
+    assert rows["vector"].tolist() == [-1] and rows["pull"].tolist() == [0.0]
 
 
 def test_the_detector_sees_what_is_said_first_and_no_revision():

@@ -25,6 +25,7 @@ except ImportError as missing:
 
 _INK, _QUIET, _GRID = "#1f2933", "#66788a", "#e4e9ee"
 _COLOURS = ("#66788a", "#c8553d", "#2463a6", "#3a7d44", "#8a5a9e", "#b07d12")
+_COLUMNS = 3  # of panels; the sixth place of a scenario says what the colours are
 _SMOOTH = 5  # points of a curve that are averaged
 
 # Panel → title, what its x axis counts, and its y axis.
@@ -38,7 +39,7 @@ _PANELS = (
 
 
 def draw(simulation: Simulation, file: str | os.PathLike[str]) -> None:
-    """Writes the picture as a PNG: a row of panels for each scenario.
+    """Writes the picture as a PNG: five panels for each scenario.
 
     Raises:
         InvalidInput: the file cannot be written.
@@ -46,29 +47,15 @@ def draw(simulation: Simulation, file: str | os.PathLike[str]) -> None:
     scenarios = list(simulation.played)
     if not scenarios:
         raise InvalidInput("plot: nothing was played")
-    columns, rows = len(_PANELS), len(scenarios)
-    figure = Figure(
-        figsize=(3.6 * columns, 0.9 + 3.1 * rows), dpi=130, facecolor="white", layout="constrained"
-    )
+    rows = 2 * len(scenarios)
+    figure = Figure(figsize=(11, 0.7 + 2.9 * rows), dpi=130, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.subplots(rows, columns, squeeze=False)
-    for scenario, line in zip(scenarios, grid, strict=True):
-        for (name, title, x_label, y_label), axes in zip(_PANELS, line, strict=True):
+    grid = figure.subplots(rows, _COLUMNS, squeeze=False).reshape(len(scenarios), -1)
+    for scenario, cells in zip(scenarios, grid, strict=True):
+        for (name, title, x_label, y_label), axes in zip(_PANELS, cells, strict=False):
             _dress(axes, title, x_label, y_label)
             _draw(axes, simulation, scenario, name)
-        line[0].annotate(
-            scenario, (0, 1.16), xycoords="axes fraction", color=_INK, fontsize=12, weight="bold"
-        )
-    handles, labels = grid[0][0].get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="outside upper right",
-        ncols=len(labels),
-        frameon=False,
-        labelcolor=_INK,
-        fontsize=10,
-    )
+        _explain(cells[-1], scenario, *cells[0].get_legend_handles_labels())
     plan = simulation.plan
     figure.suptitle(
         f"{simulation.name}: {simulation.tools} tools, {plan.worlds} worlds, {plan.messages:,} messages, "
@@ -82,6 +69,21 @@ def draw(simulation: Simulation, file: str | os.PathLike[str]) -> None:
     content = io.BytesIO()
     figure.savefig(content, format="png")
     replace_file(file, content.getvalue())
+
+
+def _explain(axes: Any, scenario: str, handles: Any, labels: Any) -> None:
+    """What the colours of a scenario's panels are, in the place behind them."""
+    axes.set_axis_off()
+    axes.legend(
+        handles,
+        labels,
+        title=f"scenario: {scenario}",
+        loc="center left",
+        frameon=False,
+        labelcolor=_INK,
+        fontsize=11,
+        alignment="left",
+    )
 
 
 def smoothed(curve: Reals) -> Reals:

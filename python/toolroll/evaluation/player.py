@@ -33,6 +33,7 @@ class RollPlayer:
         parameters = POLICIES[policy].with_(**(changes or {}))
         if parameters.learning == "thompson":
             parameters = parameters.with_(candidates=k)  # it retrieves what it shows
+        self._listens = parameters.learning != "none"
         self._roll = Toolroll(self._definitions(0), profile=parameters)
         engine = self._roll._engine
         engine.clock, engine.draw = self._now, self._seed
@@ -57,6 +58,8 @@ class RollPlayer:
 
     def report(self, at: int, act: Act) -> None:
         """What the model did with what was shown for message `at`."""
+        if not self._listens:
+            return
         picked = self._picked[at]
         if act.tool < 0:
             self._roll.record(picked)

@@ -249,7 +249,8 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
 
-  overlay.look_up(rows);
+  const float strangers = 0.5F * (fusion.dense_floor + fusion.intent_floor);
+  overlay.look_up(rows, strangers, 0.5F * (strangers + fusion.intent_floor));
   const Evidence whole = asked.weigh(rows, overlay);
   std::vector<Evidence> of_pieces;
   for (const Asked& piece : pieces) of_pieces.push_back(piece.weigh(rows, overlay));

@@ -67,6 +67,12 @@ std::shared_ptr<const Pull> directed(std::shared_ptr<Pull> pull) {
     pull->unit[i] = static_cast<float>(pull->sum[i] * scale);
   }
   const std::size_t width = pull->unit.size();
+  const auto n = static_cast<float>(pull->times.size());
+  std::vector<float> all(width, 0.0F);
+  for (std::size_t i = 0; i < pull->exemplars.size(); ++i) all[i % width] += pull->exemplars[i];
+  pull->alike = -n;
+  for (const float value : all) pull->alike += value * value;
+  pull->pairs = n * (n - 1.0F);
   pull->codes.resize(pull->exemplars.size());
   pull->steps.resize(pull->times.size());
   for (std::size_t i = 0; i < pull->times.size(); ++i) {
@@ -165,7 +171,8 @@ std::optional<LearnedVector> Learned::vector(std::uint64_t subject, double now) 
       {item->unit, width}, {codes, width},
       item->step,          item->weight * portable::decay(now - item->at, rates_.vector_half_s),
       item->pull->codes,   item->pull->steps,
-      item->pull->times};
+      item->pull->times,   item->pull->alike,
+      item->pull->pairs};
 }
 
 void Learned::ask_for_vector(std::uint64_t subject) const { records_->vectors.ask_for(subject); }

@@ -10,7 +10,7 @@ namespace {
 // Surer beliefs than these would make an alarm of two or three outcomes.
 constexpr double kLeastMean = 0.05;
 constexpr double kMostMean = 0.97;
-constexpr double kMostOfOne = 0.55;  // of an alarm, from one reporter: it takes two at least
+constexpr double kMostOfOne = 0.4;  // of an alarm, from one reporter: it takes three at least
 
 }  // namespace
 

@@ -11,6 +11,12 @@
 #include "toolroll/topk.hpp"
 
 namespace toolroll {
+namespace {
+
+constexpr float kUnseenPairs = 6.0F;
+constexpr float kLeastTrust = 0.4F;
+
+}  // namespace
 
 Overlay::Overlay(const Lessons& lessons, std::size_t size, std::size_t dim)
     : size_(size), dim_(dim) {
@@ -66,7 +72,7 @@ void Overlay::name(std::span<const float> query, std::size_t most, const Bitset&
   rows.insert(rows.end(), named.begin(), named.end());
 }
 
-void Overlay::look_up(std::span<const std::int32_t> rows) {
+void Overlay::look_up(std::span<const std::int32_t> rows, float strangers, float kin) {
   entries_.clear();
   if (is_empty()) return;
   subjects_.clear();
@@ -77,8 +83,15 @@ void Overlay::look_up(std::span<const std::int32_t> rows) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto vector = lessons_.learned->vector(subjects_[i], lessons_.now);
     if (!vector) continue;
+    // Of few messages little is known: they count as alike until they turn out not to be.
+    const float likeness = (vector->alike + kUnseenPairs * kin) / (vector->pairs + kUnseenPairs);
+    float trust = 1.0F;
+    if (strangers < kin) {
+      const float kinship = std::clamp((likeness - strangers) / (kin - strangers), 0.0F, 1.0F);
+      trust = kLeastTrust + (1.0F - kLeastTrust) * kinship;
+    }
     const double share = lessons_.learned->vector_share(vector->weight);
-    entries_.push_back({i, *vector, static_cast<float>(share)});
+    entries_.push_back({i, *vector, trust * static_cast<float>(share), trust});
   }
 }
 
@@ -114,7 +127,7 @@ void Overlay::recall(std::span<const float> query, float floor, std::span<float>
       if (cosine - floor <= best) continue;  // before it fades: most end here
       const auto left =
           static_cast<float>(portable::decay(lessons_.now - vector.times[i], half_life));
-      best = std::max(best, left * (cosine - floor));
+      best = std::max(best, entry.trust * left * (cosine - floor));
     }
   }
 }

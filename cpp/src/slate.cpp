@@ -52,6 +52,8 @@ void check_all(const ToolKeys& keys, const Candidates& candidates) {
   }
 }
 
+double mean_of(const Shapes& beta) { return beta.first / (beta.first + beta.second); }
+
 /// Columns of one call, kept for the next on this thread.
 struct Scratch {
   std::vector<double> score, mean, sd, works, log_reliability, log_lift;
@@ -213,6 +215,7 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     }
     at.score[i] = best;
   }
+  const double best = m == 0 ? 0.0 : *std::max_element(at.score.begin(), at.score.end());
   learned.standings(at.arm, at.subject, scopes, now, at.standing);
   for (std::size_t i = 0; i < m; ++i) {
     const Standing& standing = at.standing[i];
@@ -222,9 +225,14 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     const LogMoments r =
         standing.has_reliability ? log_moments_of_beta(reliability) : prior_reliability;
     const LogMoments l = standing.has_lift ? log_moments_of_gamma(lift) : prior_lift;
-    const double learnt =
-        std::clamp(wr * (r.mean - prior_reliability.mean) + wl * (l.mean - prior_lift.mean),
-                   -weights.most_down, weights.most_up);
+    // Calls speak for a tool as far as they succeed: what is called and fails is not lifted for it.
+    const double works = mean_of(reliability) / mean_of(unknown.reliability);
+    const double more = l.mean - prior_lift.mean;
+    const double lifted = more > 0.0 ? more * std::min(works, 1.0) : more;
+    double learnt = std::clamp(wr * (r.mean - prior_reliability.mean) + wl * lifted,
+                               -weights.most_down, weights.most_up);
+    // What does not fit is lifted as little as it fits, whatever is said of it.
+    if (learnt > 0.0) learnt *= best > 0.0 ? std::clamp(at.score[i] / best, 0.0, 1.0) : 0.0;
     const double deviation =
         std::min(std::sqrt(wr * wr * r.variance + wl * wl * l.variance), weights.sd_max);
     at.mean[i] = at.score[i] + temperature * learnt;

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from toolroll.catalog import Catalog as Catalog
     from toolroll.context import Context as Context
     from toolroll.errors import ToolrollError as ToolrollError
+    from toolroll.learning.experiments import Experiment as Experiment
     from toolroll.profiles import Parameters as Parameters
     from toolroll.registry.registry import Registry as Registry
     from toolroll.roll import Toolroll as Toolroll
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Catalog": "toolroll.catalog",
     "Context": "toolroll.context",
+    "Experiment": "toolroll.learning.experiments",
     "PageMapping": "toolroll.rules",
     "Parameters": "toolroll.profiles",
     "Registry": "toolroll.registry.registry",

@@ -108,10 +108,10 @@ class Parameters:
     learning: LearningRule = "outcomes"
     temperature: float = TEMPERATURE
     rescored: int = 40
-    reliability: float = 1.0
+    reliability: float = 1.25
     lift: float = 1.0
     temper: float = 0.1
-    most_up: float = 2.0
+    most_up: float = 1.0
     most_down: float = 4.0
     guard: int = 2
     listing: float = 8.0

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from toolroll._core import Learned, LearningRates
 from toolroll.assembly import Assembly, Progress
 from toolroll.catalog import Catalog
+from toolroll.context import Context
 from toolroll.errors import InvalidInput
 from toolroll.events.describing import Standing
 from toolroll.events.folding import rates_key
@@ -26,7 +27,7 @@ from toolroll.events.recording import Keeping, LoggedMessages, Recording
 from toolroll.events.upkeep import Which, forget
 from toolroll.example_bank import ExampleBank
 from toolroll.exposing import found_of
-from toolroll.learning.exposure import Shown
+from toolroll.learning.exposure import Exposure, Shown
 from toolroll.learning.keys import tool_key
 from toolroll.learning.memory import Recorded
 from toolroll.learning.outcomes import NOT_SHOWN, Called, read_called
@@ -288,11 +289,20 @@ class RegistryRoll(Toolroll):
 
     # What the recording asks for.
 
-    def _found_in(self, org: str, names: Iterable[str]) -> tuple[Shown, ...]:
-        catalog = self._engine.serving.pipeline(org).catalog
-        known = catalog.names
+    def _found_in(self, exposure: Exposure, names: Iterable[str]) -> tuple[Shown, ...]:
+        # Roles and whatever else rules read is not in a receipt: what is not known shows nothing here, too.
+        catalog = self._engine.serving.pipeline(exposure.org).catalog
+        context = Context(
+            org=exposure.org,
+            user=exposure.reporter,
+            tier=exposure.tier,
+            page=exposure.page,
+            everything=True,
+        )
         return tuple(
-            Shown(name, tool_key(catalog.tools[known[name]]), 0.0) for name in names if name in known
+            Shown(name, tool_key(catalog.tools[catalog.names[name]]), 0.0)
+            for name in names
+            if name in catalog.names and self.why(name, context).visible
         )
 
     def _standing(self, selection: Selection) -> Standing:

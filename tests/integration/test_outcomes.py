@@ -22,11 +22,12 @@ from tests.integration.outcomes import (
     said,
 )
 from toolroll.errors import InvalidInput
-from toolroll.events.draining import CLOSES_AFTER_S, MOST_SILENT, drain, is_due
+from toolroll.events.draining import CLOSES_AFTER_S, drain, is_due
 from toolroll.events.folding import fold, outcomes_of
 from toolroll.events.receipts import LIFETIME_S
 from toolroll.events.rows import Received
 from toolroll.events.upkeep import Which, forget, rebuild
+from toolroll.learning.settling import MOST_SILENT
 from toolroll.store import tables
 from toolroll.store.database import Database
 

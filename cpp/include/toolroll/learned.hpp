@@ -119,6 +119,8 @@ struct LearnedVector {
   std::span<const std::int8_t> exemplars;  ///< one behind the other, as long as `codes`
   std::span<const float> steps;            ///< of each exemplar
   std::span<const double> times;           ///< of each exemplar, UTC seconds
+  float alike = 0.0F;  ///< sum of the cosines of all ordered pairs of exemplars
+  float pairs = 0.0F;  ///< how many those are
 };
 
 /// Messages that are kept of one subject, at most; of one reporter two.

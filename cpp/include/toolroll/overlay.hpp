@@ -36,8 +36,12 @@ class Overlay {
   /// Adds the rows in play, at most so many, whose learned vectors speak most for the query.
   void name(std::span<const float> query, std::size_t most, const Bitset& in_play,
             std::vector<std::int32_t>& rows) const;
-  /// Looks up the learned vectors of these rows, for blend().
-  void look_up(std::span<const std::int32_t> rows);
+  /// Looks up the learned vectors of these rows, for blend() and recall().
+  ///
+  /// A tool that is said to have solved messages of all kinds is no answer to any of them: it counts
+  /// as far as its messages are alike, not at all where their mean cosine is at `strangers` or
+  /// below, and whole from `kin` on.
+  void look_up(std::span<const std::int32_t> rows, float strangers, float kin);
   /// Whether any of them has one.
   bool has_any() const { return !entries_.empty(); }
   /// Turns the cosines of the rows that were looked up into blended ones.
@@ -50,7 +54,8 @@ class Overlay {
   struct Entry {
     std::size_t place;  // among the rows looked up
     LearnedVector vector;
-    float share;  // w
+    float share;  // w, as far as the messages are alike
+    float trust;  // how far they are, in [0, 1]
   };
   /// A query of length 1 in 8 bits, padded; without codes if it is all zeros.
   struct Direction {

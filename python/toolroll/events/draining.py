@@ -37,13 +37,11 @@ from toolroll.events.upserts import add_missing, insert, upsert
 from toolroll.learning.effects import EFFECTS
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
-from toolroll.learning.settling import MOST_A_DAY, Settled, Step, settle
+from toolroll.learning.settling import Settled, closing_weight, most_a_day, settle
 from toolroll.store import tables
 from toolroll.store.database import CHANNEL, Database
 
 CLOSES_AFTER_S = 600.0  # an event that has partial reports alone
-MOST_SILENT = 30  # events of one reporter a day that count though no tool of theirs was called
-NO_TOOL = ""  # what those are counted under
 _MOST_DUE = 200
 _SOME = 32  # rows that are written at a time: more would hold up selections meanwhile
 
@@ -197,14 +195,12 @@ class _Batch:
         if not step.is_new:
             self._done.repeated += 1
             return
-        closing_weight = 0.0
-        if step.closes and not is_late:
-            closing_weight = _least(step) if step.settled.said else ask.weight(NO_TOOL)
+        weight = 0.0 if is_late else closing_weight(step, ask.weight)
         ask.keep()
         seq, epoch = seqs[org]
         seqs[org] = seq + 1, epoch
         steps[event_id] += 1
-        row = counted(seq + 1, steps[event_id], exposure, step, closing_weight, received.at)
+        row = counted(seq + 1, steps[event_id], exposure, step, weight, received.at)
         added.setdefault(org, []).append(row)
         self._done.outcomes += 1
         left_open.setdefault(event_id, received)
@@ -301,14 +297,6 @@ def lock(connection: sa.Connection, orgs: Iterable[str]) -> dict[str, tuple[int,
     return {row.org: (row.seq, row.epoch) for row in connection.execute(query)}
 
 
-def _least(step: Step) -> float:
-    """What an event counts as a whole: no more than the least of what was said of it.
-
-    Expected calls without the calls would make a tool look as if nobody wanted it.
-    """
-    return min(said.weight for said in step.settled.said.values())
-
-
 class _Caps:
     """How much of each reporter has counted for each tool, by day; there is a limit."""
 
@@ -356,7 +344,7 @@ class _Asking:
         if not self._reporter:
             return 1.0
         count = self._caps._counts[self._org, tool, self._reporter, self._day]
-        if count >= (MOST_A_DAY if tool != NO_TOOL else MOST_SILENT):
+        if count >= most_a_day(tool):
             return 0.0
         self._asked.append(tool)
         return 1.0

@@ -277,10 +277,22 @@ class Journal:
         self._size += count
         self._written += count
 
+    def _check_folder(self) -> None:
+        """What is in the folder is believed, so nobody else may write there."""
+        if os.name != "posix":
+            return
+        found = self.folder.stat()
+        if found.st_uid not in (os.geteuid(), 0) or found.st_mode & 0o002:
+            raise StoreUnavailable(
+                f"journal {self.folder}: others may write there, and what is in it is believed; make it "
+                "yours (chown, chmod 700), or name another folder (journal=)"
+            )
+
     def _next_segment(self) -> None:
         try:
             if self._alive is None:
                 self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._check_folder()
                 self._alive = locks.claim(self._alive_path)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
             flags |= getattr(os, "O_BINARY", 0)

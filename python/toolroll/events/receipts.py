@@ -55,7 +55,11 @@ class Signer:
             raise InvalidInput(f"receipt key {self.current!r:.80}: there is no such key to sign with")
 
     def sign(self, exposure: Exposure) -> str:
-        """A receipt for what was shown."""
+        """A receipt for what was shown.
+
+        Raises:
+            InvalidInput: that would be longer than what is read.
+        """
         content = {
             "e": exposure.event_id,
             "o": exposure.org,
@@ -71,7 +75,13 @@ class Signer:
         keys = b"".join(_KEYS.pack(*tool.key, tool.expected) for tool in exposure.shown)
         body = zlib.compress(len(text).to_bytes(4, "little") + text + keys, 1)
         head = f"{_VERSION}.{self.current}."
-        return head + _text(body + _tag(self.secrets[self.current], head, body))
+        receipt = head + _text(body + _tag(self.secrets[self.current], head, body))
+        if len(receipt) > LONGEST:
+            raise InvalidInput(
+                f"receipt: {len(exposure.shown):,} tools were shown, too many for one; report by the "
+                "selection, or by its event id"
+            )
+        return receipt
 
     def read(self, receipt: str, now: float, org: str | None = None) -> Exposure:
         """What was shown; without the message's vector, which no receipt carries.

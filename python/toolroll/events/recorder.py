@@ -165,14 +165,14 @@ class Recorder:
         with self._recording:
             before = self._settled.get(event_id, NOTHING_SAID)
             step = settle(exposure, before, report)
-            if step.is_new:  # else it was said here before, word for word
-                at = time.time() if now is None else now
-                self._journal.append(Received(exposure, report, at).to_bytes())
-                self._settled[event_id] = step.settled
-                if len(self._settled) > _KNOWN:
-                    self._settled.popitem(last=False)
-                if self._waiting_since is None:
-                    self._waiting_since = time.monotonic()
+            # Also what was said here before: another process may have said something else since.
+            at = time.time() if now is None else now
+            self._journal.append(Received(exposure, report, at).to_bytes())
+            self._settled[event_id] = step.settled
+            if len(self._settled) > _KNOWN:
+                self._settled.popitem(last=False)
+            if self._waiting_since is None:
+                self._waiting_since = time.monotonic()
         if self._drain_sleeps or self._journal_sleeps or not self._threads:
             self._stir()
         return len(step.changes)
@@ -454,7 +454,8 @@ class Recorder:
             path = self._refused_path
             if not path.exists() or path.stat().st_size < _MOST_REFUSED_BYTES:
                 line = json.dumps({"error": str(error), "record": record.decode("utf-8", "replace")})
-                with path.open("a", encoding="utf-8") as file:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+                with open(os.open(path, flags, 0o600), "a", encoding="utf-8") as file:
                     file.write(line + "\n")
 
     @property

@@ -91,7 +91,7 @@ class Recording(Generic[L]):
         making: Making[L],
         *,
         exposure_of: Callable[[Selection, str], Exposure],
-        found_in: Callable[[str, Iterable[str]], tuple[Shown, ...]],
+        found_in: Callable[[Exposure, Iterable[str]], tuple[Shown, ...]],
         standing_of: Callable[[Selection], Standing],
         poll_s: float = 0.5,
         organisations: int = 1_000,
@@ -153,7 +153,9 @@ class Recording(Generic[L]):
         if found is None:
             names = [entry.name for entry in entries if entry.kind in NOT_SHOWN]
             shown = {tool.name for tool in exposure.shown}
-            found = self._found_in(exposure.org, [name for name in names if name not in shown])
+            found = self._found_in(exposure, [name for name in names if name not in shown])
+        if self._keeping.messages in ("dropped", "none"):  # a guess at the text could be held against it
+            exposure = replace(exposure, vector=None)
         report = Report(exposure.event_id, entries, found, final)
         return Recorded(exposure.event_id, self.recorder.record(exposure, report, now))
 

@@ -13,7 +13,7 @@ from toolroll.errors import NotFound
 from toolroll.learning.effects import Change, deltas
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
-from toolroll.learning.settling import MOST_A_DAY, NOTHING_SAID, Settled, settle
+from toolroll.learning.settling import NOTHING_SAID, Settled, closing_weight, most_a_day, settle
 
 MOST_EVENTS = 50_000  # whose outcomes are remembered, so that none counts twice
 _DAY_S = 86_400
@@ -59,25 +59,28 @@ class Memory:
                 )
             today = self._today(exposure)
 
+            asked: list[tuple[str, str, str]] = []  # counted once the report is accepted
+
             def weight(tool: str) -> float:
                 who = (exposure.org, tool, exposure.reporter)
-                today[who] += 1
-                return 1.0 if not exposure.reporter or today[who] <= MOST_A_DAY else 0.0
+                asked.append(who)
+                return 1.0 if not exposure.reporter or today[who] < most_a_day(tool) else 0.0
 
             step = settle(exposure, before or NOTHING_SAID, report, weight)
             if step.is_new:
-                self._fold(exposure, step.changes, step.closes)
+                self._fold(exposure, step.changes, closing_weight(step, weight))
+            today.update(asked)
             self._settled[exposure.event_id] = exposure.at, step.settled
             if len(self._settled) > MOST_EVENTS:
                 forgotten, _ = self._settled.pop(next(iter(self._settled)))
                 self._forgotten_until = max(self._forgotten_until, forgotten)
             return Recorded(exposure.event_id, len(step.changes))
 
-    def _fold(self, exposure: Exposure, changes: tuple[Change, ...], closes: bool) -> None:
+    def _fold(self, exposure: Exposure, changes: tuple[Change, ...], closes: float) -> None:
         vectors = None
         if exposure.vector is not None and len(exposure.vector) == self._dim:
             vectors = exposure.vector.astype(np.float32)[None]
-        added = deltas(exposure, changes, float(closes), -1 if vectors is None else 0)
+        added = deltas(exposure, changes, closes, -1 if vectors is None else 0)
         known = self.learned.get(exposure.org) or Learned(self._dim, self._rates)
         self.learned[exposure.org] = known.fold(added, vectors)
 

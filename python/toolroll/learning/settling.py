@@ -17,6 +17,8 @@ from toolroll.learning.exposure import Exposure, Shown
 from toolroll.learning.outcomes import NOT_SHOWN, Kind, Report
 
 MOST_A_DAY = 3  # outcomes of one reporter that count for one tool; the others are kept and weigh nothing
+MOST_SILENT = 30  # events of one reporter a day that count though no tool of theirs was called
+NO_TOOL = ""  # what those are counted under
 MOST_FOUND = 8  # tools of one event that a search may have found
 
 
@@ -93,6 +95,23 @@ def settle(
         said[entry.name] = Said(entry.kind, weight)
     closes = report.is_final and not before.closed
     return Step(tuple(changes), closes, Settled(said, before.closed or report.is_final))
+
+
+def closing_weight(step: Step, weight_of: Callable[[str], float]) -> float:
+    """What the event counts as a whole, where the step closes it: no more than the least of what was said.
+
+    Expected calls without the calls would make a tool look as if nobody wanted it. weight_of: asked for
+    `NO_TOOL` where nothing was called.
+    """
+    if not step.closes:
+        return 0.0
+    said = step.settled.said.values()
+    return min(each.weight for each in said) if said else weight_of(NO_TOOL)
+
+
+def most_a_day(tool: str) -> int:
+    """How many outcomes of one reporter count for the tool, or for `NO_TOOL`, in a day."""
+    return MOST_SILENT if tool == NO_TOOL else MOST_A_DAY
 
 
 def _tool(

@@ -133,7 +133,7 @@ def test_contexts_that_do_not_exist_are_left_out() -> None:
 
 def test_too_few_reporters_move_nothing_and_the_application_is_enough() -> None:
     one = {"everywhere": 1, "arm": 100, "intent": 200, "successes": 5, "calls": 5, "expected": 1}
-    nothing = Learned(0)
+    nothing = Learned(0, LearningRates(least_reporters=3))
     before = shapes(nothing.reliability((1, 0, 0), column(100), T0))
     two = nothing.fold(deltas({**one, "reporter": 4}, {**one, "reporter": 5}, {**one, "reporter": 4}))
     assert shapes(two.reliability((1, 0, 0), column(100), T0)) == before
@@ -145,7 +145,7 @@ def test_too_few_reporters_move_nothing_and_the_application_is_enough() -> None:
 def test_calls_that_few_reported_do_not_lift_a_tool_that_many_saw() -> None:
     seen = [{"everywhere": 1, "intent": 200, "expected": 0.1, "reporter": n} for n in range(1, 9)]
     called = [{"everywhere": 1, "intent": 200, "calls": 3, "reporter": n} for n in (1, 2, 1, 2)]
-    learned = Learned(0).fold(deltas(*seen, *called))
+    learned = Learned(0, LearningRates(least_reporters=3)).fold(deltas(*seen, *called))
     shape, rate = learned.lift((1, 0, 0), column(200), column(0), T0)
     assert shape[0] == pytest.approx(rate[0])
     shape, rate = learned.fold(deltas({**called[0], "reporter": 3})).lift(
@@ -187,7 +187,7 @@ def test_a_vector_taken_back_is_gone_and_one_of_zeros_was_never_there() -> None:
 def test_a_vector_counts_when_enough_have_reported_calls() -> None:
     vectors = np.eye(3, dtype=np.float32)
     rows = [{"intent": 200, "vector": i, "pull": 1.0, "calls": 1, "reporter": 1 + i} for i in range(3)]
-    two = Learned(3).fold(deltas(*rows[:2]), vectors)
+    two = Learned(3, LearningRates(least_reporters=3)).fold(deltas(*rows[:2]), vectors)
     assert two.vectors == 0 and two.vector(200) is None
     three = two.fold(deltas(rows[2]), vectors)
     found = three.vector(200)

@@ -120,7 +120,7 @@ def test_after_an_alarm_the_old_record_counts_for_one_observation_and_the_run_fo
     assert beta[0] == pytest.approx(2 * (1 - rates.prior_mean) + calls, abs=0.2)
 
 
-def test_one_reporter_alone_does_not_hide_a_tool_and_a_second_one_does() -> None:
+def test_two_reporters_do_not_hide_a_tool_and_a_third_one_does() -> None:
     known = taught([True] * 30)
     rows = [outcome(False, T0 + 3600 + n) for n in range(5)]
     assert is_open(known.fold(deltas(*rows)))
@@ -128,8 +128,10 @@ def test_one_reporter_alone_does_not_hide_a_tool_and_a_second_one_does() -> None
         row["reporter"] = 6
     alone = known.fold(deltas(*rows, *rows, *rows))
     assert not is_open(alone)
-    learned = known.fold(deltas(*rows, outcome(False, T0 + 3700, 7), outcome(False, T0 + 3701, 7)))
-    assert is_open(learned)
+    second = [outcome(False, T0 + 3700 + n, 7) for n in range(5)]
+    assert not is_open(known.fold(deltas(*rows, *second)))
+    third = [outcome(False, T0 + 3800 + n, 8) for n in range(3)]
+    assert is_open(known.fold(deltas(*rows, *second, *third)))
 
 
 def test_an_open_breaker_hides_with_growing_back_off_and_one_success_closes_it() -> None:
@@ -141,7 +143,7 @@ def test_an_open_breaker_hides_with_growing_back_off_and_one_success_closes_it()
         learned = learned.fold(deltas(outcome(False, now)))
         k, show, since = (float(found[0]) for found in learned.breakers(ARM, now))
         assert since == opened_at
-        assert k == min(4 + probe, 6)
+        assert k == min(4 + probe, LearningRates().most_k)
         assert show == pytest.approx(2.0**-k)
         half = LearningRates().open_half_s
         shown.append(float(learned.breakers(ARM, now + half)[1][0]))

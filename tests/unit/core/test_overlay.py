@@ -198,7 +198,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 # The last few messages, each by itself.
 
-NEAREST = Fusion(dense=0.0, intents=0.5, intent_floor=0.1)
+NEAREST = Fusion(dense=0.0, dense_floor=0.1, intents=0.5, intent_floor=0.1)  # as if all were alike
 
 
 def above(learned: Learned, query: Any, now: float = T0) -> Any:
@@ -279,3 +279,16 @@ def test_the_same_message_again_takes_no_second_place() -> None:
     learned = Learned(DIM, RATES).fold(messages(vectors), vectors)
     again = learned.fold(messages(vectors[:1], [99], [T0 + 99]), vectors[:1])
     assert all(above(again, vector) == pytest.approx(0.45, abs=CLOSE) for vector in vectors)
+
+
+def test_a_tool_said_to_solve_messages_of_all_kinds_counts_less_for_each() -> None:
+    fusion = Fusion(dense=0.0, dense_floor=0.0, intents=0.5, intent_floor=0.3)
+    kin = vectors_of(20, 1)[0] + 0.1 * vectors_of(21, 8)
+    told = []
+    for vectors in (kin / np.linalg.norm(kin, axis=1, keepdims=True), vectors_of(22, 8)):
+        learned = Learned(DIM, RATES).fold(messages(vectors), vectors)
+        retriever = Retriever(1, VectorIndex.build(-vectors[:1]), None)
+        _, _, terms, *_ = search(retriever, vectors[0], 1, learned, keys_of(1), T0, fusion=fusion)
+        told.append(float(terms[1][0]))
+    assert told[0] == pytest.approx(0.35, abs=1e-2)
+    assert told[1] < 0.6 * told[0]

@@ -22,7 +22,7 @@ RATES = LearningRates(least_reporters=0)
 SCOPES = (1, 2, 20)
 NOW = T0 + 61 * DAY
 SEEDS = st.integers(0, 2**64 - 1)
-NOTHING = Weights(temper=0.0, guard=0)
+NOTHING = Weights(temper=0.0, guard=0, listing=0.0)
 RANKED, HIDDEN, BEATEN = range(3)
 
 
@@ -99,17 +99,21 @@ def test_scores_are_the_sums_of_the_definition(
         learned, keys_of(8), scores, seed=seed, temperature=temperature, weights=weights
     )
 
-    def moments(of: Learned) -> tuple[Any, Any]:
+    def moments(of: Learned) -> tuple[Any, Any, Any, Any]:
         arms, subjects, none = (np.arange(n, n + 8, dtype=np.uint64) for n in (100, 200, 0))
         alpha, beta = of.reliability(SCOPES, arms, NOW)
         shape, rate = of.lift(SCOPES, subjects, none * np.uint64(0), NOW)
-        log = wr * (special.digamma(alpha) - special.digamma(alpha + beta))
+        works = wr * (special.digamma(alpha) - special.digamma(alpha + beta))
         spread = wr**2 * (special.polygamma(1, alpha) - special.polygamma(1, alpha + beta))
-        log = log + wl * (special.digamma(shape) - np.log(rate))
-        return log, spread + wl**2 * special.polygamma(1, shape)
+        called = wl * (special.digamma(shape) - np.log(rate))
+        return works, called, alpha / (alpha + beta), spread + wl**2 * special.polygamma(1, shape)
 
-    log, variance = moments(learned)
-    expected = scores + temperature * np.clip(log - moments(Learned(0, RATES))[0], -0.9, 0.6)
+    (works, called, mean_of, variance), prior = moments(learned), moments(Learned(0, RATES))
+    lifted = called - prior[1]
+    lifted = np.where(lifted > 0, lifted * np.minimum(mean_of / prior[2], 1), lifted)
+    learnt = np.clip(works - prior[0] + lifted, -0.9, 0.6)
+    learnt = np.where(learnt > 0, learnt * np.clip(scores / scores.max(), 0, 1), learnt)
+    expected = scores + temperature * learnt
     np.testing.assert_allclose(mean, expected, atol=2e-6)
     deviation = temperature * temper * np.minimum(np.sqrt(variance), 1.5)
     np.testing.assert_allclose(sd, deviation, rtol=1e-6, atol=1e-30)
@@ -120,9 +124,9 @@ def test_a_tool_that_works_rises_and_one_that_fails_sinks_as_far_as_it_may() -> 
     taught = Learned(0, RATES).fold(deltas(works(100, 0, 400), works(102, 400, 0, calls=400, expected=1)))
     order, _, mean, *_ = rank(taught, keys_of(3), [3.0, 2.0, 1.0], weights=NOTHING)
     assert order.tolist() == [2, 1, 0]
-    bounded = Weights(temper=0.0, guard=0, most_up=0.5, most_down=0.5)
+    bounded = Weights(temper=0.0, guard=0, listing=0.0, most_up=0.5, most_down=0.5)
     order, _, mean, *_ = rank(taught, keys_of(3), [3.0, 2.0, 1.0], weights=bounded)
-    assert order.tolist() == [0, 1, 2] and mean.tolist() == [2.5, 2.0, 1.5]
+    assert order.tolist() == [0, 1, 2] and mean.tolist() == pytest.approx([2.5, 2.0, 1 + 0.5 / 3])
 
 
 @settings(max_examples=40, deadline=None)
@@ -138,7 +142,7 @@ def test_a_tools_draw_does_not_depend_on_its_neighbours(
 ) -> None:
     learned = Learned(0, RATES).fold(random_deltas(world, 40))
     weights = Weights(draw=draw, guard=0)
-    scores = np.linspace(1, 0, 12, dtype=np.float32)
+    scores = np.ones(12, np.float32)  # what is learnt counts by how near a tool is to the best one
     _, all_drawn, *_ = rank(learned, keys_of(12), scores, seed=seed, weights=weights)
     chosen = permuted[:kept]
     _, drawn, *_ = rank(learned, keys_of(12), scores[chosen], rows=chosen, seed=seed, weights=weights)
@@ -335,7 +339,7 @@ def test_every_candidate_is_in_the_order_once_and_the_rules_hold(
     groups = {row: 9 for row in range(n) if data.draw(st.booleans())}
     core = [row for row in range(n) if data.draw(st.integers(0, 4)) == 0]
     learned = Learned(0, RATES).fold(random_deltas(world, 60)).fold(deltas(*hidden(101)))
-    weights = Weights(explore=0.5, guard=2)
+    weights = Weights(explore=0.5, guard=2, listing=0.0)
     scores = np.linspace(2, 0, n, dtype=np.float32)
     order, drawn, *_, fate = rank(
         learned, keys_of(12, groups), scores, k, raw_best=[0, 1][:n], core=core, seed=seed, weights=weights

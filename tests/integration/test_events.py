@@ -254,14 +254,14 @@ def test_a_tool_that_was_not_shown_is_refused_before_anything_is_written(
     assert not (tmp_path / "journal").exists()
 
 
-def test_a_report_that_is_repeated_is_not_even_written(
+def test_a_report_that_is_repeated_is_written_again_and_says_nothing_new(
     recorder: Recorder, roll: Toolroll, tmp_path: Path
 ) -> None:
     picked = roll.select("play a song")
     assert recorder.record(exposure_of(picked), report(picked, play_music="succeeded")) == 1
     size = recorder._journal._written
     assert recorder.record(exposure_of(picked), report(picked, play_music="succeeded")) == 0
-    assert recorder._journal._written == size
+    assert recorder._journal._written > size  # another process may have said something else meanwhile
     assert recorder.record(exposure_of(picked), report(picked, play_music="failed")) == 1
 
 

@@ -119,7 +119,7 @@ def test_saying_something_else_replaces_what_was_said(database: Database) -> Non
     assert (mail.shown, mail.called, mail.succeeded) == (1, 1, 1)
     first, second = rows_of(database, tables.outcomes)
     assert (first.step, first.closes, second.step, second.closes) == (1, True, 2, False)
-    assert first.vector is None and second.vector is not None  # the row that pulls has what it pulls by
+    assert first.vector is not None and second.vector is not None  # rows that pull have what they pull by
 
 
 def test_numbers_of_outcomes_have_no_gaps(database: Database) -> None:

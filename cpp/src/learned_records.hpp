@@ -220,8 +220,8 @@ struct Pull {
   std::vector<std::uint64_t> reporters;  // of each exemplar
   std::vector<std::int8_t> codes;        // the exemplars in 8 bits
   std::vector<float> steps;              // of each exemplar's codes
-  float alike = 0.0F;  // sum of the cosines of all ordered pairs of exemplars
-  float pairs = 0.0F;  // how many those are
+  float alike = 0.0F;                    // sum of the cosines of all ordered pairs of exemplars
+  float pairs = 0.0F;                    // how many those are
 
   /// Keeps a message. Where there is no room, one of the same reporter makes way if that one has
   /// more than its part, else the oldest.

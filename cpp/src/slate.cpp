@@ -63,9 +63,8 @@ struct Scratch {
   std::vector<Standing> standing;
 
   void resize(std::size_t m) {
-    for (auto* column :
-         {&score, &mean, &sd, &works, &log_reliability, &log_lift, &first, &second, &shape,
-          &drawn}) {
+    for (auto* column : {&score, &mean, &sd, &works, &log_reliability, &log_lift, &first, &second,
+                         &shape, &drawn}) {
       column->resize(m);
     }
     for (auto* column : {&arm, &subject, &group}) column->resize(m);

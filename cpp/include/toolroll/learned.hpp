@@ -65,11 +65,11 @@ struct LearningRates {
   double reliability_half_s = 14 * 86400.0;  ///< half-lives of what is known, above 0
   double lift_half_s = 30 * 86400.0;
   double vector_half_s = 30 * 86400.0;
-  double alarm_nats = 6.0;      ///< evidence of a change that raises an alarm, above 0
-  double alarm_ratio = 0.35;    ///< the change looked for: failures (or successes) left, in (0, 1)
-  double open_k = 3.0;          ///< a broken tool is shown with probability 2^-k; 0 never hides one
-  double most_k = 4.0;          ///< each failed probe adds 1 to k, up to this
-  double open_half_s = 3 * 86400.0;  ///< k halves in this time since the last failure
+  double alarm_nats = 6.0;    ///< evidence of a change that raises an alarm, above 0
+  double alarm_ratio = 0.35;  ///< the change looked for: failures (or successes) left, in (0, 1)
+  double open_k = 3.0;        ///< a broken tool is shown with probability 2^-k; 0 never hides one
+  double most_k = 4.0;        ///< each failed probe adds 1 to k, up to this
+  double open_half_s = 3 * 86400.0;   ///< k halves in this time since the last failure
   std::uint64_t least_reporters = 2;  ///< distinct ones before an arm leaves the prior, at most 5
   double prior_mean = 0.85;           ///< of reliability, in (0, 1)
   double prior_strength = 3.0;
@@ -119,8 +119,8 @@ struct LearnedVector {
   std::span<const std::int8_t> exemplars;  ///< one behind the other, as long as `codes`
   std::span<const float> steps;            ///< of each exemplar
   std::span<const double> times;           ///< of each exemplar, UTC seconds
-  float alike = 0.0F;  ///< sum of the cosines of all ordered pairs of exemplars
-  float pairs = 0.0F;  ///< how many those are
+  float alike = 0.0F;                      ///< sum of the cosines of all ordered pairs of exemplars
+  float pairs = 0.0F;                      ///< how many those are
 };
 
 /// Messages that are kept of one subject, at most; of one reporter two.

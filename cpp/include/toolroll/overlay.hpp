@@ -38,9 +38,9 @@ class Overlay {
             std::vector<std::int32_t>& rows) const;
   /// Looks up the learned vectors of these rows, for blend() and recall().
   ///
-  /// A tool that is said to have solved messages of all kinds is no answer to any of them: it counts
-  /// as far as its messages are alike, not at all where their mean cosine is at `strangers` or
-  /// below, and whole from `kin` on.
+  /// A tool that is said to have solved messages of all kinds is no answer to any of them: it
+  /// counts as far as its messages are alike, not at all where their mean cosine is at `strangers`
+  /// or below, and whole from `kin` on.
   void look_up(std::span<const std::int32_t> rows, float strangers, float kin);
   /// Whether any of them has one.
   bool has_any() const { return !entries_.empty(); }

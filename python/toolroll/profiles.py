@@ -75,7 +75,8 @@ class Parameters:
         reliability, lift: weights of whether a tool works, and of what it is called for.
         temper: how much of what is not known yet is drawn, as a share of its standard deviation.
         most_up, most_down: nats by which outcomes may lift or sink a tool, at the most.
-        guard: so many tools stay that retrieval alone would put first, unless they are known to be broken.
+        guard: so many tools stay that retrieval alone would put first, unless they are known to be broken;
+            at most a third of those that are shown.
         listing: further weight of whether a tool works in the order of those that are shown: models call what
             they read first.
         explore: how often the last place goes to the tool of which least is known.

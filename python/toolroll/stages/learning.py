@@ -46,7 +46,7 @@ class Learning:
         context = turn.context
         where = scopes(context.page, context.tier, turn.category)
         core = self.core.holds(rows)
-        guarded = leaders(candidates, self.weights.guard)
+        guarded = leaders(candidates, min(self.weights.guard, places // 3))  # some places are left to learn
         order, drawn, mean, spread, show, _ = learned.rank(
             self.keys,
             rows,

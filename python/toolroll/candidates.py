@@ -12,7 +12,7 @@ not the size of the catalog.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -206,6 +206,13 @@ class Candidates:
             steps.append(steps[-1].before)
         return reversed(steps)
 
+    def last(self, is_it: Callable[[Candidates], bool]) -> Candidates | None:
+        """The latest of the sets that led here, this one included, of which this holds."""
+        step: Candidates | None = self
+        while step is not None and not is_it(step):
+            step = step.before
+        return step
+
     def in_play(self, row: int) -> bool:
         """Whether the row is in this set. O(n) of the columns: for explanations."""
         if self.pool is not None:
@@ -219,3 +226,8 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.rows) if self.pool is None else len(self.pool)
+
+
+def is_retrieved(step: Candidates) -> bool:
+    """Whether the set is what retrieval found and scored, before outcomes had a say."""
+    return step.reason == "retrieval.score"

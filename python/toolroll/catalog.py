@@ -19,7 +19,7 @@ from toolroll.calibration import Trial
 from toolroll.candidates import Rows
 from toolroll.capture import MOST_OWN_PROBES, MOST_PROBES, Probed, Probes, probes_of
 from toolroll.errors import InvalidDefinition, InvalidInput
-from toolroll.learning.keys import tool_key
+from toolroll.learning.keys import ToolKey, tool_key
 from toolroll.ports import Embedder
 from toolroll.route_table import RouteTable
 from toolroll.scale import Scale, scale_of
@@ -104,6 +104,7 @@ class Catalog:
     dim: int
     revision: str
     _tunings: dict[tuple[float, ...], Tuned] = field(default_factory=dict, repr=False)
+    _tool_keys: dict[int, ToolKey] = field(default_factory=dict, repr=False)  # of rows that were shown
 
     @classmethod
     def build(
@@ -243,6 +244,13 @@ class Catalog:
 
     def __len__(self) -> int:
         return len(self.tools)
+
+    def tool_key(self, row: int) -> ToolKey:
+        """Which statistics belong to the tool: what `keys` has of it, hashed once if it is shown."""
+        known = self._tool_keys.get(row)
+        if known is None:
+            known = self._tool_keys[row] = tool_key(self.tools[row])
+        return known
 
     def tokens_of(self, rows: Rows) -> int:
         """Estimated tokens of these tools' schemas."""

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from toolroll.candidates import Candidates
+from toolroll.candidates import is_retrieved
 from toolroll.learning.exposure import Exposure, Shown
-from toolroll.learning.keys import tool_key
 from toolroll.scale import TEMPERATURE
 from toolroll.selection import Selection
 
@@ -26,7 +25,7 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
     turn, catalog = selection.turn, selection.catalog
     context = turn.context
     rows = selection.rows.tolist()
-    keys = [tool_key(catalog.tools[row]) for row in rows]
+    keys = [catalog.tool_key(row) for row in rows]
     expected = _expected(selection, rows)
     return Exposure(
         selection.event_id,
@@ -49,21 +48,13 @@ def found_of(selection: Selection, names: Iterable[str]) -> tuple[Shown, ...]:
     for name in names:
         row = catalog.names.get(name)
         if row is not None and name not in selection and row in candidates.allowed:
-            found.append(Shown(name, tool_key(catalog.tools[row]), 0.0))
+            found.append(Shown(name, catalog.tool_key(row), 0.0))
     return tuple(found)
-
-
-def ranked(selection: Selection) -> Candidates | None:
-    """What retrieval found, before outcomes had a say; None where it was not asked."""
-    for step in reversed(list(selection.candidates.trail())):
-        if step.reason == "retrieval.score":
-            return step
-    return None
 
 
 def _expected(selection: Selection, rows: list[int]) -> list[float]:
     """For each row, the share of calls that similarity alone makes one expect."""
-    step = ranked(selection)
+    step = selection.candidates.last(is_retrieved)
     if step is None or not len(step.rows):
         return [0.0] * len(rows)
     best = float(step.scores.max())

@@ -28,7 +28,6 @@ from toolroll.events.upkeep import Which, forget
 from toolroll.example_bank import ExampleBank
 from toolroll.exposing import found_of
 from toolroll.learning.exposure import Exposure, Shown
-from toolroll.learning.keys import tool_key
 from toolroll.learning.memory import Recorded
 from toolroll.learning.outcomes import NOT_SHOWN, Called, read_called
 from toolroll.ports import Embedder
@@ -300,7 +299,7 @@ class RegistryRoll(Toolroll):
             everything=True,
         )
         return tuple(
-            Shown(name, tool_key(catalog.tools[catalog.names[name]]), 0.0)
+            Shown(name, catalog.tool_key(catalog.names[name]), 0.0)
             for name in names
             if name in catalog.names and self.why(name, context).visible
         )

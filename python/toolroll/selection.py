@@ -164,10 +164,10 @@ class Selection:
     @cached_property
     def _judged(self) -> Evidence | None:
         """What retrieval found, where it ran."""
-        for step in reversed(list(self.candidates.trail())):
-            if step.evidence is not None and step.evidence.confidence is not None:
-                return step.evidence
-        return None
+        step = self.candidates.last(
+            lambda step: step.evidence is not None and step.evidence.confidence is not None
+        )
+        return None if step is None else step.evidence
 
     @property
     def confidence(self) -> float | None:

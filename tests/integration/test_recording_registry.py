@@ -144,6 +144,20 @@ def test_by_receipt_no_tool_can_be_named_that_the_context_may_not_see(roll: Regi
             roll.record(said, wanted={hidden: True})
 
 
+@pytest.mark.parametrize("messages", ["dropped", "none"])
+def test_of_a_message_that_is_not_kept_no_vector_is_either(
+    roll: RegistryRoll, url: str, tmp_path: Path, messages: str
+) -> None:
+    with Toolroll.open(url, messages=messages, journal=tmp_path / "other") as other:  # type: ignore[arg-type]
+        for number in range(2):
+            picked = other.select(MESSAGE, Context(org="acme", user=f"user-{number}"), k=3)
+            other.record(picked if number else other.receipt(picked), [picked.names[0]])
+        assert other.flush(20)
+    with opened(url) as database:
+        assert [row.vector for row in rows_of(database, tables.outcomes)] == [None, None]
+        assert all(row.vector is None for row in rows_of(database, tables.selection_events))
+
+
 def test_what_is_foreign_unknown_or_forged_is_refused_and_changes_nothing(
     roll: RegistryRoll, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

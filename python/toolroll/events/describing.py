@@ -171,7 +171,6 @@ def _of(draw: Draw, at: int) -> tuple[float, float, float]:
 
 def _ranked(selection: Selection) -> Candidates | None:
     """The last set that was scored, and not yet cut."""
-    for step in reversed(list(selection.candidates.trail())):
-        if step.verb == "rescore" and step.pool is None and step.evidence is not None:
-            return step
-    return None
+    return selection.candidates.last(
+        lambda step: step.verb == "rescore" and step.pool is None and step.evidence is not None
+    )

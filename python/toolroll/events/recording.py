@@ -103,7 +103,7 @@ class Recording(Generic[L]):
             itself.
         """
         self._database, self._keeping = database, keeping
-        self._exposure_of, self._found_in = exposure_of, found_in
+        self._given_exposure, self._found_in = exposure_of, found_in
         self._given_standing = standing_of
         self.learned: dict[str, L] = {}
         self.follower = Follower(database, making, self.learned, poll_s=poll_s, most=organisations)
@@ -113,7 +113,7 @@ class Recording(Generic[L]):
         self.recorder = Recorder(
             database,
             journal,
-            lambda selection: exposure_of(selection, selection.turn.context.user),
+            lambda selection: self._exposure_of(selection, selection.turn.context.user),
             messages=None if keeping.messages == "none" else self._messages,
             standing_of=self._standing,
             drained=lambda seqs: self.follower.wake(),
@@ -154,8 +154,6 @@ class Recording(Generic[L]):
             names = [entry.name for entry in entries if entry.kind in NOT_SHOWN]
             shown = {tool.name for tool in exposure.shown}
             found = self._found_in(exposure, [name for name in names if name not in shown])
-        if self._keeping.messages in ("dropped", "none"):  # a guess at the text could be held against it
-            exposure = replace(exposure, vector=None)
         report = Report(exposure.event_id, entries, found, final)
         return Recorded(exposure.event_id, self.recorder.record(exposure, report, now))
 
@@ -224,6 +222,12 @@ class Recording(Generic[L]):
         """Drains what it can in this time; the journal keeps the rest for the next process."""
         self.recorder.close(timeout_s)
         self.follower.close()
+
+    def _exposure_of(self, selection: Selection, reporter: str) -> Exposure:
+        exposure = self._given_exposure(selection, reporter)
+        if self._keeping.messages in ("dropped", "none"):  # a guess at the text could be held against it
+            return replace(exposure, vector=None)
+        return exposure
 
     def _standing(self, selection: Selection) -> Standing:
         standing = self._given_standing(selection)

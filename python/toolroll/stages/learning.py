@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from toolroll._core import Bitset, ToolKeys, Weights, thompson_sample
-from toolroll.candidates import NO_ROWS, Candidates, Draw, Evidence, Rows
+from toolroll.candidates import NO_ROWS, Candidates, Draw, Evidence, Rows, is_retrieved
 from toolroll.context import Turn
 from toolroll.learning.keys import scopes
 
@@ -98,8 +98,6 @@ class Thompson:
 
 def leaders(candidates: Candidates, most: int) -> Rows:
     """int32[n]: the rows that retrieval would have put first, had nothing been learnt."""
-    found: Candidates | None = candidates
-    while found is not None and found.reason != "retrieval.score":
-        found = found.before
+    found = candidates.last(is_retrieved)
     first = None if found is None or found.evidence is None else found.evidence.leaders
     return NO_ROWS if first is None else first[:most]

@@ -31,8 +31,8 @@ def _cases(n: int) -> Iterator[Case]:
     tools = read_dicts(workloads.tools(n)).tools
     embedder = StaticEmbedder()
     learning = Toolroll.from_tools(tools, embedder=embedder, profile=Parameters(rescored=30))
-    plain = Toolroll.from_tools(tools, embedder=embedder, profile=Parameters(learning="none"))
-    wide = Toolroll.from_tools(tools, embedder=embedder, profile=Parameters(learning="none", candidates=30))
+    plain = Toolroll.from_tools(tools, embedder=embedder, profile=Parameters(learning=None))
+    wide = Toolroll.from_tools(tools, embedder=embedder, profile=Parameters(learning=None, candidates=30))
     asked = workloads.messages(MESSAGES, n)
     contexts = [
         Context(user=f"user-{at}", tier=_TIERS[at % 3], page=f"page-{at % _PAGES}") for at in range(_USERS)

@@ -24,7 +24,7 @@ CANDIDATES = 40
 
 def losses(dataset: Dataset, embedder: str, most: int, seed: int) -> npt.NDArray[np.float64]:
     """float64[len(TEMPERATURES)]: mean negative log-likelihood of the needed tools."""
-    profile = Parameters(candidates=CANDIDATES, learning="none", pass_through_tools=0)
+    profile = Parameters(candidates=CANDIDATES, learning=None, pass_through_tools=0)
     roll = Toolroll.from_tools(dataset.definitions.tools, embedder=embedder_of(embedder), profile=profile)
     order = np.random.default_rng(seed).permutation(len(dataset.queries))
     found = []

@@ -69,7 +69,7 @@ class Parameters:
         on_policy_error: what counts where the rules of a registry cannot be read: "closed" leaves only public
             tools, "last_known" the rules before them (and closed where there are none), "open" no rules.
         learning: whose rule reads the outcomes of earlier selections: ours ("outcomes"), that of seed 4
-            ("thompson", see docs/learning.md), or nobody's ("none"). Nothing was learnt: nothing changes.
+            ("thompson", see docs/learning.md), or None for nobody's. Nothing was learnt: nothing changes.
         temperature: units of score that are one nat: what e times the odds of being called is worth.
         rescored: how many retrieved tools outcomes may put in another order.
         reliability, lift: weights of whether a tool works, and of what it is called for.
@@ -106,7 +106,7 @@ class Parameters:
     max_tools: int | None = None
     unranked_tools: int = 128
     on_policy_error: OnPolicyError = "last_known"
-    learning: LearningRule = "outcomes"
+    learning: LearningRule | None = "outcomes"
     temperature: float = TEMPERATURE
     rescored: int = 40
     reliability: float = 1.25
@@ -183,9 +183,9 @@ class Parameters:
                 f"parameter on_policy_error: is {self.on_policy_error!r:.80}, "
                 "must be closed, last_known or open"
             )
-        if self.learning not in ("outcomes", "thompson", "none"):
+        if self.learning not in ("outcomes", "thompson", None):
             raise InvalidInput(
-                f"parameter learning: is {self.learning!r:.80}, must be outcomes, thompson or none"
+                f"parameter learning: is {self.learning!r:.80}, must be outcomes, thompson or None"
             )
         for name in ("spelling", "damping"):
             if not isinstance(getattr(self, name), bool):
@@ -298,7 +298,7 @@ def _learning(catalog: Catalog, p: Parameters) -> tuple[Stage, ...]:
     """The stage that reads outcomes, if any does."""
     if p.learning == "thompson":
         return (Thompson(catalog.keys),)
-    if p.learning == "none":
+    if p.learning is None:
         return ()
     weights = Weights(
         reliability=p.reliability,
@@ -316,7 +316,7 @@ def _learning(catalog: Catalog, p: Parameters) -> tuple[Stage, ...]:
 
 PROFILES: Mapping[str, Parameters] = {
     "default": Parameters(),
-    "static": Parameters(learning="none"),
+    "static": Parameters(learning=None),
     # Seed 4: the nearest by Tool2Vec, in the order of a Beta draw for each tier and page.
     "learned": Parameters(
         lexical=0.0,

@@ -8,18 +8,17 @@ fails, the last good catalog goes on serving and says how old it is.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
-import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from toolroll.assembly import Assembly, Progress
 from toolroll.embedders.deadline import Full, Overdue, Workers
 from toolroll.errors import StoreUnavailable, ToolrollError
+from toolroll.forking import survive_forks
 from toolroll.registry.replica import Replica, catch_up, read_settings, stamp_of
 from toolroll.selection import Failure
 from toolroll.store.database import Database
@@ -31,7 +30,6 @@ T = TypeVar("T")
 
 _QUICK_S = 10.0  # for a look at the revision or the settings: drivers' own limits do not hold
 _WHOLE_S = 600.0  # for reading what changed
-_FORK_S = 1.0  # that a fork waits for a database to be done
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,6 @@ class Refresher:
         self._building = threading.Lock()  # held for one round of reading and building
         self._reaching = threading.Lock()  # held while a database is at work
         self._reaching_since: float | None = None
-        self._held: list[threading.Lock] = []  # by who forks
         self._workers = Workers(4, "toolroll-store")
         self._stop, self._wake = threading.Event(), threading.Event()
         self._wanted: deque[str] = deque(maxlen=1_000)
@@ -79,13 +76,8 @@ class Refresher:
 
     def start(self) -> None:
         """Begins to follow the registry; a child of a fork follows it by itself."""
-        if hasattr(os, "register_at_fork") and not self._threads:
-            this = weakref.ref(self)
-            os.register_at_fork(
-                before=lambda: _hold(this()),
-                after_in_parent=lambda: _let_go(this()),
-                after_in_child=lambda: _begin_anew(this()),
-            )
+        if not self._threads:
+            survive_forks(self, _at_work, _begin_anew)
         self._signals = Signals(self._database, deaf=not self._pace.listens)
         self._threads = []
         for work, name in ((self._listen, "toolroll-listen"), (self._follow, "toolroll-refresh")):
@@ -260,25 +252,18 @@ def _nobody() -> None:
     pass
 
 
-# A fork while a database is at work in another thread would leave that library's locks shut in the child.
+def _at_work(refresher: Refresher) -> Iterable[threading.Lock]:
+    """Held while a database is at work."""
+    if refresher._stop.is_set() or refresher._signals is None:
+        return ()
+    return (refresher._reaching, refresher._signals.looking)
 
 
-def _hold(refresher: Refresher | None) -> None:
-    if refresher is not None and not refresher._stop.is_set() and refresher._signals is not None:
-        locks = (refresher._reaching, refresher._signals.looking)
-        refresher._held = [lock for lock in locks if lock.acquire(timeout=_FORK_S)]
-
-
-def _let_go(refresher: Refresher | None) -> None:
-    while refresher is not None and refresher._held:
-        refresher._held.pop().release()
-
-
-def _begin_anew(refresher: Refresher | None) -> None:
+def _begin_anew(refresher: Refresher) -> None:
     """Threads and locks of the parent mean nothing here. The database sees to itself."""
-    if refresher is not None and not refresher._stop.is_set():
+    if not refresher._stop.is_set():
         refresher._building, refresher._upkeep._swapping = threading.Lock(), threading.Lock()
-        refresher._reaching, refresher._reaching_since, refresher._held = threading.Lock(), None, []
+        refresher._reaching, refresher._reaching_since = threading.Lock(), None
         refresher._workers = Workers(4, "toolroll-store")
         refresher._stop, refresher._wake = threading.Event(), threading.Event()
         refresher.start()

@@ -82,9 +82,9 @@ def test_a_profile_is_given_what_was_reported_before_an_event_and_nothing_later(
     assert (
         max(by_message(again_under(used))) > 1
     )  # what was reported between two events counts for the second
-    assert by_message(again_under(used, learning="none")) == [1] * len(TOPICS)
+    assert by_message(again_under(used, learning=None)) == [1] * len(TOPICS)
     for row in rows_of(used):
-        assert set(again_under(used, learning="none")(row).values()) == {1.0}
+        assert set(again_under(used, learning=None)(row).values()) == {1.0}
     with used.recording() as connection:
         end = connection.execute(sa.select(sa.func.max(events.c.at))).scalar_one()
         connection.execute(sa.update(tables.outcomes).values(received_at=end))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tracemalloc
 
 import numpy as np
@@ -105,6 +106,17 @@ def test_a_file_appears_whole_or_not_at_all(database, tmp_path, monkeypatch):
         export(database, ALL, target)
     assert target.read_text() == "as it was"
     assert [path.name for path in tmp_path.glob("*e.parquet*")] == ["e.parquet"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/null"), reason="has no devices with names")
+def test_links_and_devices_stay_what_they_are(database, tmp_path):
+    write_events(database, event())
+    (tmp_path / "e.parquet").symlink_to(tmp_path / "real.parquet")
+    export(database, ALL, tmp_path / "e.parquet")
+    assert (tmp_path / "e.parquet").is_symlink() and pq.read_table(tmp_path / "real.parquet").num_rows == 1
+    (tmp_path / "nowhere").symlink_to("/dev/null")
+    export(database, ALL, tmp_path / "nowhere")
+    assert (tmp_path / "nowhere").is_symlink() and not os.path.isfile("/dev/null")
 
 
 def test_names_that_are_no_ascii_and_empty_ones_survive(database, tmp_path):

@@ -49,6 +49,13 @@ def test_a_parameter_of_ours_may_be_changed(folder: Path, capsys: pytest.Capture
     assert said["default"]["success"] == said["thompson"]["success"]
 
 
+def test_learning_may_be_switched_off(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    without = ("--policies", "static,default", "--json", "--set", "learning=none")
+    assert main(["simulate", str(folder), *SMALL, *without]) == 0
+    said = json.loads(capsys.readouterr().out)["scenarios"]["main"]
+    assert said["default"]["success"] == said["static"]["success"]
+
+
 def test_an_unknown_parameter_is_wrong(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", str(folder), *SMALL, "--set", "luck=1"]) == 1
     assert "parameter 'luck': unknown" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def places(roll, message=MESSAGE, context=None, k=10):
 
 def test_nothing_recorded_nothing_changes():
     for message in (MESSAGE, "will it rain", "thing number 7"):
-        assert made().select(message, k=5).names == made(learning="none").select(message, k=5).names
+        assert made().select(message, k=5).names == made(learning=None).select(message, k=5).names
 
 
 def test_what_worked_comes_first_for_messages_like_it():

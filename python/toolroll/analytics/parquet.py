@@ -6,17 +6,15 @@ Needs pyarrow (extra `parquet`).
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 from toolroll.analytics.window import Window, events
-from toolroll.errors import InvalidInput, Unavailable
+from toolroll.errors import Unavailable
+from toolroll.files import replacing
 from toolroll.store.database import Database
 
 try:
@@ -85,22 +83,13 @@ def export(
     schema = _SCHEMA
     for wanted in (_MESSAGE if messages else []) + ([_VECTOR] if vectors else []):
         schema = schema.append(wanted)
-    target = Path(file)
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     written = 0
-    try:
-        with pq.ParquetWriter(part, schema, compression="zstd") as writer:
-            for rows in _groups(database, window, schema.names):
-                writer.write_table(_table(rows, schema), row_group_size=GROUP)
-                written += len(rows)
-                if progress is not None:
-                    progress(written)
-        os.replace(part, target)
-    except OSError as error:
-        raise InvalidInput(f"{os.fspath(file)}: cannot be written ({error.strerror or error})") from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+    with replacing(file) as fresh, pq.ParquetWriter(fresh, schema, compression="zstd") as writer:
+        for rows in _groups(database, window, schema.names):
+            writer.write_table(_table(rows, schema), row_group_size=GROUP)
+            written += len(rows)
+            if progress is not None:
+                progress(written)
     return written
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from toolroll.commands import arguments
-from toolroll.commands.catalogs import add_window, command, stored, window_of
+from toolroll.commands.catalogs import add_window, command, group, stored, window_of
 from toolroll.commands.terminal import note, one_line, print_fields, print_json, print_table
 
 LEVELS = ("everywhere", "page", "context", "seed")  # written out: --help loads nothing
@@ -17,14 +17,13 @@ COUNTED = ("called", "selected", "succeeded")
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declares the command and those below it."""
-    parser = commands.add_parser(
+    below = group(
+        commands,
         "analytics",
-        help="figures of selections and outcomes",
+        "figures of selections and outcomes",
         description="Figures of the selections that a registry's readers logged, and of what came of them.",
         epilog="example: toolroll analytics metrics --catalog sqlite:///tools.db --since 7d",
     )
-    parser.set_defaults(run=lambda options: parser.error("a COMMAND is missing; --help lists them"))
-    below = parser.add_subparsers(metavar="COMMAND")
 
     metrics = command(below, "metrics", _metrics, "print totals, latency, profiles, outcomes, tokens saved")
     add_window(metrics)

@@ -7,6 +7,8 @@ import json
 import re
 from datetime import datetime, timedelta, timezone
 
+from toolroll.errors import InvalidInput
+
 PROVIDERS = ("openai", "anthropic", "gemini", "mcp")  # written out: --help loads nothing
 
 
@@ -121,3 +123,29 @@ def assignment(text: str) -> tuple[str, object]:
         return name, strict_json(value)
     except ValueError:
         return name, value
+
+
+def add_set(parser: argparse.ArgumentParser, of: str) -> None:
+    """Declares `--set`, for parameters of a profile."""
+    parser.add_argument(
+        "--set",
+        type=assignment,
+        action="append",
+        default=[],
+        metavar="PARAM=VALUE",
+        help=f"change a parameter of {of}; repeatable",
+    )
+
+
+def set_by(options: argparse.Namespace) -> dict[str, object]:
+    """What `add_set` declared, by name.
+
+    Raises:
+        InvalidInput: one is given twice.
+    """
+    changes: dict[str, object] = {}
+    for name, value in options.set:
+        if name in changes:
+            raise InvalidInput(f"--set {name}: is given twice")
+        changes[name] = value
+    return changes

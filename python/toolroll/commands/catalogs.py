@@ -67,6 +67,20 @@ def command(
     return parser
 
 
+def group(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    help: str,
+    *,
+    description: str,
+    epilog: str,
+) -> argparse._SubParsersAction[argparse.ArgumentParser]:
+    """Declares a command that others stand below; by itself it says which."""
+    parser = commands.add_parser(name, help=help, description=description, epilog=epilog)
+    parser.set_defaults(run=lambda options: parser.error("a COMMAND is missing; --help lists them"))
+    return parser.add_subparsers(metavar="COMMAND")
+
+
 def add_catalog(parser: argparse.ArgumentParser, option: str = "--catalog", *, nested: bool = False) -> None:
     """Declares the option that names the registry, and `--json`.
 

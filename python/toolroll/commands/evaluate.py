@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from toolroll.commands import arguments
 from toolroll.commands.terminal import Progress, print_json
-from toolroll.errors import InvalidInput
 
 if TYPE_CHECKING:
     from toolroll.evaluation.quality import Evaluation
@@ -37,14 +36,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="NAME[,NAME…]",
         help="composition of stages; each of several is judged",
     )
-    evaluate.add_argument(
-        "--set",
-        type=arguments.assignment,
-        action="append",
-        default=[],
-        metavar="PARAM=VALUE",
-        help="change a parameter of the profile; repeatable",
-    )
+    arguments.add_set(evaluate, "the profile")
     evaluate.add_argument(
         "--embedder",
         type=arguments.names,
@@ -95,7 +87,8 @@ def run(options: argparse.Namespace) -> int:
     if options.run_file and len(options.folders) * len(options.profile) * len(options.embedder) > 1:
         options.usage.error("--run-file: takes one folder, one profile and one embedder")
     from toolroll.evaluation.report import table, to_json
-    from toolroll.evaluation.run_file import check_writable, write_run
+    from toolroll.evaluation.run_file import write_run
+    from toolroll.files import check_writable
 
     for file in filter(None, (options.run_file, options.plot)):
         check_writable(file)
@@ -119,11 +112,7 @@ def _judge(options: argparse.Namespace) -> list[Evaluation]:
     from toolroll.evaluation.quality import evaluate
 
     progress = Progress()
-    changes: dict[str, object] = {}
-    for name, value in options.set:
-        if name in changes:
-            raise InvalidInput(f"--set {name}: is given twice")
-        changes[name] = value
+    changes = arguments.set_by(options)
     results = []
     try:
         for dataset in [read_dataset(folder) for folder in options.folders]:

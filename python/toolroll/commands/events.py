@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from toolroll.commands import arguments
-from toolroll.commands.catalogs import add_catalog, add_org, add_window, command, stored, window_of
+from toolroll.commands.catalogs import add_catalog, add_org, add_window, command, group, stored, window_of
 from toolroll.commands.terminal import Progress, one_line, print_fields, print_json, print_table
 
 OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused", "unknown")
@@ -14,14 +14,13 @@ OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused", "u
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declares the command and those below it."""
-    parser = commands.add_parser(
+    below = group(
+        commands,
         "events",
-        help="look at logged selections, export them, clear them away",
+        "look at logged selections, export them, clear them away",
         description="Looks at the selections that a registry's readers logged, and at what came of them.",
         epilog="example: toolroll events list --catalog sqlite:///tools.db --since 1d --outcome failed",
     )
-    parser.set_defaults(run=lambda options: parser.error("a COMMAND is missing; --help lists them"))
-    below = parser.add_subparsers(metavar="COMMAND")
 
     listing = command(below, "list", _list, "list events, newest first")
     listing.add_argument("--outcome", choices=OUTCOMES, help="only those that came to this")
@@ -124,6 +123,9 @@ def _number(value: float | None) -> str:
 
 
 def _export(options: argparse.Namespace) -> int:
+    from toolroll.files import check_writable
+
+    check_writable(options.file)
     progress = Progress()
     with stored(options) as database:
         from toolroll.analytics.parquet import export

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from toolroll.commands.catalogs import actor_of, add_catalog, add_writing, command, stored
+from toolroll.commands.catalogs import actor_of, add_catalog, add_writing, command, group, stored
 from toolroll.commands.terminal import note, one_line, print_json, print_table
 
 _ASKEW = 0.05  # shares of events whose outcome is known may differ by this
@@ -13,15 +13,14 @@ UNITS = ("user", "session", "org")  # written out: --help loads nothing
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declares the command and those below it."""
-    parser = commands.add_parser(
+    below = group(
+        commands,
         "experiment",
-        help="serve profiles side by side and say which is better",
+        "serve profiles side by side and say which is better",
         description="Serves profiles side by side: each user, session or organisation always gets the same. "
         "A winner may be asked for at any time, as often as one likes.",
         epilog="example: toolroll experiment start ranking --variant default=0.5 --variant learned=0.5",
     )
-    parser.set_defaults(run=lambda options: parser.error("a COMMAND is missing; --help lists them"))
-    below = parser.add_subparsers(metavar="COMMAND")
 
     start = command(below, "start", _start, "begin an experiment")
     start.add_argument("name", metavar="NAME", help="of the experiment, never used before")

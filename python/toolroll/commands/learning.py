@@ -5,21 +5,20 @@ from __future__ import annotations
 import argparse
 
 from toolroll.commands.arguments import instant
-from toolroll.commands.catalogs import actor_of, add_catalog, add_org, add_writing, command, stored
+from toolroll.commands.catalogs import actor_of, add_catalog, add_org, add_writing, command, group, stored
 from toolroll.commands.terminal import note, one_line, print_json, print_table
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declares the command and those below it."""
-    parser = commands.add_parser(
+    below = group(
+        commands,
         "learning",
-        help="take outcomes back, count them anew, share what they taught",
+        "take outcomes back, count them anew, share what they taught",
         description="Takes outcomes back, counts statistics anew, and shares over organisations what they "
         "taught. What they taught is read by `toolroll analytics arms`.",
         epilog="example: toolroll learning forget --reporter user-17 --catalog sqlite:///tools.db",
     )
-    parser.set_defaults(run=lambda options: parser.error("a COMMAND is missing; --help lists them"))
-    below = parser.add_subparsers(metavar="COMMAND")
 
     forget = command(
         below,

@@ -13,19 +13,19 @@ from toolroll.commands import (
     registry_toolkits,
     registry_tools,
 )
+from toolroll.commands.catalogs import group
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declares the command and those below it."""
-    registry = commands.add_parser(
+    below = group(
+        commands,
         "registry",
-        help="look at a registry and change it",
+        "look at a registry and change it",
         description="Looks at a registry and changes it. Every change is one transaction, with who made it "
         "and why; running processes select by it within a second.",
         epilog="example: toolroll registry list --catalog sqlite:///tools.db",
     )
-    registry.set_defaults(run=lambda options: registry.error("a COMMAND is missing; --help lists them"))
-    below = registry.add_subparsers(metavar="COMMAND")
     for part in (
         registry_tools,
         registry_review,

@@ -6,7 +6,6 @@ import argparse
 
 from toolroll.commands import arguments
 from toolroll.commands.terminal import Progress, print_json
-from toolroll.errors import InvalidInput
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,14 +52,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         default="judge",
         help="which of the folder's messages, by a hash of their ids (default: judge)",
     )
-    simulate.add_argument(
-        "--set",
-        type=arguments.assignment,
-        action="append",
-        default=[],
-        metavar="PARAM=VALUE",
-        help="change a parameter of the policy default; repeatable",
-    )
+    arguments.add_set(simulate, "the policy default")
     simulate.add_argument("-k", type=arguments.positive, default=7, help="tools shown (default: 7)")
     simulate.add_argument("--seed", type=arguments.count, default=1, help="of the first world (default: 1)")
     simulate.add_argument(
@@ -80,19 +72,15 @@ def run(options: argparse.Namespace) -> int:
     """Plays and prints."""
     if options.table:
         return _print_convergence(options.json)
-    from toolroll.evaluation.run_file import check_writable
     from toolroll.evaluation.scenarios import SCENARIOS
     from toolroll.evaluation.simulation import Plan, simulate
     from toolroll.evaluation.simulation_report import table, to_json
+    from toolroll.files import check_writable
 
     if options.plot:
         check_writable(options.plot)
         from toolroll.evaluation.curves import draw  # before the work: the extra may be missing
-    changes: dict[str, object] = {}
-    for name, value in options.set:
-        if name in changes:
-            raise InvalidInput(f"--set {name}: is given twice")
-        changes[name] = value
+    changes = arguments.set_by(options)
     plan = Plan(
         folder=options.folder,
         half=options.half,

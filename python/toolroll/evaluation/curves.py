@@ -5,26 +5,18 @@ Needs matplotlib (extra `plot`); draws into memory, without a display.
 
 from __future__ import annotations
 
-import io
 import os
 from typing import Any
 
 import numpy as np
 
-from toolroll.errors import InvalidInput, Unavailable
-from toolroll.evaluation.run_file import replace_file
+from toolroll.drawing import BLUE, GREEN, INK, OCHRE, QUIET, RED, VIOLET, add_grid, blank, strip_frame, write
+from toolroll.errors import InvalidInput
 from toolroll.evaluation.simulation import Simulation
 from toolroll.evaluation.simulation_report import curves_of
 from toolroll.evaluation.worlds import Reals
 
-try:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-except ImportError as missing:
-    raise Unavailable(f'plot: matplotlib is missing ({missing}): pip install "toolroll[plot]"') from missing
-
-_INK, _QUIET, _GRID = "#1f2933", "#66788a", "#e4e9ee"
-_COLOURS = ("#66788a", "#c8553d", "#2463a6", "#3a7d44", "#8a5a9e", "#b07d12")
+_COLOURS = (QUIET, RED, BLUE, GREEN, VIOLET, OCHRE)
 _COLUMNS = 3  # of panels; the sixth place of a scenario says what the colours are
 _SMOOTH = 5  # points of a curve that are averaged
 
@@ -48,8 +40,7 @@ def draw(simulation: Simulation, file: str | os.PathLike[str]) -> None:
     if not scenarios:
         raise InvalidInput("plot: nothing was played")
     rows = 2 * len(scenarios)
-    figure = Figure(figsize=(11, 0.7 + 2.9 * rows), dpi=130, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = blank(11, 0.7 + 2.9 * rows, dpi=130)
     grid = figure.subplots(rows, _COLUMNS, squeeze=False).reshape(len(scenarios), -1)
     for scenario, cells in zip(scenarios, grid, strict=True):
         for (name, title, x_label, y_label), axes in zip(_PANELS, cells, strict=False):
@@ -62,13 +53,11 @@ def draw(simulation: Simulation, file: str | os.PathLike[str]) -> None:
         f"{plan.k} tools shown",
         x=0.005,
         ha="left",
-        color=_INK,
+        color=INK,
         fontsize=13,
         weight="bold",
     )
-    content = io.BytesIO()
-    figure.savefig(content, format="png")
-    replace_file(file, content.getvalue())
+    write(figure, file)
 
 
 def _explain(axes: Any, scenario: str, handles: Any, labels: Any) -> None:
@@ -80,7 +69,7 @@ def _explain(axes: Any, scenario: str, handles: Any, labels: Any) -> None:
         title=f"scenario: {scenario}",
         loc="center left",
         frameon=False,
-        labelcolor=_INK,
+        labelcolor=INK,
         fontsize=11,
         alignment="left",
     )
@@ -110,17 +99,15 @@ def _draw(axes: Any, simulation: Simulation, scenario: str, name: str) -> None:
                 "nothing of the kind here",
                 transform=axes.transAxes,
                 ha="center",
-                color=_QUIET,
+                color=QUIET,
                 fontsize=9,
             )
 
 
 def _dress(axes: Any, title: str, x_label: str, y_label: str) -> None:
-    axes.set_title(title, loc="left", color=_INK, fontsize=10)
-    axes.set_xlabel(x_label, color=_QUIET, fontsize=9)
-    axes.set_ylabel(y_label, color=_QUIET, fontsize=9)
-    axes.grid(True, color=_GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=_QUIET, length=0, labelsize=8)
-    for side in ("top", "right", "left", "bottom"):
-        axes.spines[side].set_visible(False)
+    axes.set_title(title, loc="left", color=INK, fontsize=10)
+    axes.set_xlabel(x_label, color=QUIET, fontsize=9)
+    axes.set_ylabel(y_label, color=QUIET, fontsize=9)
+    axes.tick_params(labelsize=8)
+    add_grid(axes)
+    strip_frame(axes)

@@ -33,7 +33,7 @@ class RollPlayer:
         parameters = POLICIES[policy].with_(**(changes or {}))
         if parameters.learning == "thompson":
             parameters = parameters.with_(candidates=k)  # it retrieves what it shows
-        self._listens = parameters.learning != "none"
+        self._listens = parameters.learning is not None
         self._roll = Toolroll(self._definitions(0), profile=parameters)
         engine = self._roll._engine
         engine.clock, engine.draw = self._now, self._seed

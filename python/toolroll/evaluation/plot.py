@@ -5,27 +5,18 @@ Needs matplotlib (extra `plot`); draws into memory, without a display.
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from toolroll.errors import InvalidInput, Unavailable
+from toolroll.drawing import BLUE, GREEN, INK, OCHRE, QUIET, RED, VIOLET, add_grid, blank, strip_frame, write
+from toolroll.errors import InvalidInput
 from toolroll.evaluation.quality import Evaluation
 from toolroll.evaluation.report import setups
-from toolroll.evaluation.run_file import replace_file
 
-try:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-except ImportError as missing:
-    raise Unavailable(f'plot: matplotlib is missing ({missing}): pip install "toolroll[plot]"') from missing
-
-_INK, _QUIET, _GRID = "#1f2933", "#66788a", "#e4e9ee"
-_COLOURS = ("#2463a6", "#c8553d", "#3a7d44", "#8a5a9e", "#b07d12", "#4a9aa8")
+_COLOURS = (BLUE, RED, GREEN, VIOLET, OCHRE, "#4a9aa8")
 _MARKERS = "osD^vP"
 
 
@@ -58,17 +49,14 @@ def draw(results: Sequence[Evaluation], file: str | os.PathLike[str]) -> None:
     points = _points(results, ks.index(k))
     if not points:
         raise InvalidInput("plot: no message that was asked needs a tool, so there is no recall to draw")
-    figure = Figure(figsize=(8, 5), dpi=150, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = blank(8, 5)
     axes = figure.add_subplot()
     _dress(axes, results, k)
     _draw_front(axes, points)
     _draw_points(axes, points)
     _limits(axes, points)
     _label(figure, axes, points)
-    content = io.BytesIO()
-    figure.savefig(content, format="png")
-    replace_file(file, content.getvalue())
+    write(figure, file)
 
 
 def front(points: Sequence[Point]) -> list[Point]:
@@ -103,31 +91,28 @@ def _points(results: Sequence[Evaluation], at: int) -> list[Point]:
 def _dress(axes: Any, results: Sequence[Evaluation], k: int) -> None:
     folders = list(dict.fromkeys(result.folder for result in results))
     what = folders[0] if len(folders) == 1 else f"mean of {len(folders)} sets"
-    axes.set_title(f"Recall over latency: {what}", loc="left", color=_INK, fontsize=13, weight="bold", pad=26)
+    axes.set_title(f"Recall over latency: {what}", loc="left", color=INK, fontsize=13, weight="bold", pad=26)
     first = results[0]
     below = f"split {first.split}, examples {first.examples}"
     if len(folders) > 1:
         named = ", ".join(folders[:6]) + (f" and {len(folders) - 6} more" if len(folders) > 6 else "")
         below = f"{named}; {below}"
-    axes.text(0, 1.03, below, transform=axes.transAxes, color=_QUIET, fontsize=9)
+    axes.text(0, 1.03, below, transform=axes.transAxes, color=QUIET, fontsize=9)
     axes.set_xscale("log")
     axes.set_xlabel(
-        "one selection with its embedding: dot p50, line to p99 (log scale); dashed: the front", color=_QUIET
+        "one selection with its embedding: dot p50, line to p99 (log scale); dashed: the front", color=QUIET
     )
-    axes.set_ylabel(f"recall@{k}", color=_QUIET)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda microseconds, _: _time(microseconds)))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.grid(True, which="major", color=_GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=_QUIET, which="both", length=0)
-    for side in ("top", "right", "left", "bottom"):
-        axes.spines[side].set_visible(False)
+    axes.set_ylabel(f"recall@{k}", color=QUIET)
+    axes.xaxis.set_major_formatter(lambda microseconds, _: _time(microseconds))
+    axes.xaxis.set_minor_formatter("")
+    add_grid(axes)
+    strip_frame(axes)
 
 
 def _draw_front(axes: Any, points: Sequence[Point]) -> None:
     if len(points) > 1:
         x, y = _steps(points)
-        axes.plot(x, y, color=_QUIET, linewidth=1.4, linestyle=(0, (4, 3)), zorder=1)
+        axes.plot(x, y, color=QUIET, linewidth=1.4, linestyle=(0, (4, 3)), zorder=1)
 
 
 def _steps(points: Sequence[Point]) -> tuple[list[float], list[float]]:
@@ -189,7 +174,7 @@ def _label(figure: Any, axes: Any, points: Sequence[Point]) -> None:
             (point.p50, point.recall),
             xytext=(0, 0),
             textcoords="offset points",
-            color=_INK,
+            color=INK,
             fontsize=9,
             linespacing=1.35,
         )

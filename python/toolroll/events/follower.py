@@ -9,9 +9,7 @@ organisation's epoch is raised, and it is folded anew.
 from __future__ import annotations
 
 import logging
-import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass, replace
@@ -26,6 +24,7 @@ from toolroll.embedders.deadline import Full, Overdue, Workers
 from toolroll.errors import StoreUnavailable, ToolrollError
 from toolroll.events.folding import Folds, fold, outcomes_of
 from toolroll.events.upserts import add_missing
+from toolroll.forking import survive_forks
 from toolroll.store import tables
 from toolroll.store.database import Database
 
@@ -37,7 +36,6 @@ _CHUNK = 2_000  # outcomes that are folded at a time
 _REMEMBERED = 64  # states of an organisation whose number is still known
 _SOME = 1_000  # organisations in a query
 _READ_S = 120.0
-_FORK_S = 1.0
 
 L = TypeVar("L", bound=Folds)
 
@@ -99,18 +97,11 @@ class Follower(Generic[L]):
         self._past: dict[str, deque[tuple[L, int]]] = {}
         self._failing: Exception | None = None
         self._begin()
-        if hasattr(os, "register_at_fork"):
-            this = weakref.ref(self)
-            os.register_at_fork(
-                before=lambda: _hold(this()),
-                after_in_parent=lambda: _let_go(this()),
-                after_in_child=lambda: _begin_anew(this()),
-            )
+        survive_forks(self, _at_work, _begin_anew)
 
     def _begin(self) -> None:
         self._following = threading.Lock()  # held for one round
         self._starting = threading.Lock()
-        self._is_held = False
         self._stop, self._wake = threading.Event(), threading.Event()
         self._workers = Workers(2, "toolroll-learning")
         self._thread: threading.Thread | None = None
@@ -298,21 +289,12 @@ class Follower(Generic[L]):
             raise StoreUnavailable(f"outcomes: {error}") from error
 
 
-# A fork while a database is at work in another thread would leave that library's locks shut in the child.
+def _at_work(follower: Follower[Any]) -> Iterable[threading.Lock]:
+    """Held while the database is at work."""
+    return () if follower._thread is None else (follower._following,)
 
 
-def _hold(follower: Follower[Any] | None) -> None:
-    if follower is not None and follower._thread is not None:
-        follower._is_held = follower._following.acquire(timeout=_FORK_S)
-
-
-def _let_go(follower: Follower[Any] | None) -> None:
-    if follower is not None and follower._is_held:
-        follower._is_held = False
-        follower._following.release()
-
-
-def _begin_anew(follower: Follower[Any] | None) -> None:
+def _begin_anew(follower: Follower[Any]) -> None:
     """The thread stays behind in a fork; what was learnt is there."""
-    if follower is not None and not follower._stop.is_set():
+    if not follower._stop.is_set():
         follower._begin()

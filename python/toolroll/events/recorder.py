@@ -14,9 +14,8 @@ import logging
 import os
 import threading
 import time
-import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -32,6 +31,7 @@ from toolroll.events.lookup import exposure_of_event
 from toolroll.events.receipts import LIFETIME_S
 from toolroll.events.rows import Messages, Received, normal
 from toolroll.events.statistics import Known
+from toolroll.forking import survive_forks
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.learning.settling import NOTHING_SAID, Settled, settle
@@ -50,7 +50,6 @@ _RECENT = 128  # selections that an id still finds where no events are written
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 10.0  # between tries while the store is away
 _ADOPT_EVERY_S, _CLOSE_EVERY_S = 5.0, 15.0
 _LOOK_UP_S = 5.0
-_FORK_S = 1.0
 _MOST_REFUSED_BYTES = 16 * 2**20
 _UNKNOWN = Messages("dropped")  # until the store has said by which key to hash
 
@@ -101,13 +100,7 @@ class Recorder:
         self._window_s = window_s
         self._is_closed = False
         self._begin()
-        if hasattr(os, "register_at_fork"):
-            this = weakref.ref(self)
-            os.register_at_fork(
-                before=lambda: _hold(this()),
-                after_in_parent=lambda: _let_go(this()),
-                after_in_child=lambda: _begin_anew(this()),
-            )
+        survive_forks(self, _at_work, _begin_anew)
 
     def _begin(self) -> None:
         self.counts = Counts()
@@ -119,7 +112,6 @@ class Recorder:
         self._settled: OrderedDict[str, Settled] = OrderedDict()  # what was said of them here
         self._recording, self._starting = threading.Lock(), threading.Lock()
         self._at_work = threading.Lock()  # held while the database is
-        self._is_held = False  # by who forks
         self._stop, self._wake, self._called = threading.Event(), threading.Event(), threading.Event()
         self._drain_sleeps = self._journal_sleeps = False  # until somebody calls
         self._progress = threading.Condition()
@@ -476,23 +468,14 @@ class Recorder:
             orphan.clear()
 
 
-# A fork while a database is at work in another thread would leave that library's locks shut in the child.
+def _at_work(recorder: Recorder) -> Iterable[threading.Lock]:
+    """Held while the database is at work."""
+    return (recorder._at_work,) if recorder._threads else ()
 
 
-def _hold(recorder: Recorder | None) -> None:
-    if recorder is not None and recorder._threads:
-        recorder._is_held = recorder._at_work.acquire(timeout=_FORK_S)
-
-
-def _let_go(recorder: Recorder | None) -> None:
-    if recorder is not None and recorder._is_held:
-        recorder._is_held = False
-        recorder._at_work.release()
-
-
-def _begin_anew(recorder: Recorder | None) -> None:
+def _begin_anew(recorder: Recorder) -> None:
     """What the parent has noted and written is the parent's to drain."""
-    if recorder is not None and not recorder._is_closed:
+    if not recorder._is_closed:
         recorder._journal.begin_anew()
         known = recorder._known
         recorder._begin()

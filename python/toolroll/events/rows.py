@@ -319,18 +319,7 @@ def counted(
     )
     changed = {change.tool.name for change in changes}
     shown = tuple(tool for name, tool in kept.items() if what.closes or name in changed)
-    exposure = Exposure(
-        exposure.event_id,
-        exposure.org,
-        exposure.at,
-        exposure.reporter,
-        exposure.page,
-        exposure.tier,
-        exposure.category,
-        shown,
-        exposure.vector,
-        exposure.space,
-    )
+    exposure = replace(exposure, shown=shown)
     return Counted(seq, step, exposure, changes, what.closes, closing_weight, received_at)
 
 

@@ -12,7 +12,7 @@ from toolroll.candidates import NO_ROWS, Candidates, Draw, Evidence, Rows, is_re
 from toolroll.context import Turn
 from toolroll.learning.keys import scopes
 
-Rule: TypeAlias = Literal["outcomes", "thompson", "none"]
+Rule: TypeAlias = Literal["outcomes", "thompson"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,8 @@ from toolroll.errors import EmbedderUnavailable, InvalidInput, NotFound
 from toolroll.evaluation.dataset import read_dataset
 from toolroll.evaluation.quality import evaluate
 from toolroll.evaluation.report import mean_over_folders, table, to_json
-from toolroll.evaluation.run_file import check_writable, replace_file, write_run
+from toolroll.evaluation.run_file import write_run
+from toolroll.files import check_writable, replace_file
 
 
 class Recorder:

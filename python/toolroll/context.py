@@ -6,6 +6,7 @@ a turn and a catalog and nothing else, so the same two give the same selection a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Learned
+from toolroll.conversation import Conversation
 from toolroll.errors import InvalidInput
 
 Vector: TypeAlias = npt.NDArray[np.float32]
@@ -101,6 +103,8 @@ class Turn:
         learned: what outcomes have taught so far; None for nothing.
         category: what kind of thing the message asks for ("read", "write", …); "" where the decision did not
             need to know.
+        conversation: what it belongs to, in this turn; None for a message by itself.
+        room: retrieval may add so many times k.
         variant: what an experiment dealt this turn; "" for none.
         issuer: who gathered it; outcomes go back there.
     """
@@ -122,12 +126,19 @@ class Turn:
     at: float = 0.0
     learned: Learned | None = None
     category: str = ""
+    conversation: Conversation | None = None
+    room: float = 1.0
     variant: str = ""
     issuer: object = None
 
     def __post_init__(self) -> None:
         if not self.query:
             object.__setattr__(self, "query", self.text)
+
+    def places(self, k: int | None) -> int | None:
+        """How many tools retrieval may add where the profile says k; None for any number."""
+        k = self.k if self.k is not None else k
+        return k if k is None or self.room == 1.0 else math.ceil(k * self.room)
 
     def present(self, keys: frozenset[str]) -> frozenset[str]:
         """Those of the settings for which the caller or storage has a value."""

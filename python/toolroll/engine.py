@@ -16,6 +16,7 @@ import numpy.typing as npt
 from toolroll._core import Learned, latin_share
 from toolroll.catalog import Catalog
 from toolroll.context import Context, Part, Turn, Vector, names
+from toolroll.conversation import Conversation
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidInput
 from toolroll.exposing import exposure_of
@@ -77,6 +78,7 @@ class Engine:
         history: Sequence[object],
         vector: npt.ArrayLike | None,
         strict: bool,
+        conversation: Conversation | None = None,
     ) -> Selection:
         """Gathers, decides and logs; see `Toolroll.select` for the arguments."""
         serving, context = self._serving, _checked(context)
@@ -88,7 +90,8 @@ class Engine:
         vectors, failures = self._embed(pipeline.catalog, reading, given)
         embedded = time.perf_counter_ns()
         timings = (("read", read - start), ("embed", embedded - read))
-        turn = self._turn(serving, reading, vectors, context, variant, k, max_tools, budget_tokens, sent)
+        limits = (k, max_tools, budget_tokens)
+        turn = self._turn(serving, pipeline, reading, vectors, context, variant, limits, sent, conversation)
         return self._finish(serving, pipeline, turn, failures, timings, strict)
 
     async def aselect(
@@ -102,6 +105,7 @@ class Engine:
         history: Sequence[object],
         vector: npt.ArrayLike | None,
         strict: bool,
+        conversation: Conversation | None = None,
     ) -> Selection:
         """The same; an embedder that may wait does so outside the event loop."""
         serving, context = self._serving, _checked(context)
@@ -116,7 +120,8 @@ class Engine:
             vectors, failures = await asyncio.to_thread(self._embed, pipeline.catalog, reading, given)
         embedded = time.perf_counter_ns()
         timings = (("read", read - start), ("embed", embedded - read))
-        turn = self._turn(serving, reading, vectors, context, variant, k, max_tools, budget_tokens, sent)
+        limits = (k, max_tools, budget_tokens)
+        turn = self._turn(serving, pipeline, reading, vectors, context, variant, limits, sent, conversation)
         return self._finish(serving, pipeline, turn, failures, timings, strict)
 
     def _embed(
@@ -158,15 +163,16 @@ class Engine:
     def _turn(
         self,
         serving: Serving,
+        pipeline: Pipeline,
         reading: Reading,
         vectors: Sequence[Vector | None],
         context: Context,
         variant: str,
-        k: int | None,
-        max_tools: int | None,
-        budget_tokens: int | None,
+        limits: tuple[int | None, int | None, int | None],
         sent: Sequence[str],
+        conversation: Conversation | None,
     ) -> Turn:
+        k, max_tools, budget_tokens = limits
         learned = self.learned.get(context.org, self.prior) if self.learned else self.prior
         weighted = [*((text, 1.0) for text in reading.clauses), *reading.earlier]
         parts: list[Part] = [
@@ -191,6 +197,8 @@ class Engine:
             at=round(self.clock(), 6),  # as events keep it: a replay must read the same
             learned=learned,
             category="" if learned is None else self._category(reading.text, vectors[0]),
+            conversation=conversation,
+            room=pipeline.retention.room(conversation),
             variant=variant,
             issuer=self,
         )

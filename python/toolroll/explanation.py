@@ -25,6 +25,10 @@ KEPT = {
     "route.default": "default toolkit",
     "base": "base toolkit",
     "pinned": "pinned",
+    "session.loaded": "loaded",
+    "session.called": "called before",
+    "session.fallback": "everything is loaded for this turn",
+    "listing.sent": "sent before",
 }
 
 # What it says of a tool that it took out.
@@ -44,6 +48,7 @@ REMOVED = {
     "retrieval.threshold": "below the threshold",
     "retrieval.no_tool": "no tool seems to serve this message",
     "cap.k": "cut: beyond k",
+    "listing.picked": "cut: new, and not among the first of this turn",
     "cap.max_tools": "cut: beyond max_tools",
     "cap.budget": "cut: beyond the token budget",
 }

@@ -13,10 +13,12 @@ from toolroll._core import Bitset
 from toolroll.candidates import Candidates
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
+from toolroll.conversation import Retention
 from toolroll.reading import Reader
 from toolroll.selection import Failure, Selection
 from toolroll.stages import Stage
 
+_RETENTION = Retention()
 _AS_IT_IS = Reader(None, str.split, clauses=False)
 
 
@@ -34,6 +36,7 @@ class Pipeline:
         withdrawn: rows that must not be selected any more, though they are still indexed.
         standing: failures that every selection has until the next catalog, such as tools without vectors.
         variants: name → other stages over the same catalog, for those that an experiment deals them to.
+        retention: how long a conversation keeps its tools.
         reader: what makes texts to look for of a message, before they are embedded.
     """
 
@@ -47,6 +50,7 @@ class Pipeline:
     standing: tuple[Failure, ...] = ()
     withdrawn: Bitset | None = None
     variants: Mapping[str, Pipeline] = field(default_factory=dict)
+    retention: Retention = _RETENTION
     _start: Candidates = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from toolroll._core import Bitset, Fusion, Weights
 from toolroll.candidates import Candidates
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
+from toolroll.conversation import Retention
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.pages import NO_PAGES
 from toolroll.pipeline import Pipeline
@@ -19,10 +20,12 @@ from toolroll.rules import OnPolicyError
 from toolroll.scale import TEMPERATURE, Scale
 from toolroll.stages import Stage
 from toolroll.stages.additions import Additions
+from toolroll.stages.affinity import Affinity
 from toolroll.stages.availability import Availability
 from toolroll.stages.cap import Cap
 from toolroll.stages.learning import Learning, Thompson
 from toolroll.stages.learning import Rule as LearningRule
+from toolroll.stages.listing import Listing
 from toolroll.stages.order import Order
 from toolroll.stages.page import Page
 from toolroll.stages.required import Required
@@ -80,6 +83,12 @@ class Parameters:
         listing: further weight of whether a tool works in the order of those that are shown: models call what
             they read first.
         explore: how often the last place goes to the tool of which least is known.
+        affinity: what the toolkits of tools gain that a conversation called in its last turn.
+        idle_turns: a loaded tool goes when it was not called for more than so many turns.
+        sticky_turns, sticky_tools: tools called in a conversation's last turns stay, so many at the most.
+        opening: a conversation's first list has so many times k retrieved tools.
+        newcomers: later turns add what is among the first so many times k.
+        growth: its list grows to so many times k; 0: each turn sends what it selects and no more.
         pass_through_tools, pass_through_tokens: a catalog of at most so many tools that cost at most so many
             tokens is handed on whole, unless the call sets k: searching ten tools helps nobody.
     """
@@ -117,6 +126,13 @@ class Parameters:
     guard: int = 2
     listing: float = 8.0
     explore: float = 0.0
+    affinity: float = 0.2
+    idle_turns: int = 5
+    sticky_turns: int = 3
+    sticky_tools: int = 8
+    opening: float = 1.3
+    newcomers: float = 0.6
+    growth: float = 2.7
     pass_through_tools: int = 10
     pass_through_tokens: int = 2_000
 
@@ -129,6 +145,9 @@ class Parameters:
             "unranked_tools",
             "rescored",
             "guard",
+            "idle_turns",
+            "sticky_turns",
+            "sticky_tools",
             "pass_through_tools",
             "pass_through_tokens",
         ):
@@ -151,6 +170,10 @@ class Parameters:
             "most_up",
             "most_down",
             "listing",
+            "affinity",
+            "opening",
+            "newcomers",
+            "growth",
         ):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 <= value <= _GREATEST:
@@ -190,6 +213,18 @@ class Parameters:
         for name in ("spelling", "damping"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidInput(f"parameter {name}: is {getattr(self, name)!r:.80}, must be True or False")
+
+    @property
+    def retention(self) -> Retention:
+        """How long a conversation keeps its tools."""
+        return Retention(
+            self.idle_turns,
+            self.sticky_turns,
+            self.sticky_tools,
+            self.opening,
+            self.newcomers,
+            self.growth,
+        )
 
     def with_(self, **changes: object) -> Parameters:
         """A changed copy.
@@ -251,7 +286,17 @@ def compose(
     core = {
         row: at for at, row in enumerate(dict.fromkeys((*catalog.pinned.tolist(), *catalog.base.tolist())))
     }
-    cap = Cap(core, catalog.costs, p.k, p.max_tools, p.unranked_tools, PROVIDER_LIMITS)
+    retention = p.retention
+    cap = Cap(
+        core,
+        catalog.costs,
+        p.k,
+        p.max_tools,
+        p.unranked_tools,
+        PROVIDER_LIMITS,
+        catalog.names,
+        retention,
+    )
     order = Order(catalog.names)
     return Pipeline(
         catalog,
@@ -268,6 +313,7 @@ def compose(
                 catalog.toolkit_index if p.toolkit_threshold is not None else None,
                 p.toolkit_threshold or 0.0,
             ),
+            Affinity(p.affinity, catalog.tools, catalog.names, catalog.routes.rows),
             Retrieval(
                 tuned.retriever,
                 fusion,
@@ -283,14 +329,16 @@ def compose(
                 p.rescored,
             ),
             *_learning(catalog, p),
-            Additions(catalog.base, catalog.pinned),
+            Additions(catalog.base, catalog.pinned, catalog.names, retention),
             cap,
+            Listing(catalog.names, cap, retention),
             order,
         ),
         passes_through=PassThrough(catalog, p.pass_through_tools, p.pass_through_tokens),
         reader=Reader(
             catalog.speller if p.spelling else None, catalog.indexes.postings.terms, p.clauses > 0 and at_once
         ),
+        retention=retention,
     )
 
 

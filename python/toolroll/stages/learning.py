@@ -41,7 +41,7 @@ class Learning:
         if learned is None or candidates.pool is not None or not len(candidates.rows):
             return candidates
         rows, scores = candidates.rows, candidates.scores
-        k = self.k if turn.k is None else turn.k
+        k = turn.places(self.k)
         places = len(rows) if k is None else min(k, len(rows))
         context = turn.context
         where = scopes(context.page, context.tier, turn.category)

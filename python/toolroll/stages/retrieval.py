@@ -12,6 +12,7 @@ from toolroll.calibration import AT_LARGE, Calibration
 from toolroll.candidates import NO_ROWS, Candidates, Evidence, Scores
 from toolroll.context import Turn
 from toolroll.stacking import StackedColumn
+from toolroll.stages.affinity import AFFINITY
 
 OnNoTool: TypeAlias = Literal["tell", "empty"]
 
@@ -60,7 +61,8 @@ class Retrieval:
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         if candidates.pool is None:
             return candidates  # an earlier stage has chosen rows already
-        wanted = self.candidates if turn.k is None else max(self.candidates, turn.k)
+        wanted = turn.places(self.candidates) or 0
+        wanted = max(self.candidates, wanted)
         learned = turn.learned if self.keys is not None else None
         if learned is not None:
             wanted = max(wanted, self.rescored)
@@ -84,8 +86,9 @@ class Retrieval:
         if self.threshold:
             enough = max(int(np.searchsorted(-scores, -self.threshold, side="right")), self.minimum)
             kept = rows[:enough]
-        if len(candidates.rows):  # a keyword is evidence that some tool applies, too
-            best += float(candidates.scores.max())
+        said = candidates if candidates.reason != AFFINITY or candidates.before is None else candidates.before
+        if len(said.rows):  # a keyword is evidence that some tool applies, too; what was called before is not
+            best += float(said.scores.max())
         confidence = self.calibration.confidence(
             best, len(candidates.pool) >= _WHOLE * size, None if turn.vector is None else turn.trust
         )

@@ -158,7 +158,7 @@ def test_a_turn_that_sees_few_tools_is_measured_by_the_right_ones():
     whole = roll.select("blue show", k=3)
     within = roll.select("blue show", Context(within=names[:4]), k=3)
     nearly = roll.select("blue show", Context(exclude=names[-1:]), k=3)
-    calibration = roll._engine.serving.shared.soft[2].calibration
+    calibration = roll._engine.serving.shared.soft[3].calibration
     best = float(whole.candidates.scores[0])
     assert whole.confidence == nearly.confidence == calibration.confidence(best, True, 1.0)
     assert within.confidence == calibration.confidence(best, False, 1.0) >= whole.confidence
@@ -223,16 +223,16 @@ def test_rows_that_an_earlier_stage_has_chosen_are_left_as_they_are():
     pipeline = roll_of()._engine.serving.shared
     chosen = Candidates.everything(len(TOOLS)).narrow(np.array([3, 1], np.int32), "chosen")
     turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
-    assert pipeline.soft[2](chosen, turn) is chosen
+    assert pipeline.soft[3](chosen, turn) is chosen
 
 
 def test_what_a_route_has_added_counts_beside_the_evidence():
     pipeline = roll_of()._engine.serving.shared
     turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
-    plain = pipeline.soft[2](Candidates.everything(len(TOOLS)), turn)
+    plain = pipeline.soft[3](Candidates.everything(len(TOOLS)), turn)
     row = np.array([pipeline.catalog.names["play_song"]], np.int32)
     known = Candidates.everything(len(TOOLS)).rescore(np.array([2.0], np.float32), "route.hit", row)
-    lifted = pipeline.soft[2](known, turn)
+    lifted = pipeline.soft[3](known, turn)
     assert lifted.rows[0] == row[0]
     assert lifted.score(row[0]) == pytest.approx(plain.score(row[0]) + 2.0)
     assert lifted.evidence.confidence > plain.evidence.confidence  # a keyword says that some tool applies
@@ -242,7 +242,7 @@ def test_only_rows_in_play_are_found():
     pipeline = roll_of()._engine.serving.shared
     turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
     play = Bitset.of(len(TOOLS), np.array([1, 4], np.int32))
-    after = pipeline.soft[2](Candidates.everything(len(TOOLS)).narrow(play, "played"), turn)
+    after = pipeline.soft[3](Candidates.everything(len(TOOLS)).narrow(play, "played"), turn)
     assert set(after.rows.tolist()) <= {1, 4}
 
 

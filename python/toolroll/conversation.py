@@ -1,0 +1,282 @@
+"""What a conversation holds across its turns: one immutable value, and what each event makes of it.
+
+Loaded tools stay until they have been idle for some turns, called ones for a few turns more, and what was
+sent keeps its place. Turns are numbered by counting messages, so that the number survives a restart and is
+the same in every process. Names, not rows: catalogs change while people talk.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from toolroll.errors import InvalidInput
+
+MOST_LOADED = 128  # tools that one conversation may have loaded
+MOST_LISTED = 1_024
+MOST_CALLED = 64  # in one turn
+_FORM = 1  # of a record
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long a conversation keeps its tools.
+
+    Attributes:
+        idle_turns: a loaded tool goes when it was not called for more than so many turns.
+        sticky_turns, sticky_tools: tools called in the last so many turns stay, so many at the most.
+        opening: the first list of a conversation has so many times k retrieved tools: what it has from the
+            beginning stays in a provider's prompt cache.
+        newcomers: later turns add what is among the first so many times k and was not sent yet.
+        growth: a list grows to so many times k; then what was picked longest ago goes, a third at once. 0:
+            each turn sends what it selects and no more.
+    """
+
+    idle_turns: int = 5
+    sticky_turns: int = 3
+    sticky_tools: int = 8
+    opening: float = 1.3
+    newcomers: float = 0.6
+    growth: float = 2.7
+
+    def room(self, conversation: Conversation | None) -> float:
+        """How many times k retrieval may add in a turn of this conversation."""
+        opens = conversation is not None and self.growth > 0 and not conversation.listed
+        return self.opening if opens else 1.0
+
+
+class Loaded(NamedTuple):
+    """A tool that somebody asked for by name.
+
+    Attributes:
+        since, used: turns in which it was loaded and last called.
+    """
+
+    name: str
+    since: int
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The state of one conversation. Every method gives a changed copy.
+
+    Attributes:
+        turn: number of the turn that it is in; 0 before the first.
+        loaded: in the order they were loaded.
+        called: (turn, names) of turns in which tools were called, newest first; core tools left out.
+        whole: the turn for which everything is loaded; 0 for none.
+        listed: names in the order in which they were sent.
+        picked: for each of these, the turn that last selected it for what was said.
+    """
+
+    turn: int = 0
+    loaded: tuple[Loaded, ...] = ()
+    called: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    whole: int = 0
+    listed: tuple[str, ...] = ()
+    picked: tuple[int, ...] = ()
+
+    def at(self, turn: int, retention: Retention) -> Conversation:
+        """The conversation in its turn of this number, without what was idle for too long.
+
+        A number below the last one says that it is counted otherwise now, as where a history was cut; then
+        everything keeps its age.
+        """
+        if turn == self.turn:
+            return self
+        now = self if turn > self.turn else self._older(self.turn - turn)
+        last = turn - 1  # the turn that is over
+        stays = tuple([one for one in now.loaded if last - max(one.since, one.used) <= retention.idle_turns])
+        called = tuple([entry for entry in now.called if turn - entry[0] <= retention.sticky_turns])
+        return replace(now, turn=turn, loaded=stays, called=called, whole=0)
+
+    def idle(self, turn: int, retention: Retention) -> tuple[str, ...]:
+        """Names of loaded tools that go when that turn begins."""
+        stays = {one.name for one in self.at(turn, retention).loaded}
+        return tuple([one.name for one in self.loaded if one.name not in stays])
+
+    def _older(self, turns: int) -> Conversation:
+        return replace(
+            self,
+            loaded=tuple([Loaded(one.name, one.since - turns, one.used - turns) for one in self.loaded]),
+            called=tuple([(turn - turns, names) for turn, names in self.called]),
+            picked=tuple([turn - turns for turn in self.picked]),
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything is loaded in this turn."""
+        return self.whole > 0 and self.whole == self.turn
+
+    def load(self, names: Iterable[str]) -> Conversation:
+        """With these tools loaded; those that were loaded before count as loaded now.
+
+        Raises:
+            InvalidInput: that would be more than `MOST_LOADED`.
+        """
+        loaded = {one.name: one for one in self.loaded}
+        for name in names:
+            was = loaded.get(name)
+            loaded[name] = Loaded(name, self.turn, was.used if was is not None else self.turn)
+        if len(loaded) > MOST_LOADED:
+            raise InvalidInput(
+                f"load: {len(loaded)} tools would be loaded, at most {MOST_LOADED} can be; unload some first"
+            )
+        return replace(self, loaded=tuple(loaded.values()))
+
+    def unload(self, names: Collection[str]) -> Conversation:
+        """Without these tools: neither loaded nor kept because they were called or sent."""
+        stays = [at for at, name in enumerate(self.listed) if name not in names]
+        called = tuple([(turn, tuple([n for n in used if n not in names])) for turn, used in self.called])
+        return replace(
+            self,
+            loaded=tuple([one for one in self.loaded if one.name not in names]),
+            called=tuple([entry for entry in called if entry[1]]),
+            listed=tuple([self.listed[at] for at in stays]),
+            picked=tuple([self.picked[at] for at in stays]),
+        )
+
+    def fallback(self) -> Conversation:
+        """With everything loaded, for this turn only."""
+        return replace(self, whole=max(self.turn, 1), turn=max(self.turn, 1))
+
+    def use(self, names: Sequence[str], core: Collection[str] = ()) -> Conversation:
+        """These tools were called in this turn, the latest last. core: what is selected anyway."""
+        loaded = tuple([one._replace(used=self.turn) if one.name in names else one for one in self.loaded])
+        new = [name for name in reversed(names) if name not in core]
+        is_first = not self.called or self.called[0][0] != self.turn
+        before, rest = ((), self.called) if is_first else (self.called[0][1], self.called[1:])
+        together = tuple(dict.fromkeys((*new, *before)))[:MOST_CALLED]
+        called = ((self.turn, together), *rest) if together else rest
+        return replace(self, loaded=loaded, called=called)
+
+    def sticky(self, retention: Retention) -> tuple[str, ...]:
+        """Tools called in the last turns, newest first."""
+        least = self.turn - retention.sticky_turns
+        recent = [name for turn, names in self.called if turn >= least for name in names]
+        return tuple(dict.fromkeys(recent))[: retention.sticky_tools]
+
+    def sent(self, names: Sequence[str], picked: Collection[str]) -> Conversation:
+        """These names were sent, in this order. picked: those of them that this turn selected.
+
+        Of a turn for which everything is loaded nothing is kept: the list before it counts again.
+        """
+        if self.is_whole:
+            return self
+        last = dict(zip(self.listed, self.picked, strict=True))
+        listed = tuple(names[:MOST_LISTED])
+        turns = tuple([self.turn if name in picked else last.get(name, self.turn) for name in listed])
+        return replace(self, listed=listed, picked=turns)
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain values, for storage and logs."""
+        return {
+            "form": _FORM,
+            "turn": self.turn,
+            "loaded": [list(one) for one in self.loaded],
+            "called": [[turn, list(names)] for turn, names in self.called],
+            "whole": self.whole,
+            "listed": list(self.listed),
+            "picked": list(self.picked),
+        }
+
+    @classmethod
+    def from_record(cls, record: Any) -> Conversation:
+        """From what `to_record` gave.
+
+        Raises:
+            InvalidInput: it is something else.
+        """
+        try:
+            if record["form"] != _FORM:
+                raise ValueError(f"is of form {record['form']!r:.80}, must be {_FORM}")
+            listed = tuple([_name(name) for name in record["listed"]])
+            picked = tuple([_number(turn) for turn in record["picked"]])
+            if len(listed) != len(picked):
+                raise ValueError(f"has {len(picked)} turns for {len(listed)} listed tools")
+            return cls(
+                _number(record["turn"]),
+                tuple([Loaded(_name(name), _number(a), _number(b)) for name, a, b in record["loaded"]]),
+                tuple([(_number(turn), tuple(map(_name, names))) for turn, names in record["called"]]),
+                _number(record["whole"]),
+                listed,
+                picked,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"conversation: the record is no state of ours: {error!r:.200}") from error
+
+
+def merge(one: Conversation, other: Conversation) -> Conversation:
+    """What two processes hold of the same conversation, as one: the later turn's, or both of the same turn.
+
+    The same whichever way round they are given.
+    """
+    if one.turn != other.turn:
+        return one if one.turn > other.turn else other
+    first, second = sorted(
+        (one, other), key=lambda each: (len(each.listed), each.listed, each.picked), reverse=True
+    )
+    loaded: dict[str, Loaded] = {}
+    for each in sorted((*one.loaded, *other.loaded)):
+        was = loaded.get(each.name, each)
+        loaded[each.name] = Loaded(each.name, max(was.since, each.since), max(was.used, each.used))
+    kept = sorted(loaded.values(), key=lambda each: (-max(each.since, each.used), each.name))[:MOST_LOADED]
+    turns: dict[int, dict[str, None]] = {}
+    for turn, names in sorted((*one.called, *other.called), reverse=True):
+        turns.setdefault(turn, {}).update(dict.fromkeys(names))
+    more = [
+        (name, turn)
+        for name, turn in zip(second.listed, second.picked, strict=True)
+        if name not in first.listed
+    ]
+    return Conversation(
+        one.turn,
+        tuple(sorted(kept, key=lambda each: (each.since, each.name))),
+        tuple([(turn, tuple(names)[:MOST_CALLED]) for turn, names in turns.items()]),
+        max(one.whole, other.whole),
+        (*first.listed, *[name for name, _ in more])[:MOST_LISTED],
+        (*first.picked, *[turn for _, turn in more])[:MOST_LISTED],
+    )
+
+
+def turn_number(messages: Sequence[object]) -> int:
+    """The number of the turn that these messages have come to: (n + 1) // 2 for n of them.
+
+    Counted are messages in which user or assistant say something: a system prompt, a call of a tool and its
+    result belong to the turn they are in. The user's n-th message begins turn n, and the answer is in it.
+    """
+    said = sum(1 for message in messages if _says_something(message))
+    return (said + 1) // 2
+
+
+def _says_something(message: object) -> bool:
+    if isinstance(message, str):
+        return True
+    if not isinstance(message, Mapping) or message.get("role") not in ("user", "assistant"):
+        return False
+    content = message.get("content")
+    if isinstance(content, (list, tuple)):
+        return any(_is_said(block) for block in content)
+    return bool(content)
+
+
+def _is_said(block: object) -> bool:
+    """Whether a block of a message is something said: not a call, nor what a tool answered."""
+    if not isinstance(block, Mapping):
+        return bool(block)
+    return block.get("type") not in ("tool_use", "tool_result", "function_call", "function_call_output")
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"has {value!r:.80} where a name must be")
+    return sys.intern(value)  # a hundred thousand conversations name the same tools
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"has {value!r:.80} where a number must be")
+    return value

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from toolroll import Context, Parameters, Route, Tool, Toolkit
 from toolroll._core import Bitset
 from toolroll.candidates import Candidates
+from toolroll.conversation import Conversation, Loaded
 from toolroll.rules import PageMapping, Rule
 from toolroll.tools import Definitions
 
@@ -196,3 +197,21 @@ def candidate_sets(draw: st.DrawFn, size: int = 8) -> Candidates:
     if draw(st.booleans()):
         candidates = candidates.narrow(draw(rows), "columns")
     return candidates
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> Conversation:
+    """In some turn, with some of the eight tools loaded, called and sent, and one that is in no catalog."""
+    some = st.lists(st.sampled_from([*(f"tool_{i}" for i in range(8)), "gone"]), unique=True, max_size=9)
+    turn = draw(st.integers(1, 9))
+    before = st.integers(0, turn)
+    listed = tuple(draw(some))
+    return Conversation(
+        turn,
+        tuple(Loaded(name, draw(before), draw(before)) for name in draw(some)),
+        tuple((at, tuple(draw(some))) for at in sorted({draw(before), draw(before)}, reverse=True)),
+        draw(st.sampled_from((0, 0, 0, turn))),
+        listed,
+        tuple(draw(before) for _ in listed),
+        tuple(draw(some)),
+    )

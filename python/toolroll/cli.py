@@ -10,6 +10,7 @@ from toolroll import __version__
 from toolroll.commands import (
     analytics,
     bench,
+    converse,
     embed,
     evaluate,
     events,
@@ -79,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (
         select,
         evaluate,
+        converse,
         simulate,
         bench,
         importing,

@@ -17,6 +17,7 @@ from toolroll.errors import InvalidInput
 MOST_LOADED = 128  # tools that one conversation may have loaded
 MOST_LISTED = 1_024
 MOST_CALLED = 64  # in one turn
+MOST_FOUND = 64
 _FORM = 1  # of a record
 
 
@@ -37,9 +38,9 @@ class Retention:
     idle_turns: int = 5
     sticky_turns: int = 3
     sticky_tools: int = 8
-    opening: float = 1.3
-    newcomers: float = 0.6
-    growth: float = 2.7
+    opening: float = 1.5
+    newcomers: float = 0.75
+    growth: float = 3.0
 
     def room(self, conversation: Conversation | None) -> float:
         """How many times k retrieval may add in a turn of this conversation."""
@@ -70,6 +71,7 @@ class Conversation:
         whole: the turn for which everything is loaded; 0 for none.
         listed: names in the order in which they were sent.
         picked: for each of these, the turn that last selected it for what was said.
+        found: what searches found, newest first: a model may call it, as long as policy allows.
     """
 
     turn: int = 0
@@ -78,6 +80,7 @@ class Conversation:
     whole: int = 0
     listed: tuple[str, ...] = ()
     picked: tuple[int, ...] = ()
+    found: tuple[str, ...] = ()
 
     def at(self, turn: int, retention: Retention) -> Conversation:
         """The conversation in its turn of this number, without what was idle for too long.
@@ -153,6 +156,10 @@ class Conversation:
         called = ((self.turn, together), *rest) if together else rest
         return replace(self, loaded=loaded, called=called)
 
+    def find(self, names: Iterable[str]) -> Conversation:
+        """A search has told the model of these tools."""
+        return replace(self, found=tuple(dict.fromkeys((*names, *self.found)))[:MOST_FOUND])
+
     def sticky(self, retention: Retention) -> tuple[str, ...]:
         """Tools called in the last turns, newest first."""
         least = self.turn - retention.sticky_turns
@@ -181,6 +188,7 @@ class Conversation:
             "whole": self.whole,
             "listed": list(self.listed),
             "picked": list(self.picked),
+            "found": list(self.found),
         }
 
     @classmethod
@@ -204,6 +212,7 @@ class Conversation:
                 _number(record["whole"]),
                 listed,
                 picked,
+                tuple(map(_name, record["found"])),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"conversation: the record is no state of ours: {error!r:.200}") from error
@@ -217,7 +226,7 @@ def merge(one: Conversation, other: Conversation) -> Conversation:
     if one.turn != other.turn:
         return one if one.turn > other.turn else other
     first, second = sorted(
-        (one, other), key=lambda each: (len(each.listed), each.listed, each.picked), reverse=True
+        (one, other), key=lambda each: (len(each.listed), each.listed, each.picked, each.found), reverse=True
     )
     loaded: dict[str, Loaded] = {}
     for each in sorted((*one.loaded, *other.loaded)):
@@ -239,6 +248,7 @@ def merge(one: Conversation, other: Conversation) -> Conversation:
         max(one.whole, other.whole),
         (*first.listed, *[name for name, _ in more])[:MOST_LISTED],
         (*first.picked, *[turn for _, turn in more])[:MOST_LISTED],
+        tuple(dict.fromkeys((*first.found, *second.found)))[:MOST_FOUND],
     )
 
 

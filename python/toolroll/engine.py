@@ -8,12 +8,13 @@ import operator
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import Learned, latin_share
+from toolroll._core import Bitset, Learned, latin_share
 from toolroll.catalog import Catalog
 from toolroll.context import Context, Part, Turn, Vector, names
 from toolroll.conversation import Conversation
@@ -143,6 +144,36 @@ class Engine:
         except Exception as error:
             return vectors, (Failure("embedder", error),)
         return vectors, _NOTHING_FAILED
+
+    def again(self, selection: Selection, conversation: Conversation) -> Selection:
+        """The same turn decided again, for what its conversation holds by now; no event of its own."""
+        serving, turn = self._serving, selection.turn
+        _, pipeline = serving.dealt(turn.context)
+        turn = replace(
+            turn,
+            conversation=conversation,
+            room=pipeline.retention.room(conversation),
+            vector=turn.vector if pipeline.catalog.dim else None,
+            stored=serving.settings(turn.context.org),
+            revision=serving.revision,
+        )
+        return pipeline.decide(turn, os.urandom(12).hex(), serving.failures(turn.context.org))
+
+    def find(self, query: str, context: Context, k: int) -> Selection:
+        """What this caller may have that fits the query best; no event, and core tools count as others do."""
+        serving = self._serving
+        variant, pipeline = serving.dealt(context)
+        reading = pipeline.reader.read(query, ())
+        vectors, failures = self._embed(pipeline.catalog, reading, None)
+        turn = self._turn(serving, pipeline, reading, vectors, context, variant, (k, None, None), (), None)
+        return pipeline.find(turn, (*serving.failures(context.org), *failures))
+
+    def allowed(self, context: Context) -> tuple[Catalog, Bitset]:
+        """The catalog, and the rows of it that this caller may have."""
+        serving = self._serving
+        pipeline = serving.pipeline(context.org)
+        turn = Turn("", context, stored=serving.settings(context.org), revision=serving.revision)
+        return pipeline.catalog, pipeline.allowed(turn)
 
     def exposure(self, selection: Selection, reporter: str) -> Exposure:
         """What a selection showed. reporter: who will say what came of it; "" for the application itself."""

@@ -32,6 +32,7 @@ class Pipeline:
         required: instead of soft, when the caller names the tools.
         whole: instead of soft, when the catalog is small for its reader (`passes_through`).
         soft: the selection proper.
+        finding: instead of soft, for a search: what fits, whatever is selected anyway.
         passes_through: whether the candidates are handed on whole.
         withdrawn: rows that must not be selected any more, though they are still indexed.
         standing: failures that every selection has until the next catalog, such as tools without vectors.
@@ -46,6 +47,7 @@ class Pipeline:
     whole: tuple[Stage, ...]
     soft: tuple[Stage, ...]
     passes_through: Callable[[Candidates, Turn], bool]
+    finding: tuple[Stage, ...] = ()
     reader: Reader = _AS_IT_IS
     standing: tuple[Failure, ...] = ()
     withdrawn: Bitset | None = None
@@ -100,11 +102,7 @@ class Pipeline:
         failures, timings: of the steps before the decision, such as embedding the message.
         """
         log = _Log([*self.standing, *failures], list(timings))
-        candidates = self._start
-        for stage in self.hard:
-            candidates, failed = log.run(stage, candidates, turn)
-            if failed:
-                candidates = candidates.forbid(self.catalog.not_public, "failed.closed")
+        candidates = self._allowed(turn, log)
         if turn.context.required:
             stages = self.required
         elif self.passes_through(candidates, turn):
@@ -112,6 +110,28 @@ class Pipeline:
             stages = self.whole
         else:
             stages = self.soft
+        return self._selection(stages, candidates, turn, log, event_id)
+
+    def find(self, turn: Turn, failures: tuple[Failure, ...] = ()) -> Selection:
+        """What fits the text of the turn best, core tools no more than others. As pure as `decide`."""
+        log = _Log([*self.standing, *failures], [])
+        return self._selection(self.finding, self._allowed(turn, log), turn, log, "")
+
+    def allowed(self, turn: Turn) -> Bitset:
+        """The rows that the hard stages leave to whoever asks."""
+        return self._allowed(turn, _Log([], [])).allowed
+
+    def _allowed(self, turn: Turn, log: _Log) -> Candidates:
+        candidates = self._start
+        for stage in self.hard:
+            candidates, failed = log.run(stage, candidates, turn)
+            if failed:
+                candidates = candidates.forbid(self.catalog.not_public, "failed.closed")
+        return candidates
+
+    def _selection(
+        self, stages: tuple[Stage, ...], candidates: Candidates, turn: Turn, log: _Log, event_id: str
+    ) -> Selection:
         for stage in stages:
             candidates, _ = log.run(stage, candidates, turn)
         return Selection.of(candidates, self.catalog, turn, tuple(log.failures), tuple(log.timings), event_id)

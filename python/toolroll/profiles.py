@@ -130,9 +130,9 @@ class Parameters:
     idle_turns: int = 5
     sticky_turns: int = 3
     sticky_tools: int = 8
-    opening: float = 1.3
-    newcomers: float = 0.6
-    growth: float = 2.7
+    opening: float = 1.5
+    newcomers: float = 0.75
+    growth: float = 3.0
     pass_through_tools: int = 10
     pass_through_tokens: int = 2_000
 
@@ -298,6 +298,21 @@ def compose(
         retention,
     )
     order = Order(catalog.names)
+    retrieval = Retrieval(
+        tuned.retriever,
+        fusion,
+        p.threshold,
+        p.minimum,
+        p.candidates,
+        len(core),
+        tuned.calibration,
+        p.least_confidence,
+        p.on_no_tool,
+        tuned.damping,
+        catalog.keys if p.learning == "outcomes" else None,
+        p.rescored,
+    )
+    learning = _learning(catalog, p)
     return Pipeline(
         catalog,
         hard=(visibility, Availability(catalog.switches, catalog.names)),
@@ -314,26 +329,14 @@ def compose(
                 p.toolkit_threshold or 0.0,
             ),
             Affinity(p.affinity, catalog.tools, catalog.names, catalog.routes.rows),
-            Retrieval(
-                tuned.retriever,
-                fusion,
-                p.threshold,
-                p.minimum,
-                p.candidates,
-                len(core),
-                tuned.calibration,
-                p.least_confidence,
-                p.on_no_tool,
-                tuned.damping,
-                catalog.keys if p.learning == "outcomes" else None,
-                p.rescored,
-            ),
-            *_learning(catalog, p),
+            retrieval,
+            *learning,
             Additions(catalog.base, catalog.pinned, catalog.names, retention),
             cap,
             Listing(catalog.names, cap, retention),
             order,
         ),
+        finding=(retrieval, *learning, replace(cap, core={}, max_tools=None)),
         passes_through=PassThrough(catalog, p.pass_through_tools, p.pass_through_tokens),
         reader=Reader(
             catalog.speller if p.spelling else None, catalog.indexes.postings.terms, p.clauses > 0 and at_once

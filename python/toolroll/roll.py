@@ -18,6 +18,7 @@ from toolroll._core import Learned
 from toolroll.assembly import Assembly
 from toolroll.catalog import Catalog
 from toolroll.context import Context
+from toolroll.conversation import Conversation, Retention
 from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
 from toolroll.engine import Engine
@@ -28,11 +29,13 @@ from toolroll.governance import Governance, InForce
 from toolroll.learning.experiments import Experiment
 from toolroll.learning.memory import Memory, Recorded
 from toolroll.learning.outcomes import NOT_SHOWN, Called, Report, read_called
+from toolroll.live import Live, LiveConversations
 from toolroll.pipeline import Pipeline
 from toolroll.profiles import Parameters, profile
 from toolroll.rules import PageMapping, Rule
 from toolroll.selection import Selection
 from toolroll.serving import Serving
+from toolroll.session import Session
 from toolroll.sources.dicts import read_dicts
 from toolroll.sources.folder import read_folder
 from toolroll.tools import Definitions, Route, Toolkit
@@ -47,6 +50,8 @@ Progress = Callable[[int, int], None]
 
 _RECENT = 128  # selections that an event's id still finds
 _LONGEST_SOURCE = 4_096
+MOST_CONVERSATIONS = 100_000  # in memory
+NEW = Conversation()
 
 
 class Toolroll:
@@ -78,6 +83,7 @@ class Toolroll:
         self._engine = Engine(self._serving(self._first(definitions, progress)), self._assembly.embedder)
         self._recent: deque[Selection] = deque(maxlen=_RECENT)  # that an event's id still finds
         self._memory = Memory(self.catalog.dim)
+        self._live = LiveConversations(MOST_CONVERSATIONS)
         self._engine.learned = self._memory.learned
         self._engine.observe = self._recent.append
 
@@ -329,6 +335,21 @@ class Toolroll:
         found = found_of(selection, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
         return self._memory.record(exposure, Report(selection.event_id, entries, found, final))
 
+    def session(self, session: str, context: Context | None = None, *, learns: bool = True) -> Session:
+        """The conversation of this name, as far as it has come: in memory, for the last 100,000 of them.
+
+        Args:
+            session: names it within its organisation; as long as it is the same, so is the conversation.
+            context: who talks, from where.
+            learns: whether what `Session.used` says is recorded as outcomes.
+
+        Raises:
+            InvalidInput: the name is empty or no text.
+        """
+        context = of_session(session, context)
+        live = self._live.get_or_add((context.org, session), lambda: Live(NEW, self._retention(context.org)))
+        return Session(self._engine, context, live, self._report if learns else None, _unheard)
+
     def learned(self, org: str = "") -> Learned | None:
         """What an organisation's outcomes have taught so far; None for nothing."""
         return self._engine.learned.get(org)
@@ -419,6 +440,19 @@ class Toolroll:
     def __len__(self) -> int:
         return len(self.catalog)
 
+    def _retention(self, org: str) -> Retention:
+        return self._engine.serving.pipeline(org).retention
+
+    def _report(
+        self,
+        picked: Selection,
+        called: Mapping[str, bool | None],
+        wanted: Mapping[str, bool | None],
+        final: bool,
+    ) -> None:
+        """What a session says of a turn."""
+        self.record(picked, called, wanted=wanted, final=final)
+
     def _serving(self, pipeline: Pipeline) -> Serving:
         return Serving(pipeline, experiments=self._experiments)
 
@@ -451,6 +485,22 @@ class Toolroll:
 
     def _compose(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
         return self._assembly.pipeline(self._grown.apply(definitions), _in_force(definitions), progress)
+
+
+def of_session(session: object, context: Context | None) -> Context:
+    """The context of a conversation.
+
+    Raises:
+        InvalidInput: its name is empty or no text.
+    """
+    if not isinstance(session, str) or not session:
+        raise InvalidInput(f"session: is {session!r:.80}, must name the conversation")
+    context = Context() if context is None else context
+    return context if context.session == session else replace(context, session=session)
+
+
+def _unheard(context: Context, live: Live) -> None:
+    """In memory there is nobody to tell of a change."""
 
 
 def source_of(source: object) -> str:

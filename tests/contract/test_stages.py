@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import contexts, definitions, messages, parameters, texts
+from tests.strategies import contexts, conversations, definitions, messages, parameters, texts
 from toolroll import Context
 from toolroll.assembly import Assembly
 from toolroll.candidates import Candidates
@@ -32,7 +32,7 @@ class Remembering(HashingEmbedder):
 EMBEDDER = Remembering(64)
 DEFAULT = Parameters()
 HARD = ("Visibility", "Availability")
-SOFT = ("Page", "Routes", "Retrieval", "Additions", "Cap", "Order")
+SOFT = ("Page", "Routes", "Affinity", "Retrieval", "Additions", "Cap", "Listing", "Order")
 STAGES = (*HARD, *SOFT, "Required")
 
 
@@ -67,6 +67,8 @@ def turns(draw: st.DrawFn) -> Turn:
         trust=draw(st.sampled_from((0.0, 0.5, 1.0))),
         clauses=tuple(draw(st.lists(parts(), max_size=4))),
         earlier=tuple(draw(st.lists(parts(), max_size=3))),
+        conversation=draw(st.none() | conversations()),
+        room=draw(st.sampled_from((1.0, 1.5))),
     )
 
 

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from toolroll._core import Learned, LearningRates, latin_share
 from toolroll.assembly import Assembly
 from toolroll.context import Context, Part, Turn, Vector
+from toolroll.conversation import Conversation
 from toolroll.errors import EmbedderUnavailable, NotFound, ToolrollError
 from toolroll.events.describing import Standing, event_row, seed_of
 from toolroll.events.folding import fold, outcomes_of
@@ -265,6 +266,8 @@ def turn_of(
     reading = pipeline.reader.read(event.message, ())
     embed = _Embedding(embedder if pipeline.catalog.dim and event.space else None)
     vector = _message_vector(event, embed(reading.query), missing)
+    kept = limits.get("conversation")
+    conversation = None if kept is None else Conversation.from_record(kept)
     earlier = tuple((text, float(weight)) for text, weight in limits["earlier"])
     parts: list[Part] = [
         (text, embed(text), embed.trust(text), weight)
@@ -286,6 +289,8 @@ def turn_of(
         at=seconds(event.at),
         learned=learned,
         category=event.category,
+        conversation=conversation,
+        room=pipeline.retention.room(conversation),
         variant=event.variant,
     )
 

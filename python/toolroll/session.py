@@ -1,0 +1,425 @@
+"""`Session`: a conversation as a caller drives it, turn by turn."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import zip_longest
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll import answers
+from toolroll._core import Bitset
+from toolroll.answers import Answer, ToolCall
+from toolroll.catalog import Catalog
+from toolroll.context import Context
+from toolroll.conversation import Conversation, turn_number
+from toolroll.engine import Engine
+from toolroll.errors import Denied, InvalidInput, NotFound
+from toolroll.hints import hints
+from toolroll.learning.outcomes import Called, read_called
+from toolroll.live import Live
+from toolroll.meta_tools import (
+    MANAGE_TOOLS,
+    META_TOOLS,
+    MOST_FOUND,
+    MOST_QUERIES,
+    SEARCH_TOOLS,
+    read_call,
+    read_manage,
+    read_search,
+)
+from toolroll.selection import Selection
+from toolroll.stages.listing import PICKED
+from toolroll.tools import Tool
+
+MOST_TOGETHER = 32  # tools of a toolkit that is loaded by its name
+META_NAMES = tuple(tool.name for tool in META_TOOLS)
+_COMPARED = 5_000  # names that a misspelt one is compared with; of a larger catalog those that a search finds
+_ASKED = 4_096  # characters of a list of names
+
+# Takes the selection of a turn, what was called of it, what was called beside it, and whether that is all.
+Record = Callable[[Selection, Mapping[str, bool | None], Mapping[str, bool | None], bool], object]
+
+
+class Session:
+    """One conversation: a selection each turn, and the tools that it keeps from turn to turn.
+
+    `Toolroll.session` makes it. It is for one turn at a time; several of one conversation share its state.
+
+    Attributes:
+        context: who talks, from where; may be replaced between turns.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        context: Context,
+        live: Live,
+        record: Record | None,
+        note: Callable[[Context, Live], object],
+    ) -> None:
+        """record: takes what came of a turn; None where nobody learns. note: told of every change; fast."""
+        self.context = context
+        self._engine = engine
+        self._live = live
+        self._record = record
+        self._note = note
+        self._first: Selection | None = None  # of this turn: what outcomes are reported of
+        self._picked: Selection | None = None
+        self._seen: Conversation | None = None  # what was held when `_picked` was selected
+        self._is_reported = False
+
+    # A turn.
+
+    def select(
+        self,
+        message: str,
+        k: int | None = None,
+        *,
+        history: Sequence[object] = (),
+        turn: int | None = None,
+        max_tools: int | None = None,
+        budget_tokens: int | None = None,
+        vector: npt.ArrayLike | None = None,
+        strict: bool = False,
+    ) -> Selection:
+        """Begins a turn and picks its tools: the arguments are those of `Toolroll.select`, but for two.
+
+        Args:
+            message: what the user wrote.
+            k: how many tools retrieval finds in a turn. The list is longer: it has what the conversation
+                holds, and keeps what was sent before (`docs/sessions.md`).
+            history: all messages before this one: the number of the turn is counted from them.
+            turn: its number, where `history` is cut. Without both it is the next one.
+            max_tools: see `Toolroll.select`, as for the rest.
+            budget_tokens: how many tokens the schemas may cost.
+            vector: the message's embedding.
+            strict: raises what would otherwise only be named in `Selection.degraded`.
+
+        Raises:
+            InvalidInput: an argument is of the wrong type or out of range. Nothing else, unless strict.
+        """
+        now = self._begun(history, turn)
+        return self._keep(
+            self._engine.select(
+                message, self.context, k, max_tools, budget_tokens, (), history, vector, strict, now
+            ),
+            now,
+        )
+
+    async def aselect(
+        self,
+        message: str,
+        k: int | None = None,
+        *,
+        history: Sequence[object] = (),
+        turn: int | None = None,
+        max_tools: int | None = None,
+        budget_tokens: int | None = None,
+        vector: npt.ArrayLike | None = None,
+        strict: bool = False,
+    ) -> Selection:
+        """`select` for an event loop: an embedder that waits does so in a thread."""
+        now = self._begun(history, turn)
+        return self._keep(
+            await self._engine.aselect(
+                message, self.context, k, max_tools, budget_tokens, (), history, vector, strict, now
+            ),
+            now,
+        )
+
+    @property
+    def picked(self) -> Selection:
+        """What the model may be sent now: this turn's selection, with what was loaded since.
+
+        Raises:
+            InvalidInput: nothing was selected yet.
+        """
+        if self._picked is None:
+            raise InvalidInput("session: has no turn yet; call select(message) first")
+        if self._live.held is not self._seen:
+            self._seen = self._live.held
+            now = self._live.now
+            self._picked = self._engine.again(self._picked, now)
+            self._send(self._picked, now)
+        return self._picked
+
+    def used(self, called: Called) -> tuple[str, ...]:
+        """Says which tools the model called in this turn: they stay for some turns, and outcomes are learnt.
+
+        called: as for `Toolroll.record`: name → whether it worked, None where that is not known; or names.
+
+        Returns:
+            Names that are none of a tool that this caller may have; they count for nothing.
+
+        Raises:
+            InvalidInput: the argument is of the wrong type.
+            StoreUnavailable: as `record` of a registry does; what was called counts for the conversation.
+        """
+        said = {self._own(entry.name): _OUTCOMES[entry.kind] for entry in read_called(called, (), ())}
+        said = {name: worked for name, worked in said.items() if name not in META_NAMES}
+        catalog, allowed = self._engine.allowed(self.context)
+        known = [name for name in said if _is_in(name, catalog, allowed)]
+        core = {catalog.tools[row].name for row in (*catalog.base.tolist(), *catalog.pinned.tolist())}
+        self._live.change(lambda now: now.use(known, core))
+        self._told()
+        if self._record is not None and self._first is not None:
+            self._is_reported = True
+            shown = {name: said[name] for name in known if name in self._first}
+            beside = {name: said[name] for name in known if name not in self._first}
+            if shown or beside:
+                self._record(self._first, shown, beside, False)
+        return tuple(name for name in said if name not in known)
+
+    def end_turn(self) -> tuple[str, ...]:
+        """Closes the turn: what was shown and not called is known now, if `used` was told of any call.
+
+        Returns:
+            Loaded tools that were idle for too long: the next turn begins without them.
+
+        Raises:
+            StoreUnavailable: as `record` of a registry does.
+        """
+        if self._record is not None and self._first is not None and self._is_reported:
+            self._is_reported = False
+            self._record(self._first, {}, {}, True)
+        now = self._live.now
+        return now.idle(now.turn + 1, self._live.retention)
+
+    # Tools on demand.
+
+    def load(self, names: str | Iterable[str]) -> Answer:
+        """Loads tools by name, from now on and until they are idle; a toolkit's name loads its tools.
+
+        names: one, several with commas between them, or a list.
+
+        Raises:
+            InvalidInput: the argument is of the wrong type.
+        """
+        catalog, allowed = self._engine.allowed(self.context)
+        tools, unknown = self._resolved(_listed(names), catalog, allowed)
+        core = {*catalog.base.tolist(), *catalog.pinned.tolist()}
+        there = [tool for tool in tools if catalog.names[tool.name] in core]
+        new = [tool for tool in tools if catalog.names[tool.name] not in core]
+        try:
+            self._live.change(lambda now: now.load([tool.name for tool in new]))
+        except InvalidInput as error:
+            return answers.refused(str(error))
+        self._told()
+        return answers.loaded(new, there, unknown)
+
+    def unload(self, names: str | Iterable[str]) -> Answer:
+        """Takes tools out of the conversation, wherever it has them from; core tools stay."""
+        catalog, allowed = self._engine.allowed(self.context)
+        tools, unknown = self._resolved(_listed(names), catalog, allowed)
+        core = {*catalog.base.tolist(), *catalog.pinned.tolist()}
+        there = [tool for tool in tools if catalog.names[tool.name] in core]
+        gone = [tool for tool in tools if catalog.names[tool.name] not in core]
+        self._live.change(lambda now: now.unload({tool.name for tool in gone}))
+        self._told()
+        return answers.unloaded(gone, there, unknown)
+
+    def fallback(self) -> Answer:
+        """Loads everything that policy and settings allow, for this turn only."""
+        self._live.change(Conversation.fallback)
+        self._told()
+        if self._picked is not None:
+            return answers.everything(len(self.picked))
+        return answers.everything(len(self._engine.allowed(self.context)[1]))
+
+    def search(self, *queries: str, k: int = 5) -> tuple[Tool, ...]:
+        """Finds tools that were not shown, too: the best k of each query, the best of all queries first.
+
+        What it finds may be called (`check`); called, it counts as wanted.
+
+        Raises:
+            InvalidInput: a query is no text, or there are none, or more than five; k is not from 1 to 20.
+        """
+        if not 1 <= len(queries) <= MOST_QUERIES:
+            raise InvalidInput(f"search: has {len(queries)} queries, must have 1 to {MOST_QUERIES}")
+        for query in queries:
+            if not isinstance(query, str) or not query.strip():
+                raise InvalidInput(f"search: query is {query!r:.80}, must be text")
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_FOUND:
+            raise InvalidInput(f"search: k is {k!r:.80}, must be from 1 to {MOST_FOUND}")
+        found = [self._engine.find(query, self.context, k) for query in queries]
+        ranked = [[selection.catalog.tools[row] for row in selection.rows.tolist()] for selection in found]
+        together = {tool.name: tool for rank in zip_longest(*ranked) for tool in rank if tool is not None}
+        self._live.change(lambda now: now.find(together))
+        self._told()
+        return tuple(together.values())
+
+    def hints(self, budget_tokens: int = 2_000) -> str:
+        """Name and description of what the model is not shown now and could load, for its prompt.
+
+        budget_tokens: estimated tokens of the text; the less room there is, the less is said of each tool.
+        """
+        catalog, allowed = self._engine.allowed(self.context)
+        rows = allowed.rows()
+        if self._picked is not None and self.picked.catalog is catalog:
+            rows = rows[~np.isin(rows, self.picked.rows)]
+        try:
+            return hints(catalog, rows, operator.index(budget_tokens))
+        except TypeError:
+            raise InvalidInput(f"budget_tokens: is {budget_tokens!r:.80}, must be a whole number") from None
+
+    def answer(self, name: str, arguments: object) -> Answer:
+        """Does what a model asked of a meta-tool (`toolroll.meta_tools`) and says what to tell it.
+
+        Never raises for what a model wrote: then the answer says what was wrong.
+
+        arguments: as the model gave them, a mapping or JSON text.
+
+        Raises:
+            NotFound: there is no meta-tool of that name.
+        """
+        if name not in META_NAMES:
+            raise NotFound(f"meta-tool {name!r:.80}: must be one of {', '.join(META_NAMES)}")
+        try:
+            if name == MANAGE_TOOLS.name:
+                mode, names = read_manage(arguments)
+                if mode == "fallback":
+                    return self.fallback()
+                return self.load(names) if mode == "load" else self.unload(names)
+            if name == SEARCH_TOOLS.name:
+                queries, limit = read_search(arguments)
+                return answers.found(self.search(*queries, k=limit), queries)
+            wanted, given = read_call(arguments)
+        except InvalidInput as error:
+            return answers.refused(str(error))
+        catalog, allowed = self._engine.allowed(self.context)
+        wanted = self._own(wanted)
+        if not _is_in(wanted, catalog, allowed):
+            return answers.unknown_tool(wanted, self._nearest(wanted, catalog, allowed))
+        tool = catalog.tools[catalog.names[wanted]]
+        self._live.change(lambda now: now.find([wanted]))
+        self._told()
+        return Answer("", (tool,), call=ToolCall(tool, given))
+
+    def check(self, name: str) -> Tool:
+        """The tool of this name, if the model was offered it, or found it in this conversation.
+
+        Raises:
+            Denied: it was not, or policy does not allow it any more, or there is none.
+        """
+        if self._picked is not None:
+            with suppress(Denied):
+                return self.picked.check(name)
+        own, now = self._own(name), self._live.now
+        if own in now.found or any(one.name == own for one in now.loaded):
+            catalog, allowed = self._engine.allowed(self.context)
+            if _is_in(own, catalog, allowed):
+                return catalog.tools[catalog.names[own]]
+        raise Denied(f"tool {name!r:.80}: was not offered in this conversation; search for it or load it")
+
+    # What there is.
+
+    @property
+    def conversation(self) -> Conversation:
+        """The state: its turn, what is loaded, what was called and sent."""
+        return self._live.now
+
+    @property
+    def turn(self) -> int:
+        """The number of the turn; 0 before the first."""
+        return self._live.now.turn
+
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        """Names of the tools that are loaded."""
+        return tuple(one.name for one in self._live.now.loaded)
+
+    def __repr__(self) -> str:
+        return f"<Session {self.context.session!r:.80}, turn {self.turn}, {len(self.loaded)} loaded>"
+
+    # Underneath.
+
+    def _begun(self, history: Sequence[object], turn: int | None) -> Conversation:
+        """The conversation in the turn that begins."""
+        now = self._live.now
+        if turn is None:
+            number = turn_number([*history, ""]) if history else now.turn + 1
+        elif isinstance(turn, bool) or not isinstance(turn, int) or turn < 1:
+            raise InvalidInput(f"turn: is {turn!r:.80}, must be a whole number of at least 1")
+        else:
+            number = turn
+        self._seen = self._live.held
+        return now.at(number, self._live.retention)
+
+    def _keep(self, picked: Selection, now: Conversation) -> Selection:
+        self._first = self._picked = picked
+        self._is_reported = False
+        self._send(picked, now)
+        return picked
+
+    def _send(self, picked: Selection, now: Conversation) -> None:
+        """The list that the next turn begins with."""
+        if not self.context.required:  # a short cut leaves the conversation's list alone
+            step = picked.candidates.last(lambda step: step.reason == PICKED)
+            rows = picked.rows if step is None else step.rows
+            tools = picked.catalog.tools
+            now = now.sent(picked.names, {tools[row].name for row in rows.tolist()})
+        self._live.sent(now)
+        self._told()
+
+    def _told(self) -> None:
+        self._note(self.context, self._live)
+
+    def _own(self, name: str) -> str:
+        """The tool's own name, where it is one that the model was sent it under."""
+        if self._picked is not None:
+            with suppress(Denied):
+                return self._picked.check(name).name
+        return name
+
+    def _resolved(
+        self, names: Sequence[str], catalog: Catalog, allowed: Bitset
+    ) -> tuple[list[Tool], dict[str, Sequence[str]]]:
+        """The tools of these names, and the other names with the nearest that there are."""
+        tools: dict[str, Tool] = {}
+        unknown: dict[str, Sequence[str]] = {}
+        for name in names:
+            own = self._own(name)
+            rows = [catalog.names[own]] if _is_in(own, catalog, allowed) else []
+            if not rows and own in catalog.below:
+                rows = [row for row in catalog.below[own].tolist() if row in allowed]
+                rows = rows if len(rows) <= MOST_TOGETHER else []
+            if not rows:
+                unknown[name] = self._nearest(own, catalog, allowed)
+            for row in rows:
+                tools[catalog.tools[row].name] = catalog.tools[row]
+        return list(tools.values()), unknown
+
+    def _nearest(self, name: str, catalog: Catalog, allowed: Bitset) -> Sequence[str]:
+        """Names like this one, or what fits it."""
+        found = self._engine.find(name.replace("_", " "), self.context, MOST_FOUND).names
+        rows = allowed.rows().tolist() if len(allowed) <= _COMPARED else []
+        names = [catalog.tools[row].name for row in rows] or found
+        return answers.near(name, names) or found[:3]
+
+
+_OUTCOMES: Mapping[str, bool | None] = {"succeeded": True, "failed": False, "called": None}
+
+
+def _is_in(name: str, catalog: Catalog, allowed: Bitset) -> bool:
+    return name in catalog.names and catalog.names[name] in allowed
+
+
+def _listed(names: object) -> list[str]:
+    """Names as a list, of a list or of a text with commas."""
+    if isinstance(names, str):
+        names = names[:_ASKED].split(",")
+    if not isinstance(names, Iterable) or isinstance(names, (bytes, Mapping)):
+        raise InvalidInput(f"names: is {names!r:.80}, must be names, as a list or with commas between them")
+    wanted = []
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInput(f"names: holds {name!r:.80}, must hold names")
+        if name.strip():
+            wanted.append(name.strip())
+    if not wanted:
+        raise InvalidInput("names: is empty, must name at least one tool")
+    return list(dict.fromkeys(wanted))

@@ -66,6 +66,7 @@ class Assembly:
             self.embedder if shared.catalog.dim else None,
             toolkits_by_meaning=self.parameters.toolkit_threshold is not None,
             description_counts=self.parameters.description_counts,
+            keyword_mode=self.parameters.keyword_mode,
         )
         pipeline = self._staged(catalog, in_force, _platform(shared))
         return pipeline.lacking(*shared.standing) if shared.standing else pipeline
@@ -90,6 +91,7 @@ class Assembly:
             graph=self.graph and embedder is not None,
             toolkits_by_meaning=self.parameters.toolkit_threshold is not None,
             description_counts=self.parameters.description_counts,
+            keyword_mode=self.parameters.keyword_mode,
             progress=progress,
         )
 

@@ -157,25 +157,31 @@ class Candidates:
             scores = np.zeros(len(rows), np.float32)
         return Candidates(self.allowed, None, rows, scores, "narrow", reason, evidence, self)
 
-    def admit(self, rows: Rows, reason: str) -> Candidates:
-        """Brings allowed rows back into play, in front and without a score; the others are passed over."""
+    def admit(
+        self, rows: Rows, reason: str, evidence: Evidence | None = None, *, behind: bool = False
+    ) -> Candidates:
+        """Brings allowed rows back into play, without a score; the others are passed over.
+
+        behind: puts them behind what is in play, not in front.
+        """
         if self.pool is not None:
             added = Bitset.of(self.allowed.size, rows[self.allowed.holds(rows)])
             return Candidates(
-                self.allowed, self.pool | added, self.rows, self.scores, "admit", reason, None, self
+                self.allowed, self.pool | added, self.rows, self.scores, "admit", reason, evidence, self
             )
         present = set(self.rows.tolist())
         new = [row for row in rows[self.allowed.holds(rows)].tolist() if row not in present]
-        if not new:
+        if not new and evidence is None:
             return self
+        added_rows, no_scores = np.array(new, np.int32), np.zeros(len(new), np.float32)
         return Candidates(
             self.allowed,
             None,
-            np.concatenate((np.array(new, np.int32), self.rows)),
-            np.concatenate((np.zeros(len(new), np.float32), self.scores)),
+            np.concatenate((self.rows, added_rows) if behind else (added_rows, self.rows)),
+            np.concatenate((self.scores, no_scores) if behind else (no_scores, self.scores)),
             "admit",
             reason,
-            None,
+            evidence,
             self,
         )
 

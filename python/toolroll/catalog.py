@@ -31,8 +31,15 @@ from toolroll.tokens import estimate_tokens
 from toolroll.tool2vec import DESCRIPTION_COUNTS, Embedded
 from toolroll.tool_text import FIELD_WEIGHTS, columns
 from toolroll.toolkit_index import ToolkitIndex
-from toolroll.toolkit_tree import NO_TOOLKITS, frozen_rows, rows_below, toolkits_of
-from toolroll.tools import Definitions, Tool, Toolkit
+from toolroll.toolkit_tree import (
+    NO_TOOLKITS,
+    frozen_rows,
+    joined_rows,
+    rows_below,
+    rows_of_members,
+    toolkits_of,
+)
+from toolroll.tools import Definitions, Mode, Tool, Toolkit
 from toolroll.tuning import Indexes, Tuned, trial_of, vectors_of_probes
 
 _REMEMBERED = 4  # sets of weights whose measurements are kept
@@ -56,13 +63,14 @@ class Catalog:
         tools: by row, ascending by name; of a stacked catalog the shared ones first.
         names: tool name → row.
         toolkits: by name; those that only a tool mentions are among them.
-        below: toolkit → rows of its tools and of those of the toolkits below it, ascending.
+        below: toolkit → rows of its tools and of those of the toolkits below it, ascending. Members are not
+            among them: rules, settings and pages read this.
         indexes: what retrieval searches; of a stacked catalog the shared part's, see `tuned`.
         parts: of a stacked catalog, the shared one and the own part, which is no whole by itself.
         probes: texts that show which tools are found for everybody's messages.
         probed: float32[m, dim], their vectors, of an own part float16; None without an embedder.
         is_english: whether the embedder has learnt English alone.
-        routes: compiled keywords and patterns.
+        routes: compiled keywords and patterns; what they switch on has its members, too.
         toolkit_index: vectors of the toolkits; None where no profile asked for them.
         trial: example messages held out, to learn what scores mean here; None where there are too few.
         scale: how the embedder's cosines compare to others'.
@@ -70,7 +78,7 @@ class Catalog:
         switches: toolkits that need settings.
         inactive: rows that are not "active"; None where all are.
         not_public: rows that may not be shown where policy cannot be read.
-        base: rows of base toolkits.
+        base: rows of base toolkits and their members, ascending.
         pinned: rows of pinned tools, heaviest first.
         costs: int32[n], estimated tokens of each tool's schema.
         keys: which statistics of outcomes belong to which row.
@@ -115,6 +123,7 @@ class Catalog:
         graph: bool = False,
         toolkits_by_meaning: bool = False,
         description_counts: float = DESCRIPTION_COUNTS,
+        keyword_mode: Mode | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Catalog:
         """Checks the definitions and builds every index.
@@ -122,7 +131,8 @@ class Catalog:
         graph: also builds an HNSW graph over the vectors; pays above some 50,000 tools, costs about 50 s of
         CPU for 100,000. toolkits_by_meaning: also embeds the toolkits, for a profile with a
         `toolkit_threshold`. description_counts: as many examples as a description does in a tool's vector.
-        progress: called with (texts embedded, texts in all).
+        keyword_mode: how keywords stand in a message where their author did not say; None for what their
+        script asks for. progress: called with (texts embedded, texts in all).
 
         Raises:
             InvalidDefinition: duplicate names, unknown parents, a cycle of parents, a lost route.
@@ -133,6 +143,7 @@ class Catalog:
             graph=graph,
             toolkits_by_meaning=toolkits_by_meaning,
             description_counts=description_counts,
+            keyword_mode=keyword_mode,
             progress=progress,
         )
 
@@ -146,6 +157,7 @@ class Catalog:
         graph: bool = False,
         toolkits_by_meaning: bool = False,
         description_counts: float = DESCRIPTION_COUNTS,
+        keyword_mode: Mode | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Catalog:
         """An organisation's catalog: the shared one, as it is, and its own tools behind it.
@@ -178,6 +190,7 @@ class Catalog:
             graph=graph,
             toolkits_by_meaning=toolkits_by_meaning,
             description_counts=description_counts,
+            keyword_mode=keyword_mode,
             progress=progress,
             shared=shared,
         )
@@ -187,7 +200,7 @@ class Catalog:
             tools=StackedTools(shared.tools, part.tools),
             names=Layered({name: n + row for name, row in part.names.items()}, shared.names),
             toolkits=part.toolkits,
-            below=part.routes.rows,
+            below=part.below,
             indexes=shared.indexes,
             parts=(shared, part),
             probes=part.probes,
@@ -201,7 +214,7 @@ class Catalog:
             switches=StackedSwitches(shared.switches, part.switches),
             inactive=_joined_inactive(shared, part, hidden),
             not_public=Bitset.join(shared.not_public, part.not_public),
-            base=_behind(_without(shared.base, hidden), part.base, n),
+            base=_without(frozen_rows(np.union1d(shared.base, part.base)), hidden),
             pinned=_heaviest_first(
                 (*_without(shared.pinned, hidden).tolist(), *(n + row for row in part.pinned.tolist())),
                 StackedTools(shared.tools, part.tools),
@@ -264,12 +277,13 @@ def _built(
     graph: bool,
     toolkits_by_meaning: bool,
     description_counts: float,
+    keyword_mode: Mode | None,
     progress: Callable[[int, int], None] | None,
     shared: Catalog | None = None,
 ) -> Catalog:
     """A catalog by itself, or the part that is put behind a shared one.
 
-    Rows of a part are its own, but for its routes, whose toolkits are those of both.
+    Rows of a part are its own, but for those of toolkits (`below`, `routes`, `base`), which are of both.
     """
     tools = tuple(sorted(definitions.tools, key=lambda tool: tool.name))
     names = {tool.name: row for row, tool in enumerate(tools)}
@@ -282,10 +296,7 @@ def _built(
     if shared is not None:
         toolkits = Layered(shared.toolkits, own_toolkits)
     below: Mapping[str, Rows] = rows_below(toolkits, tools, own_toolkits)
-    everywhere = below
-    if shared is not None:
-        n = len(shared)
-        everywhere = StackedRows(shared.below, {name: frozen_rows(rows + n) for name, rows in below.items()})
+    everywhere, reached, base = _reached(toolkits, own_toolkits, tools, below, shared)
     schemas = [schema_text(tool) for tool in tools]
     embedded = vectors = intents = None
     probed: Probed | None = None
@@ -311,7 +322,7 @@ def _built(
         tools=tools,
         names=names,
         toolkits=toolkits,
-        below=below,
+        below=everywhere,
         indexes=Indexes(len(tools), vectors, postings, intents),
         parts=None,
         probes=probes,
@@ -324,8 +335,9 @@ def _built(
         routes=RouteTable.of(
             len(tools) if shared is None else len(shared) + len(tools),
             definitions.routes,
-            everywhere,
+            reached,
             None if shared is None else shared.routes,
+            keyword_mode,
         ),
         speller=speller_of(texts, keywords, None if shared is None else shared.speller),
         switches=Switches.of(len(tools), [toolkits[name] for name in below], below),
@@ -333,15 +345,55 @@ def _built(
         not_public=Bitset.of(
             len(tools), frozen_rows(row for row, tool in enumerate(tools) if not tool.public)
         ),
-        base=frozen_rows(
-            sorted({row for name, rows in below.items() if toolkits[name].base for row in rows.tolist()})
-        ),
+        base=base,
         pinned=_heaviest_first((row for row, tool in enumerate(tools) if tool.pinned), tools),
         costs=np.fromiter(map(estimate_tokens, schemas), np.int32, len(tools)),
         keys=_keys(tools),
         space=embedder.identity if embedder is not None else "",
         dim=embedder.dim if embedder is not None else 0,
-        revision=_revision(definitions, tools, schemas, embedder, description_counts),
+        revision=_revision(definitions, tools, schemas, embedder, description_counts, keyword_mode),
+    )
+
+
+def _reached(
+    toolkits: Mapping[str, Toolkit],
+    own_toolkits: Mapping[str, Toolkit],
+    tools: Sequence[Tool],
+    below: Mapping[str, Rows],
+    shared: Catalog | None,
+) -> tuple[Mapping[str, Rows], Mapping[str, Rows], Rows]:
+    """What each toolkit holds, what it holds and has as members, and what the base ones have of the own part.
+
+    All are rows of the whole, where there is a shared catalog: its toolkits may have own tools as members,
+    and own toolkits shared ones.
+    """
+    members = _members(toolkits.values(), toolkits, tools)
+    if shared is None:
+        reached = joined_rows(below, members) if members else below
+        return below, reached, _base(reached, toolkits)
+    n = len(shared)
+    own = {name: frozen_rows(rows + n) for name, rows in below.items()}
+    everywhere = StackedRows(shared.below, own)
+    members = joined_rows(
+        _members(own_toolkits.values(), toolkits, shared.tools),
+        {name: frozen_rows(rows + n) for name, rows in members.items()},
+    )
+    if not members and shared.routes.rows is shared.below:
+        return everywhere, everywhere, _base(own, toolkits)
+    own = joined_rows(own, members)
+    return everywhere, StackedRows(shared.routes.rows, own), _base(own, toolkits)
+
+
+def _members(
+    named: Iterable[Toolkit], toolkits: Mapping[str, Toolkit], tools: Sequence[Tool]
+) -> dict[str, Rows]:
+    having = [toolkit for toolkit in named if toolkit.members]
+    return rows_of_members(having, toolkits, [tool.name for tool in tools]) if having else {}
+
+
+def _base(reached: Mapping[str, Rows], toolkits: Mapping[str, Toolkit]) -> Rows:
+    return frozen_rows(
+        sorted({row for name, rows in reached.items() if toolkits[name].base for row in rows.tolist()})
     )
 
 
@@ -362,11 +414,6 @@ def _joined_inactive(shared: Catalog, own: Catalog, hidden: Rows) -> Bitset | No
 
 def _without(rows: Rows, hidden: Rows) -> Rows:
     return rows[~np.isin(rows, hidden)] if len(hidden) else rows
-
-
-def _behind(shared: Rows, own: Rows, n: int) -> Rows:
-    """Both, the own ones as rows behind n others."""
-    return frozen_rows((*shared.tolist(), *(own + n).tolist())) if len(own) else shared
 
 
 def _heaviest_first(rows: Iterable[int], tools: Sequence[Tool]) -> Rows:
@@ -397,6 +444,7 @@ def _revision(
     schemas: Sequence[str],
     embedder: Embedder | None,
     description_counts: float,
+    keyword_mode: Mode | None,
 ) -> str:
     digest = hashlib.sha256()
     for tool, schema in zip(tools, schemas, strict=True):
@@ -412,9 +460,19 @@ def _revision(
         governed = (tool.pinned, tool.pin_weight, *([tool.interchangeable] if tool.interchangeable else ()))
         digest.update(repr((schema, kept, *governed)).encode("utf-8", "surrogatepass"))
     for toolkit in sorted(definitions.toolkits, key=lambda toolkit: toolkit.name):
-        digest.update(repr(toolkit).encode("utf-8", "surrogatepass"))
+        digest.update(_said_of(toolkit).encode("utf-8", "surrogatepass"))
     for route in definitions.routes:
         digest.update(repr(route).encode("utf-8", "surrogatepass"))
     if embedder is not None:
         digest.update(f"{embedder.identity} {description_counts}".encode())
+    if keyword_mode is not None:
+        digest.update(f"keywords {keyword_mode}".encode())
     return digest.hexdigest()[:16]
+
+
+def _said_of(toolkit: Toolkit) -> str:
+    """A toolkit as a revision reads it: the same in every release, for events outlive them."""
+    name, description, parent = toolkit.name, toolkit.description, toolkit.parent
+    settings_keys, base, tier = toolkit.settings_keys, toolkit.base, toolkit.tier
+    members = f", members={toolkit.members!r}" if toolkit.members else ""
+    return f"Toolkit({name=}, {description=}, {parent=}, {settings_keys=}, {base=}, {tier=}{members})"

@@ -88,7 +88,7 @@ class Engine:
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
         read = time.perf_counter_ns()
-        vectors, failures = self._embed(pipeline.catalog, reading, given)
+        vectors, failures = _embed(self._asked(pipeline, context), reading, given)
         embedded = time.perf_counter_ns()
         timings = (("read", read - start), ("embed", embedded - read))
         limits = (k, max_tools, budget_tokens)
@@ -115,35 +115,22 @@ class Engine:
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
         read = time.perf_counter_ns()
-        if self._embedder is None or self._embedder.is_instant:
-            vectors, failures = self._embed(pipeline.catalog, reading, given)
+        embedder = self._asked(pipeline, context)
+        if embedder is None or embedder.is_instant:
+            vectors, failures = _embed(embedder, reading, given)
         else:
-            vectors, failures = await asyncio.to_thread(self._embed, pipeline.catalog, reading, given)
+            vectors, failures = await asyncio.to_thread(_embed, embedder, reading, given)
         embedded = time.perf_counter_ns()
         timings = (("read", read - start), ("embed", embedded - read))
         limits = (k, max_tools, budget_tokens)
         turn = self._turn(serving, pipeline, reading, vectors, context, variant, limits, sent, conversation)
         return self._finish(serving, pipeline, turn, failures, timings, strict)
 
-    def _embed(
-        self, catalog: Catalog, reading: Reading, given: Vector | None
-    ) -> tuple[list[Vector | None], tuple[Failure, ...]]:
-        """Vectors of the query, its clauses and what was said before, in this order.
-
-        An embedder that fails or lies costs its own contribution and no more: what it gave before stays.
-        """
-        texts = [reading.query, *reading.clauses, *(text for text, _ in reading.earlier)]
-        vectors: list[Vector | None] = [None] * len(texts)
-        vectors[0] = given
-        if self._embedder is None or not catalog.dim:  # vectors would have nothing to be compared with
-            return vectors, _NOTHING_FAILED
-        try:
-            for at, text in enumerate(texts):
-                if vectors[at] is None:
-                    vectors[at] = _embedded(self._embedder, text)
-        except Exception as error:
-            return vectors, (Failure("embedder", error),)
-        return vectors, _NOTHING_FAILED
+    def _asked(self, pipeline: Pipeline, context: Context) -> Embedder | None:
+        """The embedder, where a stage of this turn reads vectors and the catalog has some to compare with."""
+        if not pipeline.reads_vectors or not pipeline.catalog.dim or context.required:
+            return None
+        return self._embedder
 
     def again(self, selection: Selection, conversation: Conversation) -> Selection:
         """The same turn decided again, for what its conversation holds by now; no event of its own."""
@@ -164,7 +151,7 @@ class Engine:
         serving = self._serving
         variant, pipeline = serving.dealt(context)
         reading = pipeline.reader.read(query, ())
-        vectors, failures = self._embed(pipeline.catalog, reading, None)
+        vectors, failures = _embed(self._embedder if pipeline.catalog.dim else None, reading, None)
         turn = self._turn(serving, pipeline, reading, vectors, context, variant, (k, None, None), (), None)
         return pipeline.find(turn, (*serving.failures(context.org), *failures))
 
@@ -285,6 +272,27 @@ def _checked(context: Context | None) -> Context:
     if not isinstance(context, Context):
         raise InvalidInput(f"context: is {type(context).__name__}, must be toolroll.Context")
     return context
+
+
+def _embed(
+    embedder: Embedder | None, reading: Reading, given: Vector | None
+) -> tuple[list[Vector | None], tuple[Failure, ...]]:
+    """Vectors of the query, its clauses and what was said before, in this order.
+
+    An embedder that fails or lies costs its own contribution and no more: what it gave before stays.
+    """
+    texts = [reading.query, *reading.clauses, *(text for text, _ in reading.earlier)]
+    vectors: list[Vector | None] = [None] * len(texts)
+    vectors[0] = given
+    if embedder is None:
+        return vectors, _NOTHING_FAILED
+    try:
+        for at, text in enumerate(texts):
+            if vectors[at] is None:
+                vectors[at] = _embedded(embedder, text)
+    except Exception as error:
+        return vectors, (Failure("embedder", error),)
+    return vectors, _NOTHING_FAILED
 
 
 def _embedded(embedder: Embedder, text: str) -> Vector:

@@ -23,6 +23,7 @@ KEPT = {
     "failed.open": "nothing could be cut, handed on",
     "cap.unranked": "nothing could be ranked, handed on",
     "route.default": "default toolkit",
+    "route.ignore": "default toolkit",
     "base": "base toolkit",
     "pinned": "pinned",
     "session.loaded": "loaded",
@@ -44,6 +45,7 @@ REMOVED = {
     "required": "not among the required",
     "route.hit": "its toolkit was not hit",
     "route.default": "not in a default toolkit",
+    "route.ignore": "not asked for",
     "retrieval.nearest": "not among the nearest",
     "retrieval.threshold": "below the threshold",
     "retrieval.no_tool": "no tool seems to serve this message",
@@ -83,7 +85,10 @@ def account(selection: Selection, row: int) -> Account:
         if step.before is None or not step.before.in_play(row):
             if step.in_play(row) and step.before is not None:
                 removed = []  # what took it out before does not matter
-                kept.append(KEPT.get(step.reason, step.reason))
+                words = _evidence(step, row, tool.toolkit, selection)
+                found |= words
+                if step.reason in KEPT or not words:
+                    kept.append(KEPT.get(step.reason, step.reason))
         elif step.in_play(row):
             score = step.score(row) or score
             found |= _evidence(step, row, tool.toolkit, selection)
@@ -115,7 +120,9 @@ def _evidence(step: Candidates, row: int, toolkit: str, selection: Selection) ->
     found: dict[str, float] = {}
     if evidence.words:
         words = dict(evidence.words)
-        for name in _lineage(toolkit, selection):
+        reached = selection.catalog.below if step.reason == "page.match" else selection.catalog.routes.rows
+        has_it = (name for name in words if row in reached.get(name, ()))  # as a member, perhaps
+        for name in dict.fromkeys((*_lineage(toolkit, selection), *has_it)):
             if name in words:
                 found[words[name]] = step.score(row) or 1.0
     at = np.flatnonzero(evidence.rows == row)
@@ -146,14 +153,20 @@ def activated(selection: Selection) -> dict[str, str]:
 
 
 def summary(selection: Selection) -> str:
-    """18/35 tools | activated: weather(keyword 'rain'), calendar(dense 0.52) | 0.21 ms."""
+    """18/35 tools | activated: weather(keyword 'rain'), calendar(dense 0.52) | 0.21 ms.
+
+    Toolkits that are there whatever the message says are left out.
+    """
     parts = [f"{len(selection)}/{selection.total} tools"]
     if selection.turn.context.required:
         wanted = len(dict.fromkeys(selection.turn.context.required))
         parts.append(f"required: resolved={wanted - len(selection.unresolved)}/{wanted}")
-    elif selection.activated:
-        listed = ", ".join(f"{toolkit}({reason})" for toolkit, reason in selection.activated.items())
-        parts.append(f"activated: {listed}")
+    elif listed := [
+        f"{toolkit}({reason})"
+        for toolkit, reason in selection.activated.items()
+        if reason not in (KEPT["base"], KEPT["pinned"])
+    ]:
+        parts.append(f"activated: {', '.join(listed)}")
     if not selection.applies:
         parts.append(f"no tool seems to apply ({selection.confidence:.2f})")
     if selection.degraded:

@@ -39,6 +39,7 @@ class Pipeline:
         variants: name → other stages over the same catalog, for those that an experiment deals them to.
         retention: how long a conversation keeps its tools.
         reader: what makes texts to look for of a message, before they are embedded.
+        reads_vectors: whether a stage reads the message's vector; where none does, it is not embedded.
     """
 
     catalog: Catalog
@@ -49,6 +50,7 @@ class Pipeline:
     passes_through: Callable[[Candidates, Turn], bool]
     finding: tuple[Stage, ...] = ()
     reader: Reader = _AS_IT_IS
+    reads_vectors: bool = True
     standing: tuple[Failure, ...] = ()
     withdrawn: Bitset | None = None
     variants: Mapping[str, Pipeline] = field(default_factory=dict)

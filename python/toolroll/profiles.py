@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from toolroll._core import Bitset, Fusion, Weights
 from toolroll.candidates import Candidates
 from toolroll.catalog import Catalog
-from toolroll.context import Turn
+from toolroll.context import Turn, names
 from toolroll.conversation import Retention
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.pages import NO_PAGES
@@ -33,6 +34,9 @@ from toolroll.stages.retrieval import OnNoTool, Retrieval
 from toolroll.stages.routes import Reading, Routes
 from toolroll.stages.visibility import Visibility
 from toolroll.tool2vec import DESCRIPTION_COUNTS
+from toolroll.tools import MODES, Mode
+
+Retrieve: TypeAlias = Literal["tools", "none"]
 
 # How many tools one request may carry, where the provider says so.
 PROVIDER_LIMITS: Mapping[str, int] = {"openai": 128, "gemini": 512}
@@ -45,6 +49,8 @@ class Parameters:
     """What a profile sets.
 
     Attributes:
+        retrieve: whether "tools" are looked for in the message, or "none" are: then toolkits are there whole,
+            as routes say.
         k: how many tools retrieval adds, unless the call says.
         dense: weight of the cosine of message and tool.
         lexical, lexical_mass: weight of BM25, and for how much that a message could reach it halves: among
@@ -63,9 +69,12 @@ class Parameters:
         toolkit_threshold: cosine of message and toolkit from which on the toolkit counts as hit by a route;
             None leaves toolkits to their routes.
         candidates: how many retrieved tools are kept until the cut; the cut ones show up in explanations.
-        routes: whether a hit adds to a tool's score ("favour") or leaves only its toolkits ("narrow").
-        route_weight: what a hit adds.
-        no_hit: with "narrow", toolkits that stay when nothing hits; None for all.
+        routes: whether a hit adds to a tool's score ("favour"), leaves only its toolkits ("narrow") or puts
+            them behind what retrieval finds ("fill"), or nothing hits ("ignore").
+        route_weight: what a hit adds, with "favour".
+        no_hit: else, toolkits that count as hit when nothing is. None: all stay, and none are put behind.
+        keyword_mode: how keywords stand in a message where their author did not say: "substring", "word" or
+            "prefix"; None for what their script asks for.
         spelling: whether misspelt words of a message are mended before it is read.
         max_tools: how many tools at the most, core tools included; None for the provider's limit.
         unranked_tools: how many tools at the most where nothing could be ranked, as when retrieval fails.
@@ -93,6 +102,7 @@ class Parameters:
             tokens is handed on whole, unless the call sets k: searching ten tools helps nobody.
     """
 
+    retrieve: Retrieve = "tools"
     k: int | None = 7
     dense: float = 1.0
     lexical: float = 0.05
@@ -111,6 +121,7 @@ class Parameters:
     routes: Reading = "favour"
     route_weight: float = 0.25
     no_hit: tuple[str, ...] | None = None
+    keyword_mode: Mode | None = None
     spelling: bool = True
     max_tools: int | None = None
     unranked_tools: int = 128
@@ -199,8 +210,19 @@ class Parameters:
                 raise InvalidInput(f"parameter {name}: is {value!r:.80}, must be above 0")
         if self.on_no_tool not in ("tell", "empty"):
             raise InvalidInput(f"parameter on_no_tool: is {self.on_no_tool!r:.80}, must be tell or empty")
-        if self.routes not in ("favour", "narrow"):
-            raise InvalidInput(f"parameter routes: is {self.routes!r:.80}, must be favour or narrow")
+        if self.retrieve not in get_args(Retrieve):
+            raise InvalidInput(f"parameter retrieve: is {self.retrieve!r:.80}, must be tools or none")
+        if self.routes not in get_args(Reading):
+            raise InvalidInput(
+                f"parameter routes: is {self.routes!r:.80}, must be favour, narrow, fill or ignore"
+            )
+        if self.no_hit is not None:  # a list in JSON, and on the command line
+            object.__setattr__(self, "no_hit", names(self.no_hit, "parameter no_hit:"))
+        if self.keyword_mode not in (*MODES, None):
+            raise InvalidInput(
+                f"parameter keyword_mode: is {self.keyword_mode!r:.80}, "
+                "must be substring, word, prefix or None"
+            )
         if self.on_policy_error not in ("closed", "last_known", "open"):
             raise InvalidInput(
                 f"parameter on_policy_error: is {self.on_policy_error!r:.80}, "
@@ -281,8 +303,6 @@ def compose(
     at_once: whether texts are embedded without waiting, so that each clause of a message may be.
     visibility, page: the rules and page mappings in force; none by default.
     """
-    fusion = fusion_of(p, catalog.scale)
-    tuned = catalog.tuned(fusion, p.damping)
     core = {
         row: at for at, row in enumerate(dict.fromkeys((*catalog.pinned.tolist(), *catalog.base.tolist())))
     }
@@ -292,12 +312,14 @@ def compose(
         catalog.costs,
         p.k,
         p.max_tools,
-        p.unranked_tools,
+        p.unranked_tools if p.retrieve == "tools" else None,
         PROVIDER_LIMITS,
         catalog.names,
         retention,
     )
     order = Order(catalog.names)
+    fusion = fusion_of(p, catalog.scale)
+    tuned = catalog.tuned(fusion, p.damping)
     retrieval = Retrieval(
         tuned.retriever,
         fusion,
@@ -320,17 +342,7 @@ def compose(
         whole=(replace(cap, unranked=None), order),
         soft=(
             page,
-            Routes(
-                catalog.routes,
-                p.routes,
-                p.route_weight,
-                p.no_hit,
-                catalog.toolkit_index if p.toolkit_threshold is not None else None,
-                p.toolkit_threshold or 0.0,
-            ),
-            Affinity(p.affinity, catalog.tools, catalog.names, catalog.routes.rows),
-            retrieval,
-            *learning,
+            *_reading(catalog, p, retrieval, learning),
             Additions(catalog.base, catalog.pinned, catalog.names, retention),
             cap,
             Listing(catalog.names, cap, retention),
@@ -339,10 +351,34 @@ def compose(
         finding=(retrieval, *learning, replace(cap, core={}, max_tools=None)),
         passes_through=PassThrough(catalog, p.pass_through_tools, p.pass_through_tokens),
         reader=Reader(
-            catalog.speller if p.spelling else None, catalog.indexes.postings.terms, p.clauses > 0 and at_once
+            catalog.speller if p.spelling else None,
+            catalog.indexes.postings.terms,
+            p.clauses > 0 and at_once and p.retrieve == "tools",
         ),
         retention=retention,
+        reads_vectors=p.retrieve == "tools" or p.toolkit_threshold is not None,
     )
+
+
+def _reading(
+    catalog: Catalog, p: Parameters, retrieval: Retrieval, learning: tuple[Stage, ...]
+) -> tuple[Stage, ...]:
+    """The stages that read the message, and what was called before it."""
+    routes = Routes(
+        catalog.routes,
+        p.routes,
+        p.route_weight,
+        p.no_hit,
+        catalog.toolkit_index if p.toolkit_threshold is not None else None,
+        p.toolkit_threshold or 0.0,
+        scores=p.retrieve == "none",
+    )
+    if p.retrieve == "none":
+        return (routes,)
+    affinity = Affinity(p.affinity, catalog.tools, catalog.names, catalog.below)
+    if p.routes == "fill":
+        return (affinity, retrieval, *learning, routes)
+    return (routes, affinity, retrieval, *learning)
 
 
 def _learning(catalog: Catalog, p: Parameters) -> tuple[Stage, ...]:
@@ -365,20 +401,40 @@ def _learning(catalog: Catalog, p: Parameters) -> tuple[Stage, ...]:
     return (Learning(catalog.keys, core, weights, p.temperature, p.k),)
 
 
+# The seeds: every message is read as it was written, whatever was said and sent before, and no list is small
+# enough to be handed on whole.
+_SEED = Parameters(
+    spelling=False,
+    learning=None,
+    affinity=0.0,
+    sticky_tools=0,
+    opening=1.0,
+    growth=0.0,
+    pass_through_tools=0,
+)
+_TOOL2VEC = _SEED.with_(lexical=0.0, intents=0.0, clauses=0.0, description_counts=0.0, damping=False)
+
 PROFILES: Mapping[str, Parameters] = {
     "default": Parameters(),
     "static": Parameters(learning=None),
+    # Seed 1: toolkits that have their settings; of these the ones whose keyword is in the message, or all.
+    "domains": _SEED.with_(retrieve="none", routes="narrow", keyword_mode="substring"),
+    # Seed 2: what the model asked for, beside the base.
+    "on_demand": _SEED.with_(retrieve="none", routes="ignore", no_hit=()),
+    # Seed 3: the base, toolkits whose keyword is in the message, and those whose description is near to it.
+    "layers": _SEED.with_(retrieve="none", routes="narrow", no_hit=(), toolkit_threshold=0.4),
     # Seed 4: the nearest by Tool2Vec, in the order of a Beta draw for each tier and page.
-    "learned": Parameters(
-        lexical=0.0,
-        intents=0.0,
-        clauses=0.0,
-        description_counts=0.0,
-        damping=False,
-        spelling=False,
-        candidates=7,
-        learning="thompson",
-        pass_through_tools=0,
+    "learned": _TOOL2VEC.with_(candidates=7, learning="thompson"),
+    # Seed 5: the nearest tools, and behind them the toolkits that keywords and patterns name.
+    "merged": _TOOL2VEC.with_(
+        k=15,
+        candidates=15,
+        threshold=0.3,
+        minimum=5,
+        routes="fill",
+        no_hit=("search", "memory"),
+        max_tools=25,
+        sticky_tools=8,
     ),
 }
 

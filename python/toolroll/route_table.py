@@ -12,7 +12,7 @@ import numpy as np
 from toolroll._core import Automaton, Bitset
 from toolroll.candidates import NO_ROWS, Rows
 from toolroll.errors import InvalidDefinition
-from toolroll.tools import Route
+from toolroll.tools import Mode, Route
 
 _PATTERN_MEMORY = 64 << 20  # bytes that RE2 may use for all patterns of a catalog
 
@@ -26,7 +26,7 @@ class RouteTable:
         patterns: a compiled `re2.Set` of all routes' patterns; None where there are none.
         keywords: keyword → (how it reads in an explanation, toolkits it switches on).
         expressions: the same for each pattern.
-        rows: toolkit → its rows and those of the toolkits below it, ascending.
+        rows: toolkit → its rows, those of the toolkits below it and their members, ascending.
         size: rows in the catalog.
         shared: routes that are looked at first, of a catalog that this one is stacked on; their toolkits are
             among `rows`.
@@ -47,8 +47,9 @@ class RouteTable:
         routes: Iterable[Route],
         rows: Mapping[str, Rows],
         shared: RouteTable | None = None,
+        keyword_mode: Mode | None = None,
     ) -> RouteTable:
-        """Compiles the routes.
+        """Compiles the routes. keyword_mode: of keywords whose author did not say; None for their script's.
 
         Raises:
             InvalidDefinition: an unknown toolkit, an empty keyword or a pattern that RE2 refuses.
@@ -57,7 +58,7 @@ class RouteTable:
         keywords, expressions, patterns = [], [], []
         for route in routes:
             _check(route, rows)
-            for keyword, mode in zip(route.keywords, route.keyword_modes, strict=True):
+            for keyword, mode in zip(route.keywords, route.modes_or(keyword_mode), strict=True):
                 texts.append(keyword)
                 modes.append(mode)
                 keywords.append((f"keyword '{keyword}'", route.toolkits))
@@ -90,7 +91,7 @@ class RouteTable:
         return found
 
     def rows_of(self, toolkits: Iterable[str]) -> Rows:
-        """Rows of these toolkits and of those below them, ascending, each once."""
+        """Rows of these toolkits, of those below them and of their members, ascending, each once."""
         known = [self.rows[toolkit] for toolkit in toolkits if toolkit in self.rows]
         if len(known) == 1:
             return known[0]

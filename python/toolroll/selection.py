@@ -242,6 +242,16 @@ class Selection:
 
         return summary(self)
 
+    def log_lines(self) -> tuple[str, ...]:
+        """What came from where, as `key=value` for a log; a second line where something was cut for space.
+
+        tool selection: method=retrieval+routes, core=5, retrieved=10, routes=8, total=23/72, top_score=0.682
+        tool cap: kept=25/35, dropped=10: browser_click, browser_open, …
+        """
+        from toolroll.log_lines import log_lines
+
+        return log_lines(self)
+
     def to_dict(self) -> dict[str, Any]:
         """What `toolroll select --json` prints: plain values, ready for JSON."""
         from toolroll.explanation import to_dict

@@ -84,7 +84,7 @@ class StackedRows(Mapping[str, Rows]):
     __slots__ = ("own", "shared")
 
     def __init__(self, shared: Mapping[str, Rows], own: Mapping[str, Rows]) -> None:
-        """own: with rows of the whole, all behind the shared ones."""
+        """own: with rows of the whole; shared ones are among them where an own toolkit has shared members."""
         self.shared, self.own = shared, own
 
     def __getitem__(self, toolkit: str) -> Rows:
@@ -94,7 +94,9 @@ class StackedRows(Mapping[str, Rows]):
         shared = self.shared.get(toolkit)
         if shared is None or not len(shared):
             return own
-        rows = np.concatenate((shared, own))
+        if not len(own):
+            return shared
+        rows = np.concatenate((shared, own)) if shared[-1] < own[0] else np.union1d(shared, own)
         rows.flags.writeable = False
         return rows
 

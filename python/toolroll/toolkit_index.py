@@ -53,12 +53,12 @@ class ToolkitIndex:
             texts.append(f"{words(name)}: {toolkit.description or ', '.join(named)}")
         return cls(tuple(toolkits), VectorIndex.build(vectors_of(embedder, texts)), shared)
 
-    def near(self, vector: Vector, threshold: float) -> dict[str, str]:
-        """Toolkits at least so near to the message, nearest first, and how that reads in an explanation."""
+    def near(self, vector: Vector, threshold: float) -> dict[str, float]:
+        """Toolkits whose cosine with the message is at least the threshold, nearest first."""
         scored = self._scored(vector)
         if self.shared is not None:
             scored = sorted(self.shared._scored(vector) + scored, key=itemgetter(1), reverse=True)
-        return {name: f"dense {score:.2f}" for name, score in scored if score >= threshold}
+        return {name: score for name, score in scored if score >= threshold}
 
     def _scored(self, vector: Vector) -> list[tuple[str, float]]:
         """The own toolkits, nearest first."""

@@ -1,7 +1,8 @@
-"""Toolkits and those above them: which are there, and which rows are below each."""
+"""Toolkits and those above them: which are there, which rows are below each, and which it reaches besides."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -55,6 +56,60 @@ def rows_below(
         for name in lineage:
             rows.setdefault(name, []).append(row)
     return {name: frozen_rows(some) for name, some in rows.items()}
+
+
+def rows_of_members(
+    named: Iterable[Toolkit], toolkits: Mapping[str, Toolkit], names: Sequence[str]
+) -> dict[str, Rows]:
+    """Toolkit → rows that it or a toolkit below it has as members, ascending; those that have some only.
+
+    named: whose members are looked up. names: of all tools, ascending. O(p log n + m) for p patterns, with m
+    the names that begin as they do.
+    """
+    rows: dict[str, set[int]] = {}
+    for toolkit in named:
+        found = {row for pattern in toolkit.members for row in _matching(pattern, names)}
+        if found:
+            for name in _lineage(toolkit.name, toolkits):
+                rows.setdefault(name, set()).update(found)
+    return {name: frozen_rows(sorted(found)) for name, found in rows.items()}
+
+
+def _matching(pattern: str, names: Sequence[str]) -> Iterator[int]:
+    """Places of the names that a pattern means. Each `*` is any text, every other character is itself."""
+    first, *rest = pattern.split("*")
+    at = bisect_left(names, first)
+    if not rest:
+        if at < len(names) and names[at] == first:
+            yield at
+        return
+    while at < len(names) and names[at].startswith(first):
+        if _ends_so(names[at], len(first), rest):
+            yield at
+        at += 1
+
+
+def _ends_so(name: str, begin: int, parts: Sequence[str]) -> bool:
+    """Whether the name has all parts from there on, in order, the last one at its end.
+
+    The first place of each part leaves the most for the others, so nothing is tried twice.
+    """
+    for part in parts[:-1]:
+        found = name.find(part, begin)
+        if found < 0:
+            return False
+        begin = found + len(part)
+    return name.endswith(parts[-1]) and len(name) - len(parts[-1]) >= begin
+
+
+def joined_rows(*parts: Mapping[str, Rows]) -> dict[str, Rows]:
+    """Toolkit → its rows in all of the parts, ascending, each once."""
+    joined: dict[str, Rows] = {}
+    for part in parts:
+        for name, rows in part.items():
+            held = joined.get(name)
+            joined[name] = rows if held is None else frozen_rows(np.union1d(held, rows))
+    return joined
 
 
 def frozen_rows(rows: Iterable[int]) -> Rows:

@@ -21,6 +21,8 @@ STATUSES: frozenset[str] = frozenset(get_args(Status))
 Mode = Literal["substring", "word", "prefix"]
 MODES: frozenset[str] = frozenset(get_args(Mode))
 
+MOST_MEMBERS = 1_000  # of one toolkit, by name or pattern: each is looked up in every catalog
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:
@@ -115,6 +117,10 @@ class Toolkit:
         settings_keys: on only where one of these settings has a value; empty means always on.
         base: its tools are part of every selection that policy and settings allow.
         tier: the lowest tier that gets it, in the order that the configuration gives; None for all.
+        members: tools of other toolkits that are switched on with its own: their names, or patterns in which
+            `*` stands for any text (`memory_*`). They are looked up when a catalog is built; a name that
+            nothing has yet is no error. What a member needs is what its own toolkit says: rules, tiers,
+            settings and pages that name this toolkit do not reach it.
     """
 
     name: str
@@ -123,6 +129,7 @@ class Toolkit:
     settings_keys: tuple[str, ...] = ()
     base: bool = False
     tier: str | None = None
+    members: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -131,6 +138,18 @@ class Toolkit:
             raise InvalidDefinition(
                 f"toolkit {self.name!r}: settings_keys is {self.settings_keys!r:.80}, must be strings",
                 field="settings_keys",
+            )
+        if type(self.members) is not tuple or not _are_strings(self.members) or "" in self.members:
+            raise InvalidDefinition(
+                f"toolkit {self.name!r}: members is {self.members!r:.80}, must be a tuple of tool names and "
+                "patterns such as 'memory_*'",
+                field="members",
+            )
+        if len(self.members) > MOST_MEMBERS:
+            raise InvalidDefinition(
+                f"toolkit {self.name!r}: has {len(self.members):,} members, must be at most "
+                f"{MOST_MEMBERS:,}; a pattern such as 'memory_*' stands for many",
+                field="members",
             )
 
 
@@ -173,10 +192,15 @@ class Route:
     @property
     def keyword_modes(self) -> tuple[Mode, ...]:
         """The mode of each keyword, with the default in place of what was left open."""
+        return self.modes_or(None)
+
+    def modes_or(self, default: Mode | None) -> tuple[Mode, ...]:
+        """The mode of each keyword; one that was left open is the default's, or that of its script."""
         if not self.modes:
-            return tuple(map(default_mode, self.keywords))
+            return tuple(default or default_mode(keyword) for keyword in self.keywords)
         return tuple(
-            mode or default_mode(keyword) for mode, keyword in zip(self.modes, self.keywords, strict=True)
+            mode or default or default_mode(keyword)
+            for mode, keyword in zip(self.modes, self.keywords, strict=True)
         )
 
 

@@ -15,8 +15,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="judge sessions on labelled dialogs",
         description="Plays the dialogs of a folder: each message by itself, with what was said before, and "
         "as a session that is told what was called. Says how often the tools of a turn were sent, how many "
-        "were, and which share of their tokens a provider's prompt cache would have served. A folder is one of "
-        "`toolroll eval`, whose queries have context.dialog and context.turn.",
+        "were, and which share of their tokens a provider's prompt cache would have served. A folder is one "
+        "of `toolroll eval`, whose queries have context.dialog and context.turn.",
         epilog="example: toolroll converse my-dialogs/ -k 15",
     )
     converse.add_argument("folders", nargs="+", metavar="FOLDER", help="dataset folder")

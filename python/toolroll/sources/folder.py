@@ -23,7 +23,7 @@ from toolroll.errors import InvalidDefinition
 from toolroll.sources import fields, json_text, jsonl
 from toolroll.sources.dicts import read_items
 from toolroll.sources.fields import Fault, Field, Wrong
-from toolroll.tools import MODES, Definitions, Route, Tool, Toolkit
+from toolroll.tools import MODES, MOST_MEMBERS, Definitions, Route, Tool, Toolkit
 
 log = logging.getLogger(__name__)
 
@@ -288,6 +288,16 @@ def _keyword(item: Any, i: int) -> tuple[str, str]:
     return word, mode
 
 
+def _members(value: Any) -> tuple[str, ...]:
+    members = fields.texts(value)
+    for i, member in enumerate(members):
+        if not member:
+            raise Wrong("the name of a tool, or a pattern such as 'memory_*'", member, (i,))
+    if len(members) > MOST_MEMBERS:
+        raise Wrong(f"a list of at most {MOST_MEMBERS} names and patterns", value)
+    return members
+
+
 def _patterns(value: Any) -> tuple[str, ...]:
     patterns = fields.texts(value)
     if patterns:
@@ -330,5 +340,6 @@ _TOOLKIT: dict[str, Field] = {
     "tools": ("tasks", _list),
     "settings_keys": ("settings_keys", fields.texts),
     "parent": ("parent", fields.name_or_null),
+    "members": ("members", _members),
     "base": ("base", fields.flag),
 }

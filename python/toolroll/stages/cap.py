@@ -20,9 +20,10 @@ _RETENTION = Retention()
 class Cap:
     """Soft. Keeps core tools first, then the best by score, then the others by name.
 
-    k bounds what retrieval adds, so it does not touch core tools, and where nothing was retrieved (the
-    stage failed, or the profile has none) it does not apply. `max_tools` and the budget bound everything;
-    a tool that does not fit the budget is passed over and cheaper ones behind it still have their chance.
+    k bounds what retrieval adds, so it does not touch core tools nor what was put beside them without a
+    score, and where nothing was retrieved (the stage failed, or the profile has none) it does not apply.
+    `max_tools` and the budget bound everything, from the end; a tool that does not fit the budget is passed
+    over and cheaper ones behind it still have their chance.
 
     Attributes:
         core: rows that k does not count, base toolkits and pinned tools → their place in front: the same on
@@ -92,7 +93,10 @@ class Cap:
         return candidates.narrow(rows[order], "cap.whole" if self.unranked is None else "cap.unranked")
 
     def _at_most_k(self, candidates: Candidates, k: int | None, ahead: Mapping[int, int]) -> Candidates:
-        """What k does not count in its places, then the k best of what was retrieved, in order already."""
+        """What k does not count in its places, then the k best of what was retrieved, in order already.
+
+        What has no score was not retrieved: it stays, where it is.
+        """
         core: list[int] = []  # positions of such rows in the columns
         if ahead:
             rows = candidates.rows.tolist()
@@ -103,7 +107,14 @@ class Cap:
                 candidates = candidates.reorder(np.array([*core, *behind]), "cap.core_first")
         if k is None or len(core) + k >= len(candidates.rows):
             return candidates
-        return candidates.narrow(slice(0, len(core) + k), "cap.k")
+        retrieved = candidates.scores[len(core) :] != 0
+        if retrieved.all():
+            return candidates.narrow(slice(0, len(core) + k), "cap.k")
+        stays = ~retrieved | (np.cumsum(retrieved) <= k)
+        if stays.all():
+            return candidates
+        kept = np.concatenate((candidates.rows[: len(core)], candidates.rows[len(core) :][stays]))
+        return candidates.narrow(kept, "cap.k")
 
     def _within(self, candidates: Candidates, budget: int) -> Candidates:
         kept = []

@@ -3,32 +3,53 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from toolroll.candidates import NO_ROWS, Candidates, Evidence
+from toolroll._core import Bitset
+from toolroll.candidates import NO_ROWS, Candidates, Evidence, Rows, Scores
 from toolroll.context import Turn
 from toolroll.route_table import RouteTable
 from toolroll.toolkit_index import ToolkitIndex
 
-Reading: TypeAlias = Literal["favour", "narrow"]
+Reading: TypeAlias = Literal["favour", "narrow", "fill", "ignore"]
+
+
+class Hit(NamedTuple):
+    """What switched a toolkit on.
+
+    Attributes:
+        word: how it reads in an explanation, such as "keyword 'rain'".
+        strength: 1 for a keyword or pattern, else the cosine of message and toolkit.
+    """
+
+    word: str
+    strength: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Routes:
-    """Soft. Turns hits into evidence ("favour") or into the only toolkits in play ("narrow").
+    """Soft. Turns hits into evidence ("favour"), or into toolkits that are there whole.
 
     A keyword is right about what it names and silent about the rest of the message ("if it rains, add it
     to my calendar"), so the default lets it add to a tool's score and not take others away.
 
+    "narrow" leaves only the toolkits that were hit in play. "fill" runs after retrieval and puts what it did
+    not find of them behind what it did; where nothing was retrieved it narrows. For both, a toolkit of which
+    nothing is in play was not hit: a keyword of what is switched off, or denied, says nothing. "ignore" lets
+    the message hit nothing.
+
     Attributes:
         table: the compiled routes.
         reading: what a hit means.
-        weight: what a hit adds to the score of each tool of the toolkit.
-        no_hit: with "narrow", toolkits that stay when nothing hits; None keeps all.
+        weight: what a hit adds to the score of each tool of the toolkit, with "favour".
+        no_hit: otherwise, toolkits that count as hit when nothing is; None keeps all with "narrow" and
+            "ignore", and adds none with "fill".
         toolkits: vectors of the toolkits; None leaves them to their keywords and patterns.
         threshold: cosine of message and toolkit from which on it counts as hit.
+        scores: whether, with "narrow", the tools have the strength of the hit as their score: for profiles
+            without retrieval, which would add to it.
     """
 
     table: RouteTable
@@ -37,17 +58,72 @@ class Routes:
     no_hit: tuple[str, ...] | None = None
     toolkits: ToolkitIndex | None = None
     threshold: float = 0.0
+    scores: bool = False
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
-        hits = self.table.hits(turn.text, turn.query)
+        if self.reading == "favour":
+            return self._favour(candidates, self._hits(turn))
+        if self.reading == "ignore":
+            if self.no_hit is None:
+                return candidates
+            return candidates.narrow(self.table.bitset_of(self.no_hit), "route.ignore")
+        # What an earlier stage left is what can be hit; retrieval has since picked some of it.
+        before = candidates.last(lambda step: step.pool is not None)
+        assert before is not None
+        assert before.pool is not None
+        hits = self._reaching(before.pool, self._hits(turn))
+        if self.reading == "fill" and candidates.pool is None:
+            return self._fill(candidates, hits, before.pool)
+        return self._narrow(candidates, hits)
+
+    def _hits(self, turn: Turn) -> dict[str, Hit]:
+        """Toolkit → what hit it; a keyword or pattern before nearness."""
+        found = {name: Hit(word, 1.0) for name, word in self.table.hits(turn.text, turn.query).items()}
         if self.toolkits is not None and turn.vector is not None and turn.trust > 0:
-            hits = self.toolkits.near(turn.vector, self.threshold) | hits
+            for name, cosine in self.toolkits.near(turn.vector, self.threshold).items():
+                found.setdefault(name, Hit(f"dense {cosine:.2f}", cosine))
+        return found
+
+    def _reaching(self, pool: Bitset, hits: dict[str, Hit]) -> dict[str, Hit]:
+        """Those of the hits that mean a tool in play."""
+        return {name: hit for name, hit in hits.items() if pool.holds(self.table.rows_of((name,))).any()}
+
+    def _favour(self, candidates: Candidates, hits: dict[str, Hit]) -> Candidates:
         if not hits:
-            if self.reading == "favour" or self.no_hit is None:
+            return candidates
+        rows = self.table.rows_of(hits)
+        return candidates.rescore(
+            np.full(len(rows), self.weight, np.float32), "route.hit", rows, _evidence(hits)
+        )
+
+    def _narrow(self, candidates: Candidates, hits: dict[str, Hit]) -> Candidates:
+        if not hits:
+            if self.no_hit is None:
                 return candidates
             return candidates.narrow(self.table.bitset_of(self.no_hit), "route.default")
-        words = Evidence(NO_ROWS, words=tuple(hits.items()))
-        if self.reading == "narrow":
-            return candidates.narrow(self.table.bitset_of(hits), "route.hit", words)
+        if not self.scores:
+            return candidates.narrow(self.table.bitset_of(hits), "route.hit", _evidence(hits))
         rows = self.table.rows_of(hits)
-        return candidates.rescore(np.full(len(rows), self.weight, np.float32), "route.hit", rows, words)
+        kept = candidates.narrow(Bitset.of(self.table.size, rows), "route.hit")
+        return kept.rescore(self._strengths(rows, hits), "route.score", rows, _evidence(hits))
+
+    def _fill(self, candidates: Candidates, hits: dict[str, Hit], pool: Bitset) -> Candidates:
+        if hits:
+            rows, reason, evidence = self.table.rows_of(hits), "route.fill", _evidence(hits)
+        elif self.no_hit is not None:
+            rows, reason, evidence = self.table.rows_of(self.no_hit), "route.default", None
+        else:
+            return candidates
+        return candidates.admit(rows[pool.holds(rows)], reason, evidence, behind=True)
+
+    def _strengths(self, rows: Rows, hits: dict[str, Hit]) -> Scores:
+        """float32[len(rows)]: for each row the strongest hit that means it. rows: of all hits, ascending."""
+        strengths = np.zeros(len(rows), np.float32)
+        for name, hit in hits.items():
+            at = np.searchsorted(rows, self.table.rows_of((name,)))
+            strengths[at] = np.maximum(strengths[at], np.float32(hit.strength))
+        return strengths
+
+
+def _evidence(hits: dict[str, Hit]) -> Evidence:
+    return Evidence(NO_ROWS, words=tuple((name, hit.word) for name, hit in hits.items()))

@@ -14,6 +14,7 @@ from toolroll.context import Turn
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.pages import NO_PAGES
 from toolroll.pipeline import Pipeline
+from toolroll.providers import MOST_TOOLS
 from toolroll.reading import Reader
 from toolroll.rules import OnPolicyError
 from toolroll.scale import TEMPERATURE, Scale
@@ -30,9 +31,6 @@ from toolroll.stages.retrieval import OnNoTool, Retrieval
 from toolroll.stages.routes import Reading, Routes
 from toolroll.stages.visibility import Visibility
 from toolroll.tool2vec import DESCRIPTION_COUNTS
-
-# How many tools one request may carry, where the provider says so.
-PROVIDER_LIMITS: Mapping[str, int] = {"openai": 128, "gemini": 512}
 
 _GREATEST = 1_000_000  # of a weight or threshold
 
@@ -251,7 +249,7 @@ def compose(
     core = {
         row: at for at, row in enumerate(dict.fromkeys((*catalog.pinned.tolist(), *catalog.base.tolist())))
     }
-    cap = Cap(core, catalog.costs, p.k, p.max_tools, p.unranked_tools, PROVIDER_LIMITS)
+    cap = Cap(core, catalog.costs, p.k, p.max_tools, p.unranked_tools, MOST_TOOLS)
     order = Order(catalog.names)
     return Pipeline(
         catalog,

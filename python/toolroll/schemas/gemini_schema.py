@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolroll.schemas.references import STRUCTURE, Notes, merged, resolve, rooted
+from toolroll.schemas.references import STRUCTURE, Notes, merged, placed, resolve, rooted
 
 MAX_NODES = 2_000  # of a translated schema: a few definitions that use each other can grow without bound
 MAX_DEPTH = 32
@@ -72,8 +72,8 @@ class _Translation:
             if target is None:
                 self.note(where, f"$ref {reference!r:.80} leads nowhere, or back to itself: an open object")
                 return _leaf(schema, default="OBJECT")
-            here = {key: value for key, value in schema.items() if key != "$ref"}
-            return self.schema({**target, **here}, depth - 1, (*entered, reference), where)
+            whole = placed(target, schema, self.notes, where)
+            return self.schema(whole, depth - 1, (*entered, reference), where)
         if isinstance(parts := schema.get("allOf"), Sequence) and not isinstance(parts, str):
             whole, entered = merged(schema, parts, self.root, entered, self.notes, where)
             return self.schema(whole, depth - 1, entered, where)

@@ -24,7 +24,12 @@ _MOST_DIGITS = 40
 
 def is_allowed(name: str, provider: str) -> bool:
     """Whether the provider is sent this name as it is."""
-    return provider_of(provider).allows(name) and not _REPLACED.search(name)
+    return provider_of(provider).allows(name) and not is_replaced(name)
+
+
+def is_replaced(name: str) -> bool:
+    """Whether this looks like a name that a tool was sent under in place of its own."""
+    return _REPLACED.search(name) is not None
 
 
 def provider_name(name: str, provider: str, digits: int = _DIGITS) -> str:

@@ -43,7 +43,17 @@ def resolve(root: Any, reference: str) -> Mapping[str, Any] | None:
     return value if isinstance(value, Mapping) else None
 
 
-def followed(schema: Any, root: Any) -> Mapping[str, Any] | None:
+def placed(target: Mapping[str, Any], schema: Mapping[str, Any], notes: Notes, where: str) -> dict[str, Any]:
+    """What a reference points to, together with what stands beside the reference: both hold."""
+    beside = {key: value for key, value in schema.items() if key != "$ref"}
+    if not beside:
+        return dict(target)
+    bare = {key: value for key, value in target.items() if key != "$ref"}
+    whole, _ = merged(beside, [bare], None, (), notes, where)
+    return {**whole, "$ref": target["$ref"]} if "$ref" in target else whole
+
+
+def followed(schema: Any, root: Any, notes: Notes, where: str) -> Mapping[str, Any] | None:
     """The schema with its own reference put in place; None if that leads nowhere, or back to itself."""
     for _ in range(_MOST_STEPS):
         if not isinstance(schema, Mapping):
@@ -52,9 +62,7 @@ def followed(schema: Any, root: Any) -> Mapping[str, Any] | None:
             return schema
         if (target := resolve(root, reference)) is None:
             return None
-        schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
-        if schema.get("$ref") == reference:
-            return None
+        schema = placed(target, schema, notes, where)
     return None
 
 
@@ -85,6 +93,9 @@ def merged(
         for key, value in part.items():
             mine = together.get(key)
             if key == "properties" and isinstance(mine, Mapping) and isinstance(value, Mapping):
+                for name in value.keys() & mine.keys():
+                    if value[name] != mine[name]:
+                        notes.append((where, f"two schemas of property {name!s:.80}, the first is sent"))
                 together[key] = {**value, **mine}
             elif key == "required" and isinstance(mine, list) and isinstance(value, list):
                 together[key] = list(dict.fromkeys([*mine, *value]))
@@ -108,7 +119,7 @@ def rooted(schema: Mapping[str, Any], notes: Notes, where: str = "parameters") -
         key in schema for key in ("$ref", "anyOf", "oneOf", "allOf", *_NOT_AT_THE_ROOT)
     ):
         return schema if "properties" in schema else {"type": "object", "properties": {}, **schema}
-    whole = followed(schema, schema)
+    whole = followed(schema, schema, notes, where)
     if whole is None:
         notes.append((where, f"$ref: {schema.get('$ref')!r:.80} leads nowhere in this schema"))
         whole = {key: value for key, value in schema.items() if key != "$ref"}
@@ -132,7 +143,7 @@ def _united(one: dict[str, Any], options: Sequence[Any], root: Any) -> dict[str,
     shared = frozenset(properties)
     required: list[list[str]] = []
     for option in options:
-        found = followed(option, root)
+        found = followed(option, root, [], "")
         if found is None or found.get("type", "object") != "object":
             continue
         required.append(strings(found.get("required")))

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolroll.schemas.references import STRUCTURE, Notes, merged, resolve, rooted, strings
+from toolroll.schemas.references import STRUCTURE, Notes, merged, placed, resolve, rooted, strings
 
 MOST_LEVELS = 10  # objects within objects
 MOST_PROPERTIES = 5_000
@@ -103,7 +103,8 @@ class _Walk:
             target = None if reference in entered else resolve(self.root, reference)
             if target is None:
                 raise NotStrictError(where, f"$ref {reference!r:.80} leads nowhere, or back to itself")
-            return self.schema({**target, **beside}, where, level, (*entered, reference))
+            whole = placed(target, schema, self.notes, where)
+            return self.schema(whole, where, level, (*entered, reference))
         for keyword in ("default", "examples"):
             if keyword in beside:
                 self.note(where, f"{keyword} is dropped")

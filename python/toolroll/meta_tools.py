@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 from toolroll.errors import InvalidInput
-from toolroll.schemas import convert_all
+from toolroll.schemas import PLAIN, Form, convert_all
 from toolroll.tools import Tool
 
 Mode = Literal["load", "unload", "fallback"]
@@ -29,8 +29,8 @@ MOST_TEXT = 2_000  # characters of one query or name; the model wrote it, so it 
 
 MANAGE_TOOLS = Tool(
     "manage_tools",
-    "Changes which tools you have from the next turn on. Mode load adds tools by name, unload removes them, "
-    "fallback gives you all tools for one turn.",
+    "Changes which tools you have. Mode load adds tools by name, or all of a toolkit by its name; unload "
+    "removes them; fallback gives you all tools for one turn.",
     {
         "type": "object",
         "properties": {
@@ -114,12 +114,14 @@ class Call(NamedTuple):
     arguments: dict[str, Any]
 
 
-def meta_schemas(provider: str, tools: Iterable[Tool] = META_TOOLS) -> list[dict[str, Any]]:
+def meta_schemas(
+    provider: str, tools: Iterable[Tool] = META_TOOLS, form: Form = PLAIN
+) -> list[dict[str, Any]]:
     """The meta-tools as `provider` takes them; the dictionaries are the caller's to change.
 
     Raises InvalidInput for an unknown provider.
     """
-    return json.loads(json.dumps(convert_all(tools, provider)[0]))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(convert_all(tools, provider, form)[0]))  # type: ignore[no-any-return]
 
 
 def read_manage(arguments: object) -> Manage:

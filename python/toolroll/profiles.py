@@ -16,6 +16,7 @@ from toolroll.conversation import Retention
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.pages import NO_PAGES
 from toolroll.pipeline import Pipeline
+from toolroll.providers import MOST_TOOLS
 from toolroll.reading import Reader
 from toolroll.rules import OnPolicyError
 from toolroll.scale import TEMPERATURE, Scale
@@ -37,9 +38,6 @@ from toolroll.tool2vec import DESCRIPTION_COUNTS
 from toolroll.tools import MODES, Mode
 
 Retrieve: TypeAlias = Literal["tools", "none"]
-
-# How many tools one request may carry, where the provider says so.
-PROVIDER_LIMITS: Mapping[str, int] = {"openai": 128, "gemini": 512}
 
 _GREATEST = 1_000_000  # of a weight or threshold
 
@@ -313,7 +311,7 @@ def compose(
         p.k,
         p.max_tools,
         p.unranked_tools if p.retrieve == "tools" else None,
-        PROVIDER_LIMITS,
+        MOST_TOOLS,
         catalog.names,
         retention,
     )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolroll.candidates import Candidates, Evidence, Rows
 from toolroll.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.errors import Denied, NotFound
-from toolroll.schemas import PROVIDERS, convert_all
+from toolroll.providers import How
+from toolroll.schemas import PROVIDERS, Form, Loss, convert_all, losses, provider_names
 from toolroll.tools import Tool
+
+if TYPE_CHECKING:
+    from toolroll.delivery import Delivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,26 +98,84 @@ class Selection:
     @property
     def tools(self) -> tuple[Any, ...]:
         """The caller's own tool objects, untouched; a `Tool` where it came from a file."""
-        return tuple(tool if tool.original is None else tool.original for tool in self._definitions)
+        return tuple(tool if tool.original is None else tool.original for tool in self.definitions)
 
-    def schemas(self, provider: str) -> list[dict[str, Any]]:
+    @property
+    def definitions(self) -> tuple[Tool, ...]:
+        """The selected tools as toolroll reads them."""
+        return tuple(self.catalog.tools[row] for row in self.rows.tolist())
+
+    def schemas(
+        self,
+        provider: str,
+        *,
+        strict: bool = False,
+        json_schema: bool = False,
+        returns: bool = False,
+        deferred: Collection[str] = (),
+    ) -> list[dict[str, Any]]:
         """What to send as `tools`: "openai", "openai_responses", "anthropic", "gemini" or "mcp".
 
         A name that the provider refuses is sent as another one; `sent_names` has the way back. The
         dictionaries are the caller's to change: nothing of the catalog is in them.
 
+        strict: in OpenAI's strict mode, wherever it can say what a tool takes.
+        json_schema: Gemini's parameters as JSON Schema, not translated to its own subset of OpenAPI.
+        returns: with the schemas of what tools answer, where the provider has a place for them.
+        deferred: names of tools that stay out of the prompt until a search finds them (Anthropic, Responses).
+
         Raises:
-            InvalidInput: the provider is unknown.
+            InvalidInput: the provider is unknown, or doesn't have what is asked for; all of Anthropic's tools
+                are deferred.
         """
-        return deepcopy(convert_all(self._definitions, provider)[0])
+        form = Form(strict, json_schema, returns)
+        return deepcopy(convert_all(self.definitions, provider, form, deferred)[0])
+
+    def losses(
+        self, provider: str, *, strict: bool = False, json_schema: bool = False, returns: bool = False
+    ) -> tuple[Loss, ...]:
+        """What the provider is not told of these tools: keywords, annotations, marks without a place there.
+
+        Raises:
+            InvalidInput: the provider is unknown, or doesn't have what is asked for.
+        """
+        return losses(self.definitions, provider, Form(strict, json_schema, returns))
+
+    def deliver(
+        self,
+        provider: str,
+        how: How = "replace",
+        *,
+        core: Collection[str] | None = None,
+        meta_tools: Iterable[Tool] | None = None,
+        must_call: bool = False,
+        strict: bool = False,
+        json_schema: bool = False,
+        returns: bool = False,
+    ) -> Delivery:
+        """The fields to merge into the provider's request, in one of four ways.
+
+        "replace": the selected tools. "allow": all that this caller may see, the same on each turn, of
+        which only the selected may be called. "defer": the core and a search, all others out of the prompt.
+        "meta-tools": the core, and tools to search and to call.
+
+        core: names of tools that every turn has; None for pinned tools and those of base toolkits. What the
+            caller may not see is passed over.
+        meta_tools: sent in front of all others; None for those that the way needs.
+        must_call: the model must call a tool.
+        strict, json_schema, returns: as in `schemas`.
+
+        Raises:
+            InvalidInput: the provider is unknown or cannot do this; more tools than it takes.
+        """
+        from toolroll.delivery import deliver
+
+        form = Form(strict, json_schema, returns)
+        return deliver(self, provider, how, core=core, meta_tools=meta_tools, must_call=must_call, form=form)
 
     def sent_names(self, provider: str) -> dict[str, str]:
         """Name that the provider's model will call → the tool's own name."""
-        return convert_all(self._definitions, provider)[1]
-
-    @property
-    def _definitions(self) -> tuple[Tool, ...]:
-        return tuple(self.catalog.tools[row] for row in self.rows.tolist())
+        return provider_names(self.names, provider)
 
     def check(self, name: str) -> Tool:
         """The tool of this name, its own or one it was sent under, if it was offered.
@@ -121,9 +183,16 @@ class Selection:
         Listing and calling go through this one decision.
 
         Raises:
-            Denied: the tool was not offered in this selection, or there is no such tool.
+            Denied: the tool was not offered in this selection, there is no such tool, or two tools were
+                offered of which one has this name and the other was sent under it.
         """
-        name = name if name in self._offered else self._sent_as.get(name, name)
+        sent = self._sent_as.get(name, name)
+        if name in self._offered and sent != name:
+            raise Denied(
+                f"tool {name!r}: is the name of one tool, and {sent!r} was sent under it; "
+                "Delivery.check knows which is meant"
+            )
+        name = name if name in self._offered else sent
         if name not in self._offered:
             raise Denied(
                 f"tool {name!r}: was not offered in this turn; offered: {', '.join(self.names) or 'none'}"
@@ -146,7 +215,10 @@ class Selection:
     @cached_property
     def _sent_as(self) -> dict[str, str]:
         """Names that some provider is sent in place of the tools' own → the tools' own."""
-        return {sent: own for provider in PROVIDERS for sent, own in self.sent_names(provider).items()}
+        sent: dict[str, str] = {}
+        for provider in PROVIDERS:
+            sent |= {name: own for name, own in self.sent_names(provider).items() if name != own}
+        return sent
 
     def __repr__(self) -> str:
         return f"<Selection {self.summary()}>"

@@ -6,24 +6,32 @@ object comes back untouched where it already is in that provider's form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from toolroll.errors import InvalidInput
+from toolroll.providers import PROVIDERS as _PROVIDERS
+from toolroll.providers import provider_of
 from toolroll.schemas.anthropic import to_anthropic
 from toolroll.schemas.canonical import canonical_json, content_hash, object_schema, schema_text
+from toolroll.schemas.form import PLAIN, Form, Loss
 from toolroll.schemas.gemini import to_gemini
+from toolroll.schemas.losses import check_form, losses_of
 from toolroll.schemas.mcp import to_mcp
 from toolroll.schemas.names import provider_name, provider_names
 from toolroll.schemas.openai import to_openai, to_openai_responses
 from toolroll.tools import Tool
 
 __all__ = [
+    "PLAIN",
     "PROVIDERS",
+    "Form",
+    "Loss",
     "canonical_json",
     "content_hash",
     "convert",
     "convert_all",
+    "losses",
     "object_schema",
     "provider_name",
     "provider_names",
@@ -35,38 +43,90 @@ __all__ = [
     "to_openai_responses",
 ]
 
-_CONVERTERS: dict[str, Callable[[Tool, str | None], dict[str, Any]]] = {
+_CONVERTERS: dict[str, Callable[[Tool, str | None, Form], dict[str, Any]]] = {
     "openai": to_openai,
     "openai_responses": to_openai_responses,
     "anthropic": to_anthropic,
     "gemini": to_gemini,
     "mcp": to_mcp,
 }
-PROVIDERS = tuple(_CONVERTERS)
+PROVIDERS = tuple(_PROVIDERS)
+_DEFERRING = ("openai_responses", "anthropic")
 
 
-def convert(tool: Tool, provider: str) -> dict[str, Any]:
+def convert(tool: Tool, provider: str, form: Form = PLAIN) -> dict[str, Any]:
     """One tool in the form of `provider`; for Gemini one function declaration."""
-    return _converter(provider)(tool, None)
+    provider_of(provider)
+    check_form(provider, form)
+    return _CONVERTERS[provider](tool, None, form)
 
 
-def convert_all(tools: Iterable[Tool], provider: str) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def convert_all(
+    tools: Iterable[Tool], provider: str, form: Form = PLAIN, deferred: Collection[str] = ()
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """The list to send as `tools`, and the way back from the names in it to the tools' own.
 
-    Gemini's declarations are wrapped in the one ``{"function_declarations": [...]}`` that it expects. Raises
-    InvalidInput for an unknown provider and for two tools of one name.
+    Gemini's declarations are wrapped in the one ``{"function_declarations": [...]}`` that it expects.
+
+    deferred: names of tools whose definition stays out of the prompt until a search finds them; of the
+        others none does, whatever its own dictionary says.
+
+    Raises:
+        InvalidInput: the provider is unknown, or has no such form or no deferred tools; two tools have one
+            name; all of Anthropic's tools are deferred, which it refuses.
     """
-    to_provider = _converter(provider)
+    provider_of(provider)
+    check_form(provider, form)
+    to_provider = _CONVERTERS[provider]
     tools = list(tools)
-    back = provider_names((tool.name for tool in tools), provider.partition("_")[0])
-    schemas = [to_provider(tool, name) for tool, name in zip(tools, back, strict=True)]
+    back = provider_names((tool.name for tool in tools), provider)
+    schemas = [to_provider(tool, name, form) for tool, name in zip(tools, back, strict=True)]
+    if provider in _DEFERRING:
+        schemas = _deferring(schemas, [tool.name in deferred for tool in tools], provider)
+    elif deferred:
+        raise InvalidInput(f"{provider} cannot defer tools; {' and '.join(_DEFERRING)} can")
     if provider == "gemini" and schemas:
         return [{"function_declarations": schemas}], back
     return schemas, back
 
 
-def _converter(provider: str) -> Callable[[Tool, str | None], dict[str, Any]]:
-    try:
-        return _CONVERTERS[provider]
-    except KeyError:
-        raise InvalidInput(f"provider is {provider!r}, must be one of {', '.join(PROVIDERS)}") from None
+def losses(tools: Iterable[Tool], provider: str, form: Form = PLAIN) -> tuple[Loss, ...]:
+    """What the provider is not told of these tools: keywords, annotations and marks without a place there.
+
+    Nothing is lost of a tool that goes out as the very object it came as. O(size of the schemas): for a
+    look before the first request, not for each turn. Raises InvalidInput for an unknown provider or form.
+    """
+    check_form(provider_of(provider).name, form)
+    return tuple(
+        loss
+        for tool in tools
+        if tool.original is None or _CONVERTERS[provider](tool, None, form) is not tool.original
+        for loss in losses_of(tool, provider, form)
+    )
+
+
+def _deferring(schemas: list[dict[str, Any]], deferred: list[bool], provider: str) -> list[dict[str, Any]]:
+    """Marks the deferred tools and no others.
+
+    A deferred tool cannot carry Anthropic's mark for the cache; the last tool that is loaded gets it, so
+    that what stands before it is still cached.
+    """
+    if schemas and all(deferred) and provider == "anthropic":
+        raise InvalidInput(
+            f"all {len(schemas)} tools are deferred, which Anthropic refuses: leave one loaded, such as the "
+            "tool that searches; deliver(how='defer') adds that"
+        )
+    marked: list[dict[str, Any]] = []
+    mark = None
+    for schema, is_deferred in zip(schemas, deferred, strict=True):
+        if is_deferred:
+            mark = schema.get("cache_control") or mark
+            schema = {key: value for key, value in schema.items() if key != "cache_control"}
+            schema["defer_loading"] = True
+        elif "defer_loading" in schema:
+            schema = {key: value for key, value in schema.items() if key != "defer_loading"}
+        marked.append(schema)
+    if mark is not None and not any("cache_control" in schema for schema in marked):
+        last = len(deferred) - 1 - deferred[::-1].index(False)
+        marked[last] = {**marked[last], "cache_control": mark}
+    return marked

@@ -4,41 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolroll.schemas.canonical import object_schema
+from toolroll.schemas.form import PLAIN, Form
 from toolroll.schemas.names import is_allowed, provider_name
-from toolroll.schemas.original import says_the_same
+from toolroll.schemas.original import said_beside, says_the_same
+from toolroll.schemas.references import rooted
 from toolroll.tools import Tool
 
-_KEYS = frozenset(
-    {
-        "type",
-        "name",
-        "description",
-        "input_schema",
-        "cache_control",
-        "defer_loading",
-        "strict",
-        "input_examples",
-        "allowed_callers",
-        "eager_input_streaming",
-    }
-)
+_MORE = ("cache_control", "strict", "input_examples", "allowed_callers", "eager_input_streaming")
+_KEYS = frozenset({"type", "name", "description", "input_schema", "defer_loading", *_MORE})
 
 
-def to_anthropic(tool: Tool, name: str | None = None) -> dict[str, Any]:
+def to_anthropic(tool: Tool, name: str | None = None, form: Form = PLAIN) -> dict[str, Any]:
     """``{"name", "description", "input_schema"}``; the caller's own object where it already is that."""
     original = tool.original
+    is_ours = isinstance(original, dict) and "input_schema" in original
     if (
-        name in (None, tool.name)
+        is_ours
+        and name in (None, tool.name)
         and isinstance(original, dict)
-        and "input_schema" in original
         and original.keys() <= _KEYS
         and says_the_same(original, tool, "input_schema")
         and is_allowed(tool.name, "anthropic")
     ):
         return original
-    return {
+    made: dict[str, Any] = {
         "name": name or provider_name(tool.name, "anthropic"),
         "description": tool.description,
-        "input_schema": object_schema(tool.parameters),
+        "input_schema": rooted(tool.parameters or {}, []),
     }
+    if is_ours:
+        beside = said_beside(tool)
+        made |= {key: beside[key] for key in _MORE if key in beside}
+    return made

@@ -6,26 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolroll.schemas.canonical import object_schema
+from toolroll.schemas.form import PLAIN, Form
 from toolroll.schemas.names import is_allowed, provider_name
-from toolroll.schemas.original import says_the_same
+from toolroll.schemas.original import is_current_object, plain, said_beside, says_the_same
 from toolroll.tools import Tool
 
-_KEYS = frozenset(
-    {
-        "name",
-        "title",
-        "description",
-        "inputSchema",
-        "outputSchema",
-        "annotations",
-        "icons",
-        "_meta",
-        "execution",
-    }
-)
+_MORE = ("title", "outputSchema", "annotations", "icons", "_meta", "execution")
+_KEYS = frozenset({"name", "description", "inputSchema", *_MORE})
 
 
-def to_mcp(tool: Tool, name: str | None = None) -> dict[str, Any]:
+def to_mcp(tool: Tool, name: str | None = None, form: Form = PLAIN) -> dict[str, Any]:
     """``{"name", "description", "inputSchema"}``; the caller's own dictionary where it already is that.
 
     A tool that came as an object of an MCP library is written out by that library, with its title,
@@ -35,10 +25,12 @@ def to_mcp(tool: Tool, name: str | None = None) -> dict[str, Any]:
         original = _original(tool)
         if original is not None:
             return original
+    beside = said_beside(tool)
     return {
         "name": name or provider_name(tool.name, "mcp"),
         "description": tool.description,
         "inputSchema": object_schema(tool.parameters),
+        **{key: beside[key] for key in _MORE if key in beside},
     }
 
 
@@ -47,10 +39,7 @@ def _original(tool: Tool) -> dict[str, Any] | None:
     if isinstance(original, dict):
         ours = "inputSchema" in original and original.keys() <= _KEYS
         return original if ours and says_the_same(original, tool, "inputSchema") else None
-    schema = getattr(original, "inputSchema", None) or getattr(original, "input_schema", None)
-    if schema is None or schema is not tool.parameters or not hasattr(original, "model_dump"):
+    if not is_current_object(original, tool) or not hasattr(original, "model_dump"):
         return None
-    if original.name != tool.name or (original.description or "") != tool.description:
-        return None
-    written = original.model_dump(by_alias=True, exclude_none=True, mode="json")
+    written = plain(original)
     return dict(written) if isinstance(written, Mapping) else None

@@ -1,64 +1,65 @@
 """Names that a provider allows, and the way back.
 
-A name that a provider refuses is replaced by a readable stem and a short hash of the whole name: the same
-name becomes the same one in every process and every turn, so a cached prompt stays valid.
+A name that a provider refuses is sent as a readable stem, two underscores and a short hash of the whole
+name. What a tool is sent as depends on its own name and on nothing else: not on the process, the turn or
+the other tools in the list. Otherwise a newcomer could change the name of a tool that a conversation
+already knows, and with it the cached prompt. So that no tool can take the name that another one is sent
+under, a name that looks like a replaced one is itself replaced.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from toolroll.errors import InvalidInput
+from toolroll.providers import provider_of
 
-_ALLOWED = {
-    "openai": re.compile(r"[a-zA-Z0-9_-]{1,64}"),
-    "anthropic": re.compile(r"[a-zA-Z0-9_-]{1,128}"),
-    "gemini": re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"),  # its SDK says 128, its API 64
-    "mcp": re.compile(r"[a-zA-Z0-9_./-]{1,128}"),
-}
-_LENGTHS = {"openai": 64, "anthropic": 128, "gemini": 64, "mcp": 128}
+_DIGITS = 8  # of the hash, in hexadecimal
+_REPLACED = re.compile(rf"__[0-9a-f]{{{_DIGITS},}}\Z")
+_MOST_DIGITS = 40
 
 
 def is_allowed(name: str, provider: str) -> bool:
-    """Whether the provider takes this name as it is."""
-    return _ALLOWED[provider].fullmatch(name) is not None
+    """Whether the provider is sent this name as it is."""
+    return provider_of(provider).allows(name) and not is_replaced(name)
 
 
-def provider_name(name: str, provider: str, digits: int = 8) -> str:
+def is_replaced(name: str) -> bool:
+    """Whether this looks like a name that a tool was sent under in place of its own."""
+    return _REPLACED.search(name) is not None
+
+
+def provider_name(name: str, provider: str, digits: int = _DIGITS) -> str:
     """The name under which the provider is told of a tool: `name` itself wherever it is allowed.
 
-    ``uber.ride`` becomes ``uber_ride_`` and `digits` hex digits of its SHA-256.
+    ``uber.ride`` becomes ``uber_ride__`` and `digits` hex digits of its SHA-256.
     """
     if is_allowed(name, provider):
         return name
+    room = provider_of(provider).longest_name - digits - 2
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
-    stem = re.sub(r"[^a-zA-Z0-9]+", "_", name).strip("_")[: _LENGTHS[provider] - digits - 1]
+    stem = re.sub(r"[^a-zA-Z0-9]+", "_", name).strip("_")[:room].rstrip("_")
     if not stem or stem[0].isdigit():
-        stem = f"t_{stem}"[: _LENGTHS[provider] - digits - 1].rstrip("_")
-    return f"{stem}_{digest}"
+        stem = f"t_{stem}"[:room].rstrip("_")
+    return f"{stem}__{digest}"
 
 
 def provider_names(names: Iterable[str], provider: str) -> dict[str, str]:
     """Maps the provider's name of each tool back to the tool's own, in the order given.
 
-    No two tools share one: a name that is allowed keeps itself, and one that must be replaced takes
-    more digits of its hash until it meets nobody. Raises InvalidInput if a name is given twice.
+    No two tools share one: should two hashes meet, which takes somebody's intent, both tools take more
+    digits for as long as they are in one list. Raises InvalidInput if a name is given twice.
     """
     names = list(names)
     if len(set(names)) != len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise InvalidInput(f"tool {twice!r} is given twice, must be sent once")
-    taken = {name for name in names if is_allowed(name, provider)}
-    back: dict[str, str] = {}
-    for name in names:
-        sent = name
-        if name not in taken:
-            sent = next(
-                candidate
-                for digits in range(8, 60)
-                if (candidate := provider_name(name, provider, digits)) not in taken and candidate not in back
-            )
-        back[sent] = name
-    return back
+    sent = [provider_name(name, provider) for name in names]
+    met = Counter(sent)
+    return {
+        short if met[short] == 1 else provider_name(name, provider, _MOST_DIGITS): name
+        for name, short in zip(names, sent, strict=True)
+    }

@@ -1,4 +1,9 @@
-"""Whether the object that a tool was read from may go out again in its place."""
+"""The object that a tool was read from: whether it may go out again, and what more it says.
+
+A title, annotations, the schema of the answer, marks for one provider's cache: a conversion carries over
+what the target has a place for. All of it holds only for as long as the original says what the tool
+says; once somebody has made a changed copy of the tool, the original is history.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,80 @@ from typing import Any
 
 from toolroll.tools import Tool
 
+_OPENAI = ("strict", "output_schema", "allowed_callers")
+_ANTHROPIC = ("strict", "cache_control", "input_examples", "allowed_callers", "eager_input_streaming")
+_GEMINI = ("response", "responseJsonSchema", "response_json_schema", "behavior")
+_MCP = ("title", "annotations", "outputSchema", "icons", "_meta", "execution")
+_MCP_OBJECT = ("title", "annotations", "outputSchema", "output_schema", "icons", "meta", "execution")
+_MEANING = {  # one word for what has several
+    "output_schema": "outputSchema",
+    "responseJsonSchema": "outputSchema",
+    "response_json_schema": "outputSchema",
+    "response": "outputSchema",
+    "meta": "_meta",
+}
+
 
 def says_the_same(original: Mapping[str, Any], tool: Tool, parameters: str = "parameters") -> bool:
-    """Whether the object that a tool was read from still says what the tool says.
-
-    False once somebody has made a changed copy of the tool: then the original is history.
-    """
+    """Whether the object that a tool was read from still says what the tool says."""
     return (
         original.get("name") == tool.name
         and (original.get("description") or "") == tool.description
         and original.get(parameters) is tool.parameters
     )
+
+
+def said_beside(tool: Tool) -> dict[str, Any]:
+    """What is known of a tool beside name, description and parameters; in MCP's words where it has one."""
+    said: dict[str, Any] = {}
+    original: Any = tool.original
+    if isinstance(original, Mapping):
+        holder, keys, parameters = _form_of(original)
+        if holder.get("name") == tool.name and _is_current(holder, tool, parameters):
+            said = {_MEANING.get(key, key): holder[key] for key in keys if key in holder}
+    elif is_current_object(original, tool):
+        said = {_MEANING.get(key, key): plain(getattr(original, key, None)) for key in _MCP_OBJECT}
+    if tool.returns is not None:
+        said["outputSchema"] = tool.returns
+    if tool.display_name:
+        said["title"] = tool.display_name
+    return {key: value for key, value in said.items() if value is not None and value is not False}
+
+
+def is_current_object(original: Any, tool: Tool) -> bool:
+    """Whether this is an object of an MCP library that still says what the tool says."""
+    schema = getattr(original, "inputSchema", None) or getattr(original, "input_schema", None)
+    return (
+        schema is not None
+        and schema is tool.parameters
+        and original.name == tool.name
+        and (original.description or "") == tool.description
+    )
+
+
+def plain(value: Any) -> Any:
+    """A value of an MCP library's object as it goes over the wire."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(by_alias=True, exclude_none=True, mode="json")
+    return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+def _form_of(original: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...], str]:
+    """Where an original's keys are, which of them say more, and which one has the parameters."""
+    if "inputSchema" in original:
+        return original, _MCP, "inputSchema"
+    if isinstance(function := original.get("function"), Mapping):
+        return function, _OPENAI, "parameters"
+    if "input_schema" in original:
+        return original, _ANTHROPIC, "input_schema"
+    if original.get("type") == "function":
+        return original, _OPENAI, "parameters"
+    for key in ("parametersJsonSchema", "parameters_json_schema"):
+        if key in original:
+            return original, _GEMINI, key
+    return original, _GEMINI, ""
+
+
+def _is_current(holder: Mapping[str, Any], tool: Tool, parameters: str) -> bool:
+    # Gemini's own dialect was translated when it was read, so there is no one object to compare.
+    return not parameters or says_the_same(holder, tool, parameters)

@@ -16,7 +16,7 @@ from toolroll.errors import InvalidDefinition
 from toolroll.schemas.gemini import from_gemini
 from toolroll.sources import fields
 from toolroll.sources.callables import read_callable
-from toolroll.sources.fields import Fault, Field
+from toolroll.sources.fields import Fault, Field, Wrong
 from toolroll.sources.jsonl import toolkits_of
 from toolroll.tools import Definitions, Tool
 
@@ -156,20 +156,22 @@ def _read_anthropic(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_mcp_mapping(item: Mapping[str, Any]) -> dict[str, Any]:
-    values = _known(item, _MCP)
-    return _without_empty_summary(values)
+    return _titled(_known(item, _MCP))
 
 
 def _read_mcp(item: object, name: Any, description: Any, schema: Any, title: Any) -> Tool:
-    values = fields.read_fields(
-        {"name": name, "description": description, "inputSchema": schema, "title": title}, _MCP
-    )
-    return Tool(**_without_empty_summary(values), original=item)
+    said = {"name": name, "description": description, "inputSchema": schema, "title": title}
+    answers = getattr(item, "outputSchema", None) or getattr(item, "output_schema", None)
+    values = fields.read_fields({**said, "outputSchema": answers}, _MCP)
+    return Tool(**_titled(values), original=item)
 
 
-def _without_empty_summary(values: dict[str, Any]) -> dict[str, Any]:
+def _titled(values: dict[str, Any]) -> dict[str, Any]:
+    """A title is what people read, and the line that says most in a list of tools."""
     if not values.get("summary"):
         values.pop("summary", None)
+    elif len(values["summary"]) <= fields.MAX_NAME:
+        values["display_name"] = values["summary"]
     return values
 
 
@@ -197,7 +199,18 @@ def _read_declaration(item: Mapping[str, Any]) -> dict[str, Any]:
     parameters = values.get("parameters")
     if "parameters" in item and parameters is not None:
         values["parameters"] = from_gemini(parameters)
+    for key in ("responseJsonSchema", "response_json_schema", "response"):
+        if values.get("returns") is None and (answers := _answers(item.get(key))) is not None:
+            values["returns"] = from_gemini(answers) if key == "response" else answers
     return values
+
+
+def _answers(value: Any) -> Mapping[str, Any] | None:
+    """The schema of what a tool answers; None for one that is wrong, since no call depends on it."""
+    try:
+        return fields.schema(value)
+    except Wrong:
+        return None
 
 
 def _is_gemini(parameters: Mapping[str, Any]) -> bool:
@@ -219,12 +232,17 @@ _NAMED: dict[str, Field] = {
     "name": ("name", fields.name),
     "description": ("description", fields.text_or_null),
 }
-_OPENAI: dict[str, Field] = {**_NAMED, "parameters": ("parameters", fields.schema)}
+_OPENAI: dict[str, Field] = {
+    **_NAMED,
+    "parameters": ("parameters", fields.schema),
+    "output_schema": ("returns", _answers),
+}
 _ANTHROPIC: dict[str, Field] = {**_NAMED, "input_schema": ("parameters", fields.schema)}
 _MCP: dict[str, Field] = {
     **_NAMED,
     "inputSchema": ("parameters", fields.schema),
     "title": ("summary", fields.text_or_null),
+    "outputSchema": ("returns", _answers),
 }
 _GEMINI: dict[str, Field] = {
     **_OPENAI,

@@ -1,0 +1,310 @@
+"""How a selection reaches the model: the fields to put into the provider's request.
+
+Four ways. **replace** sends the selected tools. **allow** sends every tool that the caller may see, byte
+for byte the same on each turn, and restricts the model to the selected ones. **defer** sends them out of
+the prompt, and answers the model's search. **meta-tools** sends a constant few with which the model asks.
+All but the first keep the provider's prompt cache, which any change in the list of tools throws away.
+
+Pure: what is made depends on the selection alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from toolroll.errors import Denied, InvalidInput, NotFound
+from toolroll.meta_tools import CALL_TOOL, SEARCH_TOOLS
+from toolroll.providers import PROVIDERS, How, Provider, provider_of
+from toolroll.schemas import PLAIN, Form, convert_all, provider_name
+from toolroll.schemas.choice import client_search, only, required
+from toolroll.schemas.names import is_replaced
+from toolroll.selection import Selection
+from toolroll.tools import Tool
+
+_DEFAULT_META: Mapping[How, tuple[Tool, ...]] = {
+    "replace": (),
+    "allow": (),
+    "defer": (SEARCH_TOOLS,),
+    "meta-tools": (SEARCH_TOOLS, CALL_TOOL),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Delivery:
+    """One turn's fields of a request, and what the model may then call.
+
+    Attributes:
+        provider, how: as asked for.
+        request: fields to merge into the request: ``tools`` and, where something restricts them,
+            ``tool_choice`` or Gemini's ``tool_config``; empty where there is no tool. The caller's to change.
+        allowed: own names of the tools that the model may call at once, meta-tools among them.
+        left_out: own names of tools that could not be sent: a meta-tool has their name, or the provider takes
+            no more.
+    """
+
+    provider: str
+    how: How
+    request: dict[str, Any] = field(repr=False)
+    allowed: frozenset[str]
+    left_out: tuple[str, ...]
+    _names: Mapping[str, str] = field(repr=False)  # as sent → own, of every tool in the list
+    _selection: Selection = field(repr=False)
+
+    def own_name(self, sent: str) -> str:
+        """The tool's own name for the one that the model called.
+
+        A tool outside the list, to which a search has led the model, is known by either of its names.
+
+        Raises:
+            NotFound: no tool that this caller may see has such a name.
+        """
+        if (own := self._names.get(sent)) is not None:
+            return own
+        if self.how in ("defer", "meta-tools"):
+            visible = self._selection.candidates.allowed
+            row = self._selection.catalog.names.get(sent)
+            if row is not None and visible.holds(np.array([row], np.int32))[0]:
+                return sent
+            if is_replaced(sent):  # rare, and the only case that looks at every tool
+                for row in visible.rows().tolist():
+                    name: str = self._selection.catalog.tools[row].name
+                    if provider_name(name, self.provider) == sent:
+                        return name
+        raise NotFound(f"tool {sent!r:.200}: is not among the tools that {self.provider} was told of")
+
+    def check(self, sent: str) -> str:
+        """The own name of a tool that the model may call at once; for what a search found, ask the session.
+
+        Raises:
+            Denied: it was not offered, or there is no such tool.
+        """
+        own = self._names.get(sent, "")
+        if own not in self.allowed:
+            raise Denied(
+                f"tool {sent!r:.200}: was not offered in this turn; "
+                f"offered: {', '.join(sorted(self.allowed)) or 'none'}"
+            )
+        return own
+
+
+def deliver(
+    selection: Selection,
+    provider: str,
+    how: How = "replace",
+    *,
+    core: Collection[str] | None = None,
+    meta_tools: Iterable[Tool] | None = None,
+    must_call: bool = False,
+    form: Form = PLAIN,
+) -> Delivery:
+    """What to send for a selection; `Selection.deliver` has the arguments and the errors."""
+    target = provider_of(provider)
+    if how not in target.hows:
+        can = [name for name, other in PROVIDERS.items() if how in other.hows]
+        others = f"; {how!r} is for {', '.join(can)}" if can else ""
+        raise InvalidInput(f"how is {how!r:.80}, must be {_either(target.hows)} for {provider}{others}")
+    if must_call and provider == "mcp":
+        raise InvalidInput("must_call is True, must be False for mcp: a server has no say in what is called")
+    meta = tuple(_DEFAULT_META[how] if meta_tools is None else meta_tools)
+    if how == "defer" and all(tool.name != SEARCH_TOOLS.name for tool in meta):
+        meta = (SEARCH_TOOLS, *meta)
+    plan = _Plan(selection, target, how, meta, frozenset(_core_of(selection) if core is None else core))
+    if how == "replace":
+        return plan.replaced(must_call, form)
+    if how == "allow":
+        return plan.restricted(must_call, form)
+    if how == "defer":
+        return plan.deferred(must_call, form)
+    return plan.asking(must_call, form)
+
+
+def answer_search(provider: str, call: Any, found: Iterable[Tool]) -> dict[str, Any]:
+    """The answer to a model's search in the way "defer": references to the found tools, or the tools.
+
+    call: the model's own block, as the library gives it or as a dictionary: Anthropic's ``tool_use`` of
+        `search_tools` (the answer is a ``tool_result``, for the next user message), OpenAI's
+        ``tool_search_call`` (the answer is a ``tool_search_output``, for the next input).
+    found: best first. They must be tools that this caller may see: a selection's of the same context.
+
+    Raises:
+        InvalidInput: the provider has no search of this kind, or the call has no id.
+    """
+    if "defer" not in provider_of(provider).hows:
+        can = [name for name, other in PROVIDERS.items() if "defer" in other.hows]
+        raise InvalidInput(f"provider is {provider!r}, must be {_either(can)} to search for tools")
+    key = "id" if provider == "anthropic" else "call_id"
+    call_id = call.get(key) if isinstance(call, Mapping) else getattr(call, key, None)
+    if not isinstance(call_id, str) or not call_id:
+        raise InvalidInput(f"call: has no {key}, must be the block with which the model searched")
+    tools = list({tool.name: tool for tool in found}.values())
+    if provider == "anthropic":
+        content: Any = [
+            {"type": "tool_reference", "tool_name": provider_name(tool.name, provider)} for tool in tools
+        ]
+        return {
+            "type": "tool_result",
+            "tool_use_id": call_id,
+            "content": content or "No tool fits. Say it in other words, or go on without a tool.",
+        }
+    loaded, _ = convert_all(tools, provider, deferred=[tool.name for tool in tools])
+    return {
+        "type": "tool_search_output",
+        "call_id": call_id,
+        "execution": "client",
+        "status": "completed",
+        "tools": [_copied(tool) for tool in loaded],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """One delivery in the making.
+
+    Attributes:
+        meta: tools in front of all others; a tool of the catalog that has the name of one is left out.
+        core: own names of the tools that every turn has.
+    """
+
+    selection: Selection
+    target: Provider
+    how: How
+    meta: tuple[Tool, ...]
+    core: frozenset[str]
+
+    def replaced(self, must_call: bool, form: Form) -> Delivery:
+        picked, left_out = self.apart(self.selection.definitions)
+        if self.target.most_tools is not None:
+            picked, no_room = self.within(picked, self.target.most_tools - len(self.meta))
+            left_out += no_room
+        return self.plain([*self.meta, *picked], left_out, must_call, form)
+
+    def asking(self, must_call: bool, form: Form) -> Delivery:
+        core, left_out = self.apart(self.core_tools())
+        return self.plain([*self.meta, *core], left_out, must_call, form)
+
+    def plain(self, listed: list[Tool], left_out: tuple[str, ...], must_call: bool, form: Form) -> Delivery:
+        """A list of which all may be called."""
+        self.check_number(len(listed))
+        tools, names = convert_all(listed, self.target.name, form)
+        request: dict[str, Any] = {"tools": tools} if tools else {}
+        if must_call and tools:
+            request |= required(self.target.name)
+        return self.made(request, names.values(), names, left_out)
+
+    def restricted(self, must_call: bool, form: Form) -> Delivery:
+        visible, left_out = self.apart(self.visible())
+        self.check_number(len(self.meta) + len(visible))
+        tools, names = convert_all([*self.meta, *visible], self.target.name, form)
+        if not tools:
+            return self.made({}, (), names, left_out)
+        offered = {*self.selection.names, *(tool.name for tool in self.meta)}.difference(left_out)
+        sent = [name for name, own in names.items() if own in offered]
+        request = {"tools": tools, **only(self.target.name, sent, must_call)}
+        return self.made(request, offered, names, left_out)
+
+    def deferred(self, must_call: bool, form: Form) -> Delivery:
+        """For Anthropic all tools, most out of the prompt; OpenAI gets those it finds with the answer."""
+        if not self.selection.candidates.allowed:
+            return self.made({}, (), {}, ())
+        core, left_out = self.apart(self.core_tools())
+        listed = [*self.meta, *core]
+        self.check_number(len(listed))
+        loaded = frozenset(tool.name for tool in listed)
+        if self.target.name == "anthropic":
+            visible, left_out = self.apart(self.visible())
+            behind = [tool for tool in visible if tool.name not in loaded]
+            self.check_number_deferred(len(behind))
+            hidden = {tool.name for tool in behind}
+            tools, names = convert_all([*listed, *behind], "anthropic", form, hidden)
+        else:
+            tools, names = convert_all(listed, self.target.name, form)
+            tools = [client_search(tool) if tool["name"] == SEARCH_TOOLS.name else tool for tool in tools]
+        request = {"tools": tools, **(required(self.target.name) if must_call else {})}
+        return self.made(request, loaded, names, left_out)
+
+    def visible(self) -> tuple[Tool, ...]:
+        """All tools that this caller may see, in catalog order: the same on each turn."""
+        tools = self.selection.catalog.tools
+        return tuple(tools[row] for row in self.selection.candidates.allowed.rows().tolist())
+
+    def core_tools(self) -> tuple[Tool, ...]:
+        """Those of the core that this caller may see, in catalog order."""
+        catalog = self.selection.catalog
+        rows = np.array(sorted(catalog.names[name] for name in self.core if name in catalog.names), np.int32)
+        kept = rows[self.selection.candidates.allowed.holds(rows)] if len(rows) else rows
+        return tuple(catalog.tools[row] for row in kept.tolist())
+
+    def apart(self, tools: tuple[Tool, ...]) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+        """The tools that no meta-tool keeps from their name, and the names of the others."""
+        if not self.meta:
+            return tools, ()
+        taken = {provider_name(tool.name, self.target.name) for tool in self.meta}
+        is_out = [provider_name(tool.name, self.target.name) in taken for tool in tools]
+        return (
+            tuple(tool for tool, out in zip(tools, is_out, strict=True) if not out),
+            tuple(tool.name for tool, out in zip(tools, is_out, strict=True) if out),
+        )
+
+    def within(self, tools: tuple[Tool, ...], room: int) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+        """The core and the best by score, in their order, and the names of those that find no room."""
+        if len(tools) <= room:
+            return tools, ()
+        scores = dict(zip(self.selection.names, self.selection.candidates.scores.tolist(), strict=True))
+        best = sorted(tools, key=lambda tool: (tool.name not in self.core, -scores[tool.name]))
+        kept = {tool.name for tool in best[: max(room, 0)]}
+        return (
+            tuple(tool for tool in tools if tool.name in kept),
+            tuple(tool.name for tool in tools if tool.name not in kept),
+        )
+
+    def check_number(self, count: int) -> None:
+        most = self.target.most_tools
+        if most is not None and count > most:
+            advice = {"allow": "use how='replace' or 'meta-tools', or narrow the context"}
+            raise InvalidInput(
+                f"how={self.how!r} would send {count} tools, {self.target.name} takes {most}: "
+                f"{advice.get(self.how, 'name fewer core or meta-tools')}"
+            )
+
+    def check_number_deferred(self, count: int) -> None:
+        most = self.target.most_deferred
+        if most is not None and count > most:
+            raise InvalidInput(
+                f"how='defer' would defer {count} tools, {self.target.name} takes {most}: "
+                "use how='meta-tools', or narrow the context"
+            )
+
+    def made(
+        self,
+        request: dict[str, Any],
+        allowed: Iterable[str],
+        names: Mapping[str, str],
+        left_out: tuple[str, ...],
+    ) -> Delivery:
+        request = {key: _copied(value) for key, value in request.items()}
+        return Delivery(
+            self.target.name, self.how, request, frozenset(allowed), left_out, names, self.selection
+        )
+
+
+def _core_of(selection: Selection) -> Iterable[str]:
+    """Names of the selected tools that are pinned or of a base toolkit."""
+    always = {*selection.catalog.base.tolist(), *selection.catalog.pinned.tolist()}
+    rows = selection.rows.tolist()
+    return [name for name, row in zip(selection.names, rows, strict=True) if row in always]
+
+
+def _copied(value: Any) -> Any:
+    """A copy that is the caller's to change; what is in it is JSON, or an author's own mapping of it."""
+    if isinstance(value, Mapping):
+        return {key: _copied(part) for key, part in value.items()}
+    return [_copied(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+def _either(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last

@@ -1,0 +1,189 @@
+"""References into a schema, schemas put together from parts, and one object at the root.
+
+Shared by every conversion. Nothing is ever fetched: a reference out of the schema leads nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+Notes = list[tuple[str, str]]  # where in the tool, and what could not be said there
+
+# Keywords that every walk reads itself, and some that weigh nothing; all others are kept or dropped.
+STRUCTURE = frozenset(
+    [
+        *("type", "properties", "required", "additionalProperties", "items", "prefixItems", "enum", "const"),
+        *("anyOf", "oneOf", "allOf", "$ref", "$defs", "definitions", "nullable", "format"),
+        *("title", "description", "$schema", "$id", "$anchor", "$comment"),
+    ]
+)
+
+_MOST_PARTS = 100  # of one allOf, or of alternatives at the root
+_MOST_VALUES = 1_000  # of enumerations that are united, which compares them in pairs
+_MOST_STEPS = 16  # from one reference to the next
+_NOT_AT_THE_ROOT = ("enum", "not", "const")
+_MARKS = ("title", "description", "default", "examples", "deprecated", "$comment")
+
+
+def resolve(root: Any, reference: str) -> Mapping[str, Any] | None:
+    """What a reference into the same schema points to; None for any other."""
+    if reference != "#" and not reference.startswith("#/"):
+        return None
+    value = root
+    for part in reference[2:].split("/") if reference != "#" else ():
+        key = unquote(part).replace("~1", "/").replace("~0", "~")
+        if isinstance(value, Mapping) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and key.isdecimal() and len(key) < 10 and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            return None
+    return value if isinstance(value, Mapping) else None
+
+
+def placed(target: Mapping[str, Any], schema: Mapping[str, Any], notes: Notes, where: str) -> dict[str, Any]:
+    """What a reference points to, together with what stands beside the reference: both hold."""
+    beside = {key: value for key, value in schema.items() if key != "$ref"}
+    if not beside:
+        return dict(target)
+    bare = {key: value for key, value in target.items() if key != "$ref"}
+    whole, _ = merged(beside, [bare], None, (), notes, where)
+    return {**whole, "$ref": target["$ref"]} if "$ref" in target else whole
+
+
+def followed(schema: Any, root: Any, notes: Notes, where: str) -> Mapping[str, Any] | None:
+    """The schema with its own reference put in place; None if that leads nowhere, or back to itself."""
+    for _ in range(_MOST_STEPS):
+        if not isinstance(schema, Mapping):
+            return None
+        if not isinstance(reference := schema.get("$ref"), str):
+            return schema
+        if (target := resolve(root, reference)) is None:
+            return None
+        schema = placed(target, schema, notes, where)
+    return None
+
+
+def merged(
+    schema: Mapping[str, Any],
+    parts: Sequence[Any],
+    root: Any,
+    entered: tuple[str, ...],
+    notes: Notes,
+    where: str,
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """AllOf as one schema: properties and required together, of all else the first that says it.
+
+    entered: references followed to come here, which are not followed again; those followed are added.
+    """
+    together = {key: value for key, value in schema.items() if key != "allOf"}
+    if len(parts) > _MOST_PARTS:
+        notes.append((where, f"allOf: only the first {_MOST_PARTS} parts are sent"))
+    for part in parts[:_MOST_PARTS]:
+        if isinstance(part, Mapping) and isinstance(reference := part.get("$ref"), str):
+            target = None if reference in entered else resolve(root, reference)
+            if target is None:
+                notes.append((where, f"allOf: {reference!r:.80} leads nowhere, or back"))
+            entered = (*entered, reference)
+            part = {**(target or {}), **{key: value for key, value in part.items() if key != "$ref"}}
+        if not isinstance(part, Mapping):
+            continue
+        for key, value in part.items():
+            mine = together.get(key)
+            if key == "properties" and isinstance(mine, Mapping) and isinstance(value, Mapping):
+                for name in value.keys() & mine.keys():
+                    if value[name] != mine[name]:
+                        notes.append((where, f"two schemas of property {name!s:.80}, the first is sent"))
+                together[key] = {**value, **mine}
+            elif key == "required" and isinstance(mine, list) and isinstance(value, list):
+                together[key] = list(dict.fromkeys([*mine, *value]))
+            else:
+                if key in together and mine != value and key not in _MARKS:
+                    notes.append((where, f"two values of {key} at once, the first is sent"))
+                together.setdefault(key, value)
+    return together, entered
+
+
+def rooted(schema: Mapping[str, Any], notes: Notes, where: str = "parameters") -> Mapping[str, Any]:
+    """The schema as one object: providers refuse references and alternatives at the root.
+
+    What is one already comes back as it is. Alternatives become one object with the properties of all, of
+    which those that all require are required: it only ever allows more.
+    """
+    if not schema:
+        return {"type": "object", "properties": {}}
+    kind = schema.get("type")
+    if kind == "object" and not any(
+        key in schema for key in ("$ref", "anyOf", "oneOf", "allOf", *_NOT_AT_THE_ROOT)
+    ):
+        return schema if "properties" in schema else {"type": "object", "properties": {}, **schema}
+    whole = followed(schema, schema, notes, where)
+    if whole is None:
+        notes.append((where, f"$ref: {schema.get('$ref')!r:.80} leads nowhere in this schema"))
+        whole = {key: value for key, value in schema.items() if key != "$ref"}
+    if isinstance(parts := whole.get("allOf"), list):
+        whole, _ = merged(whole, parts, schema, ("#",), notes, where)
+    one = {key: value for key, value in whole.items() if key not in (*_NOT_AT_THE_ROOT, "allOf", "$ref")}
+    for key in _NOT_AT_THE_ROOT:
+        if key in whole:
+            notes.append((where, f"{key} is not taken at the root"))
+    for key in ("anyOf", "oneOf"):
+        if isinstance(options := one.pop(key, None), list):
+            notes.append((where, f"{key} at the root: sent as one object with the properties of all"))
+            one = _united(one, options[:_MOST_PARTS], schema)
+    rest = {key: value for key, value in one.items() if key not in ("type", "properties")}
+    return {"type": "object", "properties": _mapping(one.get("properties")), **rest}
+
+
+def _united(one: dict[str, Any], options: Sequence[Any], root: Any) -> dict[str, Any]:
+    """One object for alternatives: the properties of all, required where all require them."""
+    properties: dict[str, Any] = dict(_mapping(one.get("properties")))
+    shared = frozenset(properties)
+    required: list[list[str]] = []
+    for option in options:
+        found = followed(option, root, [], "")
+        if found is None or found.get("type", "object") != "object":
+            continue
+        required.append(strings(found.get("required")))
+        for name, value in _mapping(found.get("properties")).items():
+            if name not in properties:
+                properties[name] = value
+            elif name not in shared and properties[name] != value:
+                properties[name] = _either(properties[name], value)
+    in_all = [name for name in required[0] if all(name in other for other in required)] if required else []
+    wanted = [*strings(one.get("required")), *in_all]
+    united = {**one, "properties": properties, "required": list(dict.fromkeys(wanted))}
+    if not united["required"]:
+        del united["required"]
+    united.pop("additionalProperties", None)  # it spoke of the properties beside the alternatives
+    return united
+
+
+def _either(one: Any, other: Any) -> dict[str, Any]:
+    """One of two schemas; constants, which tell alternatives apart, become one list of values."""
+    values = [*_values(one), *_values(other)]
+    if _values(one) and _values(other) and len(values) < _MOST_VALUES:
+        same = {key: value for key, value in one.items() if key not in ("const", "enum")}
+        return {**same, "enum": [value for i, value in enumerate(values) if value not in values[:i]]}
+    options = one["anyOf"] if isinstance(one, Mapping) and one.keys() == {"anyOf"} else [one]
+    return {"anyOf": [*options, *([] if other in options else [other])]}
+
+
+def _values(schema: Any) -> list[Any]:
+    if not isinstance(schema, Mapping):
+        return []
+    if "const" in schema:
+        return [schema["const"]]
+    values = schema.get("enum")
+    return values if isinstance(values, list) else []
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def strings(value: Any) -> list[str]:
+    """The names in a list of property names; none where it is no list."""
+    return [name for name in value if isinstance(name, str)] if isinstance(value, (list, tuple)) else []

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from toolroll.errors import NotFound, StoreUnavailable
 from toolroll.store.address import Address
 
-REVISIONS = ("0001", "0002")  # the steps under migrations/versions, oldest first
+REVISIONS = ("0001", "0002", "0003")  # the steps under migrations/versions, oldest first
 VERSION_TABLE = "toolroll_version"
 OLDEST_POSTGRESQL = 15
 _LOCK = 0x746F6F6C  # "tool": the advisory lock of those who migrate

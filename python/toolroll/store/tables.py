@@ -178,6 +178,7 @@ toolkits = sa.Table(
     sa.Column("tier", Words),
     sa.Column("keywords", Json, nullable=False),  # [{"keyword", "mode"}]
     sa.Column("patterns", Json, nullable=False),
+    sa.Column("members", Json, nullable=False, server_default="[]"),  # tools of others, by name or glob
     *_governed(),
     _one_alive("toolkits", "org", "name"),
     sa.Index(None, "org", "revision"),
@@ -424,6 +425,25 @@ receipt_keys = sa.Table(
     sa.Column("secret", sa.LargeBinary, nullable=False),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("retired_at", Instant),
+)
+
+# What a conversation holds from turn to turn: which tools it has loaded and used, nothing of what was said.
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("org", Words, nullable=False),
+    sa.Column("session", Words, nullable=False),
+    sa.Column("turn", sa.Integer, nullable=False),
+    sa.Column("record", Json, nullable=False),
+    # One higher with each write. The first is drawn, so that whoever still has a version of a session that was
+    # deleted does not take the one that came after it for the one it knows.
+    sa.Column("version", Number, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+    sa.Column("expires_at", Instant),  # none: never
+    sa.PrimaryKeyConstraint("org", "session"),
+    sa.Index(None, "updated_at"),
+    sa.Index(None, "expires_at"),
 )
 
 # The audit log. Append-only, by triggers.

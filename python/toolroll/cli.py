@@ -20,6 +20,7 @@ from toolroll.commands import (
     registry,
     replay,
     select,
+    sessions,
     simulate,
 )
 from toolroll.commands.catalogs import Parser, redacted
@@ -85,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         registry,
         embed,
         events,
+        sessions,
         replay,
         analytics,
         judge,

@@ -106,10 +106,10 @@ class Backlog:
         with self._lock:
             return self._waiting.pop(key, None) is not None
 
-    def has_before(self, instant: float) -> bool:
+    def has_before(self, at: float) -> bool:
         """Whether anything waits or is being written that came up to then, monotonic seconds."""
         with self._lock:
-            return self._oldest() <= instant
+            return self._oldest() <= at
 
     def waited_s(self) -> float:
         """For how long the one has waited that has waited longest."""

@@ -140,6 +140,7 @@ class SessionStore:
             nothing merges, or because they were new to two writers at once.
 
         Raises:
+            InvalidInput: a session is drafted twice; nothing was written.
             StoreUnavailable: nothing was written, or nobody knows; writing them again with `merge` is safe.
         """
         batch = _Batch(merge, mark, self._lifetime_s)
@@ -242,7 +243,8 @@ class _Batch:
     def check(self, drafts: Iterable[Draft]) -> None:
         """Sets aside what cannot be kept, before there is a transaction that it could undo."""
         for draft in sorted(drafts, key=lambda draft: draft.key):
-            assert draft.key not in self.drafts, "a session twice in one batch"
+            if draft.key in self.drafts:
+                raise InvalidInput(f"session {draft.key[1]!r:.80}: is drafted twice, must be once")
             try:
                 self.drafts[draft.key] = draft, turn_in(draft.record, draft.key)
             except InvalidInput as error:

@@ -21,6 +21,7 @@ from toolroll.commands import (
     registry,
     replay,
     select,
+    sessions,
     simulate,
 )
 from toolroll.commands.catalogs import Parser, redacted
@@ -87,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         registry,
         embed,
         events,
+        sessions,
         replay,
         analytics,
         judge,

@@ -31,12 +31,16 @@ _NO_NUL = {0: "\u2400"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 def word(text: str, longest: int = LONGEST_WORD) -> str:
     """The text as both databases keep it; of a longer one the beginning and a digest."""
-    if not text.isprintable():
-        text = text.translate(_NO_NUL)
+    text = storable(text)
     if len(text) <= longest:
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return f"{text[: longest - 17]}…{digest}"
+
+
+def storable(text: str) -> str:
+    """The text with signs in place of what neither database keeps: NUL and halves of surrogate pairs."""
+    return text if text.isprintable() else text.translate(_NO_NUL)
 
 
 def instant(seconds: float) -> datetime:

@@ -435,8 +435,8 @@ sessions = sa.Table(
     sa.Column("session", Words, nullable=False),
     sa.Column("turn", sa.Integer, nullable=False),
     sa.Column("record", Json, nullable=False),
-    # One higher with each write. The first is drawn, so that whoever has a version of a session that was
-    # deleted does not take the one that came after it for the one it knows.
+    # Another with each write; whoever still has one of a session that was deleted does not take the one that
+    # came after it for the one it knows.
     sa.Column("version", Number, nullable=False),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("updated_at", Instant, nullable=False),

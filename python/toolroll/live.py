@@ -47,9 +47,12 @@ class Live:
             if now.turn != was.turn or now.listed is not was.listed:
                 self.sent(now)
 
-    def meet(self, other: Conversation) -> None:
-        """Takes in what another process holds of the same conversation."""
-        self.change(lambda now: merge(now, other))
+    def become(self, other: Conversation, before: Conversation) -> None:
+        """Takes over what storage has of the conversation.
+
+        before: the state before it was asked. What has changed here since is merged.
+        """
+        self.change(lambda now: other if now == before else merge(now, other))
 
 
 class LiveConversations:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -33,9 +34,11 @@ from toolroll.learning.outcomes import NOT_SHOWN, Called, read_called
 from toolroll.ports import Embedder
 from toolroll.refresh import Pace, Refresher
 from toolroll.registry.vectors import StoredEmbedder
-from toolroll.roll import Toolroll, own_name, source_of
+from toolroll.roll import MOST_CONVERSATIONS, Toolroll, of_session, own_name, source_of
 from toolroll.selection import Selection
+from toolroll.session import Session
 from toolroll.store.database import Database
+from toolroll.stored_conversations import StoredConversations
 
 
 class RegistryRoll(Toolroll):
@@ -52,8 +55,12 @@ class RegistryRoll(Toolroll):
         progress: Progress | None,
         keeping: Keeping,
         profile: str,
+        sessions_s: float | None,
     ) -> None:
-        """Reads the registry, builds the shared catalog and begins to follow. profile: its name."""
+        """Reads the registry, builds the shared catalog and begins to follow.
+
+        profile: its name. sessions_s: for how long a conversation is kept that nobody goes on with.
+        """
         self._database = database = Database.open(url, create=False, migrate=False)
         embedder = assembly.embedder
         if embedder is not None and not embedder.is_instant:  # one that is instant is faster than a database
@@ -77,6 +84,7 @@ class RegistryRoll(Toolroll):
             poll_s=pace.poll_s,
             organisations=pace.organisations,
         )
+        self._conversations = StoredConversations(database, MOST_CONVERSATIONS, sessions_s)
         self._engine.learned = self._recording.learned
         self._engine.prior = making.empty() if len(priors) else None
         self._engine.observe = self._recording.note
@@ -153,6 +161,27 @@ class RegistryRoll(Toolroll):
             picked, entries, final=final, source=reporter, org=org, now=self._engine.clock(), found=found
         )
 
+    def session(self, session: str, context: Context | None = None, *, learns: bool = True) -> Session:
+        """The conversation of this name, as far as it has come in any process over this registry.
+
+        Reads it from the store, where it is written within a moment of every change (`flush` waits for that);
+        while the store is away it goes on with what is known here.
+
+        The arguments and errors are those of `Toolroll.session`.
+        """
+        context = of_session(session, context)
+        live = self._conversations.live(context, self._retention(context.org))
+        report = self._report if learns else None
+        return Session(self._engine, context, live, report, self._conversations.note)
+
+    def forget_session(self, session: str, org: str = "") -> bool:
+        """Deletes what a conversation holds; whether there was any.
+
+        Raises:
+            StoreUnavailable: it may still be there.
+        """
+        return self._conversations.forget(org, session)
+
     def receipt(self, picked: Selection) -> str:
         """What to hand to whoever reports from elsewhere: signed text that says what was selected.
 
@@ -165,8 +194,10 @@ class RegistryRoll(Toolroll):
         return self._recording.receipt(self._own(picked))
 
     def flush(self, timeout_s: float = 10.0) -> bool:
-        """Whether all events and outcomes so far are in the store; waits for it so long."""
-        return self._recording.flush(timeout_s)
+        """Whether all events, outcomes and sessions so far are in the store; waits for it so long."""
+        deadline = time.monotonic() + timeout_s
+        is_written = self._conversations.flush(timeout_s)
+        return self._recording.flush(max(deadline - time.monotonic(), 0.0)) and is_written
 
     def forget_outcomes(
         self,
@@ -232,6 +263,7 @@ class RegistryRoll(Toolroll):
             },
             "degraded": [str(failure) for failure in failures],
             "recording": self._recording.health(),
+            "sessions": self._conversations.health(),
         }
 
     def close(self) -> None:
@@ -239,6 +271,7 @@ class RegistryRoll(Toolroll):
 
         Outcomes that the store does not take now stay in the journal for the next process.
         """
+        self._conversations.close()
         self._recording.close()
         self._refresher.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections import deque
@@ -179,6 +180,7 @@ class Toolroll:
         messages: Literal["kept", "hashed", "dropped", "none"] = "kept",
         journal: str | PathLike[str] | None = None,
         durable: Literal["process", "disk"] = "process",
+        sessions_s: float | None = 14 * 86_400.0,
     ) -> RegistryRoll:
         """From a registry: "sqlite:///tools.db", or "postgresql://…" where several processes share one.
 
@@ -193,7 +195,8 @@ class Toolroll:
         of selections: their text ("kept"), a keyed digest of it ("hashed") or nothing of it ("dropped");
         "none" writes no events at all. journal: folder where outcomes wait for the database; by default one
         beside the file, or in the user's state folder. durable: what is recorded survives the end of the
-        process, or, as "disk", a power cut too.
+        process, or, as "disk", a power cut too. sessions_s: seconds for which a conversation is kept that
+        nobody goes on with; None for good.
 
         Raises:
             NotFound: there is no such database.
@@ -210,7 +213,7 @@ class Toolroll:
         keeping = keeping_of(messages, journal, durable)
         assembly = Assembly(named.embedder(embedder), parameters_of(profile), graph)
         name = profile if isinstance(profile, str) else "custom"
-        return RegistryRoll(url, assembly, pace, progress, keeping, name)
+        return RegistryRoll(url, assembly, pace, progress, keeping, name, sessions_s)
 
     @classmethod
     def demo(cls, *, embedder: EmbedderChoice = "static", profile: str | Parameters = "default") -> Toolroll:
@@ -349,6 +352,10 @@ class Toolroll:
         context = of_session(session, context)
         live = self._live.get_or_add((context.org, session), lambda: Live(NEW, self._retention(context.org)))
         return Session(self._engine, context, live, self._report if learns else None, _unheard)
+
+    async def asession(self, session: str, context: Context | None = None, *, learns: bool = True) -> Session:
+        """`session` for an event loop: a store is read in a thread."""
+        return await asyncio.to_thread(self.session, session, context, learns=learns)
 
     def learned(self, org: str = "") -> Learned | None:
         """What an organisation's outcomes have taught so far; None for nothing."""

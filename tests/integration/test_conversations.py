@@ -1,0 +1,220 @@
+"""Conversations over a registry: they survive a restart, move between replicas, and stay within an organisation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from tests.integration.test_replay import assembly_of
+from toolroll import Context, Toolroll
+from toolroll.errors import StoreUnavailable
+from toolroll.events.replay import replay
+from toolroll.registry.registry import Registry
+from toolroll.registry_roll import RegistryRoll
+from toolroll.sessions.store import SessionStore
+from toolroll.sources.folder import read_folder
+from toolroll.store import tables
+from toolroll.store.database import Database
+
+DEMO = Path(__file__).parents[2] / "python" / "toolroll" / "demo" / "toolkits"
+KITS = ("base", "calendar", "email", "files", "notes", "weather", "web")
+
+
+@pytest.fixture
+def url(database_url: str) -> str:
+    """A registry with a part of the demonstration catalog, on each kind of database."""
+    database = Database.open(database_url, create=False, migrate=False)
+    demo = read_folder(DEMO)
+    Registry(database, actor="ann").import_(
+        replace(
+            demo,
+            tools=tuple(tool for tool in demo.tools if tool.toolkit in KITS),
+            toolkits=tuple(kit for kit in demo.toolkits if kit.name in KITS),
+            routes=tuple(route for route in demo.routes if {*route.toolkits} <= {*KITS}),
+        )
+    )
+    database.close()
+    return database_url
+
+
+def opened(url: str, tmp_path: Path, name: str = "") -> RegistryRoll:
+    return Toolroll.open(url, journal=tmp_path / f"journal{name}", poll_s=0.05)
+
+
+def test_a_conversation_goes_on_after_a_restart(url, tmp_path):
+    context = Context(user="ann", settings=("weather_key",))
+    with opened(url, tmp_path) as roll:
+        session = roll.session("talk", context)
+        session.select("What's on my calendar tomorrow?", k=5)
+        session.load("get_forecast")
+        session.used({"list_events": True})
+        session.search("write a note")
+        session.end_turn()
+        before = session.conversation
+        listed = session.select("and on Friday?", k=5, turn=2).names
+    with opened(url, tmp_path) as roll:
+        session = roll.session("talk", context)
+        assert session.turn == 2
+        assert session.loaded == ("get_forecast",)
+        assert session.conversation.called == before.called
+        assert session.conversation.found == before.found
+        picked = session.select("the second one to Monday", k=5, turn=3)
+        assert picked.names[: len(listed)] == listed
+        assert {"list_events", "get_forecast"} <= set(picked.names)
+
+
+def test_a_conversation_moves_between_replicas_and_back(url, tmp_path):
+    with opened(url, tmp_path, "a") as here, opened(url, tmp_path, "b") as there:
+        for turn, roll in enumerate((here, there, here, there), 1):
+            session = roll.session("moving")
+            assert session.turn == turn - 1
+            session.select("Read my mail", k=3, turn=turn)
+            session.load(["create_event", "read_email", "web_search", "create_note"][turn - 1])
+            assert len(session.loaded) == turn
+            assert roll.flush()
+
+
+def test_two_replicas_at_once_lose_no_load(url, tmp_path):
+    with opened(url, tmp_path, "a") as here, opened(url, tmp_path, "b") as there:
+        one, other = here.session("both"), there.session("both")
+        one.select("Read my mail", k=3, turn=1)
+        other.select("Read my mail", k=3, turn=1)
+        one.load("create_event")
+        other.load("web_search")
+        assert here.flush() and there.flush()
+        assert set(here.session("both").loaded) == {"create_event", "web_search"}
+
+
+def test_a_session_of_one_organisation_is_not_anothers(url, tmp_path):
+    with opened(url, tmp_path) as roll:
+        roll.session("same", Context(org="acme")).load("create_event")
+        assert roll.flush()
+        assert roll.session("same", Context(org="globex")).loaded == ()
+        assert roll.session("same").loaded == ()
+
+
+def test_a_session_can_be_forgotten(url, tmp_path):
+    with opened(url, tmp_path) as roll:
+        roll.session("gone").load("create_event")
+        assert roll.flush()
+        assert roll.forget_session("gone")
+        assert not roll.forget_session("gone")
+        assert roll.session("gone").loaded == ()
+
+
+def test_a_record_that_cannot_be_read_begins_a_new_conversation(url, tmp_path, caplog):
+    with opened(url, tmp_path) as roll:
+        roll.session("odd").load("create_event")
+        assert roll.flush()
+        with roll._database.recording() as connection:
+            connection.execute(sa.update(tables.sessions).values(record={"form": 9, "turn": 1}))
+        roll._conversations._live.pop(("", "odd"))
+        session = roll.session("odd")
+        assert session.loaded == ()
+        assert "begins anew" in caplog.text
+        session.load("web_search")
+        assert roll.flush()
+        roll._conversations._live.pop(("", "odd"))
+        assert roll.session("odd").loaded == ("web_search",)
+
+
+def test_while_the_store_is_away_a_conversation_goes_on_with_what_is_known_here(url, tmp_path, monkeypatch):
+    with opened(url, tmp_path) as roll:
+        roll.session("here").load("create_event")
+        assert roll.flush()
+
+        def away(*_):
+            raise StoreUnavailable("the database is away")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(SessionStore, "read", away)
+            broken.setattr(SessionStore, "write_all", away)
+            session = roll.session("here")
+            assert session.loaded == ("create_event",)
+            assert roll.session("new").loaded == ()
+            assert len(session.select("Read my mail", k=3)) > 3
+            session.load("web_search")
+            assert not roll.flush(0.3)
+            assert "away" in roll.health()["sessions"]["failing"]
+        assert roll.flush()
+        assert set(roll.session("here").loaded) == {"create_event", "web_search"}
+
+
+def test_health_says_how_many_conversations_wait(url, tmp_path):
+    with opened(url, tmp_path) as roll:
+        roll.session("well").load("create_event")
+        assert roll.flush()
+        said = roll.health()["sessions"]
+        assert (said["held"], said["waiting"], said["failing"]) == (1, 0, None)
+
+
+def test_a_turn_of_a_session_is_decided_again_bit_for_bit(url, tmp_path):
+    with opened(url, tmp_path) as roll:
+        session = roll.session("logged", Context(user="ann"))
+        events = []
+        for message in ("What's on my calendar tomorrow?", "move the second one", "Write it down as a note"):
+            events.append(session.select(message, k=5).event_id)
+            session.load("web_search")
+            session.used({session.picked.names[-1]: True})
+            session.end_turn()
+        session.fallback()
+        events.append(session.select("and all the rest").event_id)
+        assert roll.flush()
+        database = Database.open(url, create=False, migrate=False)
+        for event_id in events:
+            replayed = replay(database, event_id, assembly_of)
+            assert replayed.missing == () and replayed.differences == (), event_id
+        database.close()
+
+
+def test_what_a_session_reports_counts_once_in_the_store(url, tmp_path):
+    with opened(url, tmp_path) as roll:
+        session = roll.session("counted", Context(user="ann"))
+        picked = session.select("What's on my calendar tomorrow?", k=5)
+        session.used({"list_events": True})
+        session.used({"list_events": True})
+        session.search("write a note")
+        session.used({"create_note": True})
+        session.end_turn()
+        session.end_turn()
+        assert roll.flush()
+        with roll._database.reading() as connection:
+            row = connection.execute(
+                sa.select(tables.selection_events.c.called).where(
+                    tables.selection_events.c.event_id == picked.event_id
+                )
+            ).one()
+        assert row.called == {"list_events": "succeeded", "create_note": "wanted_succeeded"}
+
+
+KILLED = """
+import sys, time
+from toolroll import Toolroll
+roll = Toolroll.open(sys.argv[1], journal=sys.argv[2])
+session = roll.session("killed")
+session.select("Read my mail", k=3)
+session.load("create_event")
+roll.flush()
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_process_that_is_killed_leaves_its_conversations(url, tmp_path):
+    child = subprocess.Popen(
+        [sys.executable, "-c", KILLED, url, str(tmp_path / "killed")], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == "ready\n"
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+    with opened(url, tmp_path) as roll:
+        assert roll.session("killed").loaded == ("create_event",)

@@ -1,7 +1,8 @@
 """What is still in play, how well it fits, and how it came to be so.
 
 Five verbs change a candidate set, each returns a new one and leaves a step in its trail: `forbid` (for
-good), `narrow` (for now), `admit` (brings back what is allowed), `rescore` and `reorder`. `allowed` only
+good), `narrow` (for now), `admit` (brings back what is allowed), `rescore` and `reorder`; `arrange` is three
+of them in one step. `allowed` only
 shrinks and what is in play stays within it, so what a hard stage removed cannot return by pin, session
 or bug.
 
@@ -12,7 +13,7 @@ not the size of the catalog.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -145,11 +146,12 @@ class Candidates:
             return Candidates(
                 self.allowed, pool, self.rows[stays], self.scores[stays], "narrow", reason, evidence, self
             )
-        if self.pool is not None:
-            rows = kept if self.pool.holds_all(kept) else kept[self.pool.holds(kept)]
-        else:
-            present = set(self.rows.tolist())
-            rows = np.array([row for row in kept.tolist() if row in present], np.int32)
+        if self.pool is None:
+            known = dict(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
+            found = [row for row in kept.tolist() if row in known]
+            rows, scores = np.array(found, np.int32), np.array([known[row] for row in found], np.float32)
+            return Candidates(self.allowed, None, rows, scores, "narrow", reason, evidence, self)
+        rows = kept if self.pool.holds_all(kept) else kept[self.pool.holds(kept)]
         if len(self.rows):
             known = dict(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
             scores = np.array([known.get(row, 0.0) for row in rows.tolist()], np.float32)
@@ -184,6 +186,20 @@ class Candidates:
             evidence,
             self,
         )
+
+    def arrange(self, rows: Sequence[int], reason: str) -> Candidates:
+        """Puts these rows into play and no others, in this order: `admit`, `narrow` and `reorder` at once.
+
+        Rows that are not allowed are passed over; those that were not in play come without a score.
+        """
+        assert self.pool is None
+        known = dict(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
+        arranged = np.array(rows, np.int32)
+        if not self.allowed.holds_all(arranged):
+            arranged = arranged[self.allowed.holds(arranged)]
+            rows = arranged.tolist()
+        scores = np.array([known.get(row, 0.0) for row in rows], np.float32)
+        return Candidates(self.allowed, None, arranged, scores, "arrange", reason, None, self)
 
     def rescore(
         self, scores: Scores, reason: str, rows: Rows | None = None, evidence: Evidence | None = None

@@ -91,10 +91,13 @@ class Conversation:
         if turn == self.turn:
             return self
         now = self if turn > self.turn else self._older(self.turn - turn)
-        last = turn - 1  # the turn that is over
-        stays = tuple([one for one in now.loaded if last - max(one.since, one.used) <= retention.idle_turns])
-        called = tuple([entry for entry in now.called if turn - entry[0] <= retention.sticky_turns])
-        return replace(now, turn=turn, loaded=stays, called=called, whole=0)
+        stays, called = now.loaded, now.called
+        if stays:
+            last = turn - 1  # the turn that is over
+            stays = tuple([one for one in stays if last - max(one.since, one.used) <= retention.idle_turns])
+        if called and turn - called[-1][0] > retention.sticky_turns:
+            called = tuple([entry for entry in called if turn - entry[0] <= retention.sticky_turns])
+        return Conversation(turn, stays, called, 0, now.listed, now.picked, now.found)
 
     def idle(self, turn: int, retention: Retention) -> tuple[str, ...]:
         """Names of loaded tools that go when that turn begins."""
@@ -162,9 +165,18 @@ class Conversation:
 
     def sticky(self, retention: Retention) -> tuple[str, ...]:
         """Tools called in the last turns, newest first."""
+        if not self.called:
+            return ()
         least = self.turn - retention.sticky_turns
         recent = [name for turn, names in self.called if turn >= least for name in names]
         return tuple(dict.fromkeys(recent))[: retention.sticky_tools]
+
+    def held(self, retention: Retention) -> tuple[str, ...]:
+        """What the list has whatever the message says: loaded tools, then sticky ones."""
+        sticky = self.sticky(retention)
+        if not self.loaded:
+            return sticky
+        return tuple(dict.fromkeys((*[one.name for one in self.loaded], *sticky)))
 
     def sent(self, names: Sequence[str], picked: Collection[str]) -> Conversation:
         """These names were sent, in this order. picked: those of them that this turn selected.
@@ -176,7 +188,7 @@ class Conversation:
         last = dict(zip(self.listed, self.picked, strict=True))
         listed = tuple(names[:MOST_LISTED])
         turns = tuple([self.turn if name in picked else last.get(name, self.turn) for name in listed])
-        return replace(self, listed=listed, picked=turns)
+        return Conversation(self.turn, self.loaded, self.called, self.whole, listed, turns, self.found)
 
     def to_record(self) -> dict[str, Any]:
         """Plain values, for storage and logs."""

@@ -26,10 +26,7 @@ KEPT = {
     "route.ignore": "default toolkit",
     "base": "base toolkit",
     "pinned": "pinned",
-    "session.loaded": "loaded",
-    "session.called": "called before",
-    "session.fallback": "everything is loaded for this turn",
-    "listing.sent": "sent before",
+    "listing": "kept by the conversation",
 }
 
 # What it says of a tool that it took out.
@@ -50,7 +47,7 @@ REMOVED = {
     "retrieval.threshold": "below the threshold",
     "retrieval.no_tool": "no tool seems to serve this message",
     "cap.k": "cut: beyond k",
-    "listing.picked": "cut: new, and not among the first of this turn",
+    "listing": "cut: new, and not among the first of this turn",
     "cap.max_tools": "cut: beyond max_tools",
     "cap.budget": "cut: beyond the token budget",
 }
@@ -107,9 +104,20 @@ def _standing(row: int, selection: Selection, said: Sequence[str]) -> list[str]:
     """Why the tool would be there even if no stage had found it."""
     if selection.turn.context.required or not selection.candidates.in_play(row):
         return []
-    catalog = selection.catalog
+    catalog, conversation = selection.catalog, selection.turn.conversation
     standing = [("base", catalog.base), ("pinned", catalog.pinned)]
-    return [KEPT[reason] for reason, rows in standing if row in rows and KEPT[reason] not in said]
+    reasons = [KEPT[reason] for reason, rows in standing if row in rows and KEPT[reason] not in said]
+    if conversation is not None:
+        name = catalog.tools[row].name
+        if any(one.name == name for one in conversation.loaded):
+            reasons.append("loaded")
+        if any(name in names for _, names in conversation.called):
+            reasons.append("called before")
+        if name in conversation.listed:
+            reasons.append("sent before")
+        if conversation.is_whole and not reasons and not said:
+            reasons.append("everything is loaded for this turn")
+    return reasons
 
 
 def _evidence(step: Candidates, row: int, toolkit: str, selection: Selection) -> dict[str, float]:

@@ -312,9 +312,8 @@ def compose(
         p.max_tools,
         p.unranked_tools if p.retrieve == "tools" else None,
         MOST_TOOLS,
-        catalog.names,
-        retention,
     )
+    listing = Listing(catalog.names, cap, retention)
     order = Order(catalog.names)
     fusion = fusion_of(p, catalog.scale)
     tuned = catalog.tuned(fusion, p.damping)
@@ -337,13 +336,17 @@ def compose(
         catalog,
         hard=(visibility, Availability(catalog.switches, catalog.names)),
         required=(Required(catalog.names),),
-        whole=(replace(cap, unranked=None), order),
+        whole=(
+            replace(cap, unranked=None),
+            replace(listing, retention=replace(retention, growth=0.0)),
+            order,
+        ),
         soft=(
             page,
             *_reading(catalog, p, retrieval, learning),
-            Additions(catalog.base, catalog.pinned, catalog.names, retention),
+            Additions(catalog.base, catalog.pinned),
             cap,
-            Listing(catalog.names, cap, retention),
+            listing,
             order,
         ),
         finding=(retrieval, *learning, replace(cap, core={}, max_tools=None)),

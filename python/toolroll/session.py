@@ -13,6 +13,7 @@ import numpy.typing as npt
 from toolroll import answers
 from toolroll._core import Bitset
 from toolroll.answers import Answer, ToolCall
+from toolroll.candidates import Candidates
 from toolroll.catalog import Catalog
 from toolroll.context import Context
 from toolroll.conversation import Conversation, turn_number
@@ -32,7 +33,7 @@ from toolroll.meta_tools import (
     read_search,
 )
 from toolroll.selection import Selection
-from toolroll.stages.listing import PICKED
+from toolroll.stages.listing import LISTED
 from toolroll.tools import Tool
 
 MOST_TOGETHER = 32  # tools of a toolkit that is loaded by its name
@@ -358,10 +359,10 @@ class Session:
     def _send(self, picked: Selection, now: Conversation) -> None:
         """The list that the next turn begins with."""
         if not self.context.required:  # a short cut leaves the conversation's list alone
-            step = picked.candidates.last(lambda step: step.reason == PICKED)
-            rows = picked.rows if step is None else step.rows
+            step = picked.candidates.last(_is_of_the_turn)
             tools = picked.catalog.tools
-            now = now.sent(picked.names, {tools[row].name for row in rows.tolist()})
+            selected = [] if step is None else [tools[row].name for row in step.rows.tolist()]
+            now = now.sent(picked.names, {*selected, *now.held(self._live.retention)})
         self._live.sent(now)
         self._told()
 
@@ -399,6 +400,11 @@ class Session:
         rows = allowed.rows().tolist() if len(allowed) <= _COMPARED else []
         names = [catalog.tools[row].name for row in rows] or found
         return answers.near(name, names) or found[:3]
+
+
+def _is_of_the_turn(step: Candidates) -> bool:
+    """Whether the set is what the message selected, before the list of the conversation had a say."""
+    return step.reason != LISTED
 
 
 _OUTCOMES: Mapping[str, bool | None] = {"succeeded": True, "failed": False, "called": None}

@@ -9,12 +9,13 @@ import numpy as np
 
 from toolroll.candidates import Candidates, Evidence, Rows
 from toolroll.context import Turn
+from toolroll.conversation import Conversation
 from toolroll.tools import Tool
 
 AFFINITY = "session.affinity"
 
 _FADES = 0.5  # with every turn
-_MOST_ROWS = 2_000  # of a toolkit: that one of so many was called says nothing of the others
+_MOST_ROWS = 256  # of a toolkit: that one of so many was called says little of the others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,22 +39,33 @@ class Affinity:
         conversation = turn.conversation
         if conversation is None or not conversation.called or not self.weight or candidates.pool is None:
             return candidates
+        gains = self._gains(conversation)
+        if not gains:
+            return candidates
+        rows = np.array(sorted(gains), np.int32)
+        gained = np.array([gains[row] for row in rows.tolist()], np.float32)
+        found = Evidence(rows, (("toolkit called before", 1.0, gained),))
+        if not len(candidates.rows):
+            return candidates.rescore(gained, AFFINITY, rows, found)
+        both = np.union1d(candidates.rows, rows).astype(np.int32)
+        scores = np.zeros(len(both), np.float32)
+        scores[np.searchsorted(both, rows)] = gained
+        scores[np.searchsorted(both, candidates.rows)] += candidates.scores
+        return candidates.rescore(scores, AFFINITY, both, found)
+
+    def _gains(self, conversation: Conversation) -> dict[int, float]:
+        """Row → what it gains, of the toolkits that were called; the latest turn counts."""
         weights: dict[str, float] = {}
         for number, names in conversation.called:
             weight = self.weight * _FADES ** max(conversation.turn - number - 1, 0)
             for name in names:
-                if name in self.names:
-                    weights.setdefault(self.tools[self.names[name]].toolkit, weight)
-        near = [(self.below[toolkit], weight) for toolkit, weight in weights.items() if toolkit in self.below]
-        near = [(rows, weight) for rows, weight in near if len(rows) <= _MOST_ROWS]
-        if not near:
-            return candidates
-        rows = np.unique(np.concatenate([candidates.rows, *[some for some, _ in near]])).astype(np.int32)
-        gained = np.zeros(len(rows), np.float32)
-        for some, weight in near:
-            at = np.searchsorted(rows, some)
-            gained[at] = np.maximum(gained[at], np.float32(weight))
-        scores = gained.copy()
-        scores[np.searchsorted(rows, candidates.rows)] += candidates.scores
-        found = Evidence(rows, (("toolkit called before", 1.0, gained),))
-        return candidates.rescore(scores, AFFINITY, rows, found)
+                if (row := self.names.get(name)) is not None:
+                    weights.setdefault(self.tools[row].toolkit, weight)
+        gains: dict[int, float] = {}
+        for toolkit, weight in weights.items():
+            rows = self.below.get(toolkit)
+            if rows is not None and len(rows) <= _MOST_ROWS:
+                for row in rows.tolist():
+                    if gains.get(row, 0.0) < weight:
+                        gains[row] = weight
+        return gains

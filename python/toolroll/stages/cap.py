@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from toolroll.candidates import Candidates
 from toolroll.context import Turn
-from toolroll.conversation import Retention
 from toolroll.stacking import Costs
-from toolroll.stages.additions import loaded_rows, sticky_rows
-
-_RETENTION = Retention()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,8 +27,6 @@ class Cap:
         costs: int32[n], tokens of each tool's schema.
         k: how many retrieved tools, unless the turn says.
         max_tools: how many tools at the most, unless the turn says; None for no limit.
-        names: tool name → row.
-        retention: how long a conversation keeps its tools, which k does not count either.
         unranked: how many tools at the most where nothing could be ranked; None where nothing was to be.
         provider_limits: provider → how many tools its API takes.
     """
@@ -43,18 +37,14 @@ class Cap:
     max_tools: int | None
     unranked: int | None
     provider_limits: Mapping[str, int]
-    names: Mapping[str, int] = field(default_factory=dict)
-    retention: Retention = _RETENTION
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
-        ahead = self.ahead(turn)
         unranked = None
         if candidates.pool is not None:
-            candidates = self._in_tiers(candidates, ahead)
+            candidates = self._in_tiers(candidates)
             unranked = self.unranked
         else:
-            is_whole = turn.conversation is not None and turn.conversation.is_whole
-            candidates = self._at_most_k(candidates, None if is_whole else turn.places(self.k), ahead)
+            candidates = self._at_most_k(candidates, turn.places(self.k))
         limit = self.limit(turn, unranked)
         if limit is not None and len(candidates.rows) > limit:
             candidates = candidates.narrow(slice(0, limit), "cap.max_tools")
@@ -67,43 +57,29 @@ class Cap:
         limits = (turn.max_tools, self.max_tools, self.provider_limits.get(turn.context.provider), unranked)
         return min((limit for limit in limits if limit is not None), default=None)
 
-    def ahead(self, turn: Turn) -> Mapping[int, int]:
-        """Rows that k does not count → their places in front: core, loaded, called in the last turns."""
-        conversation = turn.conversation
-        if conversation is None or not (conversation.loaded or conversation.called):
-            return self.core
-        places = dict(self.core)
-        for rows in (
-            loaded_rows(conversation, self.names),
-            sticky_rows(conversation, self.names, self.retention),
-        ):
-            for row in rows.tolist():
-                places.setdefault(row, len(places))
-        return places
-
-    def _in_tiers(self, candidates: Candidates, ahead: Mapping[int, int]) -> Candidates:
+    def _in_tiers(self, candidates: Candidates) -> Candidates:
         """Makes columns of a pool: core, by score, by name (rows ascend with names)."""
         assert candidates.pool is not None
         rows = candidates.pool.rows()
         scores = np.zeros(candidates.pool.size, np.float32)
         scores[candidates.rows] = candidates.scores
-        place = np.full(candidates.pool.size, len(ahead))
-        place[list(ahead)] = list(ahead.values())
+        place = np.full(candidates.pool.size, len(self.core))
+        place[list(self.core)] = list(self.core.values())
         order = np.lexsort((rows, -scores[rows], place[rows]))
         return candidates.narrow(rows[order], "cap.whole" if self.unranked is None else "cap.unranked")
 
-    def _at_most_k(self, candidates: Candidates, k: int | None, ahead: Mapping[int, int]) -> Candidates:
-        """What k does not count in its places, then the k best of what was retrieved, in order already.
+    def _at_most_k(self, candidates: Candidates, k: int | None) -> Candidates:
+        """Core in its places, then the k best of what was retrieved, in order already.
 
         What has no score was not retrieved: it stays, where it is.
         """
-        core: list[int] = []  # positions of such rows in the columns
-        if ahead:
+        core: list[int] = []  # positions of core rows in the columns
+        if self.core:
             rows = candidates.rows.tolist()
-            core = [at for at, row in enumerate(rows) if row in ahead]
-            core.sort(key=lambda at: ahead[rows[at]])
+            core = [at for at, row in enumerate(rows) if row in self.core]
+            core.sort(key=lambda at: self.core[rows[at]])
             if core != list(range(len(core))):
-                behind = [at for at, row in enumerate(rows) if row not in ahead]
+                behind = [at for at, row in enumerate(rows) if row not in self.core]
                 candidates = candidates.reorder(np.array([*core, *behind]), "cap.core_first")
         if k is None or len(core) + k >= len(candidates.rows):
             return candidates

@@ -22,10 +22,9 @@ class Order:
     names: Mapping[str, int]
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
-        names = turn.sent if turn.conversation is None else turn.conversation.listed
-        if not names or candidates.pool is not None:
+        if not turn.sent or candidates.pool is not None:
             return candidates
-        sent = dict.fromkeys(names)  # a name counts where it came first
+        sent = dict.fromkeys(turn.sent)  # a name counts where it came first
         place = {self.names[name]: at for at, name in enumerate(sent) if name in self.names}
         behind = len(place)
         ranks = [place.get(row, behind) for row in candidates.rows.tolist()]

@@ -250,6 +250,7 @@ class SessionKeeper:
 
     def _write_for_good(self) -> None:
         wait_s = _FIRST_WAIT_S
+        self._rest()
         while not self._stop.is_set():
             try:
                 with self._at_work:

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+import uuid
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,6 +16,8 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.integration.conftest import Server
 from tests.integration.outcomes import eventually
@@ -344,6 +347,79 @@ def test_a_mistake_over_one_session_does_not_hold_up_the_batch(make, database, s
     assert keeper.flush(20)
     assert {session for _, session in rows(database)} == {f"s{number}" for number in range(50)} - {"s13"}
     assert keeper.counts.refused == 1
+
+
+def test_records_that_cannot_be_merged_are_no_foreign_error(make, slow):
+    keeper, other = make(merge=lambda one, other: 1 / 0), make()
+    keeper.note("acme", "s", seen("a"))
+    other.note("acme", "s", seen("b"))
+    assert other.flush(20)
+    with pytest.raises(InvalidInput, match="session 's': cannot be merged: ZeroDivisionError"):
+        keeper.read("acme", "s")
+    assert keeper.flush(20) and keeper.counts.refused == 1
+    assert keeper.read("acme", "s").record == seen("b")
+
+
+def test_an_empty_record_has_nothing_to_merge(make, database, slow):
+    keeper = make(merge=lambda one, other: 1 / 0)
+    SessionStore(database).write("acme", "s", {}, 0)
+    keeper.note("acme", "s", seen("a"))
+    assert keeper.read("acme", "s").record == seen("a")
+    assert keeper.flush(20) and rows(database) == {("acme", "s"): seen("a")}
+
+
+def test_where_there_are_no_more_threads_a_note_waits_for_the_next_one(keeper, database, monkeypatch):
+    with monkeypatch.context() as patched:
+
+        def refuse(thread):
+            raise RuntimeError("can't start new thread")
+
+        patched.setattr(threading.Thread, "start", refuse)
+        keeper.note("acme", "s", seen("a"))
+        assert not keeper.flush(0.01)
+    keeper.note("acme", "t", seen("a"))
+    assert keeper.flush(20) and len(rows(database)) == 2
+
+
+PROCESS = st.integers(0, 1)
+STEP = st.one_of(
+    st.tuples(st.just("add"), PROCESS),
+    st.tuples(st.just("remove"), PROCESS, st.integers(0, 10)),
+    st.tuples(st.just("read"), PROCESS),
+    st.tuples(st.just("flush"), PROCESS),
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(STEP, max_size=20))
+def test_only_what_somebody_took_out_is_lost_whatever_the_order(database, slow, steps):
+    session, store = uuid.uuid4().hex, SessionStore(database)
+    keepers = [SessionKeeper(store, union) for _ in range(2)]
+    held: list[set[str]] = [set(), set()]  # what each process knows
+    added, removed = set(), set()
+    for number, (what, process, *rest) in enumerate([*steps, ("flush", 0), ("flush", 1)]):
+        keeper, mine = keepers[process], held[process]
+        if what == "add":
+            mine.add(f"{number:02}")
+            added.add(f"{number:02}")
+        elif what == "remove" and mine:
+            out = sorted(mine)[rest[0] % len(mine)]
+            mine.discard(out)
+            removed.add(out)
+        elif what == "read" and (found := keeper.read("acme", session, timeout_s=20)) is not None:
+            assert mine - removed <= {*found.record["seen"]}  # what it noted itself is there
+            mine |= {*found.record["seen"]}
+        elif what == "flush":
+            assert keeper.flush(20)
+        if what in ("add", "remove"):
+            keeper.note("acme", session, seen(*sorted(mine), turn=number))
+    end = store.read("acme", session)
+    left = {*end.record["seen"]} if end is not None else set()
+    assert added - removed <= left <= added
+    if all(process == 0 for _, process, *_ in steps):
+        assert left == held[0]  # alone, it is as it left it
+    for keeper in keepers:
+        keeper.close()
 
 
 @pytest.mark.parametrize(("org", "session"), [("acme", ""), ("acme", None), ("a\0", "s"), (None, "s")])

@@ -30,14 +30,15 @@ _TENANT = 158
 
 
 def cases(quick: bool) -> Iterator[Figure]:
-    with _databases() as databases:
+    with databases() as found:
         for n in (1_000,) if quick else harness.sizes(100_000):
-            for dialect, url in databases:
+            for dialect, url in found:
                 yield from _figures(_measured("one", url(), n, 1), f"{n:,} tools, {dialect}")
         orgs = 10 if quick else 1_000
-        for dialect, url in databases:
-            found = _measured("tenants", url(), _TENANT, orgs)
-            yield from _figures(found, f"{orgs:,} x {_TENANT} tools, {dialect}")
+        for dialect, url in found:
+            yield from _figures(
+                _measured("tenants", url(), _TENANT, orgs), f"{orgs:,} x {_TENANT} tools, {dialect}"
+            )
 
 
 def _figures(found: dict[str, Any] | None, size: str) -> Iterator[Figure]:
@@ -49,7 +50,7 @@ def _figures(found: dict[str, Any] | None, size: str) -> Iterator[Figure]:
 
 
 @contextlib.contextmanager
-def _databases() -> Iterator[list[tuple[str, Any]]]:
+def databases() -> Iterator[list[tuple[str, Any]]]:
     """Dialect and what makes a new URL of it, for each that can be had here."""
     with contextlib.ExitStack() as undo:
         folder = undo.enter_context(tempfile.TemporaryDirectory())

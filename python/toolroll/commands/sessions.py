@@ -16,8 +16,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         commands,
         "sessions",
         "look at what conversations hold, forget it, clear it away",
-        description="Looks at sessions: which tools each conversation has loaded and used, as far as it was "
-        "written to the registry's database. Nothing of what was said is in them.",
+        description="Looks at sessions: what each conversation holds from turn to turn, such as the tools it "
+        "has loaded, as it was last written to the registry's database.",
         epilog="example: toolroll sessions list --org acme --catalog sqlite:///tools.db",
     )
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -24,7 +25,7 @@ from toolroll.events.rows import instant
 from toolroll.forking import survive_forks
 from toolroll.sessions.backlog import Backlog, Noted
 from toolroll.sessions.records import Key, Record, Stored, key_of, mark_of, new_mark
-from toolroll.sessions.store import Draft, Merge, SessionStore, Written
+from toolroll.sessions.store import Draft, Merge, SessionStore, Written, merged
 
 _log = logging.getLogger("toolroll")
 
@@ -131,7 +132,7 @@ class SessionKeeper:
         what waits here is all there is.
 
         Raises:
-            InvalidInput: no session can have this id.
+            InvalidInput: no session can have this id, or what is here and in the store cannot be merged.
             StoreUnavailable: nothing waits here, and the store does not answer in time.
         """
         key, deadline = key_of(org, session), time.monotonic() + timeout_s
@@ -153,7 +154,7 @@ class SessionKeeper:
             return found
         if found is None or version == here.version or mark_of(version) == self._mark:
             return here.stored(version)
-        both = self._merge(found.record, here.made())
+        both = merged(self._merge, found.record, here.made(), key)
         return Stored(both, version, max(found.updated_at, instant(here.at)))
 
     def forget(self, org: str, session: str, timeout_s: float = READ_S) -> bool:
@@ -244,12 +245,14 @@ class SessionKeeper:
                     thread = threading.Thread(
                         target=self._write_for_good, name="toolroll-sessions", daemon=True
                     )
-                    thread.start()
-                    self._thread = thread
+                    with suppress(RuntimeError):  # no more threads just now; the next note tries again
+                        thread.start()
+                        self._thread = thread
         self._wake.set()
 
     def _write_for_good(self) -> None:
         wait_s = _FIRST_WAIT_S
+        self._rest()
         while not self._stop.is_set():
             try:
                 with self._at_work:

@@ -306,13 +306,11 @@ class _Batch:
             key = (row.org, row.session)
             draft, record = self.drafts[key][0], theirs[key]
             try:
-                both = draft.record if record is None else self._merge(record, draft.record)
+                both = merged(self._merge, record or {}, draft.record, key)
                 rows.append(self._row(draft, turn_in(both, key), both, row, 0))
                 self.done[key] = Written(rows[-1]["version"], is_merged=True)
-            except Exception as error:  # whatever it is, the other sessions get through
-                problem = InvalidInput(f"session {key[1]!r:.80}: cannot be merged: {error}")
-                problem.__cause__ = error
-                self.done[key] = problem
+            except InvalidInput as error:  # the other sessions get through
+                self.done[key] = error
             self._breath()
         return rows
 
@@ -331,6 +329,20 @@ class _Batch:
             "updated_at": at,
             "expires_at": None if self._lifetime_s is None else at + timedelta(seconds=self._lifetime_s),
         }
+
+
+def merged(merge: Merge, theirs: Record, mine: Record, key: Key) -> Record:
+    """Both records in one; mine where there is nothing in theirs.
+
+    Raises:
+        InvalidInput: the one that merges cannot make one of these.
+    """
+    if not theirs:
+        return mine
+    try:
+        return merge(theirs, mine)
+    except Exception as error:  # whatever it is, it is of these two records
+        raise InvalidInput(f"session {key[1]!r:.80}: cannot be merged: {error!r:.200}") from error
 
 
 def _parts(keys: Sequence[Key]) -> Iterable[Sequence[Key]]:

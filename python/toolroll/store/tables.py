@@ -427,7 +427,7 @@ receipt_keys = sa.Table(
     sa.Column("retired_at", Instant),
 )
 
-# What a conversation holds from turn to turn: which tools it has loaded and used, nothing of what was said.
+# What a conversation holds from turn to turn, such as the tools it has loaded and used.
 sessions = sa.Table(
     "sessions",
     metadata,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolroll.errors import InvalidInput
@@ -109,6 +109,7 @@ def test_what_is_no_record_is_refused_by_the_name_of_its_session(record):
         turn_in(record, KEY)
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(st.text(max_size=5), st.recursive(st.none() | st.integers() | st.text(), st.lists)))
 def test_a_record_is_refused_or_is_json(record):
     try:

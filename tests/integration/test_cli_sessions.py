@@ -1,0 +1,138 @@
+"""`toolroll sessions` as typed, on both databases."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.integration.commands import Typed
+from toolroll.cli import main
+from toolroll.sessions.store import SessionStore
+from toolroll.store.database import Database
+
+RECORD = {"turn": 4, "loaded": {"weather_tool": 2}, "sent": ["weather_tool", "reminder_tool"], "empty": []}
+
+
+@pytest.fixture
+def store(database):
+    return SessionStore(database)
+
+
+@pytest.fixture
+def typed(database_url, capsys):
+    return Typed(database_url, capsys)
+
+
+@pytest.fixture
+def held(store):
+    """Sessions of two organisations and of none, in this order."""
+    for org, session in (
+        ("acme", "conversation-42"),
+        ("acme", "two words"),
+        ("umbrella", "u1"),
+        ("", "alone"),
+    ):
+        store.write(org, session, RECORD, 0)
+    return store
+
+
+def test_sessions_are_listed_the_one_used_last_first(typed, held):
+    listed = typed.json("sessions", "list")["sessions"]
+    assert [(one["org"], one["session"]) for one in listed] == [
+        ("", "alone"), ("umbrella", "u1"), ("acme", "two words"), ("acme", "conversation-42"),
+    ]  # fmt: skip
+    assert set(listed[0]) == {"org", "session", "turn", "version", "created_at", "updated_at", "expires_at"}
+    assert (
+        listed[0]["turn"] == 4
+        and listed[0]["created_at"] == listed[0]["updated_at"] < listed[0]["expires_at"]
+    )
+    assert [one["session"] for one in typed.json("sessions", "list", "--limit", "1")["sessions"]] == ["alone"]
+    assert len(typed.json("sessions", "list", "--org", "acme")["sessions"]) == 2
+    assert [one["session"] for one in typed.json("sessions", "list", "--org", "")["sessions"]] == ["alone"]
+    assert typed.json("sessions", "list", "--until", "1d")["sessions"] == []
+    assert len(typed.json("sessions", "list", "--until", listed[1]["updated_at"])["sessions"]) == 2
+    lines = typed("sessions", "list").out.splitlines()
+    assert re.fullmatch(r"USED +ORG +TURN +EXPIRES +SESSION", lines[0])
+    assert re.fullmatch(r"[-\d]+ [:\d]+ +acme +4 +[-\d]+ [:\d]+ +two words", lines[3])
+
+
+def test_what_a_session_holds_is_printed(typed, held):
+    shown = typed.json("sessions", "show", "conversation-42", "--org", "acme")
+    assert shown["record"] == RECORD and shown["version"] > 0
+    text = typed("sessions", "show", "conversation-42", "--org", "acme").out
+    assert re.search(r"^session +conversation-42$", text, re.MULTILINE)
+    assert re.search(r'^loaded +\{"weather_tool": 2\}$', text, re.MULTILINE)
+    assert typed.json("sessions", "show", "alone")["org"] == ""
+
+
+@pytest.mark.parametrize("command", ["show", "forget"])
+def test_a_session_of_another_organisation_is_not_there(typed, held, command):
+    for words in (["u1", "--org", "acme"], ["conversation-42"], ["nope", "--org", "acme"]):
+        done = typed("sessions", command, *words, status=1)
+        assert "is not there, or has expired" in done.err and "toolroll sessions list" in done.err
+    assert "of no organisation" in typed("sessions", command, "nope", status=1).err
+    assert len(held.list()) == 4
+
+
+def test_a_session_is_forgotten(typed, held):
+    assert typed.json("sessions", "forget", "conversation-42", "--org", "acme") == {
+        "session": "conversation-42", "org": "acme",
+    }  # fmt: skip
+    assert typed("sessions", "forget", "alone").out == "session alone was forgotten\n"
+    assert [one.session for one in held.list()] == ["u1", "two words"]
+    typed("sessions", "forget", "alone", status=1)
+
+
+def test_expired_and_old_sessions_are_cleared_away(typed, held, database):
+    SessionStore(database, lifetime_s=0.001).write("acme", "brief", {}, 0)
+    assert typed.json("sessions", "prune", "--org", "umbrella") == {"sessions": 0}
+    assert typed.json("sessions", "prune") == {"sessions": 1}
+    assert typed.json("sessions", "prune", "--older-than", "7d") == {"sessions": 0}
+    assert typed.json("sessions", "prune", "--older-than", "0m", "--org", "acme") == {"sessions": 2}
+    assert typed("sessions", "prune", "--older-than", "0m").out == "2 sessions were cleared away\n"
+
+
+def test_ids_that_a_terminal_would_act_on_are_printed_escaped(typed, store):
+    store.write("acme", "red \x1b[31m\nnext", {"turn": 1, "loaded": "\x1b[2J"}, 0)
+    for words in (["list"], ["show", "red \x1b[31m\nnext", "--org", "acme"]):
+        text = typed("sessions", *words).out
+        assert "\x1b" not in text and r"\x1b[31m" in text
+    assert "\x1b" not in typed("sessions", "forget", "red \x1b[31m\nnext", "--org", "acme").out
+
+
+@pytest.mark.parametrize(
+    "words", [["show", ""], ["show", "x", "--org", "\ud800"], ["list", "--org", "\ud800"]], ids=repr
+)
+def test_what_cannot_be_an_id_is_refused(typed, held, words):
+    assert typed("sessions", *words, status=1).err.startswith(f"toolroll sessions {words[0]}: ")
+
+
+def test_a_session_that_is_damaged_is_shown_as_empty_and_may_be_forgotten(new_database_url, capsys):
+    url = new_database_url("sqlite")
+    database = Database.open(url, create=False, migrate=False)
+    SessionStore(database).write("", "s", RECORD, 0)
+    with database.recording() as connection:
+        connection.exec_driver_sql("UPDATE sessions SET record = '{'")
+    database.close()
+    typed = Typed(url, capsys)
+    assert typed.json("sessions", "show", "s")["record"] == {}
+    typed("sessions", "forget", "s")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sessions"],
+        ["sessions", "show"],
+        ["sessions", "list", "--limit", "0"],
+        ["sessions", "list", "--until", "soon"],
+        ["sessions", "prune", "--older-than", "7"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_use_is_said_before_anything_is_opened(words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([*words, *(["--catalog", "sqlite:///none.db"] if len(words) > 1 else [])])
+    assert stop.value.code == 2
+    capsys.readouterr()

@@ -36,6 +36,7 @@ _FORMATS = {  # any other format is refused
     "integer": ("int32", "int64"),
 }
 _EXCLUSIVE = ("exclusiveMinimum", "exclusiveMaximum")  # over whole numbers these have inclusive twins
+_TELLING = {"type", "properties", "additionalProperties", "items", "prefixItems", "enum", "const"}
 _READ = STRUCTURE | {"propertyOrdering", "example"}
 
 
@@ -130,8 +131,10 @@ class _Translation:
         kept = [keyword for keyword, kinds in _KEPT.items() if not kinds or kind in kinds]
         if kind == "integer" and all(isinstance(schema.get(key, 0), int) for key in _EXCLUSIVE):
             kept += _EXCLUSIVE
-        if schema.get("format") in _FORMATS.get(kind, ()):
-            kept.append("format")
+        if "format" in schema and schema["format"] not in _FORMATS.get(kind, ()):
+            self.note(where, f"format {schema['format']!r:.40} is dropped")
+        if not schema.keys() & _TELLING:
+            self.note(where, f"any value is sent as {kind}")
         if schema.get("additionalProperties") is not None and schema["additionalProperties"] is not False:
             self.note(where, "properties of any name are not sent")
         self.drop(schema, where, kept)

@@ -15,7 +15,7 @@ from toolroll.tools import Tool
 _OPENAI = ("strict", "output_schema", "allowed_callers")
 _ANTHROPIC = ("strict", "cache_control", "input_examples", "allowed_callers", "eager_input_streaming")
 _GEMINI = ("response", "responseJsonSchema", "response_json_schema", "behavior")
-_MCP = ("title", "annotations", "outputSchema", "icons", "_meta", "execution")
+_MCP = ("title", "outputSchema", "annotations", "icons", "_meta", "execution")
 _MCP_OBJECT = ("title", "annotations", "outputSchema", "output_schema", "icons", "meta", "execution")
 _MEANING = {  # one word for what has several
     "output_schema": "outputSchema",

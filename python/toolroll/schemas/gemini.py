@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote
 
 from toolroll.schemas.names import is_allowed, provider_name
 from toolroll.schemas.original import says_the_same
+from toolroll.schemas.references import resolve
 from toolroll.tools import Tool
 
 MAX_NODES = 2_000  # of a translated schema: a few definitions that use each other can grow without bound
@@ -117,7 +117,7 @@ class _Translation:
             return _leaf(schema)
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            target = None if reference in entered else _resolve(self.root, reference)
+            target = None if reference in entered else resolve(self.root, reference)
             if target is None:
                 return _leaf(schema, default="OBJECT")
             here = {key: value for key, value in schema.items() if key != "$ref"}
@@ -298,7 +298,7 @@ def _merge(
     merged = {key: value for key, value in schema.items() if key != "allOf"}
     for part in parts[:_MAX_PARTS]:
         if isinstance(part, Mapping) and isinstance(reference := part.get("$ref"), str):
-            target = None if reference in entered else _resolve(root, reference)
+            target = None if reference in entered else resolve(root, reference)
             entered = (*entered, reference)
             part = {**(target or {}), **{key: value for key, value in part.items() if key != "$ref"}}
         if not isinstance(part, Mapping):
@@ -312,22 +312,6 @@ def _merge(
             else:
                 merged.setdefault(key, value)
     return merged, entered
-
-
-def _resolve(root: Any, reference: str) -> Mapping[str, Any] | None:
-    """What a reference into the same schema points to. Nothing is ever fetched: any other gives None."""
-    if reference != "#" and not reference.startswith("#/"):
-        return None
-    value = root
-    for part in reference[2:].split("/") if reference != "#" else ():
-        key = unquote(part).replace("~1", "/").replace("~0", "~")
-        if isinstance(value, Mapping) and key in value:
-            value = value[key]
-        elif isinstance(value, list) and key.isdigit() and int(key) < len(value):
-            value = value[int(key)]
-        else:
-            return None
-    return value if isinstance(value, Mapping) else None
 
 
 _SNAKE = {

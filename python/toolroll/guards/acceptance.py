@@ -238,19 +238,24 @@ def required(schema: Schema) -> list[str]:
 
 
 def _within(schema: Schema, count: int, noun: str) -> bool:
-    low, high = schema.get(f"min{noun}"), schema.get(f"max{noun}")
-    return not (_is_number(low) and count < low) and not (_is_number(high) and count > high)
+    low, high = _bound(schema, f"min{noun}"), _bound(schema, f"max{noun}")
+    return not (low is not None and count < low) and not (high is not None and count > high)
 
 
 def _in_range(schema: Schema, value: float) -> bool:
-    low, high = schema.get("minimum"), schema.get("maximum")
-    over, under = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    low, high = _bound(schema, "minimum"), _bound(schema, "maximum")
+    over, under = _bound(schema, "exclusiveMinimum"), _bound(schema, "exclusiveMaximum")
     return (
-        not (_is_number(low) and value < low)
-        and not (_is_number(high) and value > high)
-        and not (_is_number(over) and value <= over)
-        and not (_is_number(under) and value >= under)
+        not (low is not None and value < low)
+        and not (high is not None and value > high)
+        and not (over is not None and value <= over)
+        and not (under is not None and value >= under)
     )
+
+
+def _bound(schema: Schema, keyword: str) -> float | None:
+    bound = schema.get(keyword)
+    return bound if _is_number(bound) else None
 
 
 def _is_number(value: Any) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolroll.errors import InvalidInput
-from toolroll.guards.acceptance import Acceptance, Schema, branches, kind_of, mapping, required, same
+from toolroll.guards.acceptance import Acceptance, Schema, branches, kind_of, mapping, required
 from toolroll.guards.coercion import coerced, respelled
 from toolroll.guards.json_text import NotJson, read
 
@@ -88,25 +88,25 @@ def repair(
 ) -> Repaired:
     """Makes arguments fit the tool's schema, where there is one way to do so.
 
-    - Text becomes a boolean, a number, null or a JSON object or array where the schema wants that and no text;
-      a whole number becomes text where it wants text only.
+    - Text becomes a boolean, a number, null, or a JSON object or array where the schema wants that and no
+      text; a whole number becomes text where it wants text only.
     - Null is removed where it isn't allowed and nothing is required.
     - A listed value is respelled where one differs in case or surrounding space only.
-    - A parameter that the tool doesn't declare is removed, unless the schema says that there may be more. Inside
-      a parameter's value only what `additionalProperties` forbids is: a tool's parameters are a list, and schemas
-      rarely bother to say that it is closed; values are data.
+    - A parameter that the tool doesn't declare is removed, unless the schema says that there may be more.
+      Inside a parameter's value only what `additionalProperties` forbids is: a tool's parameters are a list,
+      and schemas rarely bother to say that it is closed; values are data.
 
     Arguments that the schema accepts are not changed otherwise, and a second repair changes nothing.
 
     Args:
         arguments: an object, or its JSON text as OpenAI sends it; None and blank text count as none.
-        schema: the tool's `parameters`; None for a tool that takes none. References are followed inside it only.
+        schema: the tool's `parameters`; None for a tool that takes none. References are followed inside it.
         inject: values by parameter; for parameters that the tool doesn't declare they are passed over.
         undeclared: "keep" leaves parameters that the schema doesn't name but doesn't forbid either.
 
     Raises:
-        InvalidInput: the text is not one JSON object (a model can be told the message), or arguments and schema are
-            too deep or too large to be checked.
+        InvalidInput: the text is not one JSON object (a model can be told the message), or arguments and
+            schema are too deep or too large to be checked.
     """
     if schema is None:
         schema = {"type": "object", "properties": {}}
@@ -179,7 +179,7 @@ class _Repair:
             present = name in arguments and arguments[name] is not None
             if name in declared.names and (not present or injection.replaces(arguments[name])):
                 before = arguments.get(name)
-                if not present or before is not injection.value and before != injection.value:
+                if not present or (before is not injection.value and before != injection.value):
                     changes.append(Change(_below("", name), "injected", before, injection.value))
                 arguments[name] = injection.value
         if closed:

@@ -1,7 +1,7 @@
-"""A schema that forgives what models commonly get wrong, so that a provider or framework doesn't refuse the call.
+"""A schema that forgives what models commonly get wrong, so that no provider or framework refuses the call.
 
-What the schema accepts, the relaxed one accepts; it also takes numbers and booleans as text, and null for what is
-optional. `toolroll.guards.repair` with the original schema turns such arguments into what the tool wants.
+What the schema accepts, the relaxed one accepts; it also takes numbers and booleans as text, and null for
+what is optional. `toolroll.guards.repair` with the original schema makes of that what the tool wants.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _PLAIN = frozenset({"title", "description", "default", "examples", "deprecated",
 def relax(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A copy in which numbers and booleans may be text too, and optional properties may be null.
 
-    Nothing that was valid becomes invalid. For that `oneOf` becomes `anyOf` (alternatives may overlap now), and a
-    `not` or an `if` that refers to a definition is left out, since that definition accepts more than it did.
+    Nothing that was valid becomes invalid. For that `oneOf` becomes `anyOf`, since alternatives may overlap now,
+    and a `not` or an `if` that refers to a definition is left out, since that definition accepts more now.
     """
     pointers = sorted(_references(schema))
     odd = [pointer for pointer in pointers if not _is_definition(pointer)]

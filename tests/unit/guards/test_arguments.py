@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import time
@@ -213,7 +214,7 @@ def test_wrong_use_is_refused():
 
 
 @given(tool_schemas, arguments)
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_valid_arguments_are_never_changed(schema, given_arguments):
     assume(is_valid(given_arguments, schema))
     made = repair(given_arguments, schema, undeclared="keep")
@@ -232,7 +233,7 @@ def test_whatever_is_valid_is_accepted(schema, value):
 
 
 @given(tool_schemas, arguments, st.sampled_from(["remove", "keep"]))
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_a_second_repair_changes_nothing_and_the_input_stays(schema, given_arguments, undeclared):
     before = copy.deepcopy((schema, given_arguments))
     once = repair(given_arguments, schema, undeclared=undeclared)
@@ -242,7 +243,7 @@ def test_a_second_repair_changes_nothing_and_the_input_stays(schema, given_argum
 
 
 @given(tool_schemas, arguments)
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_a_repair_never_makes_anything_invalid(schema, given_arguments):
     made = repair(given_arguments, schema)
     if not made.changes:
@@ -257,8 +258,26 @@ junk = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                "type properties required items anyOf allOf oneOf $ref enum const minimum maxLength additionalProperties "
-                "patternProperties prefixItems unevaluatedProperties # a".split()
+                [
+                    "type",
+                    "properties",
+                    "required",
+                    "items",
+                    "anyOf",
+                    "allOf",
+                    "oneOf",
+                    "$ref",
+                    "enum",
+                    "const",
+                    "minimum",
+                    "maxLength",
+                    "additionalProperties",
+                    "patternProperties",
+                    "prefixItems",
+                    "unevaluatedProperties",
+                    "#",
+                    "a",
+                ]
             ),
             inner
             | st.sampled_from(["#", "#/a", "#/properties/a", "object", "string", "integer", "(", "\ud800"]),
@@ -270,13 +289,11 @@ junk = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["type", "properties", "anyOf", "$ref", "a"]), junk, max_size=4), junk)
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_malformed_schemas_and_values_never_crash(schema, value):
     for given_arguments in (value, {"a": value}, "\ud800", '{"a": "\\ud800"}'):
-        try:
+        with contextlib.suppress(ToolrollError):
             repair(given_arguments, schema)
-        except ToolrollError:
-            pass
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ class CostLimits:
     Attributes:
         hard_cap_tokens_per_hour: pause once the last hour has this many tokens.
         short_window_minutes: how many minutes, the current one among them, a spike is looked for in.
-        spike_multiplier: pause when the short window has more than so many times the baseline's tokens a minute.
+        spike_multiplier: pause when the short window has more than so many times the baseline's rate.
         minimum_baseline_tokens: no spike while the baseline has fewer tokens a minute: an agent that starts
             is no spike.
     """

@@ -1,0 +1,199 @@
+"""Tool calls that came out as text, found again.
+
+A call that a model writes with its template's own marks is one. JSON or Python without such marks may as well
+be an example for the user: it counts only where nothing but calls follows it, and the line before it does not
+speak of examples. Only offered tools count, and whatever is no call stays in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from toolroll.errors import InvalidInput
+from toolroll.guards.dialects import MARKED, pythonic_list
+from toolroll.guards.scanning import NAME, Call, Found, Scan
+from toolroll.tools import Tool
+
+__all__ = ["Call", "Recovered", "recover"]
+
+_OWN_FENCES = frozenset(
+    {"tool_call", "tool_calls", "tool_code", "tool_use", "function_call", "function_calls"}
+)
+_OPEN_FENCES = _OWN_FENCES | {"", "json", "json5", "jsonc"}
+
+_READERS = {name: reader for name, _, reader in MARKED}
+_MARK = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern, _ in MARKED))
+_ANY = re.compile(
+    r"(?P<fence>^[ \t]{0,3}```[ \t]*(?P<language>[\w+-]{0,40})[^\n`]*$)"
+    r"|(?P<quoted>`[^`\n]+`)"
+    rf"|(?P<react>^Action:[ \t]*(?P<action>{NAME})[ \t]*\r?\n[ \t]*Action Input:[ \t]*(?=\{{))"
+    r"|(?P<bare>^[ \t]*(?=[{\[](?!TOOL_CALLS)))"
+    f"|{_MARK.pattern}",
+    re.MULTILINE,
+)
+_FENCE_END = re.compile(r"\s*(?:```|\Z)")
+_PRINTED = re.compile(r"print\(\s*")
+_EXAMPLE = re.compile(  # in the line before it: "for example:", "a call looks like this:"
+    r"example|e\.g\.|instance|looks? like|would (?:be|look)|could (?:be|look)|format|sample|such as|schema|syntax"
+    r"|template|illustrat|something like|hypothetical|beispiel|exemple|ejemplo|esempio|exemplo|voorbeeld"
+    r"|예시|예를|예:|例",
+    re.IGNORECASE,
+)
+_BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a reply held.
+
+    Attributes:
+        calls: in the order of the text; empty where there were none.
+        text: what remains for the user: the reply itself, if it held no calls.
+    """
+
+    calls: tuple[Call, ...]
+    text: str
+
+
+class _Block(NamedTuple):
+    start: int
+    end: int
+    calls: tuple[Call, ...]
+    marked: bool
+
+
+def recover(text: str, tools: Iterable[str | Tool]) -> Recovered:
+    """Takes the tool calls out of a reply.
+
+    Arguments are as the model wrote them: `repair` makes them fit the tool's schema. Takes time in proportion to
+    the text.
+
+    Args:
+        text: the reply, as the provider gave it.
+        tools: those that were offered, or their names.
+
+    Raises:
+        InvalidInput: the text is none, or `tools` holds something else.
+    """
+    if not isinstance(text, str):
+        raise InvalidInput(f"text is {text!r:.80}, must be a string")
+    scan = Scan(text, _names(tools))
+    blocks = _called(text, _blocks(scan))
+    if not blocks:
+        return Recovered((), text)
+    kept, at = [], 0
+    for block in blocks:
+        kept.append(text[at : block.start])
+        at = block.end
+    kept.append(text[at:])
+    rest = _BLANK_LINES.sub("\n\n", "".join(kept)).strip()
+    return Recovered(tuple(call for block in blocks for call in block.calls), rest)
+
+
+def _names(tools: object) -> list[str]:
+    if isinstance(tools, (str, bytes)) or not isinstance(tools, Iterable):
+        raise InvalidInput(f"tools are {tools!r:.80}, must be a list of names or tools")
+    names = [tool.name if isinstance(tool, Tool) else tool for tool in tools]
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInput(f"tools hold {name!r:.80}, must be names or tools")
+    return names
+
+
+def _called(text: str, blocks: list[_Block]) -> list[_Block]:
+    """Those that are calls and not shown: without marks only what ends the text, and is no example."""
+    called: list[_Block] = []
+    behind = len(text)
+    for block in reversed(blocks):
+        if not block.marked:
+            if text[block.end : behind].strip():
+                continue
+            if _EXAMPLE.search(text[max(0, block.start - 300) : block.start].rstrip().rpartition("\n")[2]):
+                continue
+        called.append(block)
+        behind = block.start
+    return called[::-1]
+
+
+def _blocks(scan: Scan) -> list[_Block]:
+    blocks: list[_Block] = []
+    at = 0
+    while (match := _ANY.search(scan.text, at)) is not None:
+        kind = match.lastgroup
+        assert kind is not None
+        at = max(match.end(), match.start() + 1)
+        if kind == "quoted":
+            continue
+        if kind == "fence":
+            block = _fenced(scan, match)
+            at = block.end
+        elif kind == "bare":
+            block = _Block(match.start(), *_bare(scan, match.end()), False)
+        elif kind == "react":
+            found = scan.json(match.end())
+            call = None if found is None else scan.call(match["action"], found[0])
+            block = _Block(match.start(), at if found is None else found[1], (call,) if call else (), False)
+        else:
+            block = _Block(match.start(), *(_READERS[kind](scan, match) or Found(at)), True)
+        at = max(at, block.end)
+        if block.calls:
+            blocks.append(block)
+    return blocks
+
+
+def _bare(scan: Scan, at: int) -> Found:
+    """JSON or a list of Python calls that has its lines to itself."""
+    found = None
+    if (json := scan.json(at)) is not None:
+        found = Found(json[1], scan.calls(json[0], strict=True))
+    elif scan.text.startswith("[", at):
+        found = pythonic_list(scan, at)
+    if found is None:
+        return Found(at + 1)
+    line_end = scan.find("\n", found.end)
+    rest = scan.text[found.end : len(scan.text) if line_end == -1 else line_end]
+    follows = rest.strip().strip(";,")
+    return Found(found.end) if follows and not _MARK.match(follows) else found
+
+
+def _fenced(scan: Scan, match: re.Match[str]) -> _Block:
+    """A fence: calls if there is nothing else in it; whatever else it holds is shown, not called."""
+    language = match["language"].lower()
+    closing = scan.find("\n```", match.end())
+    shown = _Block(match.start(), len(scan.text) if closing == -1 else closing + 4, (), False)
+    if language not in _OPEN_FENCES:
+        return shown
+    own = language in _OWN_FENCES
+    calls: list[Call] = []
+    at, marked = match.end(), own
+    while (end := _FENCE_END.match(scan.text, at)) is None:
+        found = _fenced_element(scan, scan.space(at), own)
+        if found is None or not found[0].calls:
+            return shown
+        calls += found[0].calls
+        marked = marked or found[1]
+        at = found[0].end
+    return _Block(match.start(), end.end(), tuple(calls), marked) if calls else shown
+
+
+def _fenced_element(scan: Scan, at: int, own: bool) -> tuple[Found, bool] | None:
+    if (json := scan.json(at)) is not None:
+        return Found(json[1], scan.calls(json[0], strict=not own)), False
+    if (mark := _MARK.match(scan.text, at)) is not None:
+        assert mark.lastgroup is not None
+        found = _READERS[mark.lastgroup](scan, mark)
+        return None if found is None else (found, True)
+    if not own:
+        return None
+    if scan.text.startswith("[", at):
+        found = pythonic_list(scan, at)
+        return None if found is None else (found, False)
+    printed = _PRINTED.match(scan.text, at)
+    found = scan.pythonic(at if printed is None else printed.end())
+    if found is not None and printed is not None:
+        end = scan.space(found.end)
+        found = Found(end + 1, found.calls) if scan.text.startswith(")", end) else None
+    return None if found is None else (found, False)

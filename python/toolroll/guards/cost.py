@@ -1,0 +1,248 @@
+"""What an agent has spent in the last hour, and when to stop it.
+
+A loop that runs away does so in minutes: a cap for the hour bounds the damage, a spike against the agent's
+own past ends it sooner. The monitor counts and says so; stopping is the caller's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from toolroll.errors import InvalidInput
+
+BUCKETS = 60  # of a minute each
+
+
+@dataclass(frozen=True, slots=True)
+class CostLimits:
+    """When to pause.
+
+    Attributes:
+        hard_cap_tokens_per_hour: pause once the last hour has this many tokens.
+        short_window_minutes: how many minutes, the current one among them, a spike is looked for in.
+        spike_multiplier: pause when the short window has more than so many times the baseline's rate.
+        minimum_baseline_tokens: no spike while the baseline has fewer tokens a minute: an agent that starts
+            is no spike.
+    """
+
+    hard_cap_tokens_per_hour: int = 250_000
+    short_window_minutes: int = 5
+    spike_multiplier: float = 3
+    minimum_baseline_tokens: float = 1_000
+
+    def __post_init__(self) -> None:
+        for name in ("hard_cap_tokens_per_hour", "spike_multiplier", "minimum_baseline_tokens"):
+            value = getattr(self, name)
+            if not _is_number(value) or not 0 <= value < float("inf"):
+                raise InvalidInput(f"{name} is {value!r:.80}, must be a number, 0 or more")
+        minutes = self.short_window_minutes
+        if not isinstance(minutes, int) or isinstance(minutes, bool) or not 0 < minutes < BUCKETS:
+            raise InvalidInput(f"short_window_minutes is {minutes!r:.80}, must be from 1 to {BUCKETS - 1}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Why the agent should stop.
+
+    Attributes:
+        reason: "hard cap" or "spike".
+        message: the figures, for people.
+        at: when, in seconds of the monitor's clock.
+    """
+
+    reason: Literal["hard cap", "spike"]
+    message: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The last hour.
+
+    Attributes:
+        prompt_tokens, completion_tokens, calls: their sums.
+        short_rate: tokens a minute in the short window.
+        baseline_rate: tokens a minute in the minutes before it that had any calls; 0 where none had.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    calls: int
+    short_rate: float
+    baseline_rate: float
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion together."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+class CostMonitor:
+    """Token counts of the last 60 minutes, a bucket each; one monitor for each agent.
+
+    Safe to use from any thread. A call takes constant time and memory. A clock that goes back counts into the
+    latest minute seen: nothing is forgotten or counted twice.
+    """
+
+    def __init__(self, limits: CostLimits | None = None, clock: Callable[[], float] = time.time) -> None:  # noqa: TID251
+        self.limits = CostLimits() if limits is None else limits
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._minute: int | None = None  # the latest one seen
+        self._buckets = [[0, 0, 0] for _ in range(BUCKETS)]  # prompt, completion, calls; by minute modulo 60
+        self._pause: Pause | None = None
+
+    @property
+    def paused(self) -> Pause | None:
+        """Why the agent stands still; None while it may go on."""
+        return self._pause
+
+    def record(self, prompt_tokens: int, completion_tokens: int, at: float | None = None) -> Pause | None:
+        """Counts one call of a model, and gives the pause that is in force after it.
+
+        A pause stays until `resume`, whatever leaves the window.
+
+        Args:
+            prompt_tokens: of this call, as the provider reports them.
+            completion_tokens: likewise.
+            at: when, in seconds; None asks the clock.
+
+        Raises:
+            InvalidInput: a count is negative or no whole number, or the time is none.
+        """
+        for name, count in (("prompt_tokens", prompt_tokens), ("completion_tokens", completion_tokens)):
+            if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+                raise InvalidInput(f"{name} is {count!r:.80}, must be a whole number, 0 or more")
+        now = self._now(at)
+        with self._lock:
+            bucket = self._buckets[self._advance(now) % BUCKETS]
+            for place, count in enumerate((prompt_tokens, completion_tokens, 1)):
+                bucket[place] += count
+            self._pause = self._pause or self._judged(now)
+            return self._pause
+
+    def resume(self, reset_window: bool = False) -> None:
+        """Ends a pause. Without `reset_window` the next call may well bring it back."""
+        with self._lock:
+            self._pause = None
+            if reset_window:
+                self._buckets = [[0, 0, 0] for _ in range(BUCKETS)]
+
+    def usage(self, at: float | None = None) -> Usage:
+        """The figures of the last hour. Raises InvalidInput for a time that is none."""
+        now = self._now(at)
+        with self._lock:
+            self._advance(now)
+            return self._usage()
+
+    def to_record(self) -> dict[str, Any]:
+        """The state as plain JSON values."""
+        with self._lock:
+            minute = self._minute
+            buckets = [] if minute is None else self._in_order(minute)
+            return {
+                "minute": minute,
+                "buckets": [list(bucket) for bucket in buckets],
+                "pause": None if self._pause is None else asdict(self._pause),
+            }
+
+    @classmethod
+    def from_record(
+        cls,
+        record: Mapping[str, Any],
+        limits: CostLimits | None = None,
+        clock: Callable[[], float] = time.time,  # noqa: TID251
+    ) -> CostMonitor:
+        """The monitor that `to_record` described. Raises InvalidInput for what it can't have written."""
+        monitor = cls(limits, clock)
+        try:
+            minute, buckets, pause = record["minute"], record["buckets"], record["pause"]
+            sound = (
+                minute is None
+                if not buckets
+                else len(buckets) == BUCKETS
+                and _is_count(abs(minute))
+                and all(len(bucket) == 3 and all(map(_is_count, bucket)) for bucket in buckets)
+            )
+            monitor._pause = None if pause is None else Pause(**pause)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise InvalidInput(f"record of a cost monitor is {record!r:.80}: {error!r}") from error
+        if not sound or not (monitor._pause is None or _is_pause(monitor._pause)):
+            raise InvalidInput(f"record of a cost monitor is {record!r:.80}, must be one of to_record()")
+        monitor._minute = minute
+        for place, bucket in enumerate(buckets):
+            monitor._buckets[(minute - BUCKETS + 1 + place) % BUCKETS] = list(bucket)
+        return monitor
+
+    def _now(self, at: float | None) -> float:
+        now = self._clock() if at is None else at
+        if not _is_number(now) or not abs(now) < 1e15:
+            raise InvalidInput(f"time is {now!r:.80}, must be seconds as a number")
+        return now
+
+    def _advance(self, now: float) -> int:
+        """The current minute, with the buckets between the last one seen and this emptied."""
+        minute = int(now // 60)
+        latest = self._minute
+        if latest is None:
+            self._minute = minute
+        elif minute > latest:
+            for passed in range(max(latest + 1, minute - BUCKETS + 1), minute + 1):
+                self._buckets[passed % BUCKETS] = [0, 0, 0]
+            self._minute = minute
+        else:
+            minute = latest
+        return minute
+
+    def _in_order(self, minute: int) -> list[list[int]]:
+        """The buckets, oldest first."""
+        return [self._buckets[(minute + 1 + place) % BUCKETS] for place in range(BUCKETS)]
+
+    def _usage(self) -> Usage:
+        assert self._minute is not None
+        buckets = self._in_order(self._minute)
+        short = self.limits.short_window_minutes
+        active = [bucket for bucket in buckets[:-short] if bucket[2]]
+        baseline = sum(prompt + completion for prompt, completion, _ in active)
+        return Usage(
+            prompt_tokens=sum(prompt for prompt, _, _ in buckets),
+            completion_tokens=sum(completion for _, completion, _ in buckets),
+            calls=sum(calls for _, _, calls in buckets),
+            short_rate=sum(prompt + completion for prompt, completion, _ in buckets[-short:]) / short,
+            baseline_rate=baseline / len(active) if active else 0.0,
+        )
+
+    def _judged(self, now: float) -> Pause | None:
+        usage, limits = self._usage(), self.limits
+        if usage.tokens >= limits.hard_cap_tokens_per_hour:
+            return Pause(
+                "hard cap",
+                f"{usage.tokens:,} tokens in the last hour, the cap is {limits.hard_cap_tokens_per_hour:,}",
+                now,
+            )
+        if usage.baseline_rate == 0 or usage.baseline_rate < limits.minimum_baseline_tokens:
+            return None
+        if usage.short_rate > usage.baseline_rate * limits.spike_multiplier:
+            return Pause(
+                "spike",
+                f"{usage.short_rate:,.0f} tokens a minute in the last {limits.short_window_minutes} minutes, "
+                f"more than {limits.spike_multiplier:g} times the {usage.baseline_rate:,.0f} before",
+                now,
+            )
+        return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_pause(pause: Pause) -> bool:
+    return pause.reason in ("hard cap", "spike") and isinstance(pause.message, str) and _is_number(pause.at)

@@ -1,0 +1,166 @@
+"""A text that is looked through once, from left to right, in time proportional to its length."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from toolroll.guards.json_text import NotJson, read, read_at
+from toolroll.guards.pythonic import NotPythonic, read_call
+
+NAME = r"[A-Za-z_][\w.:/-]{0,199}"
+
+_SPACE = re.compile(r"\s*")
+_PREFIXES = ("functions.", "function.", "default_api.", "tools.", "tool.")
+_NUMBERED = re.compile(r":\d{1,4}$")
+
+_NAMES = ("name", "tool", "tool_name", "function", "function_name", "recipient_name", "action")
+_ARGUMENTS = (
+    "arguments", "parameters", "args", "input", "params", "tool_input", "action_input", "tool_arguments",
+)  # fmt: skip
+_LISTS = ("tool_calls", "function_calls", "tool_uses", "calls")
+_WRAPPERS = ("function", "function_call", "tool_call", "tool_use")
+_EXTRAS = frozenset({"id", "type", "index", "call_id", "tool_call_id"})
+_MAX_CALLS = 64  # of one block
+
+
+class Call(NamedTuple):
+    """A tool call.
+
+    Attributes:
+        name: the tool's own name, as it was offered.
+        arguments: as the model wrote them; in dialects of tags every value is text.
+    """
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class Found(NamedTuple):
+    """What stands at a place of the text.
+
+    Attributes:
+        end: where it ends.
+        calls: of offered tools; none if it is something else, to be passed over as a whole.
+    """
+
+    end: int
+    calls: tuple[Call, ...] = ()
+
+
+class Scan:
+    """The text, the names that count, and how much work is left.
+
+    Attributes:
+        text: what is looked through.
+    """
+
+    def __init__(self, text: str, names: Iterable[str]) -> None:
+        self.text = text
+        self._names = frozenset(names)
+        self._work = 4 * len(text) + 65_536  # characters that may be read twice, in attempts that fail
+        self._next: dict[str, tuple[int, int]] = {}
+
+    def find(self, literal: str, start: int) -> int:
+        """Where `literal` next stands, or -1. Asked from left to right, it reads the text once in all."""
+        asked, found = self._next.get(literal, (-1, -2))
+        if not (0 <= asked <= start and (found == -1 or start <= found)):
+            found = self.text.find(literal, start)
+            self._next[literal] = start, found
+        return found
+
+    def space(self, start: int) -> int:
+        """The first place from `start` that is no white space."""
+        match = _SPACE.match(self.text, start)
+        assert match is not None
+        return match.end()
+
+    def json(self, start: int) -> tuple[Any, int] | None:
+        """The JSON object or array that begins at `start`, and where it ends."""
+        if self._work < 0 or self.text[start : start + 1] not in ("{", "["):
+            return None
+        try:
+            value, end = read_at(self.text, start)
+        except NotJson as error:
+            self._work -= max(1, error.position - start) if error.position > start else 2_000
+            return None
+        self._work -= end - start
+        return value, end
+
+    def pythonic(self, start: int) -> Found | None:
+        """The call in Python's syntax that begins at `start`: ``get_weather(city="Oslo")``."""
+        if self._work < 0:
+            return None
+        try:
+            name, arguments, end = read_call(self.text, start)
+        except NotPythonic as error:
+            self._work -= error.position - start + 1
+            return None
+        self._work -= end - start
+        own = self.own_name(name) or self.own_name(name.removesuffix(".call"))
+        return Found(end, (Call(own, arguments),) if own else ())
+
+    def own_name(self, said: object) -> str | None:
+        """The offered tool that a model means, with what some dialects put around names taken off."""
+        if not isinstance(said, str):
+            return None
+        name = said.strip().strip("\"'")
+        for candidate in (name, _NUMBERED.sub("", name)):
+            if candidate in self._names:
+                return candidate
+            for prefix in _PREFIXES:
+                if candidate.startswith(prefix) and candidate[len(prefix) :] in self._names:
+                    return candidate[len(prefix) :]
+        return None
+
+    def calls(self, value: object, strict: bool = False) -> tuple[Call, ...]:
+        """The calls of offered tools that a JSON value describes, in any of the shapes models use.
+
+        `strict` demands what tells a call from other data: arguments, and no keys that calls don't have.
+        """
+        calls: list[Call] = []
+        waiting = [value]
+        while waiting and len(calls) < _MAX_CALLS:
+            one = waiting.pop(0)
+            if isinstance(one, list):
+                waiting = one[:_MAX_CALLS] + waiting
+            elif isinstance(one, dict):
+                inner = next((one[key] for key in _LISTS if isinstance(one.get(key), list)), None)
+                inner = inner or next((one[key] for key in _WRAPPERS if isinstance(one.get(key), dict)), None)
+                if inner is not None:
+                    waiting.insert(0, inner)
+                elif (call := self._call(one, strict)) is not None:
+                    calls.append(call)
+                elif strict:
+                    return ()
+            elif strict:
+                return ()
+        return tuple(calls)
+
+    def call(self, name: object, arguments: object) -> Call | None:
+        """A call if the tool was offered and the arguments are an object, or the JSON text of one."""
+        own = self.own_name(name)
+        if isinstance(arguments, str):
+            try:
+                arguments = read(arguments) if arguments.strip() else {}
+            except NotJson:
+                return None
+        if own is None or not isinstance(arguments, dict) or _is_schema(arguments):
+            return None
+        return Call(own, arguments)
+
+    def _call(self, one: Mapping[str, Any], strict: bool) -> Call | None:
+        name_key = next((key for key in _NAMES if isinstance(one.get(key), str)), None)
+        arguments_key = next((key for key in _ARGUMENTS if key in one), None)
+        if name_key is None or (strict and arguments_key is None):
+            return None
+        if strict and one.keys() - _EXTRAS - {name_key, arguments_key}:
+            return None
+        arguments = one[arguments_key] if arguments_key is not None else None
+        return self.call(one[name_key], {} if arguments is None else arguments)
+
+
+def _is_schema(arguments: Mapping[str, Any]) -> bool:
+    """Whether these are not arguments but a tool's definition of them."""
+    return arguments.get("type") == "object" and isinstance(arguments.get("properties"), dict)

@@ -1,0 +1,119 @@
+"""Ten turns of a conversation: tools are loaded, stick and fall idle; a fallback; a restart in between.
+
+    python examples/conversation.py
+
+What the user says and what the model does is scripted, since no model is called here; what is sent to it, and
+what it is answered, is toolroll's. The registry is a new SQLite file with the demonstration catalog.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import toolroll
+from toolroll import Context, Toolroll
+from toolroll.registry.registry import Registry
+from toolroll.session import Session
+from toolroll.sources.folder import read_folder
+from toolroll.store.database import Database
+
+# What the user says, what the model asks of the meta-tools, and which tools it then calls.
+TURNS = (
+    ("What's on my calendar tomorrow?", (), ["list_events"]),
+    ("Move the second one to Friday", (), ["update_event"]),
+    (
+        "We meet outside: is the air any good there?",
+        [("manage_tools", {"mode": "load", "tools": "get_air_quality, get_pollen"})],
+        ["get_air_quality"],
+    ),
+    ("Email Hanna that we meet in the park", (), ["send_email"]),
+    ("send it to John too", (), ["send_email"]),
+    ("Which files did I change this week?", (), ["find_files"]),
+    (
+        "And who touched the second one last?",
+        [
+            ("search_tools", {"queries": ["history of changes to the code"], "limit": 2}),
+            ("call_tool", {"name": "git_log", "arguments": {"path": "plan.md"}}),
+        ],
+        ["git_log"],
+    ),
+    ("Get everything ready for the release", [("manage_tools", {"mode": "fallback"})], ["git_status"]),
+    ("Which jobs run tonight?", (), ["list_jobs"]),
+    ("Thanks, that's all", (), []),
+)
+RESTART_AFTER = 5
+
+
+def main() -> None:
+    """Plays the conversation and prints it."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{Path(folder) / 'tools.db'}"
+        database = Database.open(url, create=True, migrate=True)
+        demo = Path(toolroll.__file__).with_name("demo") / "toolkits"
+        Registry(database, actor="example").import_(read_folder(demo))
+        database.close()
+        history: list[dict[str, str]] = []
+        for turns in (TURNS[:RESTART_AFTER], TURNS[RESTART_AFTER:]):
+            # Each opening is a process of its own, as far as the conversation is concerned.
+            with Toolroll.open(url, journal=Path(folder) / "journal") as roll:
+                session = roll.session("conversation-42", Context(user="ann"), learns=False)
+                if history:
+                    print(f"\n(restarted: turn {session.turn}, loaded: {listed(session.loaded)})")
+                for turn in turns:
+                    play(session, history, *turn)
+
+
+def play(
+    session: Session,
+    history: list[dict[str, str]],
+    message: str,
+    asks: Sequence[tuple[str, object]],
+    calls: list[str],
+) -> None:
+    """One turn."""
+    before = session.conversation.listed
+    picked = session.select(message, k=7, history=history)
+    new = [name for name in picked.names if name not in before]
+    gone = sum(name not in picked for name in before)
+    print(f"\nturn {session.turn}: {message}")
+    print(f"  sent {len(picked)} tools, the first {same(before, picked.names)} as in the turn before")
+    print(f"  new: {listed(new[-6:], len(new))}" + (f"; let go: {gone}" if gone else ""))
+    for name, arguments in asks:
+        answer = session.answer(name, arguments)
+        if answer.call is not None:
+            said = f"(to run: {answer.call.tool.name}({answer.call.arguments}))"
+        elif name == "search_tools":
+            said = f"{listed(tool.name for tool in answer.tools)}, with their parameters"
+        else:
+            said = answer.text
+        print(f"  the model: {name}({arguments})\n    {said}")
+        print(f"    {len(session.picked)} tools can be called now")
+    for name in calls:
+        session.check(name)  # Denied for anything that was not offered, loaded or found
+    session.used(calls)
+    print(f"  called: {listed(calls)}; loaded: {listed(session.loaded)}")
+    for name in session.end_turn():
+        print(f"  idle for too long, unloaded: {name}")
+    history += [
+        {"role": "user", "content": message},
+        {"role": "assistant", "content": "(what the model says)"},
+    ]
+
+
+def same(before: tuple[str, ...], now: tuple[str, ...]) -> int:
+    """How many names at the beginning are the same: what a provider's prompt cache has of the list."""
+    pairs = enumerate(zip(before, now, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(before), len(now)))
+
+
+def listed(names: Iterable[str], count: int = 0) -> str:
+    """Names in a line; of more, how many there are."""
+    names = list(names)
+    more = f" and {count - len(names)} more" if count > len(names) else ""
+    return (", ".join(names) or "none") + more
+
+
+if __name__ == "__main__":
+    main()

@@ -8,9 +8,10 @@ whatever the order the tools came in. A row means something within one catalog o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -42,7 +43,10 @@ from toolroll.toolkit_tree import (
 from toolroll.tools import Definitions, Mode, Tool, Toolkit
 from toolroll.tuning import Indexes, Tuned, trial_of, vectors_of_probes
 
+T = TypeVar("T")
+
 _REMEMBERED = 4  # sets of weights whose measurements are kept
+_MOST_TEXTS = 16  # of `remembered`; each may be megabytes
 _WEIGHTS = (
     "dense",
     "dense_floor",
@@ -113,6 +117,7 @@ class Catalog:
     revision: str
     _tunings: dict[tuple[float, ...], Tuned] = field(default_factory=dict, repr=False)
     _tool_keys: dict[int, ToolKey] = field(default_factory=dict, repr=False)  # of rows that were shown
+    _texts: dict[Hashable, Any] = field(default_factory=dict, repr=False)  # see `remembered`
 
     @classmethod
     def build(
@@ -263,6 +268,19 @@ class Catalog:
         known = self._tool_keys.get(row)
         if known is None:
             known = self._tool_keys[row] = tool_key(self.tools[row])
+        return known
+
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` makes of this catalog for the key, made once; the last few are kept.
+
+        For what is the same on each turn and takes long, such as the whole list as one provider's JSON.
+        """
+        known: T | None = self._texts.get(key)
+        if known is None:
+            known = make()
+            if len(self._texts) >= _MOST_TEXTS:
+                self._texts.clear()
+            self._texts[key] = known
         return known
 
     def tokens_of(self, rows: Rows) -> int:

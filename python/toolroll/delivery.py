@@ -10,6 +10,7 @@ Pure: what is made depends on the selection alone.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -190,15 +191,14 @@ class _Plan:
         """A list of which all may be called."""
         self.check_number(len(listed))
         tools, names = convert_all(listed, self.target.name, form)
-        request: dict[str, Any] = {"tools": tools} if tools else {}
+        request: dict[str, Any] = {"tools": _copied(tools)} if tools else {}
         if must_call and tools:
             request |= required(self.target.name)
         return self.made(request, names.values(), names, left_out)
 
     def restricted(self, must_call: bool, form: Form) -> Delivery:
-        visible, left_out = self.apart(self.visible())
-        self.check_number(len(self.meta) + len(visible))
-        tools, names = convert_all([*self.meta, *visible], self.target.name, form)
+        self.check_number(len(self.meta) + len(self.selection.candidates.allowed))
+        tools, names, left_out = self.whole(form)
         if not tools:
             return self.made({}, (), names, left_out)
         offered = {*self.selection.names, *(tool.name for tool in self.meta)}.difference(left_out)
@@ -215,21 +215,44 @@ class _Plan:
         self.check_number(len(listed))
         loaded = frozenset(tool.name for tool in listed)
         if self.target.name == "anthropic":
-            visible, left_out = self.apart(self.visible())
-            behind = [tool for tool in visible if tool.name not in loaded]
-            self.check_number_deferred(len(behind))
-            hidden = {tool.name for tool in behind}
-            tools, names = convert_all([*listed, *behind], "anthropic", form, hidden)
+            self.check_number_deferred(len(self.selection.candidates.allowed) - len(core))
+            tools, names, left_out = self.whole(form, tuple(core))
         else:
             tools, names = convert_all(listed, self.target.name, form)
+            tools = _copied(tools)
             tools = [client_search(tool) if tool["name"] == SEARCH_TOOLS.name else tool for tool in tools]
         request = {"tools": tools, **(required(self.target.name) if must_call else {})}
         return self.made(request, loaded, names, left_out)
 
-    def visible(self) -> tuple[Tool, ...]:
-        """All tools that this caller may see, in catalog order: the same on each turn."""
-        tools = self.selection.catalog.tools
-        return tuple(tools[row] for row in self.selection.candidates.allowed.rows().tolist())
+    def whole(
+        self, form: Form, core: tuple[Tool, ...] | None = None
+    ) -> tuple[list[dict[str, Any]], Mapping[str, str], tuple[str, ...]]:
+        """All tools that this caller may see, in catalog order, their sent names, and who was left out.
+
+        The same on each turn, so it is made once for a catalog and read from its text after that. core: these
+        in front, and all others deferred.
+        """
+        rows = self.selection.candidates.allowed.rows()
+        fronted = None if core is None else tuple(tool.name for tool in core)
+        meta = tuple((tool.name, id(tool)) for tool in self.meta)
+
+        def make() -> tuple[str, Mapping[str, str], tuple[str, ...], tuple[Tool, ...]]:
+            tools = self.selection.catalog.tools
+            visible, left_out = self.apart(tuple(tools[row] for row in rows.tolist()))
+            front = (*self.meta, *(core or ()))
+            loaded = {tool.name for tool in front}
+            behind = [tool for tool in visible if tool.name not in loaded]
+            hidden = () if core is None else frozenset(tool.name for tool in behind)
+            listed, names = convert_all([*front, *behind], self.target.name, form, hidden)
+            try:
+                text = json.dumps(listed, default=dict)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise InvalidInput(f"tools: cannot be written as JSON: {error}") from error
+            return text, names, left_out, self.meta
+
+        key = (self.target.name, form, meta, fronted, rows.tobytes())
+        text, names, left_out, _ = self.selection.catalog.remembered(key, make)
+        return json.loads(text), names, left_out
 
     def core_tools(self) -> tuple[Tool, ...]:
         """Those of the core that this caller may see, in catalog order."""
@@ -285,7 +308,6 @@ class _Plan:
         names: Mapping[str, str],
         left_out: tuple[str, ...],
     ) -> Delivery:
-        request = {key: _copied(value) for key, value in request.items()}
         return Delivery(
             self.target.name, self.how, request, frozenset(allowed), left_out, names, self.selection
         )

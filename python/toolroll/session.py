@@ -32,6 +32,7 @@ from toolroll.meta_tools import (
     read_manage,
     read_search,
 )
+from toolroll.schemas import own_name_of
 from toolroll.selection import Selection
 from toolroll.stages.listing import LISTED
 from toolroll.tools import Tool
@@ -370,11 +371,12 @@ class Session:
         self._note(self.context, self._live)
 
     def _own(self, name: str) -> str:
-        """The tool's own name, where it is one that the model was sent it under."""
+        """The tool's own name, where it is one that the model was sent it under, listed or found."""
         if self._picked is not None:
             with suppress(Denied):
                 return self._picked.check(name).name
-        return name
+        now = self._live.now
+        return own_name_of(name, (*now.found, *(one.name for one in now.loaded))) or name
 
     def _resolved(
         self, names: Sequence[str], catalog: Catalog, allowed: Bitset

@@ -314,6 +314,29 @@ def test_changing_what_was_delivered_changes_nothing_in_the_catalog(roll):
     assert json.dumps(picked.deliver("anthropic", "defer").request) == before
 
 
+def test_an_original_that_is_no_json_is_a_clear_error():
+    given = {"name": "a", "input_schema": TEXT, "cache_control": {"type": object()}}
+    with pytest.raises(InvalidInput, match="tools: cannot be written as JSON"):
+        Toolroll.from_tools([given]).select("a").deliver("anthropic", "defer", core=[])
+
+
+def test_the_whole_list_is_that_of_the_caller_and_of_the_form():
+    roll = some_roll(rules=(Rule("no mail", "deny", "org", {"org": "acme"}, tool="send_mail"),))
+    seen = {
+        (org, strict): json.dumps(
+            roll.select(MAIL, Context(org=org), k=1)
+            .deliver("openai", "allow", strict=strict)
+            .request["tools"]
+        )
+        for _ in range(2)
+        for org in ("acme", "other")
+        for strict in (True, False)
+    }
+    assert len(set(seen.values())) == 4
+    assert all(("send_mail" in text) == (org == "other") for (org, _), text in seen.items())
+    assert all(('"strict": true' in text) == strict for (_, strict), text in seen.items())
+
+
 def test_forms_reach_every_way(roll):
     picked = roll.select(MAIL, k=1)
     assert all(

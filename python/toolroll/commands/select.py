@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolroll.commands import arguments
 from toolroll.commands.catalogs import CATALOG, POLL_S, is_registry
-from toolroll.commands.terminal import Progress, print_json
+from toolroll.commands.terminal import Progress, note, print_json
 
 if TYPE_CHECKING:
     from toolroll.context import Context
@@ -108,6 +108,8 @@ def run(options: argparse.Namespace) -> int:
         print_json(picked.to_dict())
     elif options.schemas:
         print_json(picked.schemas(options.schemas))
+        for loss in picked.losses(options.schemas):
+            note(str(loss))
     elif options.explain:
         print(picked.explain())
         print(picked.summary())

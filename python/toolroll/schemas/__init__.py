@@ -18,7 +18,7 @@ from toolroll.schemas.form import PLAIN, Form, Loss
 from toolroll.schemas.gemini import to_gemini
 from toolroll.schemas.losses import check_form, losses_of
 from toolroll.schemas.mcp import to_mcp
-from toolroll.schemas.names import provider_name, provider_names
+from toolroll.schemas.names import own_name_of, provider_name, provider_names
 from toolroll.schemas.openai import to_openai, to_openai_responses
 from toolroll.tools import Tool
 
@@ -33,6 +33,7 @@ __all__ = [
     "convert_all",
     "losses",
     "object_schema",
+    "own_name_of",
     "provider_name",
     "provider_names",
     "schema_text",

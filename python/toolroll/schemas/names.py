@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from toolroll.errors import InvalidInput
-from toolroll.providers import provider_of
+from toolroll.providers import PROVIDERS, provider_of
 
 _DIGITS = 8  # of the hash, in hexadecimal
 _REPLACED = re.compile(rf"__[0-9a-f]{{{_DIGITS},}}\Z")
@@ -45,6 +45,14 @@ def provider_name(name: str, provider: str, digits: int = _DIGITS) -> str:
     if not stem or stem[0].isdigit():
         stem = f"t_{stem}"[:room].rstrip("_")
     return f"{stem}__{digest}"
+
+
+def own_name_of(sent: str, names: Iterable[str]) -> str | None:
+    """Which of these tools a provider was told of under this name, not its own; None where none was."""
+    if not is_replaced(sent):
+        return None
+    found = [name for name in names if any(provider_name(name, provider) == sent for provider in PROVIDERS)]
+    return found[0] if len(found) == 1 else None
 
 
 def provider_names(names: Iterable[str], provider: str) -> dict[str, str]:

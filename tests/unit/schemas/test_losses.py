@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.schemas.test_provider_forms import OBJECTS, ORIGINALS, TEXTS
 from tests.unit.schemas.test_strict_schema import HOSTILE, JUNK
 
+from toolroll.cli import main
 from toolroll.errors import InvalidInput
 from toolroll.schemas import PROVIDERS, Form, convert, convert_all, losses
 from toolroll.sources import as_tool, read_dicts
@@ -234,6 +235,19 @@ def test_parts_at_the_root_that_contradict_each_other_are_noted():
         "parameters: two values of additionalProperties at once, the first is sent",
         "parameters: not is not taken at the root",
     ]
+
+
+def test_the_command_line_says_what_is_lost_beside_the_schemas(tmp_path, capsys):
+    task = {
+        "name": "a",
+        "description": "Sends.",
+        "parameters": {"type": "object", "properties": {"id": {"type": "string", "format": "uuid"}}},
+    }
+    (tmp_path / "kit.json").write_text(json.dumps({"name": "kit", "tasks": [task]}), "utf-8")
+    assert main(["select", "send", "--catalog", str(tmp_path), "--schemas", "gemini"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)[0]["function_declarations"][0]["name"] == "a"
+    assert printed.err.strip() == "tool 'a': parameters.properties.id: format 'uuid' is dropped"
 
 
 @pytest.mark.parametrize("name", HOSTILE)

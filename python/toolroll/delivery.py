@@ -21,10 +21,12 @@ from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.meta_tools import CALL_TOOL, SEARCH_TOOLS
 from toolroll.providers import PROVIDERS, How, Provider, provider_of
 from toolroll.schemas import PLAIN, Form, convert_all, provider_name
-from toolroll.schemas.choice import client_search, only, required
 from toolroll.schemas.names import is_replaced
+from toolroll.schemas.requests import answer_search, client_search, copied, only, required
 from toolroll.selection import Selection
 from toolroll.tools import Tool
+
+__all__ = ["Delivery", "answer_search", "deliver"]
 
 _DEFAULT_META: Mapping[How, tuple[Tool, ...]] = {
     "replace": (),
@@ -123,44 +125,6 @@ def deliver(
     return plan.asking(must_call, form)
 
 
-def answer_search(provider: str, call: Any, found: Iterable[Tool]) -> dict[str, Any]:
-    """The answer to a model's search in the way "defer": references to the found tools, or the tools.
-
-    call: the model's own block, as the library gives it or as a dictionary: Anthropic's ``tool_use`` of
-        `search_tools` (the answer is a ``tool_result``, for the next user message), OpenAI's
-        ``tool_search_call`` (the answer is a ``tool_search_output``, for the next input).
-    found: best first. They must be tools that this caller may see: a selection's of the same context.
-
-    Raises:
-        InvalidInput: the provider has no search of this kind, or the call has no id.
-    """
-    if "defer" not in provider_of(provider).hows:
-        can = [name for name, other in PROVIDERS.items() if "defer" in other.hows]
-        raise InvalidInput(f"provider is {provider!r}, must be {_either(can)} to search for tools")
-    key = "id" if provider == "anthropic" else "call_id"
-    call_id = call.get(key) if isinstance(call, Mapping) else getattr(call, key, None)
-    if not isinstance(call_id, str) or not call_id:
-        raise InvalidInput(f"call: has no {key}, must be the block with which the model searched")
-    tools = list({tool.name: tool for tool in found}.values())
-    if provider == "anthropic":
-        content: Any = [
-            {"type": "tool_reference", "tool_name": provider_name(tool.name, provider)} for tool in tools
-        ]
-        return {
-            "type": "tool_result",
-            "tool_use_id": call_id,
-            "content": content or "No tool fits. Say it in other words, or go on without a tool.",
-        }
-    loaded, _ = convert_all(tools, provider, deferred=[tool.name for tool in tools])
-    return {
-        "type": "tool_search_output",
-        "call_id": call_id,
-        "execution": "client",
-        "status": "completed",
-        "tools": [_copied(tool) for tool in loaded],
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """One delivery in the making.
@@ -191,7 +155,7 @@ class _Plan:
         """A list of which all may be called."""
         self.check_number(len(listed))
         tools, names = convert_all(listed, self.target.name, form)
-        request: dict[str, Any] = {"tools": _copied(tools)} if tools else {}
+        request: dict[str, Any] = {"tools": copied(tools)} if tools else {}
         if must_call and tools:
             request |= required(self.target.name)
         return self.made(request, names.values(), names, left_out)
@@ -219,7 +183,7 @@ class _Plan:
             tools, names, left_out = self.whole(form, tuple(core))
         else:
             tools, names = convert_all(listed, self.target.name, form)
-            tools = _copied(tools)
+            tools = copied(tools)
             tools = [client_search(tool) if tool["name"] == SEARCH_TOOLS.name else tool for tool in tools]
         request = {"tools": tools, **(required(self.target.name) if must_call else {})}
         return self.made(request, loaded, names, left_out)
@@ -314,17 +278,11 @@ class _Plan:
 
 
 def _core_of(selection: Selection) -> Iterable[str]:
-    """Names of the selected tools that are pinned or of a base toolkit."""
-    always = {*selection.catalog.base.tolist(), *selection.catalog.pinned.tolist()}
-    rows = selection.rows.tolist()
-    return [name for name, row in zip(selection.names, rows, strict=True) if row in always]
-
-
-def _copied(value: Any) -> Any:
-    """A copy that is the caller's to change; what is in it is JSON, or an author's own mapping of it."""
-    if isinstance(value, Mapping):
-        return {key: _copied(part) for key, part in value.items()}
-    return [_copied(part) for part in value] if isinstance(value, (list, tuple)) else value
+    """Names of what is pinned or of a base toolkit; where the caller named the tools, those and no others."""
+    if selection.turn.context.required:
+        return selection.names
+    catalog = selection.catalog
+    return [catalog.tools[row].name for row in (*catalog.base.tolist(), *catalog.pinned.tolist())]
 
 
 def _either(names: Iterable[str]) -> str:

@@ -159,8 +159,8 @@ class Selection:
         which only the selected may be called. "defer": the core and a search, all others out of the prompt.
         "meta-tools": the core, and tools to search and to call.
 
-        core: names of tools that every turn has; None for pinned tools and those of base toolkits. What the
-            caller may not see is passed over.
+        core: names of tools that every turn has; None for pinned tools and those of base toolkits, or for the
+            context's required tools where it has some. What the caller may not see is passed over.
         meta_tools: sent in front of all others; None for those that the way needs.
         must_call: the model must call a tool.
         strict, json_schema, returns: as in `schemas`.

@@ -288,6 +288,21 @@ def test_the_core_can_be_named(roll):
     assert sent_names(delivery.request)[:3] == ["search_tools", "book_table", "play_song"]
 
 
+def test_required_tools_are_the_core_of_their_turn(roll):
+    picked = roll.select("", Context(required=("play_song", "send_mail")))
+    for provider, how in (("anthropic", "defer"), ("openai_responses", "defer"), ("mcp", "meta-tools")):
+        delivery = picked.deliver(provider, how)
+        assert {"play_song", "send_mail"} < delivery.allowed and "ask_user" not in delivery.allowed
+
+
+def test_the_core_stays_when_a_turn_has_no_room_for_it(roll):
+    lists = {
+        json.dumps(roll.select(MAIL, **limit).deliver("anthropic", "defer").request)
+        for limit in ({}, {"max_tools": 1}, {"budget_tokens": 1}, {"k": 0})
+    }
+    assert len(lists) == 1
+
+
 def test_a_tool_that_its_author_deferred_is_sent_when_it_is_selected():
     given = [
         {"name": name, "input_schema": TEXT, "defer_loading": True} for name in ("send_mail", "play_song")
@@ -382,6 +397,8 @@ def test_the_answer_to_openais_search_holds_the_found_tools(roll):
         "tools": [{**convert(tool, "openai_responses"), "defer_loading": True}],
     }
     assert answer_search("openai_responses", Call(), [])["tools"] == []
+    (strict,) = answer_search("openai_responses", Call(), [tool], strict=True)["tools"]
+    assert strict["strict"] is True and strict["parameters"]["additionalProperties"] is False
 
 
 def test_an_answer_needs_the_block_that_asked():

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from toolroll.schemas.kinds import SCALARS, is_number, kind_of, kinds_of, marks_of, or_null
 from toolroll.schemas.references import STRUCTURE, Notes, merged, placed, resolve, rooted, strings
 
 MOST_LEVELS = 10  # objects within objects
@@ -22,7 +23,6 @@ MOST_CHARACTERS = 120_000  # of all names and values together
 _MOST_NODES = 20_000
 _MOST_DEPTH = 80  # of the walk itself
 
-_SCALARS = ("string", "number", "integer", "boolean")
 _FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
 _KEPT: Mapping[str, tuple[str, ...]] = {
     "string": ("pattern",),
@@ -93,7 +93,7 @@ class _Walk:
                     self.note(where, "oneOf is sent as anyOf")
                 return self.choice(schema, keyword, options, where, level, entered)
         made = self.typed(schema, where, level, entered)
-        return _or_null(made) if schema.get("nullable") is True else made
+        return or_null(made) if schema.get("nullable") is True else made
 
     def reference(
         self, schema: Mapping[str, Any], reference: str, where: str, level: int, entered: tuple[str, ...]
@@ -109,7 +109,7 @@ class _Walk:
             if keyword in beside:
                 self.note(where, f"{keyword} is dropped")
         made = {"$ref": self.define(reference, where, level)}
-        if marks := _marks(beside):  # a reference may have nothing beside it
+        if marks := marks_of(beside):  # a reference may have nothing beside it
             return {"anyOf": [made], **marks}
         return made
 
@@ -158,30 +158,30 @@ class _Walk:
             if dropped in schema:
                 self.note(where, f"{dropped} is dropped")
         whole = made[0] if len(made) == 1 else {"anyOf": made}
-        if marks := _marks(schema):
+        if marks := marks_of(schema):
             whole = {"anyOf": [whole], **marks} if "$ref" in whole else {**whole, **marks}
-        return _or_null(whole) if schema.get("nullable") is True else whole
+        return or_null(whole) if schema.get("nullable") is True else whole
 
     def typed(
         self, schema: Mapping[str, Any], where: str, level: int, entered: tuple[str, ...]
     ) -> dict[str, Any]:
-        kinds = _kinds(schema)
+        kinds = kinds_of(schema)
         if not kinds:
             raise NotStrictError(where, "takes any value, which strict mode cannot say")
         real = [kind for kind in kinds if kind != "null"]
-        if len(real) > 1 and not set(real) <= set(_SCALARS):
+        if len(real) > 1 and not set(real) <= set(SCALARS):
             bare = {
                 key: value for key, value in schema.items() if key not in ("type", "title", "description")
             }
             options = [{**bare, "type": kind} for kind in kinds]
-            return self.choice(_marks(schema), "anyOf", options, where, level, entered)
+            return self.choice(marks_of(schema), "anyOf", options, where, level, entered)
         if "object" in real:
             made = self.object(schema, where, level)
         elif "array" in real:
             made = self.array(schema, where, level, entered)
         else:
             made = self.scalar(schema, real, where)
-        return _or_null(made) if "null" in kinds and None in made.get("enum", (None,)) else made
+        return or_null(made) if "null" in kinds and None in made.get("enum", (None,)) else made
 
     def object(
         self, schema: Mapping[str, Any], where: str, level: int, is_root: bool = False
@@ -204,10 +204,10 @@ class _Walk:
             self.properties += 1
             self.count(where, str(name))
             part = self.schema(value, f"{where}.properties.{name}", level + 1)
-            made[str(name)] = part if name in required else _or_null(part)
+            made[str(name)] = part if name in required else or_null(part)
         return {
             "type": "object",
-            **_marks(schema),
+            **marks_of(schema),
             "properties": made,
             "required": list(made),
             "additionalProperties": False,
@@ -225,11 +225,11 @@ class _Walk:
         if items is None:
             raise NotStrictError(where, "takes any value, which strict mode cannot say")
         self.drop(schema, where, _KEPT["array"])
-        kept = {key: schema[key] for key in _KEPT["array"] if _is_number(schema.get(key))}
-        return {"type": "array", **_marks(schema), "items": items, **kept}
+        kept = {key: schema[key] for key in _KEPT["array"] if is_number(schema.get(key))}
+        return {"type": "array", **marks_of(schema), "items": items, **kept}
 
     def scalar(self, schema: Mapping[str, Any], kinds: list[str], where: str) -> dict[str, Any]:
-        made: dict[str, Any] = {"type": kinds[0] if len(kinds) == 1 else kinds or "null", **_marks(schema)}
+        made: dict[str, Any] = {"type": kinds[0] if len(kinds) == 1 else kinds or "null", **marks_of(schema)}
         if "const" in schema or isinstance(schema.get("enum"), list):
             made["enum"] = self.enumeration(schema, where)
         keywords = tuple(
@@ -242,7 +242,7 @@ class _Walk:
             if (
                 isinstance(schema.get(keyword), str)
                 if keyword == "pattern"
-                else _is_number(schema.get(keyword))
+                else is_number(schema.get(keyword))
             ):
                 made[keyword] = schema[keyword]
         if "format" in schema:
@@ -254,12 +254,12 @@ class _Walk:
 
     def enumeration(self, schema: Mapping[str, Any], where: str) -> list[Any]:
         """The values that are of a type which the schema allows; a constant is an enumeration of one."""
-        kinds = _kinds(schema)
+        known = kinds_of(schema)
         values = []
         for value in [schema["const"]] if "const" in schema else schema["enum"]:
             if isinstance(value, (Mapping, list)):
                 raise NotStrictError(where, "lists an object or a list, which strict mode cannot say")
-            if (kind := _kind_of(value)) in kinds or (kind == "integer" and "number" in kinds):
+            if (kind := kind_of(value)) in known or (kind == "integer" and "number" in known):
                 values.append(value)
             self.values += 1
             self.count(where, str(value))
@@ -283,49 +283,3 @@ class _Walk:
             or self.properties > MOST_PROPERTIES
         ):
             raise NotStrictError(where, "the schema is too large for strict mode")
-
-
-def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same, or null."""
-    if "anyOf" in schema:
-        if any(option.get("type") == "null" for option in schema["anyOf"]):
-            return schema
-        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
-    if "type" not in schema:
-        return {"anyOf": [schema, {"type": "null"}]}
-    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    wider = schema if "null" in kinds else {**schema, "type": [*kinds, "null"]}
-    if "enum" in wider and None not in wider["enum"]:
-        wider = {**wider, "enum": [*wider["enum"], None]}
-    return wider
-
-
-def _kinds(schema: Mapping[str, Any]) -> list[str]:
-    """The types that a schema allows, from what it says or lists; none where it allows any."""
-    said = schema.get("type")
-    listed = [said] if isinstance(said, str) else said if isinstance(said, (list, tuple)) else []
-    known = [kind for kind in listed if kind in (*_SCALARS, "object", "array", "null")]
-    if known:
-        return list(dict.fromkeys(known))
-    if "properties" in schema:
-        return ["object"]
-    if "items" in schema or "prefixItems" in schema:
-        return ["array"]
-    values = [schema["const"]] if "const" in schema else schema.get("enum")
-    return list(dict.fromkeys(map(_kind_of, values))) if isinstance(values, list) else []
-
-
-def _kind_of(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    return "integer" if isinstance(value, int) else "number" if isinstance(value, float) else "string"
-
-
-def _marks(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: schema[key] for key in ("title", "description") if isinstance(schema.get(key), str)}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

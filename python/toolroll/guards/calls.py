@@ -19,6 +19,8 @@ from toolroll.tools import Tool
 
 __all__ = ["Call", "Recovered", "recover"]
 
+MAX_BLOCKS = 1_000  # of calls in one reply; what follows stays text
+
 _OWN_FENCES = frozenset(
     {"tool_call", "tool_calls", "tool_code", "tool_use", "function_call", "function_calls"}
 )
@@ -37,9 +39,9 @@ _ANY = re.compile(
 _FENCE_END = re.compile(r"\s*(?:```|\Z)")
 _PRINTED = re.compile(r"print\(\s*")
 _EXAMPLE = re.compile(  # in the line before it: "for example:", "a call looks like this:"
-    r"example|e\.g\.|instance|looks? like|would (?:be|look)|could (?:be|look)|format|sample|such as|schema|syntax"
-    r"|template|illustrat|something like|hypothetical|beispiel|exemple|ejemplo|esempio|exemplo|voorbeeld"
-    r"|예시|예를|예:|例",
+    r"example|e\.g\.|instance|looks? like|would (?:be|look)|could (?:be|look)|format|sample|such as|schema"
+    r"|syntax|template|illustrat|something like|hypothetical|beispiel|exemple|ejemplo|esempio|exemplo"
+    r"|voorbeeld|예시|예를|예:|例",
     re.IGNORECASE,
 )
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
@@ -68,8 +70,8 @@ class _Block(NamedTuple):
 def recover(text: str, tools: Iterable[str | Tool]) -> Recovered:
     """Takes the tool calls out of a reply.
 
-    Arguments are as the model wrote them: `repair` makes them fit the tool's schema. Takes time in proportion to
-    the text.
+    Arguments are as the model wrote them: `repair` makes them fit the tool's schema. Takes time in proportion
+    to the text.
 
     Args:
         text: the reply, as the provider gave it.
@@ -121,7 +123,7 @@ def _called(text: str, blocks: list[_Block]) -> list[_Block]:
 def _blocks(scan: Scan) -> list[_Block]:
     blocks: list[_Block] = []
     at = 0
-    while (match := _ANY.search(scan.text, at)) is not None:
+    while len(blocks) < MAX_BLOCKS and (match := _ANY.search(scan.text, at)) is not None:
         kind = match.lastgroup
         assert kind is not None
         at = max(match.end(), match.start() + 1)

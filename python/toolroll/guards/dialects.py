@@ -51,7 +51,7 @@ _END_OF_TURN = re.compile(
 )
 
 
-def _tagged(scan: Scan, match: re.Match[str]) -> Found | None:
+def _tagged(scan: Scan, match: re.Match[str]) -> Found:
     """Hermes, Qwen, GLM, Granite, Phi: ``<tool_call>`` around JSON, functions, keys and values, or Python."""
     calls: list[Call] = []
     at, read = match.end(), False
@@ -68,7 +68,7 @@ def _tagged(scan: Scan, match: re.Match[str]) -> Found | None:
         while (closing := _CLOSING.match(scan.text, at)) is not None:
             at = closing.end()
         at = _skipped(_SEPARATOR, scan, at)
-    return Found(_trimmed(scan, at), tuple(calls)) if read else None
+    return Found(_trimmed(scan, at) if read else start, tuple(calls))
 
 
 def _element(scan: Scan, at: int) -> Found | None:
@@ -104,7 +104,7 @@ def _function(scan: Scan, match: re.Match[str]) -> Found | None:
     return Found(at, _one(scan, match.group(1), arguments))
 
 
-def _invoked(scan: Scan, match: re.Match[str]) -> Found | None:
+def _invoked(scan: Scan, match: re.Match[str]) -> Found:
     """Claude's own: ``<invoke name="...">`` with a ``<parameter name="...">`` for each argument."""
     calls: list[Call] = []
     at, read = match.start(), False
@@ -126,7 +126,7 @@ def _invoked(scan: Scan, match: re.Match[str]) -> Found | None:
         read = True
     while read and (wrapper := _INVOKES_END.match(scan.text, at)) is not None:
         at = wrapper.end()
-    return Found(at, tuple(calls)) if read else None
+    return Found(at if read else start, tuple(calls))
 
 
 def _keys_and_values(scan: Scan, match: re.Match[str]) -> Found | None:

@@ -12,6 +12,8 @@ from toolroll.guards.pythonic import NotPythonic, read_call
 NAME = r"[A-Za-z_][\w.:/-]{0,199}"
 
 _SPACE = re.compile(r"\s*")
+_JSON = re.compile(r"\{\s*[\"}]|\[\s*[\[\]{\"0-9tfn-]")  # how an object or an array begins
+_PIECE = 4_096
 _PREFIXES = ("functions.", "function.", "default_api.", "tools.", "tool.")
 _NUMBERED = re.compile(r":\d{1,4}$")
 
@@ -77,16 +79,32 @@ class Scan:
         return match.end()
 
     def json(self, start: int) -> tuple[Any, int] | None:
-        """The JSON object or array that begins at `start`, and where it ends."""
-        if self._work < 0 or self.text[start : start + 1] not in ("{", "["):
+        """The JSON object or array that begins at `start`, and where it ends.
+
+        A failure costs the decoder time in proportion to the whole text before it, as it counts lines; so a
+        short piece is tried first, and the rest only if that piece was too short.
+        """
+        if self._work < 0 or not _JSON.match(self.text, start):
             return None
+        piece = self.text[start : start + _PIECE]
         try:
-            value, end = read_at(self.text, start)
+            value, length = read_at(piece, 0)
         except NotJson as error:
-            self._work -= max(1, error.position - start) if error.position > start else 2_000
+            is_cut = len(piece) == _PIECE and (error.position > _PIECE - 8 or "Unterminated" in str(error))
+            self._work -= error.position or 4 * _PIECE  # no position: it was too deep, which costs most
+            return self._long_json(start) if is_cut else None
+        self._work -= length
+        return value, start + length
+
+    def _long_json(self, start: int) -> tuple[Any, int] | None:
+        piece = self.text[start:]
+        try:
+            value, length = read_at(piece, 0)
+        except NotJson:
+            self._work -= len(piece)
             return None
-        self._work -= end - start
-        return value, end
+        self._work -= length
+        return value, start + length
 
     def pythonic(self, start: int) -> Found | None:
         """The call in Python's syntax that begins at `start`: ``get_weather(city="Oslo")``."""
@@ -95,7 +113,7 @@ class Scan:
         try:
             name, arguments, end = read_call(self.text, start)
         except NotPythonic as error:
-            self._work -= error.position - start + 1
+            self._work -= 16 * (error.position - start + 1)  # a character costs more here than in JSON
             return None
         self._work -= end - start
         own = self.own_name(name) or self.own_name(name.removesuffix(".call"))

@@ -25,8 +25,8 @@ _PLAIN = frozenset({"title", "description", "default", "examples", "deprecated",
 def relax(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A copy in which numbers and booleans may be text too, and optional properties may be null.
 
-    Nothing that was valid becomes invalid. For that `oneOf` becomes `anyOf`, since alternatives may overlap then,
-    and a `not` or an `if` that refers to a definition is left out, since that definition accepts more now.
+    Nothing that was valid becomes invalid. For that `oneOf` becomes `anyOf`, since alternatives may overlap
+    then, and a `not` or an `if` that refers to a definition is left out, since that accepts more now.
     """
     pointers = sorted(_references(schema))
     odd = [pointer for pointer in pointers if not _is_definition(pointer)]

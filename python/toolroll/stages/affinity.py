@@ -42,8 +42,10 @@ class Affinity:
         gains = self._gains(conversation)
         if not gains:
             return candidates
-        rows = np.array(sorted(gains), np.int32)
-        gained = np.array([gains[row] for row in rows.tolist()], np.float32)
+        rows = np.fromiter(gains, np.int32, len(gains))
+        gained = np.fromiter(gains.values(), np.float32, len(gains))
+        order = rows.argsort()
+        rows, gained = rows[order], gained[order]
         found = Evidence(rows, (("toolkit called before", 1.0, gained),))
         if not len(candidates.rows):
             return candidates.rescore(gained, AFFINITY, rows, found)

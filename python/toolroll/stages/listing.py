@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from toolroll._core import Bitset
 from toolroll.candidates import Candidates
 from toolroll.context import Turn
-from toolroll.conversation import Retention
+from toolroll.conversation import Conversation, Retention
 from toolroll.stages.cap import Cap
 
 LISTED = "listing"
@@ -43,11 +43,16 @@ class Listing:
         conversation = turn.conversation
         if conversation is None or candidates.pool is not None:
             return candidates
-        found, allowed = candidates.rows.tolist(), candidates.allowed
+        found, allowed, known = candidates.rows.tolist(), candidates.allowed, self.names
         core = self.cap.core
-        sent = self._places(conversation.listed, allowed)
-        ahead = dict.fromkeys([row for row in found if row in core])
-        ahead |= self._places(conversation.held(self.retention), allowed)
+        sent = _allowed(
+            {row: at for at, name in enumerate(conversation.listed) if (row := known.get(name)) is not None},
+            allowed,
+        )
+        held = [row for name in conversation.held(self.retention) if (row := known.get(name)) is not None]
+        if not sent.keys() >= set(held):
+            held = list(_allowed(dict.fromkeys(held, 0), allowed))
+        ahead = dict.fromkeys([*[row for row in found if row in core], *held])
         counted = [row for row in found if row not in ahead]
         k = turn.places(self.cap.k)
         back: list[int] = []
@@ -55,52 +60,44 @@ class Listing:
             present = {*ahead, *counted}
             back = [row for row in allowed.rows().tolist() if row not in present]
         elif sent and self.retention.growth and k is not None:
-            counted = _first(counted, round(k * self.retention.newcomers), sent)
+            room = round(k * self.retention.newcomers)
+            counted = counted[:room] + [row for row in counted[room:] if row in sent]
             present = {*ahead, *counted}
             back = [row for row in sent if row not in present]
-            picked = conversation.picked
-            back.sort(key=lambda row: -picked[sent[row]])  # stable: of one turn, as they were sent
-            back = self._back(back, len(counted), k)
-        batch = 0.0 if conversation.is_whole else _BATCH
-        chosen = self._within([*ahead, *counted], back, batch, turn)
+            most = math.ceil(k * self.retention.growth)
+            if len(counted) + len(back) > most:
+                back = self._latest(back, sent, conversation)
+                back = back[: max(0, math.floor(most * (1 - _BATCH)) - len(counted))]
+        chosen = self._within([*ahead, *counted], back, sent, turn)
         if sent:
             stays = set(chosen)
             chosen = [row for row in sent if row in stays] + [row for row in chosen if row not in sent]
         return candidates if chosen == found else candidates.arrange(chosen, LISTED)
 
-    def _places(self, names: Sequence[str], allowed: Bitset) -> dict[int, int]:
-        """Row → place among the names, of those that are in the catalog and allowed."""
-        known = self.names
-        places = {row: at for at, name in enumerate(names) if (row := known.get(name)) is not None}
-        if places:
-            rows = np.array(list(places), np.int32)
-            if not allowed.holds_all(rows):
-                return {row: places[row] for row in rows[allowed.holds(rows)].tolist()}
-        return places
+    def _latest(self, back: list[int], sent: Mapping[int, int], conversation: Conversation) -> list[int]:
+        """What was sent before, latest picked first; of one turn, as it was sent."""
+        picked = conversation.picked
+        return sorted(back, key=lambda row: -picked[sent[row]] if row in sent else 0)
 
-    def _back(self, back: list[int], counted: int, k: int) -> list[int]:
-        """As many of those that were sent before as the list has room for."""
-        most = math.ceil(k * self.retention.growth)
-        if counted + len(back) <= most:
-            return back
-        return back[: max(0, math.floor(most * (1 - _BATCH)) - counted)]
-
-    def _within(self, picked: list[int], back: list[int], batch: float, turn: Turn) -> list[int]:
+    def _within(self, picked: list[int], back: list[int], sent: Mapping[int, int], turn: Turn) -> list[int]:
         """Those that limit and budget leave, the last ones out first; of what was only sent, a batch."""
-        limit = self.cap.limit(turn)
+        limit, left = self.cap.limit(turn), turn.budget_tokens
+        conversation = turn.conversation
+        assert conversation is not None
+        batch = 0.0 if conversation.is_whole else _BATCH
         if limit is not None and len(picked) + len(back) > limit:
-            picked = picked[:limit]
+            picked, back = picked[:limit], self._latest(back, sent, conversation)
             back = back[: max(0, math.floor(limit * (1 - batch)) - len(picked))]
-        if (left := turn.budget_tokens) is None:
+        if left is None:
             return picked + back
         chosen = []
         for row, cost in self._priced(picked):
             if cost <= left:
                 left -= cost
                 chosen.append(row)
-        priced = self._priced(back)
+        priced = self._priced(self._latest(back, sent, conversation))
         if sum(cost for _, cost in priced) > left:
-            left -= math.floor(turn.budget_tokens * batch) if turn.budget_tokens is not None else 0
+            left -= math.floor((turn.budget_tokens or 0) * batch)
         for row, cost in priced:
             left -= cost
             if left < 0:
@@ -112,6 +109,10 @@ class Listing:
         return list(zip(rows, self.cap.costs[np.array(rows, np.int32)].tolist(), strict=True))
 
 
-def _first(rows: list[int], room: int, sent: Collection[int]) -> list[int]:
-    """The first so many of the rows, and of the others those that were sent."""
-    return rows[:room] + [row for row in rows[room:] if row in sent]
+def _allowed(places: dict[int, int], allowed: Bitset) -> dict[int, int]:
+    """Those of the rows that are allowed, in their order."""
+    if places:
+        rows = np.fromiter(places, np.int32, len(places))
+        if not allowed.holds_all(rows):
+            return {row: places[row] for row in rows[allowed.holds(rows)].tolist()}
+    return places

@@ -1,0 +1,103 @@
+"""What a session's turn costs beside a plain selection, and what a live conversation holds in memory.
+
+The dialogs are those of nobody: messages of the workload in runs of ten, each turn with the two messages
+before it; after each turn a tool is said to have been called. Saying so is not timed.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+from bench.harness import Case, Figure, sizes
+from bench.peers.run import rss_bytes
+from toolroll import Context, Toolroll
+from toolroll.embedders.static import StaticEmbedder
+from toolroll.evaluation import workloads
+from toolroll.session import Session
+from toolroll.sources.dicts import read_dicts
+
+MESSAGES, TURNS, K = 4096, 10, 7
+LIVE = 100_000
+_PLAIN = "the selection without a session"
+#: At most so many times the selection without.
+_MOST = 1.3
+_BYTES = 1e9
+
+
+def cases(quick: bool) -> Iterator[Case | Figure]:
+    for n in sizes(158) if quick else sizes(158, 10_000):
+        yield _turn(n)
+    yield _live(2_000 if quick else LIVE)
+
+
+def _roll(n: int) -> Toolroll:
+    return Toolroll.from_tools(read_dicts(workloads.tools(n)).tools, embedder=StaticEmbedder())
+
+
+def _turn(n: int) -> Case:
+    roll, asked = _roll(n), workloads.messages(MESSAGES, n)
+    context = Context(user="ann", session="plain")
+
+    def history(i: int) -> list[dict[str, str]]:
+        before = [asked[(i - at) % MESSAGES] for at in (2, 1)]
+        return [
+            {"role": role, "content": text} for role, text in zip(("user", "assistant"), before, strict=True)
+        ]
+
+    # Prepared, so that the timed call is `select` alone: a session in each of its ten turns.
+    ready: list[Session] = []
+    for i in range(40 * TURNS):
+        session = roll.session(f"conversation-{i}", context, learns=False)
+        for turn in range(1, i % TURNS + 1):
+            picked = session.select(asked[(i + turn) % MESSAGES], K, history=history(i + turn), turn=turn)
+            session.used(picked.names[-1:])
+        ready.append(session)
+
+    def ours(i: int) -> object:
+        turn = i % TURNS + 1  # of this session: it is asked for the same turn again and again
+        return ready[i % len(ready)].select(asked[i % MESSAGES], K, history=history(i), turn=turn)
+
+    def plain(i: int) -> object:
+        return roll.select(asked[i % MESSAGES], context, K, history=history(i))
+
+    def check() -> str:
+        longest = max(len(session.picked) for session in ready if session.turn)
+        assert longest > 2 * K, "no list has grown"
+        return f"lists of up to {longest} tools"
+
+    return Case(
+        operation=f"a session's turn, k={K}, with what was said before",
+        size=f"{n:,} tools",
+        ours=ours,
+        peers={_PLAIN: plain},
+        check=check,
+        bars={_PLAIN: 1 / _MOST},
+        beside=(_PLAIN,),
+        note="turns 1 to 10 alike; both read two messages of history",
+        repeats=4000,
+    )
+
+
+def _live(n: int) -> Figure:
+    roll, asked = _roll(158), workloads.messages(MESSAGES, 158)
+    for i in range(200):  # what is made once
+        roll.session(f"first-{i}", learns=False).select(asked[i], K)
+    gc.collect()
+    before = rss_bytes()
+    for i in range(n):
+        session = roll.session(f"conversation-{i}", Context(org=f"org-{i % 1_000}"), learns=False)
+        for turn in range(1, 4):
+            picked = session.select(asked[(i + turn) % MESSAGES], K, turn=turn)
+            session.used(picked.names[-2:])
+        session.load(picked.names[:3])
+    gc.collect()
+    held = rss_bytes() - before
+    return Figure(
+        f"{n:,} live conversations",
+        "158 tools, 3 turns each",
+        held / 1e6,
+        "MB",
+        limit=_BYTES / 1e6 * n / LIVE,
+        note=f"{held / n:,.0f} bytes each",
+    )

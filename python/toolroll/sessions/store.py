@@ -37,6 +37,12 @@ from toolroll.store.database import Database, words
 Merge: TypeAlias = Callable[[Record, Record], Record]  # what is in the store, what was noted here → both
 
 _TABLE, _C = tables.sessions, tables.sessions.c
+# Read here and not by the driver, so that one that is damaged is not the error of all.
+_TEXT = sa.cast(_C.record, sa.Text).label("record")
+# Made once: that takes as long as asking it.
+_ONE = sa.select(_TEXT, _C.version, _C.updated_at, _C.expires_at).where(
+    _C.org == sa.bindparam("of_org"), _C.session == sa.bindparam("of_session")
+)
 _SOME = 128  # keys in a query
 _SOME_GONE = 500  # sessions that one transaction clears away
 _LONGEST_S = 100 * 365 * 24 * 3_600.0
@@ -92,9 +98,8 @@ class SessionStore:
             StoreUnavailable: the store cannot be read.
         """
         key = key_of(org, session)
-        query = sa.select(_text(), _C.version, _C.updated_at, _C.expires_at).where(*_is(key))
         with self._database.reading() as connection:
-            row = connection.execute(query).first()
+            row = connection.execute(_ONE, {"of_org": key[0], "of_session": key[1]}).first()
         if row is None or _has_expired(row, _now()):
             return None
         record = _read(row.record)
@@ -297,7 +302,7 @@ class _Batch:
         assert self._merge is not None
         theirs: dict[Key, Record | None] = {}
         for some in _parts([(row.org, row.session) for row in moved_on]):
-            query = sa.select(_C.org, _C.session, _text()).where(_among(some))
+            query = sa.select(_C.org, _C.session, _TEXT).where(_among(some))
             for org, session, text in connection.execute(query):
                 theirs[org, session] = _read(text)
                 self._breath()
@@ -355,11 +360,6 @@ def _among(keys: Iterable[Any]) -> sa.ColumnElement[bool]:
 
 def _is(key: Key) -> tuple[sa.ColumnElement[bool], ...]:
     return _C.org == key[0], _C.session == key[1]
-
-
-def _text() -> sa.Label[str]:
-    # Read here and not by the driver, so that one that is damaged is not the error of all.
-    return sa.cast(_C.record, sa.Text).label("record")
 
 
 def _read(text: str | None) -> Record | None:

@@ -23,36 +23,38 @@ class Live:
     def __init__(self, conversation: Conversation, retention: Retention) -> None:
         self._lock = threading.Lock()
         self.retention = retention
-        self.held = conversation  # what is loaded, called and found counts here, turn and list in `_sent`
-        self._sent = (conversation.turn, conversation.listed, conversation.picked)
+        self.held = conversation  # what is loaded, called and found counts here; turn and list in `_sent`
+        self._sent = (conversation, conversation)  # what was held when a selection was made, and what it kept
 
     @property
     def now(self) -> Conversation:
         """The state, in the turn that was selected for last."""
-        held, (turn, listed, picked) = self.held, self._sent
-        if held.turn == turn and held.listed is listed and held.picked is picked:
-            return held
-        return replace(held.at(turn, self.retention), listed=listed, picked=picked)
+        held, (then, sent) = self.held, self._sent
+        if held is then:
+            return sent
+        return replace(held.at(sent.turn, self.retention), listed=sent.listed, picked=sent.picked)
 
-    def sent(self, conversation: Conversation) -> None:
-        """Keeps the turn and the list of a conversation that has selected."""
-        self._sent = (conversation.turn, conversation.listed, conversation.picked)
+    def sent(self, conversation: Conversation, held: Conversation) -> None:
+        """Keeps the turn and the list of a conversation that has selected. held: `held` as it was read."""
+        self._sent = (held, conversation)
 
     def change(self, make: Callable[[Conversation], Conversation]) -> None:
         """Replaces the state by what `make` makes of it. Where that raises, nothing has changed."""
         with self._lock:
-            was = self.now
-            now = make(was)
+            now = make(self.now)
             self.held = now
-            if now.turn != was.turn or now.listed is not was.listed:
-                self.sent(now)
+            self._sent = (now, now)
 
-    def become(self, other: Conversation, before: Conversation) -> None:
-        """Takes over what storage has of the conversation.
+    def become(self, other: Conversation, before: Conversation) -> bool:
+        """Takes over what storage has of the conversation; whether something had changed here meanwhile.
 
-        before: the state before it was asked. What has changed here since is merged.
+        before: the state before it was asked. What has changed since is merged.
         """
-        self.change(lambda now: other if now == before else merge(now, other))
+        with self._lock:
+            has_changed = self.now != before
+            self.held = merge(self.now, other) if has_changed else other
+            self._sent = (self.held, self.held)
+            return has_changed
 
 
 class LiveConversations:

@@ -143,10 +143,9 @@ class Session:
         if self._picked is None:
             raise InvalidInput("session: has no turn yet; call select(message) first")
         if self._live.held is not self._seen:
-            self._seen = self._live.held
-            now = self._live.now
+            self._seen, now = self._live.held, self._live.now
             self._picked = self._engine.again(self._picked, now)
-            self._send(self._picked, now)
+            self._send(self._picked, now, self._seen)
         return self._picked
 
     def used(self, called: Called) -> tuple[str, ...]:
@@ -341,30 +340,30 @@ class Session:
 
     def _begun(self, history: Sequence[object], turn: int | None) -> Conversation:
         """The conversation in the turn that begins."""
-        now = self._live.now
+        self._seen, now = self._live.held, self._live.now
         if turn is None:
             number = turn_number([*history, ""]) if history else now.turn + 1
         elif isinstance(turn, bool) or not isinstance(turn, int) or turn < 1:
             raise InvalidInput(f"turn: is {turn!r:.80}, must be a whole number of at least 1")
         else:
             number = turn
-        self._seen = self._live.held
         return now.at(number, self._live.retention)
 
     def _keep(self, picked: Selection, now: Conversation) -> Selection:
         self._first = self._picked = picked
         self._is_reported = False
-        self._send(picked, now)
+        assert self._seen is not None
+        self._send(picked, now, self._seen)
         return picked
 
-    def _send(self, picked: Selection, now: Conversation) -> None:
-        """The list that the next turn begins with."""
+    def _send(self, picked: Selection, now: Conversation, held: Conversation) -> None:
+        """The list that the next turn begins with. held: what the conversation held when it was selected."""
         if not self.context.required:  # a short cut leaves the conversation's list alone
             step = picked.candidates.last(_is_of_the_turn)
             tools = picked.catalog.tools
             selected = [] if step is None else [tools[row].name for row in step.rows.tolist()]
             now = now.sent(picked.names, {*selected, *now.held(self._live.retention)})
-        self._live.sent(now)
+        self._live.sent(now, held)
         self._told()
 
     def _told(self) -> None:

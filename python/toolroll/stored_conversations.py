@@ -47,8 +47,9 @@ class StoredConversations:
                 _log.warning("sessions: go on with what is known here: %s", error)
             self._is_failing = True
             return live
-        if stored is not None and (found := _conversation(stored.record, context)) is not None:
-            live.become(found, before)
+        found = None if stored is None else _conversation(stored.record, context)
+        if found is not None and live.become(found, before):
+            self.note(context, live)  # what was noted meanwhile had not seen what was read
         return live
 
     def note(self, context: Context, live: Live) -> None:

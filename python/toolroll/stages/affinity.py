@@ -44,15 +44,14 @@ class Affinity:
             return candidates
         rows = np.fromiter(gains, np.int32, len(gains))
         gained = np.fromiter(gains.values(), np.float32, len(gains))
-        order = rows.argsort()
-        rows, gained = rows[order], gained[order]
         found = Evidence(rows, (("toolkit called before", 1.0, gained),))
         if not len(candidates.rows):
             return candidates.rescore(gained, AFFINITY, rows, found)
-        both = np.union1d(candidates.rows, rows).astype(np.int32)
-        scores = np.zeros(len(both), np.float32)
-        scores[np.searchsorted(both, rows)] = gained
-        scores[np.searchsorted(both, candidates.rows)] += candidates.scores
+        is_known = np.isin(rows, candidates.rows)
+        both = np.concatenate((candidates.rows, rows[~is_known]))
+        scores = np.concatenate((candidates.scores, gained[~is_known]))
+        known = [gains.get(row, 0.0) for row in candidates.rows.tolist()] if is_known.any() else ()
+        scores[: len(known)] += known
         return candidates.rescore(scores, AFFINITY, both, found)
 
     def _gains(self, conversation: Conversation) -> dict[int, float]:

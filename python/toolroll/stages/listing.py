@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,56 +54,68 @@ class Listing:
             held = list(_allowed(dict.fromkeys(held, 0), allowed))
         ahead = dict.fromkeys([*[row for row in found if row in core], *held])
         counted = [row for row in found if row not in ahead]
-        k = turn.places(self.cap.k)
-        back: list[int] = []
-        if conversation.is_whole:
-            present = {*ahead, *counted}
-            back = [row for row in allowed.rows().tolist() if row not in present]
-        elif sent and self.retention.growth and k is not None:
+        k, growth = turn.places(self.cap.k), self.retention.growth
+        most = None if k is None or not growth or conversation.is_whole else math.ceil(k * growth)
+        if most is not None and k is not None and sent:
             room = round(k * self.retention.newcomers)
             counted = counted[:room] + [row for row in counted[room:] if row in sent]
-            present = {*ahead, *counted}
-            back = [row for row in sent if row not in present]
-            most = math.ceil(k * self.retention.growth)
-            if len(counted) + len(back) > most:
-                back = self._latest(back, sent, conversation)
+        picked = [*ahead, *counted]
+        if conversation.is_whole:
+            order = list(dict.fromkeys((*sent, *picked, *allowed.rows().tolist())))
+        elif most is not None:
+            order = list(dict.fromkeys((*sent, *picked)))
+        else:
+            stays = set(picked)
+            order = [row for row in sent if row in stays] + [row for row in picked if row not in sent]
+        limit, budget = self.cap.limit(turn), turn.budget_tokens
+        is_full = most is not None and len(order) - len(ahead) > most
+        if is_full or budget is not None or (limit is not None and len(order) > limit):
+            back = self._latest(set(order).difference(picked), sent, conversation)
+            if is_full and most is not None:
                 back = back[: max(0, math.floor(most * (1 - _BATCH)) - len(counted))]
-        chosen = self._within([*ahead, *counted], back, sent, turn)
-        if sent:
-            stays = set(chosen)
-            chosen = [row for row in sent if row in stays] + [row for row in chosen if row not in sent]
-        return candidates if chosen == found else candidates.arrange(chosen, LISTED)
+            batch = 0.0 if conversation.is_whole else _BATCH
+            order = self._bounded(order, picked, back, (limit, budget), batch)
+        return candidates if order == found else candidates.arrange(order, LISTED)
 
-    def _latest(self, back: list[int], sent: Mapping[int, int], conversation: Conversation) -> list[int]:
-        """What was sent before, latest picked first; of one turn, as it was sent."""
-        picked = conversation.picked
-        return sorted(back, key=lambda row: -picked[sent[row]] if row in sent else 0)
+    def _latest(
+        self, back: Collection[int], sent: Mapping[int, int], conversation: Conversation
+    ) -> list[int]:
+        """These rows, latest picked first; of one turn, as they were sent."""
+        last = conversation.picked
+        return sorted(back, key=lambda row: (-last[sent[row]], sent[row]) if row in sent else (0, row))
 
-    def _within(self, picked: list[int], back: list[int], sent: Mapping[int, int], turn: Turn) -> list[int]:
-        """Those that limit and budget leave, the last ones out first; of what was only sent, a batch."""
-        limit, left = self.cap.limit(turn), turn.budget_tokens
-        conversation = turn.conversation
-        assert conversation is not None
-        batch = 0.0 if conversation.is_whole else _BATCH
+    def _bounded(
+        self,
+        order: list[int],
+        picked: list[int],
+        back: list[int],
+        bounds: tuple[int | None, int | None],
+        batch: float,
+    ) -> list[int]:
+        """Of that order what was picked, and what else is within the bounds, the last ones out first.
+
+        bounds: how many tools, and how many tokens. batch: how much of them is made free at once where that
+            does not do.
+        """
+        limit, budget = bounds
         if limit is not None and len(picked) + len(back) > limit:
-            picked, back = picked[:limit], self._latest(back, sent, conversation)
+            picked = picked[:limit]
             back = back[: max(0, math.floor(limit * (1 - batch)) - len(picked))]
-        if left is None:
-            return picked + back
+        if budget is not None:
+            picked, left = self._affordable(picked, budget)
+            if sum(cost for _, cost in self._priced(back)) > left:
+                back, _ = self._affordable(back, left - math.floor(budget * batch))
+        stays = {*picked, *back}
+        return [row for row in order if row in stays]
+
+    def _affordable(self, rows: list[int], left: int) -> tuple[list[int], int]:
+        """Those that fit, one after the other, and what is left then."""
         chosen = []
-        for row, cost in self._priced(picked):
+        for row, cost in self._priced(rows):
             if cost <= left:
                 left -= cost
                 chosen.append(row)
-        priced = self._priced(self._latest(back, sent, conversation))
-        if sum(cost for _, cost in priced) > left:
-            left -= math.floor((turn.budget_tokens or 0) * batch)
-        for row, cost in priced:
-            left -= cost
-            if left < 0:
-                break
-            chosen.append(row)
-        return chosen
+        return chosen, left
 
     def _priced(self, rows: list[int]) -> list[tuple[int, int]]:
         return list(zip(rows, self.cap.costs[np.array(rows, np.int32)].tolist(), strict=True))

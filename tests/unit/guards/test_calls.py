@@ -69,7 +69,9 @@ DIALECTS = {
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_call_is_found_in_every_dialect(dialect):
-    assert recover(DIALECTS[dialect], TOOLS) == ((OSLO,), "") or recover(DIALECTS[dialect], TOOLS).calls == (OSLO,)
+    assert recover(DIALECTS[dialect], TOOLS) == ((OSLO,), "") or recover(DIALECTS[dialect], TOOLS).calls == (
+        OSLO,
+    )
     assert recover(DIALECTS[dialect], TOOLS).text == ""
 
 
@@ -86,7 +88,9 @@ def test_a_tool_that_was_not_offered_is_not_called(dialect):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("quoted", ["Use `{}` for that.", "> {}", "```xml\n{}\n```\nThat is how.", "```python\n{}\n```"])
+@pytest.mark.parametrize(
+    "quoted", ["Use `{}` for that.", "> {}", "```xml\n{}\n```\nThat is how.", "```python\n{}\n```"]
+)
 def test_what_is_quoted_is_not_called(dialect, quoted):
     text = DIALECTS[dialect]
     if "\n" in text or "```" in text or (quoted.startswith(">") and not text.startswith("{")):
@@ -157,7 +161,9 @@ def test_values_may_hold_what_looks_like_tags_and_quotes():
     code = "if a < b:\n    print('</x> \"quoted\" `code`')"
     text = f"<function=send_email>\n<parameter=body>\n{code}\n</parameter>\n</function>"
     assert recover(text, TOOLS).calls == (Call("send_email", {"body": code}),)
-    nested = json.dumps({"name": "send_email", "arguments": {"body": f"<tool_call>{OSLO_JSON}</tool_call>```"}})
+    nested = json.dumps(
+        {"name": "send_email", "arguments": {"body": f"<tool_call>{OSLO_JSON}</tool_call>```"}}
+    )
     assert recover(f"<tool_call>{nested}</tool_call>", TOOLS).calls[0].name == "send_email"
 
 
@@ -170,10 +176,15 @@ def test_a_call_without_arguments_needs_a_mark():
 def test_names_may_have_dots_and_tools_may_be_tools():
     tools = [Tool("crm.find", "Finds a customer")]
     assert recover('{"name": "crm.find", "arguments": {}}', tools).calls == (Call("crm.find", {}),)
-    assert recover('<tool_call>{"name": "functions.crm.find", "arguments": {}}</tool_call>', tools).calls[0].name == "crm.find"
+    assert (
+        recover('<tool_call>{"name": "functions.crm.find", "arguments": {}}</tool_call>', tools).calls[0].name
+        == "crm.find"
+    )
 
 
-@pytest.mark.parametrize("wrong", [(5, []), (None, []), (b"x", []), ("x", "get_weather"), ("x", 5), ("x", [5])])
+@pytest.mark.parametrize(
+    "wrong", [(5, []), (None, []), (b"x", []), ("x", "get_weather"), ("x", 5), ("x", [5])]
+)
 def test_wrong_use_is_refused(wrong):
     with pytest.raises(InvalidInput, match="must be"):
         recover(*wrong)
@@ -182,7 +193,11 @@ def test_wrong_use_is_refused(wrong):
 # --- Python's syntax
 
 literals = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=8,
 )
@@ -223,10 +238,53 @@ def test_strings_in_python_may_be_long_and_escaped():
 # --- whatever comes
 
 pieces = st.sampled_from(
-    ["```", "```json\n", "\n", " ", "`", "{", "}", "[", "]", "(", ")", '"', ",", ":", "<", ">", "</", "a", OSLO_JSON]
-    + ["<tool_call>", "</tool_call>", "<function=get_weather>", "</function>", "<parameter=city>", "</parameter>"]
-    + ['<invoke name="get_weather">', "</invoke>", "[TOOL_CALLS]", "<|python_tag|>", "get_weather", "city=", "'Oslo'"]
-    + ["to=functions.get_weather", "<|message|>", "<arg_key>", "</arg_key>", "<arg_value>", "<｜tool▁call▁begin｜>", "\ud800"]
+    [
+        "```",
+        "```json\n",
+        "\n",
+        " ",
+        "`",
+        "{",
+        "}",
+        "[",
+        "]",
+        "(",
+        ")",
+        '"',
+        ",",
+        ":",
+        "<",
+        ">",
+        "</",
+        "a",
+        OSLO_JSON,
+    ]
+    + [
+        "<tool_call>",
+        "</tool_call>",
+        "<function=get_weather>",
+        "</function>",
+        "<parameter=city>",
+        "</parameter>",
+    ]
+    + [
+        '<invoke name="get_weather">',
+        "</invoke>",
+        "[TOOL_CALLS]",
+        "<|python_tag|>",
+        "get_weather",
+        "city=",
+        "'Oslo'",
+    ]
+    + [
+        "to=functions.get_weather",
+        "<|message|>",
+        "<arg_key>",
+        "</arg_key>",
+        "<arg_value>",
+        "<｜tool▁call▁begin｜>",
+        "\ud800",
+    ]
 )
 
 

@@ -1,8 +1,8 @@
 """The reply that says "I've sent the email" when no tool was called.
 
-Phrases of ten languages, looked for sentence by sentence: questions, offers, conditions, negations, quotations
-and what somebody else did are no claims. It is a filter for what is said plainly, and misses a claim rather than
-send a right answer back.
+Phrases of ten languages, looked for sentence by sentence: questions, offers, conditions, negations,
+quotations and what somebody else did are no claims. It is a filter for what is said plainly, and misses a
+claim rather than send a right answer back.
 """
 
 from __future__ import annotations

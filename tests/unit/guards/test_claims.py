@@ -35,7 +35,10 @@ def test_a_sentence_is_a_claim_where_its_label_says_so(language, claims, sentenc
     found = claims_action(sentence)
     assert (found is not None) == claims
     if found:
-        assert found.language == language
+        assert found.language == language or {found.language, language} == {
+            "es",
+            "pt",
+        }  # "e-mail enviado" is both
         assert sentence[found.start : found.end].strip() == found.phrase
 
 
@@ -107,6 +110,7 @@ def test_no_text_crashes(text):
         "I've sent?",
         "we ",
         "a.",
+        "abc d. ",
         ",",
         "已经给",
         "我在",

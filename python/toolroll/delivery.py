@@ -165,7 +165,7 @@ class _Plan:
         tools, names, left_out = self.whole(form)
         if not tools:
             return self.made({}, (), names, left_out)
-        offered = {*self.selection.names, *(tool.name for tool in self.meta)}.difference(left_out)
+        offered = {*self.selection.names}.difference(left_out) | {tool.name for tool in self.meta}
         sent = [name for name, own in names.items() if own in offered]
         request = {"tools": tools, **only(self.target.name, sent, must_call)}
         return self.made(request, offered, names, left_out)

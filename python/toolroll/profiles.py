@@ -322,7 +322,7 @@ def compose(
         fusion,
         p.threshold,
         p.minimum,
-        p.candidates,
+        max(p.candidates, p.k or 0),
         len(core),
         tuned.calibration,
         p.least_confidence,

@@ -17,6 +17,7 @@ from toolroll.tools import Definitions
 
 WORDS = ("rain", "mail", "deal", "light", "song", "날씨", "backup", "note")
 TOOLKITS = ("weather", "email", "sales", "home")
+MEMBERS = ("tool_1", "tool_*", "*_7", "*o*_2*", "nothing_*")
 SETTINGS = ("api_key", "token", "url")
 ORGS = ("acme", "globex")
 USERS = ("ann", "bob")
@@ -50,6 +51,7 @@ def parameters() -> st.SearchStrategy[Parameters]:
     """Profiles: how routes are read, and everything that retrieval can be told."""
     return st.builds(
         Parameters,
+        retrieve=st.sampled_from(("tools", "tools", "none")),
         k=st.none() | st.integers(0, 9),
         dense=st.sampled_from((0.0, 1.0)),
         lexical=st.sampled_from((0.0, 0.05, 1.0)),
@@ -64,8 +66,9 @@ def parameters() -> st.SearchStrategy[Parameters]:
         on_no_tool=st.sampled_from(("tell", "empty")),
         toolkit_threshold=st.sampled_from((None, -1.0, 0.3)),
         candidates=st.integers(0, 9),
-        routes=st.sampled_from(("favour", "narrow")),
+        routes=st.sampled_from(("favour", "narrow", "fill", "ignore")),
         no_hit=st.none() | st.lists(st.sampled_from(TOOLKITS), max_size=2).map(tuple),
+        keyword_mode=st.sampled_from((None, "substring", "prefix")),
     )
 
 
@@ -91,6 +94,7 @@ def definitions(draw: st.DrawFn) -> Definitions:
             parent=draw(st.sampled_from((None, *TOOLKITS[:at]))),
             settings_keys=tuple(draw(st.lists(st.sampled_from(SETTINGS), unique=True, max_size=2))),
             base=draw(st.sampled_from((False, False, False, True))),
+            members=tuple(draw(st.lists(st.sampled_from(MEMBERS), max_size=2))),
         )
         for at, name in enumerate(TOOLKITS)
     )

@@ -382,10 +382,10 @@ def _reached(
 ) -> tuple[Mapping[str, Rows], Mapping[str, Rows], Rows]:
     """What each toolkit holds, what it holds and has as members, and what the base ones have of the own part.
 
-    All are rows of the whole, where there is a shared catalog: its toolkits may have own tools as members,
-    and own toolkits shared ones.
+    All are rows of the whole, where there is a shared catalog. Own toolkits may have shared tools as members.
+    Shared ones have shared tools alone: what the platform wrote means the same for every organisation.
     """
-    members = _members(toolkits.values(), toolkits, tools)
+    members = _members(own_toolkits.values(), toolkits, tools)
     if shared is None:
         reached = joined_rows(below, members) if members else below
         return below, reached, _base(reached, toolkits)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from toolroll.candidates import Candidates, is_retrieved
+from toolroll.stages.listing import LISTED
 
 if TYPE_CHECKING:
     from toolroll.selection import Selection
 
-_LISTED = 50  # names of dropped tools in a line
+_LISTED = 50  # names in a line
 _CUTS = ("cap.max_tools", "cap.budget")  # for space, whatever fits
 
 # The origin of tools by the step that brought them in; of others it is the step's reason.
@@ -24,67 +25,85 @@ _ORIGINS: Mapping[str, str] = {
     "base": "core",
     "pinned": "core",
     "pass_through": "whole",
-    "session.loaded": "loaded",
-    "session.called": "sticky",
-    "session.fallback": "whole",
-    "listing.sent": "sent_before",
 }
 _METHODS: Mapping[str, str] = {"retrieved": "retrieval", "routes": "routes", "whole": "whole"}
 
 
 def log_lines(selection: Selection) -> tuple[str, ...]:
     """See `Selection.log_lines`."""
-    cut = next((step for step in selection.candidates.trail() if step.reason in _CUTS), None)
-    merged = selection.candidates if cut is None or cut.before is None else cut.before
-    lines = [_selected(selection, merged)]
-    if cut is not None:
-        lines.append(_dropped(selection, merged))
+    if selection.turn.context.required:
+        return (_line("tool selection", _required(selection), selection),)
+    steps = list(selection.candidates.trail())
+    cuts = [at for at, step in enumerate(steps) if step.reason in _CUTS]
+    listings = [at for at, step in enumerate(steps) if step.reason == LISTED]
+    first = min([*cuts, *listings], default=len(steps))
+    lines = [_line("tool selection", _selected(selection, steps[:first]), selection)]
+    if cuts:
+        before, after = steps[cuts[0] - 1], steps[cuts[-1]]
+        kept = f"kept={len(after)}/{len(before)}"
+        lines.append(f"tool cap: {kept}, dropped={_names(selection, before, after)}")
+    if listings and (held_back := _names(selection, steps[listings[0] - 1], steps[listings[-1]])) != "0: ":
+        lines.append(f"tool list: held_back={held_back}")
     return tuple(lines)
 
 
-def _selected(selection: Selection, merged: Candidates) -> str:
-    facts: list[str] = []
-    if selection.turn.context.required:
-        wanted = len(dict.fromkeys(selection.turn.context.required))
-        facts += ["method=required", f"resolved={wanted - len(selection.unresolved)}/{wanted}"]
-        if selection.unresolved:
-            facts.append(f"unresolved={' '.join(selection.unresolved)}")
-    else:
-        counts = _counts(selection, merged)
-        methods = [method for origin, method in _METHODS.items() if counts[origin]]
-        facts.append(f"method={'+'.join(methods) or 'none'}")
-        facts += [f"{origin}={n}" for origin, n in counts.items() if n]
-        facts.append(f"total={sum(counts.values())}/{selection.total}")
-        found = merged.last(is_retrieved)
-        if found is not None and len(found.scores):
-            facts.append(f"top_score={found.scores.max():.3f}")
-    if selection.degraded:
-        facts.append(f"degraded={'+'.join(selection.degraded)}")
-    return f"tool selection: {', '.join(facts)}"
+def _line(what: str, facts: Iterable[str], selection: Selection) -> str:
+    degraded = [f"degraded={'+'.join(selection.degraded)}"] if selection.degraded else []
+    return f"{what}: {', '.join([*facts, *degraded])}"
 
 
-def _counts(selection: Selection, merged: Candidates) -> Counter[str]:
-    """Tools by what brought them in, in the order of the stages; core ones are core, whatever found them."""
-    counts: Counter[str] = Counter({"core": 0})
-    core = {*selection.catalog.base.tolist(), *selection.catalog.pinned.tolist()}
+def _required(selection: Selection) -> list[str]:
+    wanted = len(dict.fromkeys(selection.turn.context.required))
+    facts = ["method=required", f"resolved={wanted - len(selection.unresolved)}/{wanted}"]
+    return [*facts, f"unresolved={' '.join(selection.unresolved)}"] if selection.unresolved else facts
+
+
+def _selected(selection: Selection, steps: Sequence[Candidates]) -> list[str]:
+    """How many there are from where, before anything is cut for space, and what the conversation adds."""
+    merged = _in_play(steps[-1])
+    origins = _origins(selection, steps)
+    counts: Counter[str] = Counter(core=0, retrieved=0, routes=0)
+    counts.update(origins.get(row, "whole") for row in merged)
+    counts.update(_of_conversation(selection, row) for row in selection.rows.tolist() if row not in merged)
+    methods = [method for origin, method in _METHODS.items() if counts[origin]]
+    found = next((step for step in reversed(steps) if is_retrieved(step) and len(step.scores)), None)
+    return [
+        f"method={'+'.join(methods) or 'none'}",
+        *(f"{origin}={n}" for origin, n in counts.items() if n),
+        f"total={sum(counts.values())}/{selection.total}",
+        *([] if found is None else [f"top_score={found.scores.max():.3f}"]),
+    ]
+
+
+def _origins(selection: Selection, steps: Sequence[Candidates]) -> dict[int, str]:
+    """Row → what brought it in last; a core tool is core, whatever found it."""
     origins: dict[int, str] = {}
-    for step in merged.trail():
+    for step in steps:
         narrowed = step.reason in _ORIGINS and (step.verb == "narrow" or is_retrieved(step))
         if narrowed or step.verb == "admit":
-            origin = _ORIGINS.get(step.reason, step.reason)
             before = set() if step.before is None or step.verb != "admit" else _in_play(step.before)
-            origins |= dict.fromkeys(_in_play(step) - before, origin)
-            counts.setdefault(origin, 0)
-    for row in _in_play(merged):
-        counts["core" if row in core else origins.get(row, "whole")] += 1
-    return counts
+            origins |= dict.fromkeys(_in_play(step) - before, _ORIGINS.get(step.reason, step.reason))
+    core = (*selection.catalog.base.tolist(), *selection.catalog.pinned.tolist())
+    return origins | dict.fromkeys(core, "core")
 
 
-def _dropped(selection: Selection, merged: Candidates) -> str:
-    kept = set(selection.rows.tolist())
-    names = [selection.catalog.tools[row].name for row in merged.rows.tolist() if row not in kept]
-    listed = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
-    return f"tool cap: kept={len(selection)}/{len(merged)}, dropped={len(names)}: {listed}"
+def _of_conversation(selection: Selection, row: int) -> str:
+    """Why a conversation has a tool that this turn did not select."""
+    conversation, name = selection.turn.conversation, selection.catalog.tools[row].name
+    if conversation is None:
+        return "whole"
+    if any(one.name == name for one in conversation.loaded):
+        return "loaded"
+    if any(name in names for _, names in conversation.called):
+        return "sticky"
+    return "sent_before" if name in conversation.listed else "whole"
+
+
+def _names(selection: Selection, before: Candidates, after: Candidates) -> str:
+    """Number and names of what is gone, in its order."""
+    kept = _in_play(after)
+    gone = [selection.catalog.tools[row].name for row in before.rows.tolist() if row not in kept]
+    return f"{len(gone)}: {', '.join(gone[:_LISTED])}{', …' if len(gone) > _LISTED else ''}"
 
 
 def _in_play(candidates: Candidates) -> set[int]:

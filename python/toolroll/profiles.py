@@ -322,7 +322,7 @@ def compose(
         fusion,
         p.threshold,
         p.minimum,
-        p.candidates,
+        max(p.candidates, p.k or 0),
         len(core),
         tuned.calibration,
         p.least_confidence,
@@ -343,7 +343,7 @@ def compose(
         ),
         soft=(
             page,
-            *_reading(catalog, p, retrieval, learning),
+            *_reading(catalog, p, retrieval, learning, cap),
             Additions(catalog.base, catalog.pinned),
             cap,
             listing,
@@ -362,7 +362,7 @@ def compose(
 
 
 def _reading(
-    catalog: Catalog, p: Parameters, retrieval: Retrieval, learning: tuple[Stage, ...]
+    catalog: Catalog, p: Parameters, retrieval: Retrieval, learning: tuple[Stage, ...], cap: Cap
 ) -> tuple[Stage, ...]:
     """The stages that read the message, and what was called before it."""
     routes = Routes(
@@ -372,6 +372,7 @@ def _reading(
         p.no_hit,
         catalog.toolkit_index if p.toolkit_threshold is not None else None,
         p.toolkit_threshold or 0.0,
+        cap,
         scores=p.retrieve == "none",
     )
     if p.retrieve == "none":
@@ -423,7 +424,9 @@ PROFILES: Mapping[str, Parameters] = {
     # Seed 2: what the model asked for, beside the base.
     "on_demand": _SEED.with_(retrieve="none", routes="ignore", no_hit=()),
     # Seed 3: the base, toolkits whose keyword is in the message, and those whose description is near to it.
-    "layers": _SEED.with_(retrieve="none", routes="narrow", no_hit=(), toolkit_threshold=0.4),
+    "layers": _SEED.with_(
+        retrieve="none", routes="narrow", no_hit=(), keyword_mode="substring", toolkit_threshold=0.4
+    ),
     # Seed 4: the nearest by Tool2Vec, in the order of a Beta draw for each tier and page.
     "learned": _TOOL2VEC.with_(candidates=7, learning="thompson"),
     # Seed 5: the nearest tools, and behind them the toolkits that keywords and patterns name.

@@ -75,6 +75,11 @@ def rows_of_members(
     return {name: frozen_rows(sorted(found)) for name, found in rows.items()}
 
 
+def is_meant(pattern: str, name: str) -> bool:
+    """Whether a toolkit that has this pattern among its members means a tool of that name."""
+    return any(True for _ in _matching(pattern, (name,)))
+
+
 def _matching(pattern: str, names: Sequence[str]) -> Iterator[int]:
     """Places of the names that a pattern means. Each `*` is any text, every other character is itself."""
     first, *rest = pattern.split("*")

@@ -118,9 +118,10 @@ class Toolkit:
         base: its tools are part of every selection that policy and settings allow.
         tier: the lowest tier that gets it, in the order that the configuration gives; None for all.
         members: tools of other toolkits that are switched on with its own: their names, or patterns in which
-            `*` stands for any text (`memory_*`). They are looked up when a catalog is built; a name that
-            nothing has yet is no error. What a member needs is what its own toolkit says: rules, tiers,
-            settings and pages that name this toolkit do not reach it.
+            `*` stands for any text (`memory_*`). They are looked up when a catalog is built, those of a
+            platform's toolkit among the platform's tools; a name that nothing has yet is no error. What a
+            member needs is what its own toolkit says: rules, tiers, settings and pages that name this
+            toolkit do not reach it.
     """
 
     name: str

@@ -41,6 +41,11 @@ def pipeline_of(definitions_, parameters_=DEFAULT) -> Pipeline:
     return Assembly(EMBEDDER, parameters_).pipeline(definitions_, in_force)
 
 
+def with_stage(parameters_: Parameters, name: str) -> Parameters:
+    """The parameters, if need be changed so that there is such a stage."""
+    return parameters_.with_(retrieve="tools") if name in ("Retrieval", "Affinity") else parameters_
+
+
 def stages_of(pipeline: Pipeline) -> dict[str, object]:
     return {type(stage).__name__: stage for stage in (*pipeline.hard, *pipeline.required, *pipeline.soft)}
 
@@ -98,7 +103,7 @@ def arrivals(pipeline: Pipeline, turn: Turn, name: str) -> Candidates:
 @pytest.mark.parametrize("name", STAGES)
 @given(definitions(), turns(), parameters())
 def test_a_stage_answers_the_same_twice_and_leaves_its_input_alone(name, definitions_, turn, parameters_):
-    pipeline = pipeline_of(definitions_, parameters_)
+    pipeline = pipeline_of(definitions_, with_stage(parameters_, name))
     stage = stages_of(pipeline)[name]
     candidates = arrivals(pipeline, turn, name)
     before = state(candidates)
@@ -110,7 +115,7 @@ def test_a_stage_answers_the_same_twice_and_leaves_its_input_alone(name, definit
 @pytest.mark.parametrize("name", SOFT)
 @given(definitions(), turns(), parameters())
 def test_a_soft_stage_never_forbids(name, definitions_, turn, parameters_):
-    pipeline = pipeline_of(definitions_, parameters_)
+    pipeline = pipeline_of(definitions_, with_stage(parameters_, name))
     candidates = arrivals(pipeline, turn, name)
     after = stages_of(pipeline)[name](candidates, turn)
     assert after.allowed == candidates.allowed
@@ -120,7 +125,7 @@ def test_a_soft_stage_never_forbids(name, definitions_, turn, parameters_):
 @pytest.mark.parametrize("name", STAGES)
 @given(definitions(), turns(), parameters())
 def test_the_empty_set_is_fine(name, definitions_, turn, parameters_):
-    pipeline = pipeline_of(definitions_, parameters_)
+    pipeline = pipeline_of(definitions_, with_stage(parameters_, name))
     everything = Candidates.everything(len(pipeline.catalog))
     nothing = everything.forbid(everything.allowed, "all")
     after = stages_of(pipeline)[name](nothing, turn)
@@ -167,7 +172,7 @@ def test_what_retrieval_says_of_a_turn_is_in_range_and_kept(definitions_, turn, 
 
 @given(definitions(), turns(), parameters())
 def test_every_tool_that_is_found_has_evidence_and_enough_of_it(definitions_, turn, parameters_):
-    pipeline = pipeline_of(definitions_, parameters_)
+    pipeline = pipeline_of(definitions_, with_stage(parameters_, "Retrieval"))
     arrived = arrivals(pipeline, turn, "Retrieval")
     after = stages_of(pipeline)["Retrieval"](arrived, turn)
     scores = after.scores.tolist()

@@ -144,6 +144,12 @@ def test_tiers_are_set_in_order_and_kept_while_they_are_used(typed):
     assert "there are no tiers" in typed("registry", "tiers").err
     assert typed.json("registry", "tiers", "free", "pro") == {"tiers": ["free", "pro"]}
     assert typed("registry", "tiers").out.split() == ["free", "pro"]
+    typed("registry", "toolkits", "put", "crm", "--member", "get_*", "--member", "crm_find")
+    (crm,) = (item for item in typed.json("registry", "toolkits")["toolkits"] if item["name"] == "crm")
+    assert (
+        crm["members"] == ["get_*", "crm_find"] and "and get_*, crm_find" in typed("registry", "toolkits").out
+    )
+    typed("registry", "toolkits", "put", "crm", "--member", "")
     typed("registry", "toolkits", "put", "crm", "--tier", "pro")
     assert "crm" in typed("registry", "tiers", "--clear", status=1).err
     assert typed.json("registry", "why", "crm_find", "--tier", "free")["visible"] is False

@@ -96,6 +96,16 @@ def test_a_page_mapping_narrows_the_selection(registry, roll):
     assert "tool_5" in roll.select("number 5", Context(page="home"), k=3).names
 
 
+def test_members_are_there_with_the_toolkit_and_go_with_it(registry, roll):
+    registry.toolkits.put(Toolkit("group", base=True, members=("tool_1", "new_*")))
+    registry.create(Tool("new_one", "Something else"))
+    roll.refresh()
+    assert {"tool_1", "new_one"} <= set(roll.select("zzz", k=0).names)
+    registry.toolkits.put(Toolkit("group", members=("tool_1",)), keywords=["zzz"])
+    roll.refresh()
+    assert roll.select("zzz", k=1).names == ("tool_1",)
+
+
 def test_a_setting_switches_its_toolkit_on_for_its_organisation_alone(registry, roll):
     registry.toolkits.put(Toolkit("mail", settings_keys=("mail_key",)))
     registry.create(Tool("send_mail", "Send a mail", toolkit="mail"))

@@ -35,7 +35,8 @@ def deny(name: str = "no crm", toolkit: str = "crm", **fields: Any) -> Rule:
 
 def test_a_toolkit_is_read_as_it_was_put(governed: Governed) -> None:
     set_tiers(governed.database, "ann", ("free", "pro"))
-    toolkit = Toolkit("crm", "Deals\nand people", None, ("CRM_KEY", "CRM_URL"), True, "pro")
+    members = ("send_mail", "notes_*")
+    toolkit = Toolkit("crm", "Deals\nand people", None, ("CRM_KEY", "CRM_URL"), True, "pro", members)
     put = governed.toolkits.put(toolkit, keywords=["deal", ("sale", "word")], patterns=[r"\bdeals?\b"])
     got = governed.toolkits.get("crm")
     assert got == put
@@ -151,6 +152,7 @@ BAD_TOOLKITS: dict[str, dict[str, Any]] = {
     "NUL in the name": {"toolkit": Toolkit("crm\0")},
     "NUL in a description": {"toolkit": Toolkit("crm", "a\0")},
     "NUL in a keyword": {"keywords": ["a\0b"]},
+    "NUL in a member": {"toolkit": Toolkit("crm", members=("a\0",))},
     "half of a surrogate pair": {"toolkit": Toolkit("crm", "\ud800")},
     "a name of 10,000 characters": {"toolkit": Toolkit("x" * 10_000)},
     "a description of a megabyte": {"toolkit": Toolkit("crm", "x" * 2**20)},

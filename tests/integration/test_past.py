@@ -65,7 +65,9 @@ class Walk:
         return f"{kind}_{self.draw.choice('abc')}"
 
     def put_toolkit(self) -> None:
-        kit = Toolkit(self.name("kit"), self.draw.choice(("one", "two")), None, (), self.draw.random() < 0.3)
+        name, said = self.name("kit"), self.draw.choice(("one", "two"))
+        members = ("tool_*",) if said == "two" else ()
+        kit = Toolkit(name, said, None, (), self.draw.random() < 0.3, None, members)
         self.governed.toolkits.put(kit, keywords=[self.draw.choice("xyz")], org=self.org())
 
     def drop_toolkit(self) -> None:

@@ -101,6 +101,38 @@ def test_what_governs_a_toolkit_stays_what_people_set(registry: Registry) -> Non
         assert registry.toolkits.get("mine").toolkit == governed
 
 
+def test_members_are_for_people_to_say(registry: Registry) -> None:
+    report = send(registry, Tool("mail", toolkit="mine"), toolkits=(Toolkit("mine", members=("*",)),))
+    assert registry.toolkits.get("mine").toolkit.members == ()
+    assert "toolkit 'mine': members is for people to say, and ignored" in report.plan.notes
+    registry.toolkits.put(Toolkit("mine", members=("note_*",)))
+    for members in ((), ("*",)):
+        send(registry, Tool("mail", toolkit="mine"), toolkits=(Toolkit("mine", members=members),))
+        assert registry.toolkits.get("mine").toolkit.members == ("note_*",)
+    send(registry, Tool("mail", toolkit="mine"), toolkits=(Toolkit("mine", members=("*",)),), trusted=True)
+    assert registry.toolkits.get("mine").toolkit.members == ("*",)
+
+
+@pytest.mark.parametrize("whose", ["", "acme"])
+def test_no_tool_gets_into_the_members_of_a_toolkit_by_its_name(registry: Registry, whose: str) -> None:
+    """Such a toolkit may be in every selection; an organisation's may have the platform's tools as members."""
+    registry.toolkits.put(Toolkit("always", base=True, members=("memory_*", "mail")), org=whose)
+    for name in ("memory_find", "mail"):
+        refused(registry, "toolkit 'always' has tools of that name as members", Tool(name))
+    send(registry, Tool("mailbox"))
+    send(registry, Tool("mail"), trusted=True)
+    assert send(registry, Tool("mail", "New"), plugin="p").is_applied  # it is there already
+
+
+def test_an_organisations_plugin_is_held_to_its_organisations_toolkits(registry: Registry) -> None:
+    """The platform's toolkits do not have an organisation's tools as members."""
+    registry.toolkits.put(Toolkit("always", base=True, members=("memory_*",)))
+    registry.toolkits.put(Toolkit("others", base=True, members=("memory_*",)), org="globex")
+    assert send(registry, Tool("memory_find"), org="acme").is_applied
+    registry.toolkits.put(Toolkit("own", members=("note_*",)), org="acme")
+    refused(registry, "toolkit 'own' has tools of that name", Tool("note_find"), org="acme")
+
+
 def test_a_toolkit_stays_while_tools_are_in_it_or_a_rule_names_it(registry: Registry) -> None:
     send(registry, Tool("mail", toolkit="mine"), toolkits=(Toolkit("mine"), Toolkit("named"), Toolkit("no")))
     deny(registry, toolkit="named")

@@ -30,8 +30,9 @@ BOTH = Fusion(dense=1.0, intents=0.5, lexical=0.05, clauses=0.3)
 
 @st.composite
 def split(draw: st.DrawFn) -> tuple[Definitions, Definitions, Definitions]:
-    """Shared, own, and both as one."""
+    """Shared, own, and both as one. Without members: what the platform wrote means no own tools."""
     both = draw(some.definitions())
+    both = replace(both, toolkits=tuple(replace(kit, members=()) for kit in both.toolkits))
     is_own = draw(st.lists(st.booleans(), min_size=len(both.tools), max_size=len(both.tools)))
     at = draw(st.integers(0, len(both.routes)))
     shared = tuple(tool for tool, own in zip(both.tools, is_own, strict=True) if not own)
@@ -352,3 +353,36 @@ def test_two_parts_read_as_one():
     column = StackedColumn(np.array([10, 11]), np.array([12]))
     assert column[np.array([2, 0, 2, 1], np.int32)].tolist() == [12, 10, 12, 11]
     assert column[NO_ROWS].tolist() == []
+
+
+def test_members_of_own_toolkits_are_looked_up_everywhere_those_of_shared_ones_among_the_shared():
+    shared = Definitions(
+        (Tool("mail_send", toolkit="mail"), Tool("memory_find", toolkit="memory")),
+        (Toolkit("shared", members=("memory_*",)), Toolkit("always", base=True, members=("mail_*",))),
+    )
+    own = Definitions(
+        (Tool("memory_own", toolkit="mine"), Tool("mail_own")),
+        (
+            Toolkit("group", members=("memory_*", "mail_send"), base=True),
+            Toolkit("below", parent="shared", members=("mail_send",)),
+        ),
+        (Route(("group", "shared"), ("x",)),),
+    )
+    stack = stacked(shared, own)
+    reached = {name: set(named(stack, rows)) for name, rows in stack.routes.rows.items()}
+    assert reached["group"] == {"memory_find", "memory_own", "mail_send"}
+    assert reached["shared"] == {"memory_find", "mail_send"}  # the latter is below it
+    assert reached["always"] == {"mail_send"}
+    assert set(named(stack, stack.base)) == {"memory_find", "memory_own", "mail_send"}
+    assert list(stack.base) == sorted(set(stack.base.tolist()))
+    for rows in stack.routes.rows.values():
+        assert rows.tolist() == sorted(set(rows.tolist()))
+    assert not any(named(stack, stack.below[name]) for name in ("group", "shared", "always"))
+
+
+def test_a_member_that_an_own_tool_replaces_is_not_there():
+    shared = Definitions((Tool("mail_send"),), (Toolkit("always", base=True, members=("mail_send",)),))
+    stack = stacked(shared, Definitions((Tool("mail_send", "Own"),)))
+    assert stack.base.tolist() == []
+    picked = select(stack, "hello")
+    assert [tool.description for tool in picked.tools] in ([], ["Own"])

@@ -8,6 +8,7 @@ import re
 from datetime import datetime, timedelta, timezone
 
 from toolroll.errors import InvalidInput
+from toolroll.written import value_of
 
 PROVIDERS = ("openai", "anthropic", "gemini", "mcp")  # written out: --help loads nothing
 
@@ -109,20 +110,12 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-_WORDS: dict[str, object] = {"on": True, "off": False, "none": None, "inf": float("inf")}
-
-
 def assignment(text: str) -> tuple[str, object]:
-    """NAME=VALUE. A value that is JSON is read as such (7, 0.5, null), and so are on, off, none and inf."""
+    """NAME=VALUE; see `value_of` for how the value is read."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=VALUE")
-    if value.lower() in _WORDS:
-        return name, _WORDS[value.lower()]
-    try:
-        return name, strict_json(value)
-    except ValueError:
-        return name, value
+    return name, value_of(value, strict_json)
 
 
 def add_set(parser: argparse.ArgumentParser, of: str) -> None:

@@ -41,6 +41,12 @@ def _add_toolkits(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     put.add_argument("--tier", metavar="NAME", help="the lowest tier that gets it")
     put.add_argument("--keyword", action="append", metavar="WORD", help="switches it on; repeatable")
     put.add_argument("--pattern", action="append", metavar="RE2", help="likewise")
+    put.add_argument(
+        "--member",
+        action="append",
+        metavar="NAME",
+        help="tool of another toolkit that is switched on with it; * is any text (memory_*); repeatable",
+    )
     for name, run, help in (
         ("delete", _delete_toolkit, "delete a toolkit that has neither tools nor toolkits in it"),
         ("restore", _restore_toolkit, "bring a deleted toolkit back"),
@@ -72,6 +78,7 @@ def _put_toolkit(options: argparse.Namespace) -> int:
             "settings_keys": options.setting,
             "base": options.base,
             "tier": options.tier,
+            "members": options.member,
         }
         changes = {name: _value(name, value) for name, value in given.items() if value is not None}
         done = registry.toolkits.put(

@@ -65,9 +65,17 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     select.add_argument(
         "--exclude", action="append", default=[], metavar="NAME", help="never select this tool"
     )
-    select.add_argument("--profile", default="default", metavar="NAME", help="composition of stages")
     select.add_argument(
-        "--embedder", default="static", metavar="NAME", help="static, minilm, ollama:MODEL, … or none"
+        "--profile",
+        metavar="NAME",
+        help="composition of stages (default: the environment variable TOOLROLL_PROFILE, else default); "
+        "variables such as TOOLROLL_MAX_TOOLS change its parameters",
+    )
+    select.add_argument(
+        "--embedder",
+        metavar="NAME",
+        help="static, minilm, ollama:MODEL, … or none (default: the environment variable TOOLROLL_EMBEDDER, "
+        "else static)",
     )
     form = select.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON object")
@@ -81,11 +89,14 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> int:
     """Selects and prints."""
     from toolroll.context import Context
+    from toolroll.environment import from_environment
 
     message = options.message
     if message == "-":
         message = sys.stdin.buffer.read().decode("utf-8", "replace")
     options.catalog = options.catalog or os.getenv(CATALOG) or None
+    options.embedder = options.embedder or os.getenv("TOOLROLL_EMBEDDER") or "static"
+    options.profile = from_environment(options.profile)
     is_stored = options.catalog is not None and is_registry(options.catalog)
     context = Context(
         org=options.org,

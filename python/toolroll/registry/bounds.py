@@ -12,10 +12,11 @@ from typing import Any
 
 from toolroll.registry.payload import Payload, Problem
 from toolroll.registry.plan import Held, HeldTool, HeldToolkit, Mode
+from toolroll.toolkit_tree import is_meant
 from toolroll.tools import Tool
 
 TRUST = "`--trusted` does it"  # what people say where they want what is refused here
-_GOVERNING = ("parent", "settings_keys", "base", "tier")
+_GOVERNING = ("parent", "settings_keys", "base", "tier", "members")
 _TEXTS = ("description", "keywords", "patterns")
 
 
@@ -55,6 +56,11 @@ class Bounds:
             self._refuse(
                 f"tool {tool.name!r}: is named by {_rules(rules)}, made for another; choose another name, "
                 f"or {TRUST}"
+            )
+        elif last is None and (toolkit := self._claims(tool.name)):
+            self._refuse(
+                f"tool {tool.name!r}: toolkit {toolkit!r} has tools of that name as members; "
+                f"choose another name, or {TRUST}"
             )
         elif row is not None and tool.toolkit != row.toolkit and (why := self._governs(row.toolkit)):
             self._refuse(f"tool {tool.name!r}: went from toolkit {row.toolkit!r}, {why}; {TRUST}")
@@ -115,11 +121,11 @@ class Bounds:
             self._refuse(f"toolkit {name!r}: parent {parent!r} is held by {self._holder(parent)}; {TRUST}")
         settled = dict(content)
         if row is not None:  # as it was when it went, whoever governed it then
-            settled |= {field: row.content[field] for field in ("settings_keys", "base", "tier")}
+            settled |= {field: row.content[field] for field in _GOVERNING if field != "parent"}
             if self._mode != "auto":
                 settled |= {field: row.content[field] for field in _TEXTS}
         else:
-            settled["base"] = False
+            settled |= {"base": False, "members": []}
             if self._mode == "all":
                 settled |= {"keywords": [], "patterns": []}
         for field in content:
@@ -164,6 +170,11 @@ class Bounds:
                 return f"since {_what(at, name)} has settings_keys"
             at = row.content["parent"]
         return ""
+
+    def _claims(self, name: str) -> str:
+        """A toolkit that others wrote, and that a tool of this name would be a member of; "" for none."""
+        found = (toolkit for pattern, toolkit in self._held.members.items() if is_meant(pattern, name))
+        return next(found, "")
 
     def _known(self) -> set[str]:
         return {*self._alive, *self._held.shared_toolkits}

@@ -81,7 +81,7 @@ class Payload:
         digest = hashlib.sha256()
         for part in (
             sorted(hashes.items()),
-            sorted(toolkits.items()),
+            sorted((name, _said(content)) for name, content in toolkits.items()),
             sorted((page.pattern, list(page.toolkits), page.priority) for page in pages),
         ):
             digest.update(canonical_json(part).encode())
@@ -116,7 +116,13 @@ def toolkit_content(
         "tier": toolkit.tier,
         "keywords": [{"keyword": keyword, "mode": mode} for keyword, mode in keywords],
         "patterns": list(patterns),
+        "members": list(toolkit.members),
     }
+
+
+def _said(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A toolkit as a digest reads it: the same in every release, or each would sync all plugins anew."""
+    return {field: value for field, value in content.items() if field != "members" or value}
 
 
 def _toolkits(definitions: Definitions, problems: list[Problem]) -> dict[str, dict[str, Any]]:

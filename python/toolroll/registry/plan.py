@@ -77,6 +77,8 @@ class Held:
             those that people deleted. In the order of their last change.
         approved: tool_id → hash of the content that was approved last, of tools whose content waits.
         rules: what rules name, each ("tool" or "toolkit", name) with the names of the rules.
+        members: names and patterns of tools that toolkits of others than the plugin have as members, each
+            with such a toolkit.
         mentioned: toolkits that others than the plugin speak of: their tools, and page mappings.
         shared_tools: names of the platform's, where the organisation is not the platform.
         shared_toolkits: the same of toolkits, each with its parent.
@@ -90,6 +92,7 @@ class Held:
     pages: Sequence[HeldPage] = ()
     approved: Mapping[str, str] = field(default_factory=dict)
     rules: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    members: Mapping[str, str] = field(default_factory=dict)
     mentioned: Collection[str] = frozenset()
     shared_tools: Collection[str] = frozenset()
     shared_toolkits: Mapping[str, str | None] = field(default_factory=dict)

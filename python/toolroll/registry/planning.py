@@ -355,11 +355,11 @@ def _filled(held: Held, tools: Iterable[ToolStep]) -> set[str]:
 def _imported(name: str, content: Mapping[str, Any], row: HeldToolkit, notes: list[str]) -> Mapping[str, Any]:
     """What an import makes of a toolkit that is there: people's decisions stay, as for tools.
 
-    base and tier are what they are; parent and settings_keys too, where the file does not say them.
+    base and tier are what they are; parent, settings_keys and members too, where the file does not say them.
     """
     kept = {
         field: row.content[field]
-        for field in ("base", "tier", "parent", "settings_keys")
+        for field in ("base", "tier", "parent", "settings_keys", "members")
         if content[field] != row.content[field] and (field in ("base", "tier") or not content[field])
     }
     notes += (

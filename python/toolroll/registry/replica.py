@@ -218,6 +218,7 @@ def toolkit_in(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]]:
         tuple(row["settings_keys"]),
         row["base"],
         row["tier"],
+        tuple(row["members"]),
     )
     keywords, patterns = row["keywords"], row["patterns"]
     if not keywords and not patterns:

@@ -258,6 +258,8 @@ def _read(connection: sa.Connection, payload: Payload) -> Held:
     places = {tool.toolkit for tool in payload.tools.values()} - own - payload.toolkits.keys() - {""}
     if plugin and (places or own != payload.toolkits.keys()):
         held = replace(held, mentioned=_read_mentioned(connection, held.tools, org, plugin))
+    if plugin and payload.tools.keys() - {tool.name for tool in tools if not tool.is_deleted}:
+        held = replace(held, members=_read_members(connection, org, plugin))
     k = tables.toolkits.c
     if not org:
         others = (
@@ -280,6 +282,19 @@ def _read_rules(connection: sa.Connection, org: str) -> dict[tuple[str, str], li
     found: dict[tuple[str, str], list[str]] = {}
     for tool, toolkit, name in connection.execute(query.where(r.org.in_({"", org})) if org else query):
         found.setdefault(("tool", tool) if tool else ("toolkit", toolkit), []).append(name)
+    return found
+
+
+def _read_members(connection: sa.Connection, org: str, plugin: str) -> dict[str, str]:
+    """What toolkits of others have as members; those of an organisation may mean the platform's tools."""
+    k = tables.toolkits.c
+    query = sa.select(k.org, k.name, k.plugin, k.members).where(
+        k.deleted_at.is_(None), sa.cast(k.members, sa.Text) != "[]"
+    )
+    found: dict[str, str] = {}
+    for whose, name, by, members in connection.execute(query.where(k.org == org) if org else query):
+        if (whose, by) != (org, plugin):
+            found |= dict.fromkeys(members, name)
     return found
 
 
@@ -309,7 +324,7 @@ def _read_approved(connection: sa.Connection, org: str) -> dict[str, str]:
     return {tool_id: digest for tool_id, digest in found}
 
 
-_TOOLKIT = ("description", "parent", "settings_keys", "base", "tier", "keywords", "patterns")
+_TOOLKIT = ("description", "parent", "settings_keys", "base", "tier", "keywords", "patterns", "members")
 
 
 def _read_toolkits(connection: sa.Connection, org: str, plugin: str) -> list[HeldToolkit]:

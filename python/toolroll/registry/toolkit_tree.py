@@ -58,6 +58,8 @@ def _line(row: Row, count: int, is_own: bool) -> str:
         facts.append(f"tier {row['tier']} and above")
     if row.get("settings_keys"):
         facts.append(f"with a value for {' or '.join(row['settings_keys'])}")
+    if row.get("members"):
+        facts.append(f"and {', '.join(row['members'])}"[:80])
     if row.get("plugin"):
         facts.append(f"plugin {row['plugin']}")
     summary = row.get("description", "").strip().partition("\n")[0]

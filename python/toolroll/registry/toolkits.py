@@ -364,6 +364,7 @@ def _content(
         "tier": toolkit.tier,
         "keywords": [{"keyword": word, "mode": mode} for word, mode in keywords],
         "patterns": [*patterns],
+        "members": [*toolkit.members],
     }
 
 
@@ -389,6 +390,7 @@ def _record(row: Mapping[str, Any]) -> ToolkitRecord:
             tuple(row["settings_keys"]),
             row["base"],
             row["tier"],
+            tuple(row["members"]),
         ),
         keywords=keywords,
         patterns=patterns,

@@ -44,13 +44,17 @@ class Cap:
             candidates = self._in_tiers(candidates)
             unranked = self.unranked
         else:
-            candidates = self._at_most_k(candidates, turn.places(self.k))
+            candidates = self.found(candidates, turn)
         limit = self.limit(turn, unranked)
         if limit is not None and len(candidates.rows) > limit:
             candidates = candidates.narrow(slice(0, limit), "cap.max_tools")
         if turn.budget_tokens is not None:
             candidates = self._within(candidates, turn.budget_tokens)
         return candidates
+
+    def found(self, candidates: Candidates, turn: Turn) -> Candidates:
+        """Of columns: what retrieval may add, and what k does not count."""
+        return self._at_most_k(candidates, turn.places(self.k))
 
     def limit(self, turn: Turn, unranked: int | None = None) -> int | None:
         """How many tools at the most; None for any number."""

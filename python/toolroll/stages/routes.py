@@ -11,6 +11,7 @@ from toolroll._core import Bitset
 from toolroll.candidates import NO_ROWS, Candidates, Evidence, Rows, Scores
 from toolroll.context import Turn
 from toolroll.route_table import RouteTable
+from toolroll.stages.cap import Cap
 from toolroll.toolkit_index import ToolkitIndex
 
 Reading: TypeAlias = Literal["favour", "narrow", "fill", "ignore"]
@@ -48,6 +49,7 @@ class Routes:
             "ignore", and adds none with "fill".
         toolkits: vectors of the toolkits; None leaves them to their keywords and patterns.
         threshold: cosine of message and toolkit from which on it counts as hit.
+        cap: with "fill", says what retrieval may add: what it found beyond that may be put behind again.
         scores: whether, with "narrow", the tools have the strength of the hit as their score: for profiles
             without retrieval, which would add to it.
     """
@@ -58,6 +60,7 @@ class Routes:
     no_hit: tuple[str, ...] | None = None
     toolkits: ToolkitIndex | None = None
     threshold: float = 0.0
+    cap: Cap | None = None
     scores: bool = False
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
@@ -73,7 +76,7 @@ class Routes:
         assert before.pool is not None
         hits = self._reaching(before.pool, self._hits(turn))
         if self.reading == "fill" and candidates.pool is None:
-            return self._fill(candidates, hits, before.pool)
+            return self._fill(candidates, hits, before.pool, turn)
         return self._narrow(candidates, hits)
 
     def _hits(self, turn: Turn) -> dict[str, Hit]:
@@ -107,13 +110,15 @@ class Routes:
         kept = candidates.narrow(Bitset.of(self.table.size, rows), "route.hit")
         return kept.rescore(self._strengths(rows, hits), "route.score", rows, _evidence(hits))
 
-    def _fill(self, candidates: Candidates, hits: dict[str, Hit], pool: Bitset) -> Candidates:
+    def _fill(self, candidates: Candidates, hits: dict[str, Hit], pool: Bitset, turn: Turn) -> Candidates:
         if hits:
             rows, reason, evidence = self.table.rows_of(hits), "route.fill", _evidence(hits)
         elif self.no_hit is not None:
             rows, reason, evidence = self.table.rows_of(self.no_hit), "route.default", None
         else:
             return candidates
+        if self.cap is not None:
+            candidates = self.cap.found(candidates, turn)
         return candidates.admit(rows[pool.holds(rows)], reason, evidence, behind=True)
 
     def _strengths(self, rows: Rows, hits: dict[str, Hit]) -> Scores:

@@ -445,6 +445,14 @@ def test_the_digest_of_a_payload_does_not_follow_its_order() -> None:
     assert digest(MAIL, NOTE) == digest(NOTE, MAIL) != digest(MAIL_2, NOTE)
 
 
+def test_the_digest_of_a_payload_tells_members_and_is_what_it_was_without_any() -> None:
+    def digest(*members: str) -> str:
+        return Payload.of(Definitions((), (Toolkit("a", members=members),)), plugin="p").digest
+
+    assert len({digest(), digest("x"), digest("y")}) == 3
+    assert digest() == "1215a3c4913b6ef59244184f9cdeca87acf8c0291db691b84e50e2f012369232"
+
+
 def test_a_plan_is_a_table_for_people_and_a_dictionary_for_programs() -> None:
     found = planned(MAIL_2, NOTE, held=Held([held_tool(MAIL), held_tool(Tool("gone"))]), review="changed")
     assert str(found).splitlines() == [

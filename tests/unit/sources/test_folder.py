@@ -107,11 +107,14 @@ def test_every_field_of_a_toolkit_file_reaches_the_toolkit(tmp_path):
             "tier": "pro",
             "settings_keys": ["crm_token"],
             "patterns": [r"(?i)deal #\d+"],
+            "members": ["send_mail", "notes_*"],
             "tools": [],
         },
     )
     definitions = read_folder(tmp_path)
-    assert definitions.toolkits[0] == Toolkit("crm", "", "sales", ("crm_token",), True, "pro")
+    assert definitions.toolkits[0] == Toolkit(
+        "crm", "", "sales", ("crm_token",), True, "pro", ("send_mail", "notes_*")
+    )
     assert definitions.routes == (Route(("crm",), patterns=(r"(?i)deal #\d+",)),)
 
 
@@ -187,7 +190,7 @@ def test_a_schema_that_refers_to_itself_or_elsewhere_is_kept_as_it_is(tmp_path):
         ('{\n"name": "crm",\n"keyword": []}', "crm.json:3: unknown key 'keyword'; did you mean 'keywords'?"),
         (
             '{"zzzz": 1}',
-            "crm.json:1: unknown key 'zzzz'; known keys: base, description, keywords, name, parent, "
+            "crm.json:1: unknown key 'zzzz'; known keys: base, description, keywords, members, name, parent, "
             "patterns, settings_keys, tasks, tier, tools",
         ),
         ('{"tools": [\n{"name": ""}]}', "crm.json:2: name is '', must be a string of 1 to 256 characters"),
@@ -255,6 +258,19 @@ def test_a_schema_that_refers_to_itself_or_elsewhere_is_kept_as_it_is(tmp_path):
             "crm.json:1: patterns[0] is '(?=a)', must be an RE2 expression (invalid perl",
         ),
         ('{"settings_keys": [1]}', "crm.json:1: settings_keys[0] is 1, must be a string"),
+        ('{"members": "a_*"}', "crm.json:1: members is 'a_*', must be a list of strings"),
+        (
+            '{"members": ["a_*",\n""]}',
+            "crm.json:2: members[1] is '', must be the name of a tool, or a pattern such as 'memory_*'",
+        ),
+        (
+            f'{{"members": [{",".join(["1"] * 3)}]}}',
+            "crm.json:1: members[0] is 1, must be a string",
+        ),
+        (
+            f'{{"members": [{",".join([chr(34) + "a" + chr(34)] * 1_001)}]}}',
+            "crm.json:1: members is ['a', 'a', 'a', 'a', 'a', 'a', ...], must be a list of at most 1000",
+        ),
         ('{"base": null}', "crm.json:1: base is null, must be true or false"),
         (
             '{"parent":\n"salse"}',

@@ -1,0 +1,135 @@
+"""Seed 3: base tools always, toolkits by keyword, and by meaning what keywords miss; its own worked example."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.seeds.planned import PlannedEmbedder
+from toolroll import Context, Toolroll
+from toolroll.profiles import PROFILES
+
+FOLDER = Path(__file__).parents[2] / "data" / "seeds" / "layers"
+WORKOUT = "If it rains tomorrow, plan an indoor workout and add it to my calendar"
+FREE = Context(tier="free")
+
+# The cosines of the seed's example: 0.52 for the calendar, and all others below its threshold of 0.40.
+COSINES = {"calendar: ": 0.52, "weather: ": 0.38, "scheduler: ": 0.39, "email: ": 0.2}
+
+
+def roll_of(embedder="static", **changes) -> Toolroll:
+    parameters = PROFILES["layers"].with_(**changes)
+    return Toolroll.from_folder(FOLDER, profile=parameters, tiers=("free", "pro"), embedder=embedder)
+
+
+def toolkits_of(picked) -> set[str]:
+    return {picked.catalog.tools[row].toolkit for row in picked.rows.tolist()}
+
+
+def test_the_indoor_workout_gets_18_of_35_tools():
+    picked = roll_of(PlannedEmbedder(COSINES)).select(WORKOUT, FREE)
+    assert (len(picked), picked.total) == (18, 35)
+    assert picked.summary().startswith(
+        "18/35 tools | activated: weather(keyword 'rain'), calendar(dense 0.52) | "
+    )
+    counts = {kit: 0 for kit in toolkits_of(picked)}
+    for row in picked.rows.tolist():
+        counts[picked.catalog.tools[row].toolkit] += 1
+    assert counts == {"general": 13, "weather": 1, "calendar": 4}
+    assert picked.total - len(picked) == 17
+
+
+def test_the_built_in_embedder_finds_the_same_18_tools():
+    picked = roll_of().select(WORKOUT, FREE)
+    assert len(picked) == 18
+    assert list(picked.activated) == ["general", "weather", "calendar"]
+
+
+def test_a_hit_scores_its_strength_and_is_sent_in_that_order():
+    picked = roll_of(PlannedEmbedder(COSINES)).select(WORKOUT, FREE)
+    assert picked.names[13:] == ("weather", "create_event", "delete_event", "list_events", "update_event")
+    scores = {tool["name"]: tool["score"] for tool in picked.to_dict()["tools"]}
+    assert (scores["weather"], scores["create_event"], scores["recall"]) == (1.0, 0.52, 0.0)
+    assert picked.log_lines() == ("tool selection: method=routes, core=13, routes=5, total=18/35",)
+
+
+def test_the_catalog_has_8_toolkits_beside_13_base_tools():
+    catalog = roll_of().catalog
+    assert len(catalog.base) == 13
+    assert set(catalog.toolkits) - {"general"} == {
+        "calendar", "contacts", "email", "git", "host_pc", "meta", "scheduler", "weather",
+    }  # fmt: skip
+    assert len(catalog.below["weather"]) == 1 and len(catalog.below["calendar"]) == 4
+
+
+def test_all_35_schemas_cost_more_than_what_is_sent():
+    tokens = roll_of().select("What's the weather today?", FREE).tokens
+    assert tokens.selected < tokens.total / 2
+
+
+@pytest.mark.parametrize(
+    ("message", "toolkits"),
+    [
+        ("What's the weather today?", {"weather"}),
+        ("Commit my code", {"git"}),
+        ("크롬 열어줘", {"host_pc"}),
+        ("Open Chrome", {"host_pc"}),
+        ("내일 날씨가 어때?", {"weather"}),
+        ("Tell me a joke", set()),
+    ],
+)
+def test_keywords_switch_on_their_toolkits_and_no_others(message, toolkits):
+    roll = roll_of(PlannedEmbedder({}))
+    assert toolkits_of(roll.select(message, FREE)) == {"general", *toolkits}
+
+
+def test_what_no_keyword_says_is_found_by_meaning():
+    picked = roll_of(PlannedEmbedder({"weather: ": 0.44})).select("Is it going to be wet outside?", FREE)
+    assert picked.activated["weather"] == "dense 0.44"
+
+
+def test_an_umbrella_is_a_keyword_of_the_seeds_own_file():
+    """The seed says in one place that it is none, and lists it as one in another; the file counts."""
+    assert roll_of().select("Should I bring an umbrella?", FREE).activated["weather"] == "keyword 'umbrella'"
+
+
+@pytest.mark.parametrize(("cosine", "found"), [(0.40, True), (0.39, False)])
+def test_a_toolkit_counts_from_a_cosine_of_0_40_on(cosine, found):
+    picked = roll_of(PlannedEmbedder({"git: ": cosine + 1e-6})).select("Save my work", FREE)
+    assert ("git_commit" in picked) is found
+
+
+def test_a_stricter_threshold_is_a_parameter():
+    strict = roll_of(PlannedEmbedder(COSINES), toolkit_threshold=0.6).select(WORKOUT, FREE)
+    assert list(strict.activated) == ["general", "weather"]
+
+
+def test_a_keyword_goes_before_nearness():
+    picked = roll_of(PlannedEmbedder({"weather: ": 0.9})).select("What's the weather today?", FREE)
+    assert picked.activated["weather"] == "keyword 'weather'"
+
+
+def test_keywords_go_on_working_while_the_embedder_is_down():
+    embedder = PlannedEmbedder(COSINES)
+    roll = roll_of(embedder)
+    embedder.is_up = False
+    picked = roll.select(WORKOUT, FREE)
+    assert len(picked) == 14 and "weather" in picked and "create_event" not in picked
+    assert picked.degraded == ("embedder",)
+    embedder.is_up = True
+    assert len(roll.select(WORKOUT, FREE)) == 18
+
+
+def test_toolkits_are_embedded_once_and_a_message_once():
+    embedder = PlannedEmbedder(COSINES)
+    roll = roll_of(embedder)
+    assert embedder.asked == []
+    roll.select(WORKOUT, FREE)
+    assert embedder.asked == [WORKOUT]
+
+
+def test_a_toolkit_of_a_higher_tier_is_not_switched_on_by_its_keyword():
+    roll = roll_of()
+    assert "weather" not in roll.select("What's the weather today?", Context(tier=""))
+    assert "weather" in roll.select("What's the weather today?", Context(tier="pro"))

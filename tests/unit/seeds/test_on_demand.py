@@ -1,0 +1,143 @@
+"""Seed 2: nothing is retrieved; the model reads hints and loads what it needs. The conversation is the seed's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.seeds.planned import PlannedEmbedder
+from toolroll import Context, Toolroll
+from toolroll.errors import Denied
+from toolroll.meta_tools import MANAGE_TOOLS
+from toolroll.profiles import PROFILES
+from toolroll.schemas.canonical import schema_text
+from toolroll.tokens import estimate_tokens
+
+FOLDER = Path(__file__).parents[2] / "data" / "seeds" / "on_demand"
+ESSENTIAL = ("reminder_tool", "webaccess_tool")
+SEATTLE = "What's the weather in Seattle?"
+
+
+def roll_of(**changes) -> Toolroll:
+    return Toolroll.from_folder(FOLDER, profile=PROFILES["on_demand"].with_(**changes))
+
+
+@pytest.fixture
+def session():
+    return roll_of().session("mira")
+
+
+def manage(session, **arguments) -> str:
+    return session.answer(MANAGE_TOOLS.name, arguments).text
+
+
+def test_only_essential_tools_are_there_whatever_the_message():
+    roll = roll_of()
+    for message in (SEATTLE, "weather_tool", "", "remember to call Ann"):
+        assert roll.select(message).names == ESSENTIAL
+    assert roll.select(SEATTLE).log_lines() == ("tool selection: method=none, core=2, total=2/12",)
+
+
+def test_keywords_and_meaning_have_no_say():
+    embedder = PlannedEmbedder({"weather tool": 0.9})
+    roll = Toolroll.from_folder(FOLDER, profile="on_demand", embedder=embedder)
+    assert roll.select(SEATTLE).names == ESSENTIAL
+    assert embedder.asked == []
+
+
+def test_every_tool_that_is_not_loaded_is_hinted_at_with_its_whole_description(session):
+    session.select(SEATTLE)
+    hints = session.hints()
+    assert "- weather_tool: Get" in hints
+    for tool in session.picked.catalog.tools:
+        assert (f"- {tool.name}: {tool.description}" in hints) is (tool.name not in ESSENTIAL)
+
+
+def test_one_tool_is_loaded_and_can_be_called(session):
+    session.select(SEATTLE)
+    with pytest.raises(Denied):
+        session.check("weather_tool")
+    assert manage(session, mode="load", tools="weather_tool").startswith("Loaded: weather_tool.")
+    assert session.picked.names == (*ESSENTIAL, "weather_tool")
+    assert session.check("weather_tool").name == "weather_tool"
+    assert "weather_tool" not in session.hints()
+
+
+def test_several_tools_are_loaded_at_once_by_names_with_commas(session):
+    session.select("Mail my week to Ann")
+    assert manage(session, mode="load", tools="calendar_tool,email_tool").startswith(
+        "Loaded: calendar_tool, email_tool."
+    )
+    assert session.picked.names == (*ESSENTIAL, "calendar_tool", "email_tool")
+
+
+def test_a_fallback_loads_all_12_tools_for_one_turn_only(session):
+    session.select("Coordinate my schedule, email people, check weather, and book travel")
+    assert manage(session, mode="fallback").startswith("All 12 tools are loaded, for this turn only")
+    assert len(session.picked) == 12
+    assert session.select("Thanks").names == ESSENTIAL
+
+
+def test_unloading_takes_a_tool_out(session):
+    session.select(SEATTLE)
+    manage(session, mode="load", tools="weather_tool")
+    manage(session, mode="unload", tools="weather_tool")
+    assert session.picked.names == ESSENTIAL
+
+
+def test_a_tool_idle_for_more_than_five_turns_is_unloaded_and_hinted_at_again(session):
+    session.select(SEATTLE)  # turn 1
+    manage(session, mode="load", tools="weather_tool")
+    session.used(["weather_tool"])
+    for turn in range(2, 8):
+        assert "weather_tool" in session.select("And now?", turn=turn)
+    assert session.end_turn() == ("weather_tool",)  # idle turns: 7 - 1 = 6, more than 5
+    assert session.select("And now?", turn=8).names == ESSENTIAL
+    assert "weather_tool" in session.hints()
+
+
+def test_a_call_begins_the_idle_turns_anew(session):
+    session.select(SEATTLE)
+    manage(session, mode="load", tools="weather_tool")
+    for turn in range(2, 13):
+        session.select("And now?", turn=turn)
+        if turn == 6:
+            session.used(["weather_tool"])
+    assert "weather_tool" in session.picked
+    assert session.select("And now?", turn=13).names == ESSENTIAL
+
+
+def test_the_idle_threshold_is_a_parameter():
+    session = roll_of(idle_turns=1).session("mira")
+    session.select(SEATTLE)
+    session.load("weather_tool")
+    assert "weather_tool" in session.select("And?", turn=3)
+    assert session.select("And?", turn=4).names == ESSENTIAL
+
+
+def test_essential_tools_are_never_unloaded(session):
+    session.select(SEATTLE)
+    assert "Cannot be unloaded" in manage(session, mode="unload", tools="webaccess_tool")
+    assert session.select("And now?", turn=50).names == ESSENTIAL
+
+
+def test_the_turn_is_counted_from_the_messages_so_a_restart_changes_nothing(session):
+    said = [{"role": role, "content": "…"} for _ in range(3) for role in ("user", "assistant")]
+    session.select(SEATTLE, history=said)
+    assert session.turn == (len(said) + 1 + 1) // 2 == 4
+
+
+def test_most_of_the_tokens_are_saved():
+    tokens = roll_of().select(SEATTLE).tokens
+    assert tokens.saved / tokens.total > 0.8  # the seed: 80 to 90 %
+    essential = tokens.selected + estimate_tokens(schema_text(MANAGE_TOOLS))
+    assert essential < 500
+
+
+def test_policy_counts_for_what_is_loaded(session):
+    session.context = Context(session="mira", exclude=("email_tool",))
+    session.select("Mail Ann")
+    answer = session.answer(MANAGE_TOOLS.name, {"mode": "load", "tools": "email_tool"})
+    assert answer.is_error and answer.unknown == ("email_tool",)
+    assert session.picked.names == ESSENTIAL

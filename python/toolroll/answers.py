@@ -79,11 +79,13 @@ def everything(count: int) -> Answer:
     return Answer(f"All {count} tools are loaded, for this turn only.")
 
 
-def found(tools: Sequence[Tool], queries: Sequence[str]) -> Answer:
-    """Of a search: name, description and parameters of each tool, as JSON, best first."""
+def found(tools: Sequence[Tool], queries: Sequence[str], doubtful: Sequence[str]) -> Answer:
+    """Of a search: name, description and parameters of each tool, as JSON, best first.
+
+    doubtful: those of the queries that no tool seems to serve.
+    """
     if not tools:
-        asked = ", ".join(repr(plain(query, _LONGEST_NAME)) for query in queries)
-        return Answer(f"No tool fits {asked}. Search for what it should do, in other words.")
+        return Answer(f"No tool fits {_quoted(queries)}. Say what it should do, in other words.")
     listed = [
         {
             "name": tool.name,
@@ -92,7 +94,10 @@ def found(tools: Sequence[Tool], queries: Sequence[str]) -> Answer:
         }
         for tool in tools
     ]
-    return Answer(canonical_json({"tools": listed}), tuple(tools))
+    content: dict[str, Any] = {"tools": listed}
+    if doubtful:
+        content["note"] = f"No tool seems to serve {_quoted(doubtful)}; the nearest are listed."
+    return Answer(canonical_json(content), tuple(tools))
 
 
 def unknown_tool(name: str, nearest: Sequence[str]) -> Answer:
@@ -110,6 +115,10 @@ def near(name: str, names: Iterable[str]) -> list[str]:
     by_folded = {each.casefold(): each for each in names}
     close = get_close_matches(name.casefold()[:_LONGEST_NAME], by_folded, 3, 0.6)
     return [by_folded[each] for each in close]
+
+
+def _quoted(queries: Sequence[str]) -> str:
+    return ", ".join(repr(plain(query, _LONGEST_NAME)) for query in queries)
 
 
 def _names(tools: Sequence[Tool]) -> str:

@@ -246,12 +246,17 @@ class Session:
                 raise InvalidInput(f"search: query is {query!r:.80}, must be text")
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_FOUND:
             raise InvalidInput(f"search: k is {k!r:.80}, must be from 1 to {MOST_FOUND}")
+        return self._found(queries, k)[0]
+
+    def _found(self, queries: Sequence[str], k: int) -> tuple[tuple[Tool, ...], list[str]]:
+        """What the queries find, and those of them that no tool seems to serve."""
         found = [self._engine.find(query, self.context, k) for query in queries]
+        doubtful = [query for query, one in zip(queries, found, strict=True) if not one.applies]
         ranked = [[selection.catalog.tools[row] for row in selection.rows.tolist()] for selection in found]
         together = {tool.name: tool for rank in zip_longest(*ranked) for tool in rank if tool is not None}
         self._live.change(lambda now: now.find(together))
         self._told()
-        return tuple(together.values())
+        return tuple(together.values()), doubtful
 
     def hints(self, budget_tokens: int = 2_000) -> str:
         """Name and description of what the model is not shown now and could load, for its prompt.
@@ -259,7 +264,7 @@ class Session:
         budget_tokens: estimated tokens of the text; the less room there is, the less is said of each tool.
         """
         catalog, allowed = self._engine.allowed(self.context)
-        rows = allowed.rows()
+        rows = np.setdiff1d(allowed.rows(), np.concatenate((catalog.base, catalog.pinned)))
         if self._picked is not None and self.picked.catalog is catalog:
             rows = rows[~np.isin(rows, self.picked.rows)]
         try:
@@ -287,7 +292,8 @@ class Session:
                 return self.load(names) if mode == "load" else self.unload(names)
             if name == SEARCH_TOOLS.name:
                 queries, limit = read_search(arguments)
-                return answers.found(self.search(*queries, k=limit), queries)
+                tools, doubtful = self._found(queries, limit)
+                return answers.found(tools, queries, doubtful)
             wanted, given = read_call(arguments)
         except InvalidInput as error:
             return answers.refused(str(error))

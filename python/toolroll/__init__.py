@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from toolroll.rules import PageMapping as PageMapping
     from toolroll.rules import Rule as Rule
     from toolroll.selection import Selection as Selection
+    from toolroll.session import Session as Session
     from toolroll.tools import Route as Route
     from toolroll.tools import Tool as Tool
     from toolroll.tools import Toolkit as Toolkit
@@ -33,6 +34,7 @@ _HOMES = {
     "Route": "toolroll.tools",
     "Rule": "toolroll.rules",
     "Selection": "toolroll.selection",
+    "Session": "toolroll.session",
     "Tool": "toolroll.tools",
     "Toolkit": "toolroll.tools",
     "Toolroll": "toolroll.roll",

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from toolroll.conversation import Conversation, Retention, merge
+from toolroll.forking import survive_forks
 
 Key = tuple[str, str]  # organisation, session
+
+NEW = Conversation()
 
 
 class Live:
@@ -20,8 +23,9 @@ class Live:
 
     __slots__ = ("__weakref__", "_lock", "_sent", "held", "retention")
 
-    def __init__(self, conversation: Conversation, retention: Retention) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, conversation: Conversation, retention: Retention, lock: threading.Lock) -> None:
+        """lock: for changes; many conversations may share one, it is held for microseconds."""
+        self._lock = lock
         self.retention = retention
         self.held = conversation  # what is loaded, called and found counts here; turn and list in `_sent`
         self._sent = (conversation, conversation)  # what was held when a selection was made, and what it kept
@@ -41,9 +45,11 @@ class Live:
     def change(self, make: Callable[[Conversation], Conversation]) -> None:
         """Replaces the state by what `make` makes of it. Where that raises, nothing has changed."""
         with self._lock:
+            sent = self._sent
             now = make(self.now)
             self.held = now
-            self._sent = (now, now)
+            if self._sent is sent:  # else a selection was made meanwhile: its turn and list count
+                self._sent = (now, now)
 
     def become(self, other: Conversation, before: Conversation) -> bool:
         """Takes over what storage has of the conversation; whether something had changed here meanwhile.
@@ -62,23 +68,16 @@ class LiveConversations:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._lock = threading.Lock()  # held for one look
+        self._looking, self._changing = threading.Lock(), threading.Lock()
         self._live: OrderedDict[Key, Live] = OrderedDict()
+        survive_forks(self, lambda own: (own._looking, own._changing), lambda own: None)
 
-    def get(self, key: Key) -> Live | None:
-        """The conversation, if it is held here."""
-        with self._lock:
-            live = self._live.get(key)
-            if live is not None:
-                self._live.move_to_end(key)
-            return live
-
-    def get_or_add(self, key: Key, make: Callable[[], Live]) -> Live:
-        """The conversation, made if it is not held yet."""
-        with self._lock:
+    def get(self, key: Key, retention: Retention) -> Live:
+        """The conversation, a new one if it is not held here."""
+        with self._looking:
             live = self._live.get(key)
             if live is None:
-                live = self._live[key] = make()
+                live = self._live[key] = Live(NEW, retention, self._changing)
                 while len(self._live) > self._most:
                     self._live.popitem(last=False)
             else:
@@ -87,7 +86,7 @@ class LiveConversations:
 
     def pop(self, key: Key) -> Live | None:
         """Lets go of the conversation."""
-        with self._lock:
+        with self._looking:
             return self._live.pop(key, None)
 
     def __len__(self) -> int:

@@ -19,7 +19,7 @@ from toolroll._core import Learned
 from toolroll.assembly import Assembly
 from toolroll.catalog import Catalog
 from toolroll.context import Context
-from toolroll.conversation import Conversation, Retention
+from toolroll.conversation import Retention
 from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
 from toolroll.engine import Engine
@@ -52,7 +52,6 @@ Progress = Callable[[int, int], None]
 _RECENT = 128  # selections that an event's id still finds
 _LONGEST_SOURCE = 4_096
 MOST_CONVERSATIONS = 100_000  # in memory
-NEW = Conversation()
 
 
 class Toolroll:
@@ -350,7 +349,7 @@ class Toolroll:
             InvalidInput: the name is empty or no text.
         """
         context = of_session(session, context)
-        live = self._live.get_or_add((context.org, session), lambda: Live(NEW, self._retention(context.org)))
+        live = self._live.get((context.org, session), self._retention(context.org))
         return Session(self._engine, context, live, self._report if learns else None, _unheard)
 
     async def asession(self, session: str, context: Context | None = None, *, learns: bool = True) -> Session:

@@ -37,7 +37,7 @@ class StoredConversations:
             InvalidInput: no session can have this name.
         """
         key = context.org, context.session
-        live = self._live.get_or_add(key, lambda: Live(Conversation(), retention))
+        live = self._live.get(key, retention)
         before = live.now
         try:
             stored = self._keeper.read(*key)

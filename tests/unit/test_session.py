@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
+import warnings
 import weakref
 from itertools import pairwise
 
@@ -436,3 +438,31 @@ def test_an_event_loop_may_select(shared):
     import asyncio
 
     asyncio.run(_asynchronously(shared))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_of_a_fork_goes_on_with_its_conversations(shared):
+    session = shared.session("forked")
+    session.load("zip_files")
+    stop = threading.Event()
+
+    def change() -> None:
+        while not stop.is_set():
+            session.load("play_music")
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(5):
+            with warnings.catch_warnings():
+                warnings.simplefilter(
+                    "ignore", DeprecationWarning
+                )  # of forks beside threads: that is the test
+                child = os.fork()
+            if not child:
+                session.load("send_mail")
+                os._exit(0 if {"zip_files", "send_mail"} <= set(shared.session("forked").loaded) else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        thread.join()

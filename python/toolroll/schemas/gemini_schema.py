@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolroll.schemas.references import STRUCTURE, Notes, merged, placed, resolve, rooted
+from toolroll.schemas.references import STRUCTURE, Notes, merged, placed, resolve, rooted, strings
 
 MAX_NODES = 2_000  # of a translated schema: a few definitions that use each other can grow without bound
 MAX_DEPTH = 32
@@ -118,10 +118,7 @@ class _Translation:
                 for name, value in properties.items()
                 if self.nodes <= MAX_NODES
             }
-            required = schema.get("required")
-            if isinstance(required, Sequence) and (
-                kept := [key for key in required if key in translated["properties"]]
-            ):
+            if kept := [key for key in strings(schema.get("required")) if key in translated["properties"]]:
                 translated["required"] = kept
         if kind == "array":
             translated["items"] = self._items(schema, depth, entered, f"{where}.items")

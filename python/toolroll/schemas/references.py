@@ -98,7 +98,7 @@ def merged(
                         notes.append((where, f"two schemas of property {name!s:.80}, the first is sent"))
                 together[key] = {**value, **mine}
             elif key == "required" and isinstance(mine, list) and isinstance(value, list):
-                together[key] = list(dict.fromkeys([*mine, *value]))
+                together[key] = list(dict.fromkeys([*strings(mine), *strings(value)]))
             else:
                 if key in together and mine != value and key not in _MARKS:
                     notes.append((where, f"two values of {key} at once, the first is sent"))

@@ -263,6 +263,8 @@ def test_a_hostile_schema_ends_soon(name, provider, within_seconds):
     st.dictionaries(st.sampled_from(["properties", "anyOf", "oneOf", "allOf", "$ref", "$defs", "type"]), JUNK)
 )
 def test_junk_becomes_an_object_without_alternatives_at_the_root(schema):
+    convert(Tool("t", "", schema), "gemini")
+    losses([Tool("t", "", schema)], "gemini")
     for provider, key in (("anthropic", "input_schema"), ("openai_responses", "parameters")):
         sent: Any = convert(Tool("t", "", schema), provider)[key]
         assert sent["type"] == "object" and isinstance(sent["properties"], dict)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.schemas.validator import is_valid
 
+from toolroll.guards.arguments import repair
 from toolroll.schemas.strict import MOST_LEVELS, NotStrictError, strict_schema
 
 
@@ -217,6 +218,12 @@ def test_a_hostile_schema_ends_soon(name):
     assert time.process_time() - started < 2
 
 
+def test_required_names_that_are_no_names_are_passed_over():
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": [[], {}, 3, "a"]}
+    made, _ = strict_schema({"allOf": [schema, schema], "required": [[]]})
+    assert made["properties"] == {"a": {"type": "string"}}
+
+
 def test_alternatives_of_which_only_the_required_names_differ_stay_alternatives():
     made = strict(
         {
@@ -324,13 +331,13 @@ def filled(value: Any, schema: Any, root: Any) -> list[Any]:
     if "object" in kinds and isinstance(value, dict) and value.keys() <= schema["properties"].keys():
         ways: list[Any] = [{}]
         for name, part in schema["properties"].items():
-            options = filled(value[name], part, root)[:3] if name in value else [None]
+            options = filled(value[name], part, root)[:40] if name in value else [None]
             ways = [{**way, name: option} for way in ways for option in options][:50]
         return ways
     if "array" in kinds and isinstance(value, list):
         ways = [[]]
         for one in value:
-            ways = [[*way, made] for way in ways for made in filled(one, schema["items"], root)[:3]][:50]
+            ways = [[*way, made] for way in ways for made in filled(one, schema["items"], root)[:40]][:50]
         return ways
     return [value]
 
@@ -359,7 +366,7 @@ def without_absent(value: Any, schema: Any, root: Any) -> list[Any]:
         ways: list[Any] = [{}]
         for name, part in value.items():
             kept = [
-                {name: made} for made in without_absent(part, schema["properties"].get(name, {}), root)[:3]
+                {name: made} for made in without_absent(part, schema["properties"].get(name, {}), root)[:40]
             ]
             if part is None and name not in schema.get("required", ()):
                 kept.insert(0, {})
@@ -368,7 +375,7 @@ def without_absent(value: Any, schema: Any, root: Any) -> list[Any]:
     if schema.get("type") == "array" and isinstance(value, list):
         ways = [[]]
         for one in value:
-            ways = [[*way, made] for way in ways for made in without_absent(one, schema["items"], root)[:3]][
+            ways = [[*way, made] for way in ways for made in without_absent(one, schema["items"], root)[:40]][
                 :60
             ]
         return ways
@@ -462,3 +469,15 @@ def test_junk_is_refused_or_becomes_what_strict_mode_takes(schema):
 
     assert made["type"] == "object" and "anyOf" not in made
     check(made)
+
+
+@given(cases())
+def test_arguments_of_strict_mode_are_the_tools_once_they_are_repaired(case):
+    schema, arguments = case
+    try:
+        made, _ = strict_schema(schema)
+    except NotStrictError:
+        return
+    for way in filled(arguments, made, made)[:5]:
+        if isinstance(way, dict) and is_valid(way, made):
+            assert is_valid(repair(way, schema).arguments, schema)

@@ -141,3 +141,11 @@ def test_policy_counts_for_what_is_loaded(session):
     answer = session.answer(MANAGE_TOOLS.name, {"mode": "load", "tools": "email_tool"})
     assert answer.is_error and answer.unknown == ("email_tool",)
     assert session.picked.names == ESSENTIAL
+
+
+def test_a_call_of_the_meta_tool_itself_does_not_count(session):
+    session.select(SEATTLE)
+    manage(session, mode="load", tools="weather_tool")
+    before = session.conversation
+    assert session.used([MANAGE_TOOLS.name]) == ()
+    assert session.conversation == before

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolroll.errors import InvalidInput
-from toolroll.guards.acceptance import Acceptance, Schema, branches, kind_of, mapping, required
+from toolroll.guards.acceptance import Acceptance, Schema, branches, kind_of, required
 from toolroll.guards.coercion import coerced, respelled
+from toolroll.guards.declared import Declared
 from toolroll.guards.json_text import NotJson, read
 
 MAX_PASSES = 8  # two settle what is not contrived: one that changes, one that finds nothing to change
@@ -173,7 +174,7 @@ class _Repair:
         closed: bool,
         changes: list[Change],
     ) -> Repaired:
-        declared = _Declared(self.acceptance, self.schema)
+        declared = Declared(self.acceptance, self.schema)
         arguments = dict(given)
         for name, injection in inject.items():
             present = name in arguments and arguments[name] is not None
@@ -247,7 +248,7 @@ class _Repair:
         members: dict[Any, Any] = {}
         changed = False
         closed = any(part.get("unevaluatedProperties") is False for part in parts)
-        declared = _Declared(self.acceptance, schema) if closed else None
+        declared = Declared(self.acceptance, schema) if closed else None
         for key, item in value.items():
             name, below = str(key), _below(path, str(key))
             described = [self.acceptance.members(part, name) for part in parts]
@@ -276,42 +277,6 @@ class _Repair:
                 items[place] = self.mended(item, schema, f"{path}/{place}", frozenset())
         changed = any(after is not item for after, item in zip(items, value, strict=True))
         return items if changed else value
-
-
-class _Declared:
-    """The keys that a schema names anywhere among its alternatives, and whether it is open to others."""
-
-    def __init__(self, acceptance: Acceptance, schema: Schema) -> None:
-        self.names: set[str] = set()
-        self._acceptance = acceptance
-        self._patterns: list[object] = []
-        self._open = True  # until a list of properties is found
-        welcoming = False
-        waiting: list[Any] = [schema]
-        seen: set[int] = set()
-        while waiting:
-            part = waiting.pop()
-            if not isinstance(part, Mapping) or id(part) in seen:
-                continue
-            seen.add(id(part))
-            acceptance.step()
-            self._open = self._open and not isinstance(part.get("properties"), Mapping)
-            self.names.update(mapping(part, "properties"))
-            self._patterns += mapping(part, "patternProperties")
-            for keyword in ("additionalProperties", "unevaluatedProperties"):
-                welcoming = welcoming or part.get(keyword, False) is not False
-            waiting += [acceptance.target(part), *mapping(part, "dependentSchemas").values()]
-            waiting += [part.get(keyword) for keyword in ("if", "then", "else")]
-            for keyword in ("allOf", "anyOf", "oneOf"):
-                waiting += branches(part, keyword)
-        self._open = self._open or welcoming
-
-    def has(self, name: str) -> bool:
-        return (
-            self._open
-            or name in self.names
-            or any(self._acceptance.matches(pattern, name) is not False for pattern in self._patterns)
-        )
 
 
 def _is_null(schema: object) -> bool:

@@ -214,6 +214,12 @@ def test_a_selection_beyond_what_the_provider_takes_loses_what_fits_least():
         delivery.check(delivery.left_out[0])
 
 
+def test_a_context_that_names_the_provider_is_cut_to_what_it_takes():
+    roll = Toolroll.from_tools(tools(*(f"tool_{i}" for i in range(140))))
+    picked = roll.select("tool", Context(provider="openai_responses"), k=140)
+    assert len(picked) == 128 and picked.deliver("openai_responses").left_out == ()
+
+
 @pytest.mark.parametrize(("provider", "how"), CAN)
 def test_what_policy_denies_is_in_no_delivery(provider, how):
     roll = some_roll(rules=(Rule("no mail", "deny", "org", {"org": "acme"}, tool="send_mail"),))

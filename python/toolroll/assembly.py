@@ -27,7 +27,8 @@ class Assembly:
         embedder: of tools and messages; None for lexical retrieval only.
         parameters: the profile.
         graph: whether an HNSW graph is built over the shared tools.
-        variants: profiles that an experiment deals out.
+        variants: profiles that an experiment deals out. They share the catalog, so how texts count in vectors
+            (`description_counts`) and keywords stand (`keyword_mode`) is what `parameters` say.
     """
 
     embedder: Embedder | None
@@ -64,7 +65,7 @@ class Assembly:
             shared.catalog,
             own,
             self.embedder if shared.catalog.dim else None,
-            toolkits_by_meaning=self.parameters.toolkit_threshold is not None,
+            toolkits_by_meaning=self._by_meaning,
             description_counts=self.parameters.description_counts,
             keyword_mode=self.parameters.keyword_mode,
         )
@@ -79,6 +80,12 @@ class Assembly:
         return pipeline.governed(*in_force.stages(pipeline.catalog, _platform(shared)))
 
     @property
+    def _by_meaning(self) -> bool:
+        """Whether a profile asks for the toolkits' vectors."""
+        profiles = (self.parameters, *self.variants.values())
+        return any(p.toolkit_threshold is not None for p in profiles)
+
+    @property
     def _at_once(self) -> bool:
         return self.embedder is None or self.embedder.is_instant
 
@@ -89,7 +96,7 @@ class Assembly:
             definitions,
             embedder,
             graph=self.graph and embedder is not None,
-            toolkits_by_meaning=self.parameters.toolkit_threshold is not None,
+            toolkits_by_meaning=self._by_meaning,
             description_counts=self.parameters.description_counts,
             keyword_mode=self.parameters.keyword_mode,
             progress=progress,

@@ -140,7 +140,10 @@ class Toolkit:
                 f"toolkit {self.name!r}: settings_keys is {self.settings_keys!r:.80}, must be strings",
                 field="settings_keys",
             )
-        if type(self.members) is not tuple or not _are_strings(self.members) or "" in self.members:
+        members: object = self.members
+        if isinstance(members, list):
+            object.__setattr__(self, "members", tuple(members))
+        if not isinstance(self.members, tuple) or not _are_strings(members) or "" in self.members:
             raise InvalidDefinition(
                 f"toolkit {self.name!r}: members is {self.members!r:.80}, must be a tuple of tool names and "
                 "patterns such as 'memory_*'",

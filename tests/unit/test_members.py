@@ -55,7 +55,11 @@ def test_a_prefix_is_looked_up_and_not_searched_for():
     assert time.perf_counter() - begun < 1
 
 
-@pytest.mark.parametrize("members", ["memory_*", ["memory_*"], (7,), ("",), None])
+def test_a_list_of_members_becomes_a_tuple():
+    assert Toolkit("kit", members=["memory_*"]).members == ("memory_*",)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("members", ["memory_*", {"memory_*"}, (7,), ("",), [None], None])
 def test_members_that_are_no_tuple_of_names_are_refused(members):
     with pytest.raises(InvalidDefinition, match="members is"):
         Toolkit("kit", members=members)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Tool, Toolkit, Toolroll
 from toolroll.errors import NotFound
 from toolroll.learning.experiments import Experiment
 
@@ -75,3 +75,16 @@ def test_rules_hold_for_every_variant():
         picked = roll.select("thing number 7", Context(user=f"user-{i}"), k=30)
         assert picked.turn.variant
         assert "tool_7" not in picked
+
+
+def test_a_profile_that_goes_by_toolkits_finds_their_vectors_as_a_variant_too():
+    kits = [Toolkit("weather", "Rain, snow and wind in any city"), Toolkit("music", "Songs and albums")]
+    tools = [Tool("a", toolkit="weather"), Tool("b", toolkit="music")]
+    roll = Toolroll.from_tools(
+        tools, toolkits=kits, experiment=Experiment("layers", {"static": 0.5, "layers": 0.5})
+    )
+    users = [Context(user=f"user-{i}") for i in range(20)]
+    found = [roll.select("snow and wind", user) for user in users]
+    dealt = {picked.turn.variant: picked for picked in found}
+    assert dealt["layers"].names == ("a",)
+    assert dealt["layers"].activated["weather"].startswith("dense")

@@ -87,12 +87,13 @@ class Cap:
                 candidates = candidates.reorder(np.array([*core, *behind]), "cap.core_first")
         if k is None or len(core) + k >= len(candidates.rows):
             return candidates
-        retrieved = candidates.scores[len(core) :] != 0
-        if retrieved.all():
+        scores = candidates.scores[len(core) :]
+        found = np.count_nonzero(scores)
+        if found == len(scores):
             return candidates.narrow(slice(0, len(core) + k), "cap.k")
-        stays = ~retrieved | (np.cumsum(retrieved) <= k)
-        if stays.all():
+        if found <= k:
             return candidates
+        stays = (scores == 0) | (np.cumsum(scores != 0) <= k)
         kept = np.concatenate((candidates.rows[: len(core)], candidates.rows[len(core) :][stays]))
         return candidates.narrow(kept, "cap.k")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -15,18 +15,6 @@ from toolroll.stages.cap import Cap
 from toolroll.toolkit_index import ToolkitIndex
 
 Reading: TypeAlias = Literal["favour", "narrow", "fill", "ignore"]
-
-
-class Hit(NamedTuple):
-    """What switched a toolkit on.
-
-    Attributes:
-        word: how it reads in an explanation, such as "keyword 'rain'".
-        strength: 1 for a keyword or pattern, else the cosine of message and toolkit.
-    """
-
-    word: str
-    strength: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,42 +52,41 @@ class Routes:
     scores: bool = False
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
-        if self.reading == "favour":
-            return self._favour(candidates, self._hits(turn))
         if self.reading == "ignore":
             if self.no_hit is None:
                 return candidates
             return candidates.narrow(self.table.bitset_of(self.no_hit), "route.ignore")
+        hits, cosines = self._hits(turn)
+        if self.reading == "favour":
+            return self._favour(candidates, hits)
         # What an earlier stage left is what can be hit; retrieval has since picked some of it.
         before = candidates.last(lambda step: step.pool is not None)
         assert before is not None
         assert before.pool is not None
-        hits = self._reaching(before.pool, self._hits(turn))
+        pool = before.pool
+        hits = {name: word for name, word in hits.items() if pool.holds(self.table.rows_of((name,))).any()}
         if self.reading == "fill" and candidates.pool is None:
-            return self._fill(candidates, hits, before.pool, turn)
-        return self._narrow(candidates, hits)
+            return self._fill(candidates, hits, pool, turn)
+        return self._narrow(candidates, hits, cosines)
 
-    def _hits(self, turn: Turn) -> dict[str, Hit]:
-        """Toolkit → what hit it; a keyword or pattern before nearness."""
-        found = {name: Hit(word, 1.0) for name, word in self.table.hits(turn.text, turn.query).items()}
+    def _hits(self, turn: Turn) -> tuple[dict[str, str], dict[str, float]]:
+        """Toolkit → what hit it; and the cosine of those that have neither keyword nor pattern."""
+        hits = self.table.hits(turn.text, turn.query)
+        cosines: dict[str, float] = {}
         if self.toolkits is not None and turn.vector is not None and turn.trust > 0:
-            for name, cosine in self.toolkits.near(turn.vector, self.threshold).items():
-                found.setdefault(name, Hit(f"dense {cosine:.2f}", cosine))
-        return found
+            near = self.toolkits.near(turn.vector, self.threshold)
+            cosines = {name: cosine for name, cosine in near.items() if name not in hits}
+            hits |= {name: f"dense {cosine:.2f}" for name, cosine in cosines.items()}
+        return hits, cosines
 
-    def _reaching(self, pool: Bitset, hits: dict[str, Hit]) -> dict[str, Hit]:
-        """Those of the hits that mean a tool in play."""
-        return {name: hit for name, hit in hits.items() if pool.holds(self.table.rows_of((name,))).any()}
-
-    def _favour(self, candidates: Candidates, hits: dict[str, Hit]) -> Candidates:
+    def _favour(self, candidates: Candidates, hits: dict[str, str]) -> Candidates:
         if not hits:
             return candidates
         rows = self.table.rows_of(hits)
-        return candidates.rescore(
-            np.full(len(rows), self.weight, np.float32), "route.hit", rows, _evidence(hits)
-        )
+        weights = np.full(len(rows), self.weight, np.float32)
+        return candidates.rescore(weights, "route.hit", rows, _evidence(hits))
 
-    def _narrow(self, candidates: Candidates, hits: dict[str, Hit]) -> Candidates:
+    def _narrow(self, candidates: Candidates, hits: dict[str, str], cosines: dict[str, float]) -> Candidates:
         if not hits:
             if self.no_hit is None:
                 return candidates
@@ -107,10 +94,11 @@ class Routes:
         if not self.scores:
             return candidates.narrow(self.table.bitset_of(hits), "route.hit", _evidence(hits))
         rows = self.table.rows_of(hits)
+        strengths = self._strengths(rows, {name: cosines.get(name, 1.0) for name in hits})
         kept = candidates.narrow(Bitset.of(self.table.size, rows), "route.hit")
-        return kept.rescore(self._strengths(rows, hits), "route.score", rows, _evidence(hits))
+        return kept.rescore(strengths, "route.score", rows, _evidence(hits))
 
-    def _fill(self, candidates: Candidates, hits: dict[str, Hit], pool: Bitset, turn: Turn) -> Candidates:
+    def _fill(self, candidates: Candidates, hits: dict[str, str], pool: Bitset, turn: Turn) -> Candidates:
         if hits:
             rows, reason, evidence = self.table.rows_of(hits), "route.fill", _evidence(hits)
         elif self.no_hit is not None:
@@ -121,14 +109,14 @@ class Routes:
             candidates = self.cap.found(candidates, turn)
         return candidates.admit(rows[pool.holds(rows)], reason, evidence, behind=True)
 
-    def _strengths(self, rows: Rows, hits: dict[str, Hit]) -> Scores:
+    def _strengths(self, rows: Rows, hits: dict[str, float]) -> Scores:
         """float32[len(rows)]: for each row the strongest hit that means it. rows: of all hits, ascending."""
         strengths = np.zeros(len(rows), np.float32)
-        for name, hit in hits.items():
+        for name, strength in hits.items():
             at = np.searchsorted(rows, self.table.rows_of((name,)))
-            strengths[at] = np.maximum(strengths[at], np.float32(hit.strength))
+            strengths[at] = np.maximum(strengths[at], np.float32(strength))
         return strengths
 
 
-def _evidence(hits: dict[str, Hit]) -> Evidence:
-    return Evidence(NO_ROWS, words=tuple((name, hit.word) for name, hit in hits.items()))
+def _evidence(hits: dict[str, str]) -> Evidence:
+    return Evidence(NO_ROWS, words=tuple(hits.items()))

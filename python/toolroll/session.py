@@ -104,12 +104,13 @@ class Session:
         Raises:
             InvalidInput: an argument is of the wrong type or out of range. Nothing else, unless strict.
         """
-        now = self._begun(history, turn)
+        held, now = self._begun(history, turn)
         return self._keep(
             self._engine.select(
                 message, self.context, k, max_tools, budget_tokens, (), history, vector, strict, now
             ),
             now,
+            held,
         )
 
     async def aselect(
@@ -125,12 +126,13 @@ class Session:
         strict: bool = False,
     ) -> Selection:
         """`select` for an event loop: an embedder that waits does so in a thread."""
-        now = self._begun(history, turn)
+        held, now = self._begun(history, turn)
         return self._keep(
             await self._engine.aselect(
                 message, self.context, k, max_tools, budget_tokens, (), history, vector, strict, now
             ),
             now,
+            held,
         )
 
     @property
@@ -170,7 +172,7 @@ class Session:
         if self._record is not None and self._first is not None:
             self._is_reported = True
             shown = {name: said[name] for name in known if name in self._first}
-            beside = {name: said[name] for name in known if name not in self._first}
+            beside = {name: said[name] for name in known if _could_be_shown(name, self._first)}
             if shown or beside:
                 self._record(self._first, shown, beside, False)
         return tuple(name for name in said if name not in known)
@@ -344,22 +346,21 @@ class Session:
 
     # Underneath.
 
-    def _begun(self, history: Sequence[object], turn: int | None) -> Conversation:
-        """The conversation in the turn that begins."""
-        self._seen, now = self._live.held, self._live.now
+    def _begun(self, history: Sequence[object], turn: int | None) -> tuple[Conversation, Conversation]:
+        """What is held, and the conversation in the turn that begins."""
+        held, now = self._live.held, self._live.now
         if turn is None:
             number = turn_number([*history, ""]) if history else now.turn + 1
         elif isinstance(turn, bool) or not isinstance(turn, int) or turn < 1:
             raise InvalidInput(f"turn: is {turn!r:.80}, must be a whole number of at least 1")
         else:
             number = turn
-        return now.at(number, self._live.retention)
+        return held, now.at(number, self._live.retention)
 
-    def _keep(self, picked: Selection, now: Conversation) -> Selection:
+    def _keep(self, picked: Selection, now: Conversation, held: Conversation) -> Selection:
         self._first = self._picked = picked
-        self._is_reported = False
-        assert self._seen is not None
-        self._send(picked, now, self._seen)
+        self._seen, self._is_reported = held, False
+        self._send(picked, now, held)
         return picked
 
     def _send(self, picked: Selection, now: Conversation, held: Conversation) -> None:
@@ -415,6 +416,11 @@ def _is_of_the_turn(step: Candidates) -> bool:
 
 
 _OUTCOMES: Mapping[str, bool | None] = {"succeeded": True, "failed": False, "called": None}
+
+
+def _could_be_shown(name: str, selection: Selection) -> bool:
+    """Whether the selection left out a tool that its caller might have had."""
+    return name not in selection and _is_in(name, selection.catalog, selection.candidates.allowed)
 
 
 def _is_in(name: str, catalog: Catalog, allowed: Bitset) -> bool:

@@ -341,6 +341,25 @@ def test_what_a_conversation_calls_is_learnt_and_what_it_found_counts_as_wanted(
     assert known["play_music"].kind == "wanted_succeeded"
 
 
+def test_what_nobody_could_have_had_when_it_was_selected_is_not_recorded_as_wanted():
+    learner = roll()
+    session = learner.session("later", Context(exclude=("play_music",)))
+    picked = session.select("send a mail", k=2)
+    session.context = Context(session="later")
+    assert session.used({"play_music": True, "send_mail": True}) == ()
+    assert set(learner._memory._settled[picked.event_id][1].said) == {"send_mail"}
+
+
+def test_a_selection_that_raises_leaves_the_turn_before_as_it_was(shared):
+    session = shared.session("raises")
+    session.select("send a mail", k=2)
+    session.load("zip_files")
+    with pytest.raises(InvalidInput):
+        session.select("and now", k=-1)
+    assert session.turn == 1
+    assert "zip_files" in session.picked
+
+
 def test_a_turn_of_which_nothing_is_said_teaches_nothing(shared):
     learner = roll()
     session = learner.session("silent")

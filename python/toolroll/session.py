@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll import answers
-from toolroll._core import Bitset
 from toolroll.answers import Answer, ToolCall
+from toolroll.by_name import ByName, listed
 from toolroll.candidates import Candidates
-from toolroll.catalog import Catalog
 from toolroll.context import Context
 from toolroll.conversation import Conversation, turn_number
 from toolroll.engine import Engine
@@ -37,10 +36,7 @@ from toolroll.selection import Selection
 from toolroll.stages.listing import LISTED
 from toolroll.tools import Tool
 
-MOST_TOGETHER = 32  # tools of a toolkit that is loaded by its name
 META_NAMES = tuple(tool.name for tool in META_TOOLS)
-_COMPARED = 5_000  # names that a misspelt one is compared with; of a larger catalog those that a search finds
-_ASKED = 4_096  # characters of a list of names
 
 # Takes the selection of a turn, what was called of it, what was called beside it, and whether that is all.
 Record = Callable[[Selection, Mapping[str, bool | None], Mapping[str, bool | None], bool], object]
@@ -164,9 +160,10 @@ class Session:
         """
         said = {self._own(entry.name): _OUTCOMES[entry.kind] for entry in read_called(called, (), ())}
         said = {name: worked for name, worked in said.items() if name not in META_NAMES}
-        catalog, allowed = self._engine.allowed(self.context)
-        known = [name for name in said if _is_in(name, catalog, allowed)]
-        core = {catalog.tools[row].name for row in (*catalog.base.tolist(), *catalog.pinned.tolist())}
+        tools = self._tools()
+        called_now = [tool for name in said if (tool := tools.get(name)) is not None]
+        known = [tool.name for tool in called_now]
+        core = {tool.name for tool in called_now if tools.is_core(tool)}
         self._live.change(lambda now: now.use(known, core))
         self._told()
         if self._record is not None and self._first is not None:
@@ -202,11 +199,7 @@ class Session:
         Raises:
             InvalidInput: the argument is of the wrong type.
         """
-        catalog, allowed = self._engine.allowed(self.context)
-        tools, unknown = self._resolved(_listed(names), catalog, allowed)
-        core = {*catalog.base.tolist(), *catalog.pinned.tolist()}
-        there = [tool for tool in tools if catalog.names[tool.name] in core]
-        new = [tool for tool in tools if catalog.names[tool.name] not in core]
+        there, new, unknown = self._named(names)
         try:
             self._live.change(lambda now: now.load([tool.name for tool in new]))
         except InvalidInput as error:
@@ -216,11 +209,7 @@ class Session:
 
     def unload(self, names: str | Iterable[str]) -> Answer:
         """Takes tools out of the conversation, wherever it has them from; core tools stay."""
-        catalog, allowed = self._engine.allowed(self.context)
-        tools, unknown = self._resolved(_listed(names), catalog, allowed)
-        core = {*catalog.base.tolist(), *catalog.pinned.tolist()}
-        there = [tool for tool in tools if catalog.names[tool.name] in core]
-        gone = [tool for tool in tools if catalog.names[tool.name] not in core]
+        there, gone, unknown = self._named(names)
         self._live.change(lambda now: now.unload({tool.name for tool in gone}))
         self._told()
         return answers.unloaded(gone, there, unknown)
@@ -299,11 +288,9 @@ class Session:
             wanted, given = read_call(arguments)
         except InvalidInput as error:
             return answers.refused(str(error))
-        catalog, allowed = self._engine.allowed(self.context)
-        wanted = self._own(wanted)
-        if not _is_in(wanted, catalog, allowed):
-            return answers.unknown_tool(wanted, self._nearest(wanted, catalog, allowed))
-        tool = catalog.tools[catalog.names[wanted]]
+        wanted, there = self._own(wanted), self._tools()
+        if (tool := there.get(wanted)) is None:
+            return answers.unknown_tool(wanted, there.nearest(wanted))
         self._live.change(lambda now: now.find([wanted]))
         self._told()
         return Answer("", (tool,), call=ToolCall(tool, given))
@@ -319,9 +306,9 @@ class Session:
                 return self.picked.check(name)
         own, now = self._own(name), self._live.now
         if own in now.found or any(one.name == own for one in now.loaded):
-            catalog, allowed = self._engine.allowed(self.context)
-            if _is_in(own, catalog, allowed):
-                return catalog.tools[catalog.names[own]]
+            tool = self._tools().get(own)
+            if tool is not None:
+                return tool
         raise Denied(f"tool {name!r:.80}: was not offered in this conversation; search for it or load it")
 
     # What there is.
@@ -376,6 +363,21 @@ class Session:
     def _told(self) -> None:
         self._note(self.context, self._live)
 
+    def _tools(self) -> ByName:
+        """What this caller may have now."""
+        catalog, allowed = self._engine.allowed(self.context)
+        return ByName(catalog, allowed, self._own, self._names_for)
+
+    def _names_for(self, text: str) -> Sequence[str]:
+        return self._engine.find(text, self.context, MOST_FOUND).names
+
+    def _named(self, names: object) -> tuple[list[Tool], list[Tool], dict[str, Sequence[str]]]:
+        """Core tools of these names, the others, and names of none."""
+        tools = self._tools()
+        found, unknown = tools.resolve(listed(names))
+        core = [tool for tool in found if tools.is_core(tool)]
+        return core, [tool for tool in found if not tools.is_core(tool)], unknown
+
     def _own(self, name: str) -> str:
         """The tool's own name, where it is one that the model was sent it under, listed or found."""
         if self._picked is not None:
@@ -383,31 +385,6 @@ class Session:
                 return self._picked.check(name).name
         now = self._live.now
         return own_name_of(name, (*now.found, *(one.name for one in now.loaded))) or name
-
-    def _resolved(
-        self, names: Sequence[str], catalog: Catalog, allowed: Bitset
-    ) -> tuple[list[Tool], dict[str, Sequence[str]]]:
-        """The tools of these names, and the other names with the nearest that there are."""
-        tools: dict[str, Tool] = {}
-        unknown: dict[str, Sequence[str]] = {}
-        for name in names:
-            own = self._own(name)
-            rows = [catalog.names[own]] if _is_in(own, catalog, allowed) else []
-            if not rows and own in catalog.below:
-                rows = [row for row in catalog.below[own].tolist() if row in allowed]
-                rows = rows if len(rows) <= MOST_TOGETHER else []
-            if not rows:
-                unknown[name] = self._nearest(own, catalog, allowed)
-            for row in rows:
-                tools[catalog.tools[row].name] = catalog.tools[row]
-        return list(tools.values()), unknown
-
-    def _nearest(self, name: str, catalog: Catalog, allowed: Bitset) -> Sequence[str]:
-        """Names like this one, or what fits it."""
-        found = self._engine.find(name.replace("_", " "), self.context, MOST_FOUND).names
-        rows = allowed.rows().tolist() if len(allowed) <= _COMPARED else []
-        names = [catalog.tools[row].name for row in rows] or found
-        return answers.near(name, names) or found[:3]
 
 
 def _is_of_the_turn(step: Candidates) -> bool:
@@ -420,25 +397,5 @@ _OUTCOMES: Mapping[str, bool | None] = {"succeeded": True, "failed": False, "cal
 
 def _could_be_shown(name: str, selection: Selection) -> bool:
     """Whether the selection left out a tool that its caller might have had."""
-    return name not in selection and _is_in(name, selection.catalog, selection.candidates.allowed)
-
-
-def _is_in(name: str, catalog: Catalog, allowed: Bitset) -> bool:
-    return name in catalog.names and catalog.names[name] in allowed
-
-
-def _listed(names: object) -> list[str]:
-    """Names as a list, of a list or of a text with commas."""
-    if isinstance(names, str):
-        names = names[:_ASKED].split(",")
-    if not isinstance(names, Iterable) or isinstance(names, (bytes, Mapping)):
-        raise InvalidInput(f"names: is {names!r:.80}, must be names, as a list or with commas between them")
-    wanted = []
-    for name in names:
-        if not isinstance(name, str):
-            raise InvalidInput(f"names: holds {name!r:.80}, must hold names")
-        if name.strip():
-            wanted.append(name.strip())
-    if not wanted:
-        raise InvalidInput("names: is empty, must name at least one tool")
-    return list(dict.fromkeys(wanted))
+    row = selection.catalog.names.get(name)
+    return row is not None and row in selection.candidates.allowed and name not in selection

@@ -103,7 +103,7 @@ def results(messages: Sequence[Message], form: Form) -> Iterator[Result]:
             if message.get("role") == "tool":
                 yield Result(Place(index, 0), _text(message.get("tool_call_id")))
         elif form == "responses":
-            if message.get("type") in _ANSWERED:
+            if _text(message.get("type")) in _ANSWERED:
                 yield Result(Place(index, 0), _text(message.get("call_id")))
         else:
             for part, block in enumerate(blocks(message)):

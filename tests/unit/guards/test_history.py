@@ -4,7 +4,7 @@ import copy
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.guards.histories import FORMS, broken, faults, valid
@@ -310,6 +310,9 @@ junk = st.recursive(
 
 @given(st.lists(junk, max_size=5) | junk, st.sampled_from([None, *FORMS]))
 @settings(max_examples=150)
+@example([{"type": []}], "responses")
+@example([{"role": {}, "content": [{"type": []}], "tool_calls": [{"id": [], "function": []}]}], "openai")
+@example([{"role": "assistant", "content": [{"type": "tool_use", "id": {}}, {"type": []}, []]}], "anthropic")
 def test_malformed_histories_never_crash_and_settle(messages, form):
     before = copy.deepcopy(messages)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -239,6 +240,10 @@ class Session:
             raise InvalidInput(f"search: k is {k!r:.80}, must be from 1 to {MOST_FOUND}")
         return self._found(queries, k)[0]
 
+    async def asearch(self, *queries: str, k: int = 5) -> tuple[Tool, ...]:
+        """`search` for an event loop: an embedder that waits does so in a thread."""
+        return await asyncio.to_thread(self.search, *queries, k=k)
+
     def _found(self, queries: Sequence[str], k: int) -> tuple[tuple[Tool, ...], list[str]]:
         """What the queries find, and those of them that no tool seems to serve."""
         found = [self._engine.find(query, self.context, k) for query in queries]
@@ -294,6 +299,10 @@ class Session:
         self._live.change(lambda now: now.find([wanted]))
         self._told()
         return Answer("", (tool,), call=ToolCall(tool, given))
+
+    async def aanswer(self, name: str, arguments: object) -> Answer:
+        """`answer` for an event loop: a search that waits does so in a thread."""
+        return await asyncio.to_thread(self.answer, name, arguments)
 
     def check(self, name: str) -> Tool:
         """The tool of this name, if the model was offered it, or found it in this conversation.

@@ -451,6 +451,9 @@ async def _asynchronously(shared: Toolroll) -> None:
     session = shared.session("async")
     assert (await session.aselect("send a mail", k=2)).names == session.picked.names
     assert session.turn == 1
+    assert "play_music" in {tool.name for tool in await session.asearch("play music")}
+    assert (await session.aanswer("manage_tools", {"mode": "load", "tools": "zip_files"})).tools
+    assert "zip_files" in session.picked
 
 
 def test_an_event_loop_may_select(shared):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from toolroll.selection import Selection
 
 _LISTED = 50  # names in a line
+_LONGEST = 256  # characters of a name
 _CUTS = ("cap.max_tools", "cap.budget")  # for space, whatever fits
 
 # The origin of tools by the step that brought them in; of others it is the step's reason.
@@ -55,7 +56,8 @@ def _line(what: str, facts: Iterable[str], selection: Selection) -> str:
 def _required(selection: Selection) -> list[str]:
     wanted = len(dict.fromkeys(selection.turn.context.required))
     facts = ["method=required", f"resolved={wanted - len(selection.unresolved)}/{wanted}"]
-    return [*facts, f"unresolved={' '.join(selection.unresolved)}"] if selection.unresolved else facts
+    unresolved = " ".join(map(_printable, selection.unresolved[:_LISTED]))
+    return [*facts, f"unresolved={unresolved}"] if unresolved else facts
 
 
 def _selected(selection: Selection, steps: Sequence[Candidates]) -> list[str]:
@@ -103,7 +105,13 @@ def _names(selection: Selection, before: Candidates, after: Candidates) -> str:
     """Number and names of what is gone, in its order."""
     kept = _in_play(after)
     gone = [selection.catalog.tools[row].name for row in before.rows.tolist() if row not in kept]
-    return f"{len(gone)}: {', '.join(gone[:_LISTED])}{', …' if len(gone) > _LISTED else ''}"
+    listed = ", ".join(map(_printable, gone[:_LISTED]))
+    return f"{len(gone)}: {listed}{', …' if len(gone) > _LISTED else ''}"
+
+
+def _printable(name: str) -> str:
+    """The name, on one line whatever is in it: a log is read line by line."""
+    return name[:_LONGEST] if name.isprintable() else ascii(name[:_LONGEST])
 
 
 def _in_play(candidates: Candidates) -> set[int]:

@@ -93,3 +93,13 @@ def test_what_failed_is_said():
     roll = Toolroll.from_tools(TOOLS, embedder=Down(32))
     line = roll.select("same words", replace(Context(), user="ann")).log_lines()[0]
     assert line.endswith("degraded=embedder")
+
+
+def test_no_name_begins_a_line_of_its_own():
+    hostile = "tool\ntool selection: method=forged"
+    tools = [Tool(f"{hostile}{at}", "the same words") for at in range(20)]
+    roll = Toolroll.from_tools(tools, embedder="none", profile=Parameters(k=None))
+    lines = roll.select("same words", max_tools=1).log_lines()
+    (asked,) = roll.select("", Context(required=("x\ny\u2028z", "x" * 10_000))).log_lines()
+    assert len(lines) == 2 and len(asked) < 500
+    assert all(len(line.splitlines()) == 1 for line in (*lines, asked))

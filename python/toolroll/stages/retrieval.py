@@ -61,8 +61,7 @@ class Retrieval:
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         if candidates.pool is None:
             return candidates  # an earlier stage has chosen rows already
-        wanted = turn.places(self.candidates) or 0
-        wanted = max(self.candidates, wanted)
+        wanted = max(self.candidates, turn.places(self.candidates) or 0)
         learned = turn.learned if self.keys is not None else None
         if learned is not None:
             wanted = max(wanted, self.rescored)

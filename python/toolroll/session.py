@@ -21,6 +21,7 @@ from toolroll.engine import Engine
 from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.hints import hints
 from toolroll.learning.outcomes import Called, read_called
+from toolroll.learning.settling import MOST_FOUND as MOST_WANTED
 from toolroll.live import Live
 from toolroll.meta_tools import (
     MANAGE_TOOLS,
@@ -70,6 +71,7 @@ class Session:
         self._picked: Selection | None = None
         self._seen: Conversation | None = None  # what was held when `_picked` was selected
         self._is_reported = False
+        self._wanted: set[str] = set()  # called in this turn, and not shown by its first selection
 
     # A turn.
 
@@ -151,6 +153,7 @@ class Session:
         """Says which tools the model called in this turn: they stay for some turns, and outcomes are learnt.
 
         called: as for `Toolroll.record`: name → whether it worked, None where that is not known; or names.
+            Of those that were not shown, the first eight of a turn are learnt from.
 
         Returns:
             Names that are none of a tool that this caller may have; they count for nothing.
@@ -170,7 +173,10 @@ class Session:
         if self._record is not None and self._first is not None:
             self._is_reported = True
             shown = {name: said[name] for name in known if name in self._first}
-            beside = {name: said[name] for name in known if _could_be_shown(name, self._first)}
+            for name in known:
+                if len(self._wanted) < MOST_WANTED and _could_be_shown(name, self._first):
+                    self._wanted.add(name)
+            beside = {name: said[name] for name in known if name in self._wanted}
             if shown or beside:
                 self._record(self._first, shown, beside, False)
         return tuple(name for name in said if name not in known)
@@ -355,7 +361,7 @@ class Session:
 
     def _keep(self, picked: Selection, now: Conversation, held: Conversation) -> Selection:
         self._first = self._picked = picked
-        self._seen, self._is_reported = held, False
+        self._seen, self._is_reported, self._wanted = held, False, set()
         self._send(picked, now, held)
         return picked
 

@@ -350,6 +350,19 @@ def test_what_nobody_could_have_had_when_it_was_selected_is_not_recorded_as_want
     assert set(learner._memory._settled[picked.event_id][1].said) == {"send_mail"}
 
 
+def test_of_many_tools_that_were_not_shown_the_first_eight_are_learnt_from():
+    learner = roll()
+    session = learner.session("many")
+    picked = session.select("send a mail", k=2)
+    session.fallback()
+    names = [tool.name for tool in TOOLS if tool.name not in picked]
+    assert session.used(dict.fromkeys(names[:5], True)) == ()
+    assert session.used(dict.fromkeys(names, True)) == ()
+    session.end_turn()
+    assert set(learner._memory._settled[picked.event_id][1].said) == set(names[:8])
+    assert len(session.select("send a mail", k=2, turn=2)) > 8
+
+
 def test_a_selection_that_raises_leaves_the_turn_before_as_it_was(shared):
     session = shared.session("raises")
     session.select("send a mail", k=2)

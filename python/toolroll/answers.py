@@ -18,6 +18,7 @@ from toolroll.tools import Tool
 _LONGEST_NAME = 80  # characters of what a model wrote that are said back to it
 _MOST_NAMES = 64  # that are said at once
 _LONGEST_TEXT = 600  # characters of a description
+_LONGEST_PARAMETERS = 8_000  # characters of a schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,30 +53,55 @@ class Answer:
     is_error: bool = False
 
 
-def loaded(tools: Sequence[Tool], there: Sequence[Tool], unknown: Mapping[str, Sequence[str]]) -> Answer:
-    """Of a load. there: that needed none. unknown: name → the nearest ones that there are."""
+def loaded(
+    tools: Sequence[Tool],
+    there: Sequence[Tool],
+    unknown: Mapping[str, Sequence[str]],
+    hidden: Sequence[Tool] = (),
+) -> Answer:
+    """Of a load.
+
+    there: that needed none. unknown: name → the nearest ones that there are. hidden: those of the tools for
+    which the list has no room.
+    """
     said = []
     if tools:
-        said.append(f"Loaded: {_names(tools)}. Call {'it' if len(tools) == 1 else 'them'} directly.")
+        said.append(f"Loaded: {_names(tools)}.")
+    if hidden:
+        said.append(f"The list has no room for {_names(hidden)}: use call_tool for {_it(hidden)}.")
+    elif tools:
+        said.append(f"Call {_it(tools)} now.")
     if there:
         said.append(f"Always there: {_names(there)}.")
     said += _unknown(unknown)
     return Answer(" ".join(said), tuple(tools), tuple(unknown), None, not (tools or there))
 
 
-def unloaded(tools: Sequence[Tool], there: Sequence[Tool], unknown: Mapping[str, Sequence[str]]) -> Answer:
-    """Of an unload. there: that cannot be unloaded."""
+def unloaded(
+    tools: Sequence[Tool],
+    there: Sequence[Tool],
+    unknown: Mapping[str, Sequence[str]],
+    stays: Sequence[Tool] = (),
+) -> Answer:
+    """Of an unload. there: that cannot be unloaded. stays: that this turn selects all the same."""
     said = []
     if tools:
         said.append(f"Unloaded: {_names(tools)}.")
+    if stays:
+        said.append(f"Not loaded any more, but selected for this message: {_names(stays)}.")
     if there:
         said.append(f"Cannot be unloaded, always there: {_names(there)}.")
     said += _unknown(unknown)
-    return Answer(" ".join(said), tuple(tools), tuple(unknown), None, not tools)
+    return Answer(" ".join(said), (*tools, *stays), tuple(unknown), None, not (tools or stays))
 
 
-def everything(count: int) -> Answer:
-    """Of a fallback. count: tools that can be called in this turn."""
+def everything(count: int, of: int) -> Answer:
+    """Of a fallback. count: tools that can be called in this turn, of so many."""
+    if count < of:
+        return Answer(
+            f"{count} of {of} tools are loaded, for this turn only: the list has no room for more. Search "
+            "for others, and use call_tool for them."
+        )
     return Answer(f"All {count} tools are loaded, for this turn only.")
 
 
@@ -90,7 +116,7 @@ def found(tools: Sequence[Tool], queries: Sequence[str], doubtful: Sequence[str]
         {
             "name": tool.name,
             "description": plain(tool.description, _LONGEST_TEXT),
-            "parameters": object_schema(tool.parameters),
+            "parameters": _parameters(tool),
         }
         for tool in tools
     ]
@@ -117,18 +143,31 @@ def near(name: str, names: Iterable[str]) -> list[str]:
     return [by_folded[each] for each in close]
 
 
+def _it(tools: Sequence[Tool]) -> str:
+    return "it" if len(tools) == 1 else "them"
+
+
+def _parameters(tool: Tool) -> Any:
+    """What a call needs, if it is no essay."""
+    parameters = object_schema(tool.parameters)
+    if len(canonical_json(parameters)) <= _LONGEST_PARAMETERS:
+        return parameters
+    return {"type": "object", "description": "Too long to be shown here: load the tool to see them."}
+
+
 def _quoted(queries: Sequence[str]) -> str:
     return ", ".join(repr(plain(query, _LONGEST_NAME)) for query in queries)
 
 
 def _names(tools: Sequence[Tool]) -> str:
-    said = ", ".join(tool.name for tool in tools[:_MOST_NAMES])
+    said = ", ".join(plain(tool.name, _LONGEST_NAME) for tool in tools[:_MOST_NAMES])
     return said if len(tools) <= _MOST_NAMES else f"{said} and {len(tools) - _MOST_NAMES} more"
 
 
 def _unknown(unknown: Mapping[str, Sequence[str]]) -> list[str]:
     said = []
     for name, nearest in list(unknown.items())[:_MOST_NAMES]:
-        hint = f" Nearest: {', '.join(nearest)}." if nearest else " Search for what it should do."
-        said.append(f"No tool is named {plain(name, _LONGEST_NAME)!r}.{hint}")
+        close = ", ".join(plain(each, _LONGEST_NAME) for each in nearest)
+        hint = f"Nearest: {close}." if close else "Search for what it should do."
+        said.append(f"No tool is named {plain(name, _LONGEST_NAME)!r}. {hint}")
     return said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,11 +10,15 @@ from toolroll import answers
 from toolroll._core import Bitset
 from toolroll.catalog import Catalog
 from toolroll.errors import InvalidInput
+from toolroll.meta_tools import META_TOOLS
 from toolroll.tools import Tool
 
+META_NAMES = tuple(tool.name for tool in META_TOOLS)
 MOST_TOGETHER = 32  # tools of a toolkit that stands for them
-_COMPARED = 5_000  # names that a misspelt one is compared with; of a larger catalog those that a search finds
+MOST_NEAREST = 3  # unknown names that are told what is near: it takes milliseconds each
+_COMPARED = 1_000  # names that a misspelt one is compared with; of a larger catalog those that a search finds
 _LONGEST = 4_096  # characters of a list of names
+_BETWEEN = re.compile(r"[,;\n]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +38,9 @@ class ByName:
     find: Callable[[str], Sequence[str]]
 
     def get(self, name: str) -> Tool | None:
-        """The tool of this own name, if the caller may have it."""
+        """The tool of this own name, if the caller may have it. None passes for a meta-tool."""
+        if name in META_NAMES:
+            return None
         row = self.catalog.names.get(name)
         return self.catalog.tools[row] if row is not None and row in self.allowed else None
 
@@ -49,7 +56,7 @@ class ByName:
             tool = self.get(own)
             found = self._of_toolkit(own) if tool is None else [tool]
             if not found:
-                unknown[name] = self.nearest(own)
+                unknown[name] = self.nearest(own) if len(unknown) < MOST_NEAREST else ()
             tools |= {each.name: each for each in found}
         return list(tools.values()), unknown
 
@@ -81,7 +88,7 @@ def listed(names: object) -> list[str]:
         InvalidInput: it is neither, or there are none.
     """
     if isinstance(names, str):
-        names = names[:_LONGEST].split(",")
+        names = _BETWEEN.split(names[:_LONGEST])
     if not isinstance(names, Iterable) or isinstance(names, (bytes, Mapping)):
         raise InvalidInput(f"names: is {names!r:.80}, must be names, as a list or with commas between them")
     wanted = []

@@ -7,7 +7,9 @@ the same in every process. Names, not rows: catalogs change while people talk.
 
 from __future__ import annotations
 
+import json
 import sys
+import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -18,6 +20,9 @@ MOST_LOADED = 128  # tools that one conversation may have loaded
 MOST_LISTED = 1_024
 MOST_CALLED = 64  # in one turn
 MOST_FOUND = 64
+_MOST_TURNS = 64  # with calls, of a record
+_LONGEST_NAME = 4_096
+_LARGEST = 2**31 - 1  # number of a turn
 _FORM = 1  # of a record
 
 
@@ -72,6 +77,7 @@ class Conversation:
         listed: names in the order in which they were sent.
         picked: for each of these, the turn that last selected it for what was said.
         found: what searches found, newest first: a model may call it, as long as policy allows.
+        heard: 16 bits of the turn's message, to know it again.
     """
 
     turn: int = 0
@@ -81,12 +87,34 @@ class Conversation:
     listed: tuple[str, ...] = ()
     picked: tuple[int, ...] = ()
     found: tuple[str, ...] = ()
+    heard: int = 0
+
+    def number(self, message: str, history: Sequence[object]) -> int:
+        """The number of the turn that this message begins.
+
+        Counted from the messages; where those are cut to a window, and the number does not rise any more,
+        another message is the next turn all the same. With nothing to count it is the next one.
+        """
+        counted = turn_number(history) + 1 if history else 0
+        if counted > self.turn:
+            return counted
+        is_again = bool(history) and self.turn > 0 and heard(message) == self.heard
+        return self.turn if is_again else self.turn + 1
+
+    def begun(self, message: str, turn: int, retention: Retention) -> Conversation:
+        """The conversation in its turn of this number, which begins with this message."""
+        now = self.at(turn, retention)
+        mark = heard(message)
+        if now.heard == mark:
+            return now
+        return Conversation(
+            now.turn, now.loaded, now.called, now.whole, now.listed, now.picked, now.found, mark
+        )
 
     def at(self, turn: int, retention: Retention) -> Conversation:
         """The conversation in its turn of this number, without what was idle for too long.
 
-        A number below the last one says that it is counted otherwise now, as where a history was cut; then
-        everything keeps its age.
+        A number below the last one says that it is counted otherwise now; then everything keeps its age.
         """
         if turn == self.turn:
             return self
@@ -97,7 +125,7 @@ class Conversation:
             stays = tuple([one for one in stays if last - max(one.since, one.used) <= retention.idle_turns])
         if called and turn - called[-1][0] > retention.sticky_turns:
             called = tuple([entry for entry in called if turn - entry[0] <= retention.sticky_turns])
-        return Conversation(turn, stays, called, 0, now.listed, now.picked, now.found)
+        return Conversation(turn, stays, called, 0, now.listed, now.picked, now.found, now.heard)
 
     def idle(self, turn: int, retention: Retention) -> tuple[str, ...]:
         """Names of loaded tools that go when that turn begins."""
@@ -188,7 +216,9 @@ class Conversation:
         last = dict(zip(self.listed, self.picked, strict=True))
         listed = tuple(names[:MOST_LISTED])
         turns = tuple([self.turn if name in picked else last.get(name, self.turn) for name in listed])
-        return Conversation(self.turn, self.loaded, self.called, self.whole, listed, turns, self.found)
+        return Conversation(
+            self.turn, self.loaded, self.called, self.whole, listed, turns, self.found, self.heard
+        )
 
     def to_record(self) -> dict[str, Any]:
         """Plain values, for storage and logs."""
@@ -201,6 +231,7 @@ class Conversation:
             "listed": list(self.listed),
             "picked": list(self.picked),
             "found": list(self.found),
+            "heard": self.heard,
         }
 
     @classmethod
@@ -212,22 +243,46 @@ class Conversation:
         """
         try:
             if record["form"] != _FORM:
-                raise ValueError(f"is of form {record['form']!r:.80}, must be {_FORM}")
-            listed = tuple([_name(name) for name in record["listed"]])
-            picked = tuple([_number(turn) for turn in record["picked"]])
+                raise ValueError(f"is of another form than {_FORM}")
+            turn = _number(record["turn"])
+            listed = tuple([_name(name) for name in record["listed"][:MOST_LISTED]])
+            picked = tuple([min(_number(at), turn) for at in record["picked"][:MOST_LISTED]])
             if len(listed) != len(picked):
                 raise ValueError(f"has {len(picked)} turns for {len(listed)} listed tools")
+            loaded = [
+                Loaded(_name(name), min(_number(since), turn), min(_number(used), turn))
+                for name, since, used in record["loaded"][:MOST_LOADED]
+            ]
+            called = [
+                (min(_number(at), turn), tuple(map(_name, names[:MOST_CALLED])))
+                for at, names in record["called"][:_MOST_TURNS]
+            ]
+            found = tuple(map(_name, record["found"][:MOST_FOUND]))
+            heard_of = _number(record["heard"])
             return cls(
-                _number(record["turn"]),
-                tuple([Loaded(_name(name), _number(a), _number(b)) for name, a, b in record["loaded"]]),
-                tuple([(_number(turn), tuple(map(_name, names))) for turn, names in record["called"]]),
-                _number(record["whole"]),
-                listed,
-                picked,
-                tuple(map(_name, record["found"])),
+                turn, tuple(loaded), tuple(called), _number(record["whole"]), listed, picked, found, heard_of
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"conversation: the record is no state of ours: {error!r:.200}") from error
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise InvalidInput(f"conversation: the record is no state of ours: {error}"[:300]) from error
+
+    def fitting(self, most_bytes: int) -> dict[str, Any]:
+        """The record, of at most so many bytes as JSON: what is worth least is left out until it fits."""
+        lighter: tuple[dict[str, Any], ...] = (
+            {},
+            {"found": ()},
+            {"listed": (), "picked": ()},
+            {"called": self.called[:1]},
+            {"called": ()},
+            *({"loaded": self.loaded[: len(self.loaded) >> halves]} for halves in range(1, 9)),
+        )
+        conversation = self
+        record = self.to_record()
+        for less in lighter:
+            conversation = replace(conversation, **less)
+            record = conversation.to_record()
+            if len(json.dumps(record)) <= most_bytes:
+                break
+        return record
 
 
 def merge(one: Conversation, other: Conversation) -> Conversation:
@@ -238,7 +293,9 @@ def merge(one: Conversation, other: Conversation) -> Conversation:
     if one.turn != other.turn:
         return one if one.turn > other.turn else other
     first, second = sorted(
-        (one, other), key=lambda each: (len(each.listed), each.listed, each.picked, each.found), reverse=True
+        (one, other),
+        key=lambda each: (len(each.listed), each.listed, each.picked, each.found, each.heard),
+        reverse=True,
     )
     loaded: dict[str, Loaded] = {}
     for each in sorted((*one.loaded, *other.loaded)):
@@ -261,25 +318,36 @@ def merge(one: Conversation, other: Conversation) -> Conversation:
         (*first.listed, *[name for name, _ in more])[:MOST_LISTED],
         (*first.picked, *[turn for _, turn in more])[:MOST_LISTED],
         tuple(dict.fromkeys((*first.found, *second.found)))[:MOST_FOUND],
+        first.heard,
     )
 
 
+def heard(message: str) -> int:
+    """What is kept of a message: too little to tell what it was."""
+    if not isinstance(message, str):
+        return 0  # who reads it says so
+    return zlib.crc32(message.encode("utf-8", "surrogatepass")) & 0xFFFF
+
+
 def turn_number(messages: Sequence[object]) -> int:
-    """The number of the turn that these messages have come to: (n + 1) // 2 for n of them.
+    """The number of the turn that these messages have come to: how often the user has said something.
 
-    Counted are messages in which user or assistant say something: a system prompt, a call of a tool and its
-    result belong to the turn they are in. The user's n-th message begins turn n, and the answer is in it.
+    Where user and assistant take turns that is (n + 1) // 2 for n messages, and the same however many calls,
+    results and remarks beside them are in a turn.
     """
-    said = sum(1 for message in messages if _says_something(message))
-    return (said + 1) // 2
+    return sum(1 for message in messages if _is_of_the_user(message))
 
 
-def _says_something(message: object) -> bool:
+def _is_of_the_user(message: object) -> bool:
+    """Whether the user says something: no system prompt, and no result of a tool in the user's name."""
     if isinstance(message, str):
         return True
-    if not isinstance(message, Mapping) or message.get("role") not in ("user", "assistant"):
+    role = field_of(message, "role")
+    if role != "user":
         return False
-    content = message.get("content")
+    content = field_of(message, "content")
+    if content is None:
+        content = field_of(message, "parts")  # as Gemini calls it
     if isinstance(content, (list, tuple)):
         return any(_is_said(block) for block in content)
     return bool(content)
@@ -287,18 +355,27 @@ def _says_something(message: object) -> bool:
 
 def _is_said(block: object) -> bool:
     """Whether a block of a message is something said: not a call, nor what a tool answered."""
-    if not isinstance(block, Mapping):
+    if isinstance(block, str):
         return bool(block)
-    return block.get("type") not in ("tool_use", "tool_result", "function_call", "function_call_output")
+    answers = ("functionResponse", "function_response")
+    if any(field_of(block, name) is not None for name in answers):
+        return False
+    return field_of(block, "type") not in ("tool_use", "tool_result", "function_call_output")
+
+
+def field_of(message: object, name: str) -> Any:
+    """A field of a message, which may be a dictionary or a library's own object; None without."""
+    return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)
 
 
 def _name(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise TypeError(f"has {value!r:.80} where a name must be")
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME:
+        raise TypeError(f"has a {type(value).__name__} where a name must be")
+    value.encode()  # half of a surrogate pair is no name either
     return sys.intern(value)  # a hundred thousand conversations name the same tools
 
 
 def _number(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"has {value!r:.80} where a number must be")
+    if isinstance(value, bool) or not isinstance(value, int) or not -_LARGEST <= value <= _LARGEST:
+        raise TypeError(f"has a {type(value).__name__} where a number of a turn must be")
     return value

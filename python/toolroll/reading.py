@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolroll._core import Speller
+from toolroll.conversation import field_of
 from toolroll.errors import InvalidInput
 
 LONGEST = 8_192  # what is read of a long message: its beginning and its end, where requests stand
@@ -136,15 +137,21 @@ def _said(history: Sequence[object]) -> list[tuple[str, str]]:
     said = []
     for at, message in enumerate(history):
         if isinstance(message, str):
-            role, content = "user", message
-        elif isinstance(message, Mapping) and isinstance(message.get("role"), str):
-            role, content = message["role"], _text(message.get("content"))
-        else:
+            said.append(("user", message))
+            continue
+        role = field_of(message, "role")
+        if not isinstance(role, str):
+            if isinstance(message, Mapping) and "type" in message:
+                continue  # OpenAI's Responses has calls and results without a role
             raise InvalidInput(
                 f"history[{at}]: is {message!r:.80}, must be a str or a message with role and content"
             )
-        if role in ("user", "assistant") and content.strip():
-            said.append((role, content))
+        content = field_of(message, "content")
+        if content is None:
+            content = field_of(message, "parts")  # as Gemini calls it
+        text = _text(content)
+        if role in ("user", "assistant", "model") and text.strip():
+            said.append(("user" if role == "user" else "assistant", text))
     return said
 
 
@@ -154,5 +161,5 @@ def _text(content: object) -> str:
         return content
     if not isinstance(content, (list, tuple)):
         return ""
-    blocks = (block.get("text") for block in content if isinstance(block, Mapping))
+    blocks = (field_of(block, "text") for block in content)
     return "\n".join(block for block in blocks if isinstance(block, str))

@@ -52,6 +52,7 @@ Progress = Callable[[int, int], None]
 _RECENT = 128  # selections that an event's id still finds
 _LONGEST_SOURCE = 4_096
 MOST_CONVERSATIONS = 100_000  # in memory
+_LONGEST_SESSION = 1_024
 
 
 class Toolroll:
@@ -352,6 +353,10 @@ class Toolroll:
         live = self._live.get((context.org, session), self._retention(context.org))
         return Session(self._engine, context, live, self._report if learns else None, _unheard)
 
+    def forget_session(self, session: str, org: str = "") -> bool:
+        """Deletes what a conversation holds; whether there was any."""
+        return self._live.pop((org, session)) is not None
+
     async def asession(self, session: str, context: Context | None = None, *, learns: bool = True) -> Session:
         """`session` for an event loop: a store is read in a thread."""
         return await asyncio.to_thread(self.session, session, context, learns=learns)
@@ -499,8 +504,12 @@ def of_session(session: object, context: Context | None) -> Context:
     Raises:
         InvalidInput: its name is empty or no text.
     """
-    if not isinstance(session, str) or not session:
-        raise InvalidInput(f"session: is {session!r:.80}, must name the conversation")
+    if not isinstance(session, str) or not 0 < len(session) <= _LONGEST_SESSION:
+        raise InvalidInput(
+            f"session: is {session!r:.80}, must be a name of at most {_LONGEST_SESSION:,} characters"
+        )
+    if context is not None and not isinstance(context, Context):
+        raise InvalidInput(f"context: is {type(context).__name__}, must be toolroll.Context")
     context = Context() if context is None else context
     return context if context.session == session else replace(context, session=session)
 

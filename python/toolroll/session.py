@@ -6,17 +6,19 @@ import asyncio
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
 
 from toolroll import answers
+from toolroll._core import Bitset
 from toolroll.answers import Answer, ToolCall
-from toolroll.by_name import ByName, listed
+from toolroll.by_name import META_NAMES, ByName, listed
 from toolroll.candidates import Candidates
 from toolroll.context import Context
-from toolroll.conversation import Conversation, turn_number
+from toolroll.conversation import Conversation
 from toolroll.engine import Engine
 from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.hints import hints
@@ -25,7 +27,6 @@ from toolroll.learning.settling import MOST_FOUND as MOST_WANTED
 from toolroll.live import Live
 from toolroll.meta_tools import (
     MANAGE_TOOLS,
-    META_TOOLS,
     MOST_FOUND,
     MOST_QUERIES,
     SEARCH_TOOLS,
@@ -38,8 +39,6 @@ from toolroll.selection import Selection
 from toolroll.stages.listing import LISTED
 from toolroll.tools import Tool
 
-META_NAMES = tuple(tool.name for tool in META_TOOLS)
-
 # Takes the selection of a turn, what was called of it, what was called beside it, and whether that is all.
 Record = Callable[[Selection, Mapping[str, bool | None], Mapping[str, bool | None], bool], object]
 
@@ -48,9 +47,6 @@ class Session:
     """One conversation: a selection each turn, and the tools that it keeps from turn to turn.
 
     `Toolroll.session` makes it. It is for one turn at a time; several of one conversation share its state.
-
-    Attributes:
-        context: who talks, from where; may be replaced between turns.
     """
 
     def __init__(
@@ -62,7 +58,7 @@ class Session:
         note: Callable[[Context, Live], object],
     ) -> None:
         """record: takes what came of a turn; None where nobody learns. note: told of every change; fast."""
-        self.context = context
+        self._context = context
         self._engine = engine
         self._live = live
         self._record = record
@@ -72,6 +68,23 @@ class Session:
         self._seen: Conversation | None = None  # what was held when `_picked` was selected
         self._is_reported = False
         self._wanted: set[str] = set()  # called in this turn, and not shown by its first selection
+
+    @property
+    def context(self) -> Context:
+        """Who talks, from where; may be replaced between turns by another of the same organisation."""
+        return self._context
+
+    @context.setter
+    def context(self, context: Context) -> None:
+        if not isinstance(context, Context):
+            raise InvalidInput(f"context: is {type(context).__name__}, must be toolroll.Context")
+        own = self._context
+        if context.org != own.org or context.session not in ("", own.session):
+            raise InvalidInput(
+                f"context: is of organisation {context.org!r:.80} and session {context.session!r:.80}, this "
+                f"session is {own.session!r:.80} of {own.org!r:.80}; ask the Toolroll for the other one"
+            )
+        self._context = context if context.session else replace(context, session=own.session)
 
     # A turn.
 
@@ -93,8 +106,8 @@ class Session:
             message: what the user wrote.
             k: how many tools retrieval finds in a turn. The list is longer: it has what the conversation
                 holds, and keeps what was sent before (`docs/sessions.md`).
-            history: all messages before this one: the number of the turn is counted from them.
-            turn: its number, where `history` is cut. Without both it is the next one.
+            history: the messages before this one: the number of the turn is counted from them.
+            turn: its number, where the caller knows it. Without both it is the next one.
             max_tools: see `Toolroll.select`, as for the rest.
             budget_tokens: how many tokens the schemas may cost.
             vector: the message's embedding.
@@ -103,7 +116,7 @@ class Session:
         Raises:
             InvalidInput: an argument is of the wrong type or out of range. Nothing else, unless strict.
         """
-        held, now = self._begun(history, turn)
+        held, now = self._begun(message, history, turn)
         return self._keep(
             self._engine.select(
                 message, self.context, k, max_tools, budget_tokens, (), history, vector, strict, now
@@ -125,7 +138,7 @@ class Session:
         strict: bool = False,
     ) -> Selection:
         """`select` for an event loop: an embedder that waits does so in a thread."""
-        held, now = self._begun(history, turn)
+        held, now = self._begun(message, history, turn)
         return self._keep(
             await self._engine.aselect(
                 message, self.context, k, max_tools, budget_tokens, (), history, vector, strict, now
@@ -144,9 +157,9 @@ class Session:
         if self._picked is None:
             raise InvalidInput("session: has no turn yet; call select(message) first")
         if self._live.held is not self._seen:
-            self._seen, now = self._live.held, self._live.now
-            self._picked = self._engine.again(self._picked, now)
-            self._send(self._picked, now, self._seen)
+            held, now = self._live.held, self._live.now
+            self._seen, self._picked = held, self._engine.again(self._picked, now)
+            self._send(self._picked, now, held)
         return self._picked
 
     def used(self, called: Called) -> tuple[str, ...]:
@@ -184,8 +197,11 @@ class Session:
     def end_turn(self) -> tuple[str, ...]:
         """Closes the turn: what was shown and not called is known now, if `used` was told of any call.
 
+        Its selection is let go of; what is called or loaded now belongs to no selection.
+
         Returns:
-            Loaded tools that were idle for too long: the next turn begins without them.
+            Loaded tools that were idle for too long: they lose their place with the next turn, and leave a
+            list that keeps what was sent with its next batch.
 
         Raises:
             StoreUnavailable: as `record` of a registry does.
@@ -193,8 +209,9 @@ class Session:
         if self._record is not None and self._first is not None and self._is_reported:
             self._is_reported = False
             self._record(self._first, {}, {}, True)
+        self._first = self._picked = None
         now = self._live.now
-        return now.idle(now.turn + 1, self._live.retention)
+        return self._those_allowed(now.idle(now.turn + 1, self._live.retention))
 
     # Tools on demand.
 
@@ -212,22 +229,25 @@ class Session:
         except InvalidInput as error:
             return answers.refused(str(error))
         self._told()
-        return answers.loaded(new, there, unknown)
+        shown = () if self._picked is None else self.picked.names
+        hidden = [tool for tool in new if self._picked is not None and tool.name not in shown]
+        return answers.loaded(new, there, unknown, hidden)
 
     def unload(self, names: str | Iterable[str]) -> Answer:
         """Takes tools out of the conversation, wherever it has them from; core tools stay."""
         there, gone, unknown = self._named(names)
         self._live.change(lambda now: now.unload({tool.name for tool in gone}))
         self._told()
-        return answers.unloaded(gone, there, unknown)
+        shown = () if self._picked is None else self.picked.names
+        stays = [tool for tool in gone if tool.name in shown]
+        return answers.unloaded([tool for tool in gone if tool.name not in shown], there, unknown, stays)
 
     def fallback(self) -> Answer:
         """Loads everything that policy and settings allow, for this turn only."""
         self._live.change(Conversation.fallback)
         self._told()
-        if self._picked is not None:
-            return answers.everything(len(self.picked))
-        return answers.everything(len(self._engine.allowed(self.context)[1]))
+        most = len(self._tools().allowed)
+        return answers.everything(most if self._picked is None else len(self.picked), most)
 
     def search(self, *queries: str, k: int = 5) -> tuple[Tool, ...]:
         """Finds tools that were not shown, too: the best k of each query, the best of all queries first.
@@ -255,7 +275,13 @@ class Session:
         found = [self._engine.find(query, self.context, k) for query in queries]
         doubtful = [query for query, one in zip(queries, found, strict=True) if not one.applies]
         ranked = [[selection.catalog.tools[row] for row in selection.rows.tolist()] for selection in found]
-        together = {tool.name: tool for rank in zip_longest(*ranked) for tool in rank if tool is not None}
+        tools = self._tools()
+        together = {
+            tool.name: tool
+            for rank in zip_longest(*ranked)
+            for tool in rank
+            if tool is not None and tools.get(tool.name) is not None
+        }
         self._live.change(lambda now: now.find(together))
         self._told()
         return tuple(together.values()), doubtful
@@ -265,8 +291,9 @@ class Session:
 
         budget_tokens: estimated tokens of the text; the less room there is, the less is said of each tool.
         """
-        catalog, allowed = self._engine.allowed(self.context)
-        rows = np.setdiff1d(allowed.rows(), np.concatenate((catalog.base, catalog.pinned)))
+        tools = self._tools()
+        catalog = tools.catalog
+        rows = np.setdiff1d(tools.allowed.rows(), np.concatenate((catalog.base, catalog.pinned)))
         if self._picked is not None and self.picked.catalog is catalog:
             rows = rows[~np.isin(rows, self.picked.rows)]
         try:
@@ -316,14 +343,17 @@ class Session:
         Raises:
             Denied: it was not, or policy does not allow it any more, or there is none.
         """
-        if self._picked is not None:
-            with suppress(Denied):
-                return self.picked.check(name)
-        own, now = self._own(name), self._live.now
-        if own in now.found or any(one.name == own for one in now.loaded):
-            tool = self._tools().get(own)
-            if tool is not None:
-                return tool
+        own = ""
+        if isinstance(name, str):
+            if self._picked is not None:
+                with suppress(Denied):
+                    own = self.picked.check(name).name
+            own, now = own or self._own(name), self._live.now
+            if own not in now.found and all(one.name != own for one in now.loaded):
+                own = own if self._picked is not None and own in self.picked else ""
+        tool = self._tools().get(own) if own else None  # policy may have changed since
+        if tool is not None:
+            return tool
         raise Denied(f"tool {name!r:.80}: was not offered in this conversation; search for it or load it")
 
     # What there is.
@@ -340,24 +370,31 @@ class Session:
 
     @property
     def loaded(self) -> tuple[str, ...]:
-        """Names of the tools that are loaded."""
-        return tuple(one.name for one in self._live.now.loaded)
+        """Names of the tools that are loaded, as far as this caller may have them."""
+        return self._those_allowed(one.name for one in self._live.now.loaded)
 
     def __repr__(self) -> str:
-        return f"<Session {self.context.session!r:.80}, turn {self.turn}, {len(self.loaded)} loaded>"
+        return f"<Session {self.context.session!r:.80}, turn {self.turn}>"
 
     # Underneath.
 
-    def _begun(self, history: Sequence[object], turn: int | None) -> tuple[Conversation, Conversation]:
+    def _those_allowed(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Others of an organisation may have loaded what this caller must not know of."""
+        tools = self._tools()
+        return tuple(name for name in names if tools.get(name) is not None)
+
+    def _begun(
+        self, message: str, history: Sequence[object], turn: int | None
+    ) -> tuple[Conversation, Conversation]:
         """What is held, and the conversation in the turn that begins."""
+        if isinstance(history, (str, bytes)) or not isinstance(history, Sequence):
+            raise InvalidInput(f"history: is {history!r:.80}, must be a sequence of messages")
         held, now = self._live.held, self._live.now
         if turn is None:
-            number = turn_number([*history, ""]) if history else now.turn + 1
+            turn = now.number(message, history)
         elif isinstance(turn, bool) or not isinstance(turn, int) or turn < 1:
             raise InvalidInput(f"turn: is {turn!r:.80}, must be a whole number of at least 1")
-        else:
-            number = turn
-        return held, now.at(number, self._live.retention)
+        return held, now.begun(message, turn, self._live.retention)
 
     def _keep(self, picked: Selection, now: Conversation, held: Conversation) -> Selection:
         self._first = self._picked = picked
@@ -381,6 +418,9 @@ class Session:
     def _tools(self) -> ByName:
         """What this caller may have now."""
         catalog, allowed = self._engine.allowed(self.context)
+        if self._context.required:  # a short cut: nothing else is to be had
+            rows = [catalog.names[name] for name in self._context.required if name in catalog.names]
+            allowed = allowed & Bitset.of(len(catalog), np.array(rows, np.int32))
         return ByName(catalog, allowed, self._own, self._names_for)
 
     def _names_for(self, text: str) -> Sequence[str]:

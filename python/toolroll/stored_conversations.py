@@ -7,6 +7,7 @@ because of what its session remembers.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 from toolroll.context import Context
@@ -14,7 +15,7 @@ from toolroll.conversation import Conversation, Retention, merge
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.live import Live, LiveConversations
 from toolroll.sessions.keeper import SessionKeeper
-from toolroll.sessions.records import Record
+from toolroll.sessions.records import MOST_BYTES, Record, is_shortened
 from toolroll.sessions.store import SessionStore
 from toolroll.store.database import Database
 
@@ -37,6 +38,11 @@ class StoredConversations:
             InvalidInput: no session can have this name.
         """
         key = context.org, context.session
+        for text in key:
+            if is_shortened(text):
+                raise InvalidInput(
+                    f"session: {text[-40:]!r} ends as names do that were shortened, must be the whole name"
+                )
         live = self._live.get(key, retention)
         before = live.now
         try:
@@ -54,7 +60,7 @@ class StoredConversations:
 
     def note(self, context: Context, live: Live) -> None:
         """Takes what a conversation holds now. Waits for nothing."""
-        self._keeper.note(context.org, context.session, live.now.to_record)
+        self._keeper.note(context.org, context.session, partial(live.now.fitting, MOST_BYTES))
 
     def forget(self, org: str, session: str) -> bool:
         """Deletes the conversation, here and in the store; whether there was one.
@@ -84,7 +90,7 @@ def merged(theirs: Record, ours: Record) -> Record:
         other = Conversation.from_record(theirs)
     except InvalidInput:  # of a later version, or damaged: it is written over
         return ours
-    return merge(other, Conversation.from_record(ours)).to_record()
+    return merge(other, Conversation.from_record(ours)).fitting(MOST_BYTES)
 
 
 def _conversation(record: Record, context: Context) -> Conversation | None:

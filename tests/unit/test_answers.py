@@ -11,7 +11,7 @@ A, B = Tool("a", "does a", {"type": "object", "properties": {"x": {"type": "stri
 
 
 def test_each_outcome_of_a_load_is_said():
-    assert answers.loaded([A, B], [], {}).text == "Loaded: a, b. Call them directly."
+    assert answers.loaded([A, B], [], {}).text == "Loaded: a, b. Call them now."
     assert answers.loaded([], [A], {}).text == "Always there: a."
     answer = answers.loaded([], [], {"x": ["xa", "xb"], "y": []})
     assert (

@@ -78,7 +78,7 @@ def test_a_turn_that_is_no_number_is_refused(session, turn):
 def test_loaded_tools_are_there_at_once_and_in_the_turns_after(session, names):
     session.select("cancel the calendar", k=2)
     answer = session.load(names)
-    assert answer.text == "Loaded: play_music, zip_files. Call them directly."
+    assert answer.text == "Loaded: play_music, zip_files. Call them now."
     assert not answer.is_error
     assert session.picked.names[-2:] == ("play_music", "zip_files")
     assert {"play_music", "zip_files"} <= set(session.select("cancel the calendar", k=2).names)
@@ -120,7 +120,7 @@ def test_what_was_allowed_and_is_denied_now_leaves_every_list(session):
     session.load("zip_files")
     session.used(["send_mail"])
     session.search("play music")
-    session.context = Context(user="ann", session="x", exclude=("zip_files", "send_mail", "play_music"))
+    session.context = Context(user="ann", exclude=("zip_files", "send_mail", "play_music"))
     assert not {"zip_files", "send_mail", "play_music"} & set(session.select("send a mail", k=3).names)
     for name in ("zip_files", "send_mail", "play_music"):
         with pytest.raises(Denied):
@@ -169,7 +169,7 @@ def test_a_fallback_loads_everything_for_one_turn(session):
 def test_a_fallback_stays_within_the_providers_limit(shared):
     session = shared.session("limited")
     session.select("send a mail", k=2, max_tools=9)
-    assert session.fallback().text == "All 9 tools are loaded, for this turn only."
+    assert session.fallback().text.startswith("9 of 25 tools are loaded, for this turn only")
 
 
 def test_what_was_called_comes_along_to_the_follow_up(session):
@@ -314,10 +314,10 @@ def test_hints_name_what_is_not_shown_by_toolkit(session):
 
 
 def test_hints_say_less_the_less_room_there_is(session):
-    full, tight, tiny = session.hints(2_000), session.hints(130), session.hints(40)
+    full, tight, tiny = session.hints(2_000), session.hints(170), session.hints(75)
     assert "- zip_files: zip something in files" in full
-    assert "- zip_files" in tight and "something" not in tight
-    assert "zip_files" not in tiny and "6 tools" in tiny
+    assert "- zip_files" in session.hints(260) and "- copy_files" in tight
+    assert "## files" in tiny and "more: search for them" in tiny
     assert session.hints(0) == session.hints(-5) == ""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +24,7 @@ Record: TypeAlias = Mapping[str, Any]  # plain JSON values
 Key: TypeAlias = tuple[str, str]  # organisation and session, as the store has them
 
 MOST_BYTES = 64 * 1024  # of a record as JSON
+_SHORTENED = re.compile(r"…[0-9a-f]{16}\Z")
 LIFETIME_S = 30 * 24 * 3_600.0  # of a session that is not written to any more
 _MOST_TURNS = 2**31 - 1
 _MARK_BITS = 31
@@ -79,7 +81,7 @@ class Kept:
 
 
 def key_of(org: str, session: str) -> Key:
-    """Under what the store has a session: its id as `word` shortens it, as in the log of selections.
+    """Under what the store has a session: its id, shortened where it is long.
 
     Ids that differ only in what the store cannot keep are told apart by a digest.
 
@@ -90,7 +92,12 @@ def key_of(org: str, session: str) -> Key:
         raise InvalidInput(f"session is {type(session).__name__}, must be text")
     if not session:
         raise InvalidInput("session is empty, must name the conversation")
-    return word(words(org, "org")), _distinct(session)
+    return org_of(org), _distinct(session)
+
+
+def org_of(org: str) -> str:
+    """The organisation as the store has it."""
+    return _distinct(words(org, "org"))
 
 
 def _distinct(text: str) -> str:
@@ -102,6 +109,11 @@ def _distinct(text: str) -> str:
     # what cannot be kept is replaced, and others may be replaced by the same
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{clean[: LONGEST_WORD - 17]}…{digest}"
+
+
+def is_shortened(text: str) -> bool:
+    """Whether the text looks like what a longer one is kept as: who names it so may mean another's."""
+    return _SHORTENED.search(text) is not None
 
 
 def turn_in(record: Record, key: Key) -> int:

@@ -17,7 +17,6 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput
 from toolroll.events.breath import Breath
-from toolroll.events.rows import word
 from toolroll.events.upserts import add_missing, upsert
 from toolroll.sessions.records import (
     LIFETIME_S,
@@ -29,10 +28,11 @@ from toolroll.sessions.records import (
     key_of,
     mark_of,
     next_version,
+    org_of,
     turn_in,
 )
 from toolroll.store import tables
-from toolroll.store.database import Database, words
+from toolroll.store.database import Database
 
 Merge: TypeAlias = Callable[[Record, Record], Record]  # what is in the store, what was noted here → both
 
@@ -185,7 +185,7 @@ class SessionStore:
             is_old = sa.or_(is_old, _C.updated_at <= _before(now, older_than_s))
         old = sa.select(_C.org, _C.session).where(is_old)
         if org is not None:
-            old = old.where(_C.org == word(words(org, "org")))
+            old = old.where(_C.org == org_of(org))
         gone = 0
         while most is None or gone < most:
             some = _SOME_GONE if most is None else min(_SOME_GONE, most - gone)
@@ -220,7 +220,7 @@ class SessionStore:
         query = sa.select(*(_C[name] for name in Kept.__slots__)).limit(limit)
         query = query.order_by(*(column.desc() for column in order))
         if org is not None:
-            query = query.where(_C.org == word(words(org, "org")))
+            query = query.where(_C.org == org_of(org))
         if isinstance(before, Kept):
             last = (before.updated_at, before.org, before.session)
             query = query.where(

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from tests.integration.test_replay import assembly_of
 from toolroll import Context, Toolroll
-from toolroll.errors import StoreUnavailable
+from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.events.replay import replay
 from toolroll.registry.registry import Registry
 from toolroll.registry_roll import RegistryRoll
@@ -218,3 +218,25 @@ def test_a_process_that_is_killed_leaves_its_conversations(url, tmp_path):
         child.stdout.close()
     with opened(url, tmp_path) as roll:
         assert roll.session("killed").loaded == ("create_event",)
+
+
+def test_a_name_that_looks_shortened_is_refused_since_it_may_be_anothers(url, tmp_path):
+    with opened(url, tmp_path) as roll:
+        long = "x" * 300
+        roll.session(long, Context(org="acme" * 60)).load("create_event")
+        assert roll.flush()
+        kept = roll._conversations._keeper._store.list()[0]
+        for session, org in ((kept.session, "acme" * 60), (long, kept.org)):
+            with pytest.raises(InvalidInput, match="shortened"):
+                roll.session(session, Context(org=org))
+        roll._conversations._live.pop(("acme" * 60, long))
+        assert roll.session(long, Context(org="acme" * 60)).loaded == ("create_event",)
+
+
+def test_a_conversation_with_long_names_is_kept_all_the_same(url, tmp_path):
+    with opened(url, tmp_path) as roll:
+        live = roll._conversations.live(Context(session="long"), roll._retention(""))
+        live.change(lambda now: now.load([f"{'🙂' * 120}{at}" for at in range(128)]))
+        roll._conversations.note(Context(session="long"), live)
+        assert roll.flush()
+        assert roll.health()["sessions"]["refused"] == 0

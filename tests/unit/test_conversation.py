@@ -199,3 +199,45 @@ def test_what_is_held_is_what_a_diary_of_everything_says(steps):
     assert {one.name for one in now.loaded} == set(loads)
     recent = [name for at, name in reversed(calls) if turn - at <= KEPT.sticky_turns]
     assert now.sticky(KEPT) == tuple(dict.fromkeys(recent))[: KEPT.sticky_tools]
+
+
+def test_a_record_with_long_names_is_made_to_fit_and_keeps_what_is_loaded():
+    names = [f"{'🙂' * 120}{at}" for at in range(128)]
+    now = Conversation().at(1, KEPT).load(names).find(names).use(names[:9]).sent(names, names)
+    assert len(json.dumps(now.to_record())) > 400_000
+    for most in (400_000, 65_536, 10_000, 4_000):
+        record = now.fitting(most)
+        assert len(json.dumps(record)) <= most
+        fitted = Conversation.from_record(record)
+        assert fitted.turn == 1 and fitted.loaded == now.loaded[: len(fitted.loaded)] and fitted.loaded
+    small = Conversation().at(1, KEPT).load(["mail"])
+    assert small.fitting(65_536) == small.to_record()
+
+
+def test_a_record_of_somebody_elses_making_is_bounded():
+    hostile = Conversation(3).to_record() | {
+        "loaded": [["mail", 10**6, 10**6]] * 300,
+        "called": [[10**6, ["a"] * 500]] * 500,
+        "listed": ["x"] * 5_000,
+        "picked": [10**6] * 5_000,
+        "found": ["y"] * 500,
+    }
+    read = Conversation.from_record(hostile)
+    assert len(read.loaded) <= MOST_LOADED and len(read.listed) <= 1_024 and len(read.found) <= 64
+    assert all(turn <= 3 for turn, _ in read.called) and read.loaded[0] == Loaded("mail", 3, 3)
+    assert read.at(10, KEPT).loaded == () and read.at(7, KEPT).sticky(KEPT) == ()
+
+
+@pytest.mark.parametrize("name", ["\ud800", "x" * 5_000])
+@pytest.mark.parametrize("where", ["found", "listed"])
+def test_a_name_that_cannot_be_kept_is_no_name(name, where):
+    with pytest.raises(InvalidInput):
+        Conversation.from_record(
+            Conversation().to_record() | {where: [name], "picked": [0] * (where == "listed")}
+        )
+
+
+@pytest.mark.parametrize("change", [{"form": [[[]]] * 9}, {"turn": 10**400}, {"turn": 2**31}, {"heard": "x"}])
+def test_nothing_in_a_record_breaks_who_reads_it(change):
+    with pytest.raises(InvalidInput):
+        Conversation.from_record(Conversation().to_record() | change)

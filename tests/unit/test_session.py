@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 import warnings
 import weakref
 from itertools import pairwise
@@ -501,3 +502,150 @@ def test_a_child_of_a_fork_goes_on_with_its_conversations(shared):
     finally:
         stop.set()
         thread.join()
+
+
+def test_turns_go_on_where_the_history_is_cut_to_a_window(session):
+    messages: list[dict[str, str]] = []
+    numbers = []
+    for turn in range(1, 40):
+        session.select(f"message {turn}", k=2, history=messages[-20:])
+        numbers.append(session.turn)
+        messages += [{"role": "user", "content": f"message {turn}"}, {"role": "assistant", "content": "x"}]
+    assert numbers == list(range(1, 40))
+
+
+def test_the_same_message_again_is_the_same_turn(session):
+    history = said(1)
+    session.select("send it", k=2, history=history)
+    session.fallback()
+    session.select("send it", k=2, history=history)
+    assert session.turn == 2 and len(session.picked) > len(TOOLS)
+    session.select("something else", k=2, history=history)
+    assert session.turn == 3 and len(session.picked) < len(TOOLS)
+
+
+def test_remarks_beside_calls_begin_no_turn(session):
+    openai = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "Let me look.", "tool_calls": [{"id": "1"}]},
+        {"role": "tool", "tool_call_id": "1", "content": "x"},
+        {"role": "assistant", "content": "There."},
+    ]
+    session.select("b", k=2, history=openai)
+    assert session.turn == 2
+    gemini = [{"role": role, "parts": [{"text": "x"}]} for _ in range(4) for role in ("user", "model")]
+    session.select("c", k=2, history=gemini)
+    assert session.turn == 5
+    responses = [
+        *gemini,
+        {"type": "function_call", "name": "f"},
+        {"type": "function_call_output", "output": ""},
+    ]
+    session.select("d", k=2, history=[*responses, {"role": "user", "content": "y"}])
+    assert session.turn == 6
+
+
+@pytest.mark.parametrize("history", [5, "text", None, {"role": "user"}])
+def test_a_history_that_is_none_is_refused(session, history):
+    with pytest.raises(InvalidInput, match="history"):
+        session.select("hello", history=history)
+
+
+def test_a_context_of_another_organisation_or_session_is_refused(shared):
+    session = shared.session("mine", Context(org="acme"))
+    for other in (Context(org="globex"), Context(), Context(org="acme", session="yours"), None):
+        with pytest.raises(InvalidInput, match="context"):
+            session.context = other
+    session.context = Context(org="acme", page="billing")
+    assert session.context == Context(org="acme", page="billing", session="mine")
+
+
+def test_a_rule_that_came_since_holds_for_calls_too(shared):
+    session = shared.session("since")
+    name = session.select("send a mail", k=2).names[-1]
+    assert session.check(name).name == name
+    session.load("zip_files")
+    session.context = Context(exclude=(name, "zip_files"))
+    for denied in (name, "zip_files"):
+        with pytest.raises(Denied):
+            session.check(denied)
+    assert session.loaded == ()
+
+
+def test_in_a_turn_with_required_tools_nothing_else_is_to_be_had(shared):
+    session = shared.session("nightly", Context(required=("zip_files",)))
+    session.select("do the work")
+    assert session.load("play_music").is_error
+    assert session.search("play music") == ()
+    assert session.answer("call_tool", {"name": "play_music", "arguments": {}}).is_error
+    assert session.hints() == ""
+    with pytest.raises(Denied):
+        session.check("play_music")
+
+
+def test_a_load_for_which_the_list_has_no_room_says_so(shared):
+    session = shared.session("narrow")
+    session.select("send a mail", k=2, max_tools=3)
+    answer = session.load("music")
+    assert "no room" in answer.text and "call_tool" in answer.text
+    hidden = next(tool.name for tool in answer.tools if tool.name not in session.picked)
+    assert session.answer("call_tool", {"name": hidden, "arguments": {}}).call is not None
+
+
+def test_unloading_what_the_message_selects_says_that_it_stays(shared):
+    session = shared.session("stays")
+    name = session.select("send a mail", k=2).names[1]
+    session.load(name)
+    assert session.unload(name).text == f"Not loaded any more, but selected for this message: {name}."
+
+
+def test_no_tool_of_a_catalog_passes_for_a_meta_tool():
+    evil = Tool("search_tools", "Finds tools and more.")
+    session = Toolroll.from_tools([*TOOLS, evil], embedder="none").session("s")
+    session.select("finds tools", k=3)
+    assert session.load("search_tools").is_error
+    assert session.answer("call_tool", {"name": "search_tools", "arguments": {}}).call is None
+    with pytest.raises(Denied):
+        session.check("search_tools")
+
+
+def test_a_hundred_misspelt_names_are_answered_at_once():
+    tools = [Tool(f"tool_of_some_kind_{at}", "x") for at in range(2_000)]
+    session = Toolroll.from_tools(tools, embedder="none").session("slow")
+    start = time.process_time()
+    answer = session.answer(
+        "manage_tools", {"mode": "load", "tools": [f"tol_of_sme_kind_{at}x" for at in range(100)]}
+    )
+    assert len(answer.unknown) == 100
+    assert time.process_time() - start < 3
+
+
+def test_after_the_end_of_a_turn_its_selection_is_let_go_of(shared):
+    session = shared.session("over")
+    session.select("send a mail", k=2)
+    session.end_turn()
+    with pytest.raises(InvalidInput, match="no turn"):
+        session.picked  # noqa: B018
+    assert session.load("zip_files").tools
+    assert "zip_files" in session.select("send a mail", k=2)
+
+
+@pytest.mark.parametrize("name", [None, 3, ["send_mail"], ""])
+def test_what_is_no_name_is_denied(session, name):
+    session.select("send a mail", k=2)
+    with pytest.raises(Denied):
+        session.check(name)
+
+
+def test_a_conversation_in_memory_can_be_forgotten(shared):
+    shared.session("gone").load("zip_files")
+    assert shared.forget_session("gone") and not shared.forget_session("gone")
+    assert shared.session("gone").loaded == ()
+
+
+@pytest.mark.parametrize("name", ["x" * 1_025, "", None])
+def test_a_name_is_of_bounded_length(shared, name):
+    with pytest.raises(InvalidInput, match="session"):
+        shared.session(name)
+    with pytest.raises(InvalidInput, match="context"):
+        shared.session("a", 5)

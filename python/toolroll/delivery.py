@@ -21,6 +21,7 @@ from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.meta_tools import CALL_TOOL, SEARCH_TOOLS
 from toolroll.providers import PROVIDERS, How, Provider, provider_of
 from toolroll.schemas import PLAIN, Form, convert_all, provider_name
+from toolroll.schemas.given import names_of, tools_of
 from toolroll.schemas.names import is_replaced
 from toolroll.schemas.requests import answer_search, client_search, copied, only, required
 from toolroll.selection import Selection
@@ -65,9 +66,9 @@ class Delivery:
         Raises:
             NotFound: no tool that this caller may see has such a name.
         """
-        if (own := self._names.get(sent)) is not None:
+        if isinstance(sent, str) and (own := self._names.get(sent)) is not None:
             return own
-        if self.how in ("defer", "meta-tools"):
+        if isinstance(sent, str) and self.how in ("defer", "meta-tools"):
             visible = self._selection.candidates.allowed
             row = self._selection.catalog.names.get(sent)
             if row is not None and visible.holds(np.array([row], np.int32))[0]:
@@ -85,7 +86,7 @@ class Delivery:
         Raises:
             Denied: it was not offered, or there is no such tool.
         """
-        own = self._names.get(sent, "")
+        own = self._names.get(sent, "") if isinstance(sent, str) else ""
         if own not in self.allowed:
             raise Denied(
                 f"tool {sent!r:.200}: was not offered in this turn; "
@@ -112,10 +113,11 @@ def deliver(
         raise InvalidInput(f"how is {how!r:.80}, must be {_either(target.hows)} for {provider}{others}")
     if must_call and provider == "mcp":
         raise InvalidInput("must_call is True, must be False for mcp: a server has no say in what is called")
-    meta = tuple(_DEFAULT_META[how] if meta_tools is None else meta_tools)
+    meta = _DEFAULT_META[how] if meta_tools is None else tools_of(meta_tools, "meta_tools")
     if how == "defer" and all(tool.name != SEARCH_TOOLS.name for tool in meta):
         meta = (SEARCH_TOOLS, *meta)
-    plan = _Plan(selection, target, how, meta, frozenset(_core_of(selection) if core is None else core))
+    always = frozenset(_core_of(selection)) if core is None else names_of(core, "core")
+    plan = _Plan(selection, target, how, meta, always)
     if how == "replace":
         return plan.replaced(must_call, form)
     if how == "allow":

@@ -186,6 +186,8 @@ class Selection:
             Denied: the tool was not offered in this selection, there is no such tool, or two tools were
                 offered of which one has this name and the other was sent under it.
         """
+        if not isinstance(name, str):  # from a model's reply, so it may be anything
+            raise Denied(f"tool {name!r:.80}: is no name; offered: {', '.join(self.names) or 'none'}")
         sent = self._sent_as.get(name, name)
         if name in self._offered and sent != name:
             raise Denied(
@@ -200,7 +202,7 @@ class Selection:
         return self.catalog.tools[self.catalog.names[name]]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._offered
+        return isinstance(name, str) and name in self._offered
 
     def __len__(self) -> int:
         return len(self.names)
@@ -304,7 +306,7 @@ class Selection:
         """
         from toolroll.explanation import explain
 
-        if name is not None and name not in self.catalog.names:
+        if name is not None and not (isinstance(name, str) and name in self.catalog.names):
             raise NotFound(f"tool {name!r}: is not in the catalog")
         return explain(self, name)
 

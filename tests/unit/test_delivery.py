@@ -13,7 +13,7 @@ from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.meta_tools import CALL_TOOL, MANAGE_TOOLS, META_TOOLS, SEARCH_TOOLS
 from toolroll.providers import HOWS, PROVIDERS
 from toolroll.rules import Rule
-from toolroll.schemas import convert, provider_name
+from toolroll.schemas import convert, convert_all, provider_name
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 
@@ -415,3 +415,42 @@ def test_an_answer_needs_the_block_that_asked():
             answer_search("anthropic", call, [])
     with pytest.raises(InvalidInput, match="must be openai_responses or anthropic to search for tools"):
         answer_search("gemini", {"id": "x"}, [])
+
+
+@pytest.mark.parametrize("wrong", [None, [], {}, 5, b"send_mail", ("send_mail",)])
+@pytest.mark.parametrize(("provider", "how"), CAN)
+def test_a_call_whose_name_is_no_text_is_refused_as_not_offered(roll, provider, how, wrong):
+    picked = roll.select(MAIL, k=1)
+    delivery = picked.deliver(provider, how)
+    with pytest.raises(NotFound, match="is not among the tools"):
+        delivery.own_name(wrong)
+    with pytest.raises(Denied, match="was not offered"):
+        delivery.check(wrong)
+    with pytest.raises(Denied, match="is no name; offered: ask_user, send_mail"):
+        picked.check(wrong)
+    assert wrong not in picked
+
+
+@pytest.mark.parametrize("wrong", [5, True, "send_mail", b"send_mail", {"send_mail": 1}, [5], [None], [[]]])
+def test_names_are_a_list_of_texts(roll, wrong):
+    picked = roll.select(MAIL, k=1)
+    with pytest.raises(InvalidInput, match=r"core .* must (be a list of|hold) tool names"):
+        picked.deliver("openai", core=wrong)
+    with pytest.raises(InvalidInput, match=r"deferred .* must (be a list of|hold) tool names"):
+        picked.schemas("anthropic", deferred=wrong)
+
+
+def test_nothing_is_no_list_of_deferred_tools(roll):
+    for provider in PROVIDERS:
+        with pytest.raises(InvalidInput, match="deferred is None"):
+            roll.select(MAIL, k=1).schemas(provider, deferred=None)
+    assert convert_all(tools("a", "b"), "anthropic", deferred=iter(["b"]))[0][1]["defer_loading"]
+
+
+@pytest.mark.parametrize("wrong", [5, True, "send_mail", ["send_mail"], [None], {"send_mail": SEARCH_TOOLS}])
+def test_tools_are_a_list_of_tools(roll, wrong):
+    picked = roll.select(MAIL, k=1)
+    with pytest.raises(InvalidInput, match=r"meta_tools .* must (be a list of|hold) Tool objects"):
+        picked.deliver("openai", meta_tools=wrong)
+    with pytest.raises(InvalidInput, match=r"found .* must (be a list of|hold) Tool objects"):
+        answer_search("anthropic", {"id": "toolu_1"}, wrong)

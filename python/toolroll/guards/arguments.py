@@ -16,6 +16,7 @@ from toolroll.guards.acceptance import Acceptance, Schema, branches, kind_of, re
 from toolroll.guards.coercion import coerced, respelled
 from toolroll.guards.declared import Declared
 from toolroll.guards.json_text import NotJson, read
+from toolroll.schemas.relax import json_schema
 
 MAX_PASSES = 8  # two settle what is not contrived: one that changes, one that finds nothing to change
 
@@ -101,7 +102,8 @@ def repair(
 
     Args:
         arguments: an object, or its JSON text as OpenAI sends it; None and blank text count as none.
-        schema: the tool's `parameters`; None for a tool that takes none. References are followed inside it.
+        schema: the tool's `parameters`, in which references are followed; None where they are not known: the
+            text is read as JSON, and what it holds stays as it is.
         inject: values by parameter; for parameters that the tool doesn't declare they are passed over.
         undeclared: "keep" leaves parameters that the schema doesn't name but doesn't forbid either.
 
@@ -109,10 +111,7 @@ def repair(
         InvalidInput: the text is not one JSON object (a model can be told the message), or arguments and
             schema are too deep or too large to be checked.
     """
-    if schema is None:
-        schema = {"type": "object", "properties": {}}
-    if not isinstance(schema, Mapping):
-        raise InvalidInput(f"schema is {schema!r:.80}, must be a JSON Schema object or None")
+    schema = {} if schema is None else json_schema(schema)
     if undeclared not in ("remove", "keep"):
         raise InvalidInput(f"undeclared is {undeclared!r:.80}, must be 'remove' or 'keep'")
     changes: list[Change] = []
@@ -166,6 +165,7 @@ class _Repair:
         self.schema = schema
         self.acceptance = Acceptance(schema)
         self.changes: list[Change] = []
+        self._mended: dict[tuple[int, int, str, frozenset[str]], tuple[Any, list[Change]]] = {}
 
     def run(
         self,
@@ -199,6 +199,19 @@ class _Repair:
         self.acceptance.step()
         if not isinstance(schema, Mapping) or self.acceptance.accepts(value, schema):
             return value
+        # Once for each schema at each place: alternatives within alternatives would double it at every level.
+        # The acceptance, which has been asked, keeps both alive, so that their ids name no others.
+        key = (id(schema), id(value), path, kept)
+        if (known := self._mended.get(key)) is None:
+            self._mended[key] = value, []  # where a reference leads back here without a value in between
+            made = len(self.changes)
+            after = self._settled(value, schema, path, kept)
+            self._mended[key] = after, self.changes[made:]
+            return after
+        self.changes += known[1]
+        return known[0]
+
+    def _settled(self, value: Any, schema: Schema, path: str, kept: frozenset[str]) -> Any:
         parts = self.acceptance.parts(schema)
         value = self._converted(value, parts, path)
         kept |= {key for part in parts for key in required(part)}
@@ -220,27 +233,31 @@ class _Repair:
         return value
 
     def _chosen(self, value: Any, choices: Any, path: str, kept: frozenset[str]) -> Any:
-        """By the branch that takes the fewest changes; the first of those.
+        """By the branch that takes the fewest changes; the first of those, null last.
 
         Where no change makes a branch accept, the value stays, unless there is only one real branch: what
-        is wrong inside it can still be mended in part.
+        is wrong inside it can still be mended in part. "null" is null where no branch takes text.
         """
         if any(self.acceptance.accepts(value, choice) for choice in choices):
             return value
         real = [choice for choice in choices if not _is_null(choice)]
-        best: tuple[Any, list[Change]] | None = None
+        nulls = [choice for choice in choices if _is_null(choice)]
+        if nulls and isinstance(value, str) and any(self.acceptance.takes_text(choice) for choice in real):
+            nulls = []
+        best: tuple[tuple[bool, int], Any, list[Change]] | None = None
         made = len(self.changes)
-        for choice in real:
+        for choice in (*real, *nulls):
             tried = self.mended(value, choice, path, kept)
             changes = self.changes[made:]
             del self.changes[made:]
-            fits = len(real) == 1 or self.acceptance.accepts(tried, choice)
-            if fits and (best is None or len(changes) < len(best[1])):
-                best = tried, changes
+            fits = self.acceptance.accepts(tried, choice)
+            rank = (not fits, len(changes))
+            if (fits or [choice] == real) and (best is None or rank < best[0]):
+                best = rank, tried, changes
         if best is None:
             return value
-        self.changes += best[1]
-        return best[0]
+        self.changes += best[2]
+        return best[1]
 
     def _members(
         self, value: Mapping[Any, Any], schema: Schema, parts: list[Schema], path: str, kept: frozenset[str]

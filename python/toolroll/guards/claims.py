@@ -7,15 +7,15 @@ claim rather than send a right answer back.
 
 from __future__ import annotations
 
-import copy
 import functools
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from toolroll.errors import InvalidInput
 from toolroll.guards.claim_phrases import PHRASES
+from toolroll.providers import PROVIDERS
+from toolroll.schemas.requests import required
 
 LANGUAGES = tuple(PHRASES)
 FALLBACK = "I wasn't able to complete this action. Please try again."
@@ -28,13 +28,7 @@ _QUOTED = re.compile(
 )
 _CLAUSE = re.compile(r"[,;:—–(、，；：]")
 
-# How each provider is told that some tool has to be called.
-_REQUIRED: Mapping[str, dict[str, Any]] = {
-    "openai": {"tool_choice": "required"},
-    "openai_responses": {"tool_choice": "required"},
-    "anthropic": {"tool_choice": {"type": "any"}},
-    "gemini": {"toolConfig": {"functionCallingConfig": {"mode": "ANY"}}},
-}
+_PROVIDERS = tuple(name for name in PROVIDERS if name != "mcp")  # a server has no say in what is called
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +62,16 @@ class Advice:
     fallback: str = FALLBACK
 
     def request(self, provider: str) -> dict[str, Any]:
-        """The fields to add to a request to this provider. Raises InvalidInput for one we don't know."""
-        try:
-            return copy.deepcopy(_REQUIRED[provider])
-        except (KeyError, TypeError):
-            raise InvalidInput(
-                f"provider is {provider!r:.80}, must be one of {', '.join(_REQUIRED)}"
-            ) from None
+        """The fields that make the model call some tool of those in the request's list.
+
+        They replace a `tool_choice` or `tool_config` that narrows the list: where a delivery does ("allow"),
+        ask again with `deliver(..., must_call=True)`, which keeps to its tools.
+
+        Raises InvalidInput for a provider that we don't know.
+        """
+        if provider not in _PROVIDERS:
+            raise InvalidInput(f"provider is {provider!r:.80}, must be one of {', '.join(_PROVIDERS)}")
+        return required(provider)
 
     def temperature(self, usual: float | None) -> float:
         """The temperature to ask again with, where `usual` is the one that was used."""

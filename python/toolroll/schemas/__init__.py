@@ -16,6 +16,7 @@ from toolroll.schemas.anthropic import to_anthropic
 from toolroll.schemas.canonical import canonical_json, content_hash, object_schema, schema_text
 from toolroll.schemas.form import PLAIN, Form, Loss
 from toolroll.schemas.gemini import to_gemini
+from toolroll.schemas.given import names_of
 from toolroll.schemas.losses import check_form, losses_of
 from toolroll.schemas.mcp import to_mcp
 from toolroll.schemas.names import own_name_of, provider_name, provider_names
@@ -79,6 +80,8 @@ def convert_all(
     provider_of(provider)
     check_form(provider, form)
     to_provider = _CONVERTERS[provider]
+    if deferred != ():
+        deferred = names_of(deferred, "deferred")
     tools = list(tools)
     back = provider_names((tool.name for tool in tools), provider)
     schemas = [to_provider(tool, name, form) for tool, name in zip(tools, back, strict=True)]

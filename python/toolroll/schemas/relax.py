@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from toolroll.errors import InvalidInput
 from toolroll.schemas.references import resolve
 
 MAX_DEPTH = 64  # what lies deeper stays as strict as it is
@@ -27,7 +28,10 @@ def relax(schema: Mapping[str, Any]) -> dict[str, Any]:
 
     Nothing that was valid becomes invalid. For that `oneOf` becomes `anyOf`, since alternatives may overlap
     then, and a `not` or an `if` that refers to a definition is left out, since that accepts more now.
+
+    Raises InvalidInput for what is no JSON Schema object.
     """
+    schema = json_schema(schema)
     pointers = sorted(_references(schema))
     odd = [pointer for pointer in pointers if not _is_definition(pointer)]
     if len(odd) > MAX_COPIES:
@@ -44,6 +48,15 @@ def relax(schema: Mapping[str, Any]) -> dict[str, Any]:
     if copies:
         relaxed["$defs"] = {**_definitions(relaxed, "$defs"), **copies}
     return relaxed
+
+
+def json_schema(value: object) -> Mapping[str, Any]:
+    """The value itself where it can be a tool's parameters; InvalidInput for any other."""
+    if not isinstance(value, Mapping):
+        raise InvalidInput(
+            f"schema is {value!r:.80}, must be a JSON Schema object, such as a tool's parameters"
+        )
+    return value
 
 
 class _Relaxation:

@@ -8,6 +8,7 @@ from typing import Any
 from toolroll.errors import InvalidInput
 from toolroll.providers import PROVIDERS, provider_of
 from toolroll.schemas import Form, convert_all, provider_name
+from toolroll.schemas.given import tools_of
 from toolroll.tools import Tool
 
 
@@ -54,7 +55,8 @@ def answer_search(provider: str, call: Any, found: Iterable[Tool], *, strict: bo
     strict: OpenAI's tools in strict mode, as in `Selection.schemas`.
 
     Raises:
-        InvalidInput: the provider has no search of this kind, or the call has no id.
+        InvalidInput: the provider has no search of this kind, the call has no id, or `found` holds something
+            else than tools.
     """
     if "defer" not in provider_of(provider).hows:
         can = " or ".join(name for name, other in PROVIDERS.items() if "defer" in other.hows)
@@ -63,7 +65,7 @@ def answer_search(provider: str, call: Any, found: Iterable[Tool], *, strict: bo
     call_id = call.get(key) if isinstance(call, Mapping) else getattr(call, key, None)
     if not isinstance(call_id, str) or not call_id:
         raise InvalidInput(f"call: has no {key}, must be the block with which the model searched")
-    tools = list({tool.name: tool for tool in found}.values())
+    tools = list({tool.name: tool for tool in tools_of(found, "found")}.values())
     if provider == "anthropic":
         content: Any = [
             {"type": "tool_reference", "tool_name": provider_name(tool.name, provider)} for tool in tools

@@ -38,6 +38,9 @@ def mended(value, described, **more):
         ("5", {"type": ["integer", "null"]}, 5),
         ("null", {"type": ["integer", "null"]}, None),
         ("5", {"anyOf": [{"type": "integer"}, {"type": "null"}]}, 5),
+        ("null", {"anyOf": [{"type": "integer"}, {"type": "null"}]}, None),
+        ("null", {"oneOf": [{"type": "null"}, {"type": "object"}, {"type": "boolean"}]}, None),
+        ("null", {"anyOf": [{"type": "string", "enum": ["a", "b"]}, {"type": "null"}]}, None),
         ("true", {"oneOf": [{"type": "integer"}, {"type": "boolean"}]}, True),
         ("[1, 2]", {"type": "array"}, [1, 2]),
         ('["1"]', {"type": "array", "items": {"type": "integer"}}, [1]),
@@ -69,6 +72,7 @@ def test_what_the_schema_demands_is_made_where_there_is_one_way(value, described
         ("true", {"type": "string"}),
         ("true", {"type": ["boolean", "string"]}),
         ("5", {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
+        ("null", {"anyOf": [{"type": "string", "maxLength": 2}, {"type": "null"}]}),
         ("yes", {"type": "boolean"}),
         (1, {"type": "boolean"}),
         (True, {"type": "integer"}),
@@ -139,7 +143,12 @@ def test_parameters_that_a_tool_does_not_declare_can_be_kept():
     assert repair({"x": 1}, schema_of(a={}), undeclared="keep").arguments == {"x": 1}
     closed = {**schema_of(a={}), "additionalProperties": False}
     assert repair({"x": 1}, closed, undeclared="keep").arguments == {}
-    assert repair({"x": 1}, None).arguments == {}
+
+
+@pytest.mark.parametrize("given_arguments", [{"x": "1", "y": None}, '{"x": "1", "y": null}'])
+def test_arguments_of_a_tool_whose_schema_is_not_known_stay(given_arguments):
+    repaired = repair(given_arguments, None)
+    assert repaired.arguments == {"x": "1", "y": None} and repaired.changes == ()
 
 
 @pytest.mark.parametrize(
@@ -205,8 +214,9 @@ def test_arguments_of_another_type_are_refused(wrong):
 
 
 def test_wrong_use_is_refused():
-    with pytest.raises(InvalidInput, match="schema is True"):
-        repair({}, True)
+    for wrong in (True, False, [], "{}"):
+        with pytest.raises(InvalidInput, match=r"schema is .*, must be a JSON Schema object"):
+            repair({"x": 1}, wrong)
     with pytest.raises(InvalidInput, match="Injection objects"):
         repair({}, {}, inject={"a": 5})
     with pytest.raises(InvalidInput, match="'remove' or 'keep'"):
@@ -319,13 +329,26 @@ def test_schema_bombs_end(schema, value):
     assert time.process_time() - started < 10
 
 
-def test_doubling_alternatives_are_looked_at_once():
-    definitions = {f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(40)}
+@pytest.mark.parametrize("inside, levels", [(lambda one: one, 0), (lambda one: schema_of(y=one), 40)])
+def test_doubling_alternatives_are_looked_at_once(inside, levels):
+    definitions = {f"d{i}": inside({"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2}) for i in range(40)}
     definitions["d40"] = {"type": "integer"}
     schema = {**schema_of(x={"$ref": "#/$defs/d0"}), "$defs": definitions}
-    assert repair({"x": 5}, schema).changes == ()
-    with pytest.raises(InvalidInput, match="too intricate"):
-        repair({"x": "a"}, schema)
+    deep, at = "5", "/x"
+    for _ in range(levels):
+        deep, at = {"y": deep}, f"{at}/y"
+    started = time.process_time()
+    assert repair({"x": "a"}, schema).changes == ()
+    assert [(change.path, change.what) for change in repair({"x": deep}, schema).changes] == [(at, "number")]
+    assert time.process_time() - started < 1
+
+
+def test_what_takes_too_many_steps_is_refused_within_a_second_or_so():
+    items = {"type": "array", "items": {"type": "integer"}}
+    started = time.process_time()
+    with pytest.raises(InvalidInput, match="250,000 steps"):
+        repair({"x": [str(i) for i in range(200_000)]}, schema_of(x=items))
+    assert time.process_time() - started < 5
 
 
 def test_a_deep_value_is_refused_and_a_cyclic_one_ends():

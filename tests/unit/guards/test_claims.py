@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from toolroll.errors import InvalidInput
 from toolroll.guards.claims import FALLBACK, LANGUAGES, Advice, check_claim, claims_action
+from toolroll.schemas.requests import required
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -72,17 +73,22 @@ def test_the_advice_is_to_ask_again_so_that_a_tool_must_be_called():
     assert advice.claim.phrase == "I've sent" and advice.fallback == FALLBACK
     assert advice.request("openai") == advice.request("openai_responses") == {"tool_choice": "required"}
     assert advice.request("anthropic") == {"tool_choice": {"type": "any"}}
-    assert advice.request("gemini") == {"toolConfig": {"functionCallingConfig": {"mode": "ANY"}}}
+    assert advice.request("gemini") == {"tool_config": {"function_calling_config": {"mode": "ANY"}}}
     assert [advice.temperature(usual) for usual in (None, 0.0, 0.3, 1.0)] == [0.3, 0.0, 0.3, 0.3]
+
+
+@pytest.mark.parametrize("provider", ["openai", "openai_responses", "anthropic", "gemini"])
+def test_the_advice_is_spelled_as_a_delivery_that_must_call(provider):
+    assert Advice(claims_action("I've sent the email.")).request(provider) == required(provider)
 
 
 def test_a_request_belongs_to_whoever_asked_for_it():
     advice = Advice(claims_action("I've sent the email."))
-    advice.request("gemini")["toolConfig"]["functionCallingConfig"]["mode"] = "NONE"
-    assert advice.request("gemini")["toolConfig"]["functionCallingConfig"]["mode"] == "ANY"
+    advice.request("gemini")["tool_config"]["function_calling_config"]["mode"] = "NONE"
+    assert advice.request("gemini")["tool_config"]["function_calling_config"]["mode"] == "ANY"
 
 
-@pytest.mark.parametrize("provider", ["cohere", None, []])
+@pytest.mark.parametrize("provider", ["cohere", "mcp", None, []])
 def test_a_provider_must_be_known(provider):
     with pytest.raises(InvalidInput, match="must be one of openai"):
         Advice(claims_action("I've sent the email.")).request(provider)

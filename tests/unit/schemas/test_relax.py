@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.unit.guards.worlds import NAMES, arguments, is_valid, schemas, tool_schemas
 
+from toolroll.errors import InvalidInput
 from toolroll.guards.arguments import repair
 from toolroll.schemas.relax import relax
 
@@ -162,3 +163,9 @@ def test_a_deep_schema_is_relaxed_as_far_as_it_goes():
     for _ in range(5_000):
         schema = {"type": "array", "items": schema}
     assert relax(schema)["items"]["type"] == "array"
+
+
+@pytest.mark.parametrize("wrong", [None, True, False, [], "{}", 5])
+def test_what_is_no_schema_object_is_refused(wrong):
+    with pytest.raises(InvalidInput, match=r"schema is .*, must be a JSON Schema object"):
+        relax(wrong)

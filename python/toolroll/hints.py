@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from toolroll.candidates import Rows
 from toolroll.catalog import Catalog
+from toolroll.schemas.names import said_name
 from toolroll.tokens import estimate_tokens
 from toolroll.tools import Tool
 
@@ -55,17 +56,17 @@ def _by_toolkit(tools: list[Tool], line: Callable[[Tool], str]) -> Iterator[str]
 
 def _in_full(tool: Tool) -> str:
     said = plain(tool.summary or tool.description, LONGEST)
-    return f"- {tool.name}: {said}" if said else _by_name(tool)
+    return f"- {said_name(tool.name)}: {said}" if said else _by_name(tool)
 
 
 def _in_short(tool: Tool) -> str:
     said = plain(tool.summary or tool.description, LONGEST)
     sentence = plain(said.partition(". ")[0], _SENTENCE)
-    return f"- {tool.name}: {sentence}" if sentence else _by_name(tool)
+    return f"- {said_name(tool.name)}: {sentence}" if sentence else _by_name(tool)
 
 
 def _by_name(tool: Tool) -> str:
-    return f"- {plain(tool.name, LONGEST)}"
+    return f"- {plain(said_name(tool.name), LONGEST)}"
 
 
 def _counts(tools: list[Tool]) -> list[tuple[str, int]]:

@@ -14,6 +14,7 @@ from toolroll.context import Turn
 from toolroll.errors import Denied, NotFound
 from toolroll.providers import How
 from toolroll.schemas import PROVIDERS, Form, Loss, convert_all, losses, provider_names
+from toolroll.schemas.names import is_replaced
 from toolroll.tools import Tool
 
 if TYPE_CHECKING:
@@ -183,21 +184,15 @@ class Selection:
         Listing and calling go through this one decision.
 
         Raises:
-            Denied: the tool was not offered in this selection, there is no such tool, or two tools were
-                offered of which one has this name and the other was sent under it.
+            Denied: the tool was not offered in this selection, or there is no such tool. A name that looks
+                like a replaced one is nobody's own: models are sent the tool that has it under another.
         """
-        sent = self._sent_as.get(name, name)
-        if name in self._offered and sent != name:
-            raise Denied(
-                f"tool {name!r}: is the name of one tool, and {sent!r} was sent under it; "
-                "Delivery.check knows which is meant"
-            )
-        name = name if name in self._offered else sent
-        if name not in self._offered:
+        own = self._sent_as.get(name, "" if is_replaced(name) else name)
+        if own not in self._offered:
             raise Denied(
                 f"tool {name!r}: was not offered in this turn; offered: {', '.join(self.names) or 'none'}"
             )
-        return self.catalog.tools[self.catalog.names[name]]
+        return self.catalog.tools[self.catalog.names[own]]
 
     def __contains__(self, name: object) -> bool:
         return name in self._offered

@@ -13,6 +13,7 @@ from typing import Any
 
 from toolroll.hints import plain
 from toolroll.schemas import canonical_json, object_schema
+from toolroll.schemas.names import said_name
 from toolroll.tools import Tool
 
 _LONGEST_NAME = 80  # characters of what a model wrote that are said back to it
@@ -114,7 +115,7 @@ def found(tools: Sequence[Tool], queries: Sequence[str], doubtful: Sequence[str]
         return Answer(f"No tool fits {_quoted(queries)}. Say what it should do, in other words.")
     listed = [
         {
-            "name": tool.name,
+            "name": said_name(tool.name),
             "description": plain(tool.description, _LONGEST_TEXT),
             "parameters": _parameters(tool),
         }
@@ -160,14 +161,24 @@ def _quoted(queries: Sequence[str]) -> str:
 
 
 def _names(tools: Sequence[Tool]) -> str:
+<<<<<<< HEAD
     said = ", ".join(plain(tool.name, _LONGEST_NAME) for tool in tools[:_MOST_NAMES])
+=======
+    said = ", ".join(said_name(tool.name) for tool in tools[:_MOST_NAMES])
+>>>>>>> sch
     return said if len(tools) <= _MOST_NAMES else f"{said} and {len(tools) - _MOST_NAMES} more"
 
 
 def _unknown(unknown: Mapping[str, Sequence[str]]) -> list[str]:
     said = []
     for name, nearest in list(unknown.items())[:_MOST_NAMES]:
+<<<<<<< HEAD
         close = ", ".join(plain(each, _LONGEST_NAME) for each in nearest)
         hint = f"Nearest: {close}." if close else "Search for what it should do."
         said.append(f"No tool is named {plain(name, _LONGEST_NAME)!r}. {hint}")
+=======
+        close = ", ".join(map(said_name, nearest))
+        hint = f" Nearest: {close}." if close else " Search for what it should do."
+        said.append(f"No tool is named {plain(name, _LONGEST_NAME)!r}.{hint}")
+>>>>>>> sch
     return said

@@ -28,20 +28,26 @@ class ByName:
     Attributes:
         catalog: of these tools.
         allowed: rows that the caller may have.
-        own: from a name that a tool was sent under to its own.
+        own: from a name that a tool was sent under to its own; None where it is none's.
         find: what a search for a text finds, names, best first.
     """
 
     catalog: Catalog
     allowed: Bitset
-    own: Callable[[str], str]
+    own: Callable[[str], str | None]
     find: Callable[[str], Sequence[str]]
 
+<<<<<<< HEAD
     def get(self, name: str) -> Tool | None:
         """The tool of this own name, if the caller may have it. None passes for a meta-tool."""
         if name in META_NAMES:
             return None
         row = self.catalog.names.get(name)
+=======
+    def get(self, name: str | None) -> Tool | None:
+        """The tool of this own name, if the caller may have it."""
+        row = None if name is None else self.catalog.names.get(name)
+>>>>>>> sch
         return self.catalog.tools[row] if row is not None and row in self.allowed else None
 
     def resolve(self, names: Iterable[str]) -> tuple[list[Tool], dict[str, Sequence[str]]]:
@@ -54,9 +60,13 @@ class ByName:
         for name in names:
             own = self.own(name)
             tool = self.get(own)
-            found = self._of_toolkit(own) if tool is None else [tool]
+            found = self._of_toolkit(name) if tool is None else [tool]
             if not found:
+<<<<<<< HEAD
                 unknown[name] = self.nearest(own) if len(unknown) < MOST_NEAREST else ()
+=======
+                unknown[name] = self.nearest(name)
+>>>>>>> sch
             tools |= {each.name: each for each in found}
         return list(tools.values()), unknown
 

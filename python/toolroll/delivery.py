@@ -70,14 +70,15 @@ class Delivery:
             return own
         if isinstance(sent, str) and self.how in ("defer", "meta-tools"):
             visible = self._selection.candidates.allowed
-            row = self._selection.catalog.names.get(sent)
-            if row is not None and visible.holds(np.array([row], np.int32))[0]:
-                return sent
-            if is_replaced(sent):  # rare, and the only case that looks at every tool
+            if is_replaced(sent):  # rare, and the only case that looks at every tool; nobody's own name
                 for row in visible.rows().tolist():
                     name: str = self._selection.catalog.tools[row].name
                     if provider_name(name, self.provider) == sent:
                         return name
+            else:
+                row = self._selection.catalog.names.get(sent)
+                if row is not None and visible.holds(np.array([row], np.int32))[0]:
+                    return sent
         raise NotFound(f"tool {sent!r:.200}: is not among the tools that {self.provider} was told of")
 
     def check(self, sent: str) -> str:

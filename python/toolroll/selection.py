@@ -14,6 +14,7 @@ from toolroll.context import Turn
 from toolroll.errors import Denied, NotFound
 from toolroll.providers import How
 from toolroll.schemas import PROVIDERS, Form, Loss, convert_all, losses, provider_names
+from toolroll.schemas.names import is_replaced
 from toolroll.tools import Tool
 
 if TYPE_CHECKING:
@@ -183,9 +184,10 @@ class Selection:
         Listing and calling go through this one decision.
 
         Raises:
-            Denied: the tool was not offered in this selection, there is no such tool, or two tools were
-                offered of which one has this name and the other was sent under it.
+            Denied: the tool was not offered in this selection, or there is no such tool. A name that looks
+                like a replaced one is nobody's own: models are sent the tool that has it under another.
         """
+<<<<<<< HEAD
         if not isinstance(name, str):  # from a model's reply, so it may be anything
             raise Denied(f"tool {name!r:.80}: is no name; offered: {', '.join(self.names) or 'none'}")
         sent = self._sent_as.get(name, name)
@@ -196,10 +198,14 @@ class Selection:
             )
         name = name if name in self._offered else sent
         if name not in self._offered:
+=======
+        own = self._sent_as.get(name, "" if is_replaced(name) else name)
+        if own not in self._offered:
+>>>>>>> sch
             raise Denied(
                 f"tool {name!r}: was not offered in this turn; offered: {', '.join(self.names) or 'none'}"
             )
-        return self.catalog.tools[self.catalog.names[name]]
+        return self.catalog.tools[self.catalog.names[own]]
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._offered

@@ -35,6 +35,7 @@ from toolroll.meta_tools import (
     read_search,
 )
 from toolroll.schemas import own_name_of
+from toolroll.schemas.names import is_replaced
 from toolroll.selection import Selection
 from toolroll.stages.listing import LISTED
 from toolroll.tools import Tool
@@ -175,7 +176,9 @@ class Session:
             InvalidInput: the argument is of the wrong type.
             StoreUnavailable: as `record` of a registry does; what was called counts for the conversation.
         """
-        said = {self._own(entry.name): _OUTCOMES[entry.kind] for entry in read_called(called, (), ())}
+        entries = read_called(called, (), ())
+        own = {entry.name: self._own(entry.name) for entry in entries}
+        said = {name: _OUTCOMES[entry.kind] for entry in entries if (name := own[entry.name]) is not None}
         said = {name: worked for name, worked in said.items() if name not in META_NAMES}
         tools = self._tools()
         called_now = [tool for name in said if (tool := tools.get(name)) is not None]
@@ -192,7 +195,7 @@ class Session:
             beside = {name: said[name] for name in known if name in self._wanted}
             if shown or beside:
                 self._record(self._first, shown, beside, False)
-        return tuple(name for name in said if name not in known)
+        return tuple(name or sent for sent, name in own.items() if name not in (*known, *META_NAMES))
 
     def end_turn(self) -> tuple[str, ...]:
         """Closes the turn: what was shown and not called is known now, if `used` was told of any call.
@@ -326,10 +329,11 @@ class Session:
             wanted, given = read_call(arguments)
         except InvalidInput as error:
             return answers.refused(str(error))
-        wanted, there = self._own(wanted), self._tools()
-        if (tool := there.get(wanted)) is None:
+        there = self._tools()
+        if (tool := there.get(self._own(wanted))) is None:
             return answers.unknown_tool(wanted, there.nearest(wanted))
-        self._live.change(lambda now: now.find([wanted]))
+        own = tool.name
+        self._live.change(lambda now: now.find([own]))
         self._told()
         return Answer("", (tool,), call=ToolCall(tool, given))
 
@@ -433,13 +437,16 @@ class Session:
         core = [tool for tool in found if tools.is_core(tool)]
         return core, [tool for tool in found if not tools.is_core(tool)], unknown
 
-    def _own(self, name: str) -> str:
-        """The tool's own name, where it is one that the model was sent it under, listed or found."""
-        if self._picked is not None:
-            with suppress(Denied):
-                return self._picked.check(name).name
-        now = self._live.now
-        return own_name_of(name, (*now.found, *(one.name for one in now.loaded))) or name
+    def _own(self, name: str) -> str | None:
+        """The own name of the tool that the model was, or would be, sent under this one.
+
+        A name that looks like a replaced one is nobody's own: otherwise a tool that is called what another
+        one is sent as would get its calls as soon as that is gone. None where no tool is sent under it.
+        """
+        if not is_replaced(name):
+            return name
+        catalog, allowed = self._engine.allowed(self.context)
+        return own_name_of(name, (catalog.tools[row].name for row in allowed.rows().tolist()))
 
 
 def _is_of_the_turn(step: Candidates) -> bool:

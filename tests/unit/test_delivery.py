@@ -256,20 +256,32 @@ def test_a_sent_name_leads_back_whether_it_was_listed_or_found(roll, provider, h
         known += ["get.forecast", "send_mail"] if how != "allow" else [*NAMES]
     for own in known:
         assert delivery.own_name(provider_name(own, provider)) == own
-    for name in ("nowhere", "no_where__0123abcd", ""):
+    for name in ("nowhere", "no_where__0123456789abcdef", ""):
         with pytest.raises(NotFound, match="is not among the tools"):
             delivery.own_name(name)
 
 
-def test_a_name_that_means_two_tools_is_refused_where_nobody_can_tell_which():
+def test_a_sent_name_means_the_tool_that_was_sent_under_it_and_not_one_that_is_called_so():
     sent = provider_name("math.add", "openai")
     picked = Toolroll.from_tools(tools("math.add", sent)).select("add")
-    with pytest.raises(Denied, match="is the name of one tool, and 'math.add' was sent under it"):
-        picked.check(sent)
-    assert picked.check("math.add").name == "math.add"
+    assert picked.check(sent).name == picked.check("math.add").name == "math.add"
+    assert picked.check(provider_name(sent, "openai")).name == sent
     delivery = picked.deliver("openai")
     assert delivery.check(sent) == "math.add"
     assert delivery.check(provider_name(sent, "openai")) == sent
+
+
+@pytest.mark.parametrize("how", ["defer", "meta-tools"])
+def test_a_tool_gets_no_calls_of_one_whose_sent_name_it_has_even_when_that_is_gone(how):
+    sent = provider_name("math.add", "openai")
+    roll = Toolroll.from_tools(tools("math.add", sent))
+    both, alone = roll.select("add"), roll.select("add", Context(exclude=("math.add",)))
+    assert both.deliver("openai_responses", how, core=()).own_name(sent) == "math.add"
+    with pytest.raises(Denied, match="was not offered"):
+        alone.check(sent)
+    with pytest.raises(NotFound, match="is not among the tools"):
+        alone.deliver("openai_responses", how, core=()).own_name(sent)
+    assert alone.check(provider_name(sent, "openai")).name == sent
 
 
 @pytest.mark.parametrize(("provider", "how"), CAN)

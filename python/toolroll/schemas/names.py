@@ -4,7 +4,7 @@ A name that a provider refuses is sent as a readable stem, two underscores and a
 name. What a tool is sent as depends on its own name and on nothing else: not on the process, the turn or
 the other tools in the list. Otherwise a newcomer could change the name of a tool that a conversation
 already knows, and with it the cached prompt. So that no tool can take the name that another one is sent
-under, a name that looks like a replaced one is itself replaced.
+under, a name that looks like a replaced one is itself replaced, and never read as a tool's own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from toolroll.errors import InvalidInput
 from toolroll.providers import PROVIDERS, provider_of
 
-_DIGITS = 8  # of the hash, in hexadecimal
+_DIGITS = 16  # of the hash, in hexadecimal: nobody finds a second name for 64 bits of SHA-256
 _REPLACED = re.compile(rf"__[0-9a-f]{{{_DIGITS},}}\Z")
 _MOST_DIGITS = 40
 
@@ -40,19 +40,37 @@ def provider_name(name: str, provider: str, digits: int = _DIGITS) -> str:
     if is_allowed(name, provider):
         return name
     room = provider_of(provider).longest_name - digits - 2
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
+    digest = _hash(name)[:digits]
     stem = re.sub(r"[^a-zA-Z0-9]+", "_", name).strip("_")[:room].rstrip("_")
     if not stem or stem[0].isdigit():
         stem = f"t_{stem}"[:room].rstrip("_")
     return f"{stem}__{digest}"
 
 
+def said_name(name: str) -> str:
+    """How a model is told of a tool in words: by its own name, unless that looks like a replaced one."""
+    return provider_name(name, "openai") if is_replaced(name) else name
+
+
 def own_name_of(sent: str, names: Iterable[str]) -> str | None:
-    """Which of these tools a provider was told of under this name, not its own; None where none was."""
-    if not is_replaced(sent):
+    """Which of these tools a provider was told of under this name, not its own; None where none was.
+
+    A tool whose own name this is was not sent under it, and is never meant. O(names), one hash each.
+    """
+    digest = sent.rpartition("__")[2]
+    if not is_replaced(sent) or len(digest) not in (_DIGITS, _MOST_DIGITS):
         return None
-    found = [name for name in names if any(provider_name(name, provider) == sent for provider in PROVIDERS)]
+    found = [
+        name
+        for name in dict.fromkeys(names)
+        if _hash(name).startswith(digest)
+        and any(provider_name(name, provider, len(digest)) == sent for provider in PROVIDERS)
+    ]
     return found[0] if len(found) == 1 else None
+
+
+def _hash(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def provider_names(names: Iterable[str], provider: str) -> dict[str, str]:

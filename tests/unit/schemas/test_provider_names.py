@@ -21,7 +21,7 @@ PROVIDERS = st.sampled_from(sorted(RULES))
 NAMES = st.text(min_size=1, max_size=150) | st.from_regex(r"[a-z0-9._/-]{1,70}", fullmatch=True)
 # Names that were replaced before, here or by another gateway, and names that look like it.
 SENT = st.builds(provider_name, NAMES, PROVIDERS) | st.from_regex(
-    r"[a-z]{1,60}__[0-9a-f]{8,40}", fullmatch=True
+    r"[a-z]{1,60}__[0-9a-f]{16,40}", fullmatch=True
 )
 ANY = NAMES | SENT
 
@@ -33,7 +33,7 @@ def test_a_name_is_always_one_that_the_provider_allows(name, provider):
 
 @given(NAMES, PROVIDERS)
 def test_a_name_that_is_allowed_stays(name, provider):
-    if re.fullmatch(RULES[provider], name) and not re.search("__[0-9a-f]{8,}$", name):
+    if re.fullmatch(RULES[provider], name) and not re.search("__[0-9a-f]{16,}$", name):
         assert provider_name(name, provider) == name
 
 
@@ -52,7 +52,7 @@ def test_a_tool_keeps_its_sent_name_whichever_others_are_in_the_list(names, rand
 
 
 def test_a_replaced_name_stays_readable_and_is_the_same_everywhere():
-    assert provider_name("uber.ride", "openai") == "uber_ride__b2f56cfa"
+    assert provider_name("uber.ride", "openai") == "uber_ride__b2f56cfa8c7605bd"
     assert provider_name("uber.ride", "gemini") == "uber.ride"
     assert provider_name("날씨", "openai").startswith("t__")
 
@@ -65,11 +65,11 @@ def test_a_tool_cannot_take_the_name_that_another_one_is_sent_under():
 
 
 def test_names_whose_hashes_meet_are_told_apart_by_more_digits(monkeypatch):
-    def short(name, provider, digits=8):
-        return "same__00000000" if digits == 8 and name != "c" else f"{name}_{digits}"
+    def short(name, provider, digits=16):
+        return "same__0000000000000000" if digits == 16 and name != "c" else f"{name}_{digits}"
 
     monkeypatch.setattr(names_module, "provider_name", short)
-    assert provider_names(["a", "b", "c"], "openai") == {"a_40": "a", "b_40": "b", "c_8": "c"}
+    assert provider_names(["a", "b", "c"], "openai") == {"a_40": "a", "b_40": "b", "c_16": "c"}
 
 
 def test_a_name_given_twice_is_refused():

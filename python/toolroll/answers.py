@@ -161,24 +161,14 @@ def _quoted(queries: Sequence[str]) -> str:
 
 
 def _names(tools: Sequence[Tool]) -> str:
-<<<<<<< HEAD
-    said = ", ".join(plain(tool.name, _LONGEST_NAME) for tool in tools[:_MOST_NAMES])
-=======
     said = ", ".join(said_name(tool.name) for tool in tools[:_MOST_NAMES])
->>>>>>> sch
     return said if len(tools) <= _MOST_NAMES else f"{said} and {len(tools) - _MOST_NAMES} more"
 
 
 def _unknown(unknown: Mapping[str, Sequence[str]]) -> list[str]:
     said = []
     for name, nearest in list(unknown.items())[:_MOST_NAMES]:
-<<<<<<< HEAD
-        close = ", ".join(plain(each, _LONGEST_NAME) for each in nearest)
+        close = ", ".join(map(said_name, nearest))
         hint = f"Nearest: {close}." if close else "Search for what it should do."
         said.append(f"No tool is named {plain(name, _LONGEST_NAME)!r}. {hint}")
-=======
-        close = ", ".join(map(said_name, nearest))
-        hint = f" Nearest: {close}." if close else " Search for what it should do."
-        said.append(f"No tool is named {plain(name, _LONGEST_NAME)!r}.{hint}")
->>>>>>> sch
     return said

@@ -37,17 +37,11 @@ class ByName:
     own: Callable[[str], str | None]
     find: Callable[[str], Sequence[str]]
 
-<<<<<<< HEAD
-    def get(self, name: str) -> Tool | None:
+    def get(self, name: str | None) -> Tool | None:
         """The tool of this own name, if the caller may have it. None passes for a meta-tool."""
-        if name in META_NAMES:
+        if name is None or name in META_NAMES:
             return None
         row = self.catalog.names.get(name)
-=======
-    def get(self, name: str | None) -> Tool | None:
-        """The tool of this own name, if the caller may have it."""
-        row = None if name is None else self.catalog.names.get(name)
->>>>>>> sch
         return self.catalog.tools[row] if row is not None and row in self.allowed else None
 
     def resolve(self, names: Iterable[str]) -> tuple[list[Tool], dict[str, Sequence[str]]]:
@@ -62,11 +56,7 @@ class ByName:
             tool = self.get(own)
             found = self._of_toolkit(name) if tool is None else [tool]
             if not found:
-<<<<<<< HEAD
-                unknown[name] = self.nearest(own) if len(unknown) < MOST_NEAREST else ()
-=======
-                unknown[name] = self.nearest(name)
->>>>>>> sch
+                unknown[name] = self.nearest(name) if len(unknown) < MOST_NEAREST else ()
             tools |= {each.name: each for each in found}
         return list(tools.values()), unknown
 

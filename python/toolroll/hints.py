@@ -83,62 +83,16 @@ def plain(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
-<<<<<<< HEAD
 def _by_name(tool: Tool) -> str:
-    return f"- {plain(tool.name, LONGEST)}"
-=======
-def _by_toolkit(tools: list[Tool], line: Callable[[Tool], str]) -> Iterator[str]:
-    heading = None
-    for tool in tools:
-        if tool.toolkit != heading:
-            heading = tool.toolkit
-            yield f"## {plain(heading, _SENTENCE) or 'others'}"
-        yield line(tool)
-
-
-def _in_full(tool: Tool) -> str:
-    said = plain(tool.summary or tool.description, LONGEST)
-    return f"- {said_name(tool.name)}: {said}" if said else _by_name(tool)
->>>>>>> sch
+    return f"- {plain(said_name(tool.name), LONGEST)}"
 
 
 def _in_short(tool: Tool) -> str:
     said = plain(tool.summary or tool.description, LONGEST)
     sentence = plain(said.partition(". ")[0], _SENTENCE)
-<<<<<<< HEAD
     return f"{_by_name(tool)}: {sentence}" if sentence else _by_name(tool)
 
 
 def _in_full(tool: Tool) -> str:
     said = plain(tool.summary or tool.description, LONGEST)
     return f"{_by_name(tool)}: {said}" if said else _by_name(tool)
-=======
-    return f"- {said_name(tool.name)}: {sentence}" if sentence else _by_name(tool)
-
-
-def _by_name(tool: Tool) -> str:
-    return f"- {plain(said_name(tool.name), LONGEST)}"
-
-
-def _counts(tools: list[Tool]) -> list[tuple[str, int]]:
-    """A line for each toolkit, and how many tools it stands for."""
-    counts: dict[str, int] = {}
-    for tool in tools:
-        counts[tool.toolkit] = counts.get(tool.toolkit, 0) + 1
-    return [(f"- {plain(name, _SENTENCE) or 'others'}: {n} tools", n) for name, n in counts.items()]
-
-
-def _as_far_as(lines: list[tuple[str, int]], total: int, budget_tokens: int) -> str:
-    """The title and as many of the lines as fit, and how many tools are left."""
-    said = [TITLE]
-    left = budget_tokens - estimate_tokens(TITLE) - estimate_tokens(_END.format(total))
-    for line, count in lines:
-        left -= estimate_tokens(line) + 1
-        if left < 0:
-            break
-        said.append(line)
-        total -= count
-    if total and len(said) > 1:
-        said.append(_END.format(total))
-    return "\n".join(said) if len(said) > 1 else ""
->>>>>>> sch

@@ -187,21 +187,10 @@ class Selection:
             Denied: the tool was not offered in this selection, or there is no such tool. A name that looks
                 like a replaced one is nobody's own: models are sent the tool that has it under another.
         """
-<<<<<<< HEAD
         if not isinstance(name, str):  # from a model's reply, so it may be anything
             raise Denied(f"tool {name!r:.80}: is no name; offered: {', '.join(self.names) or 'none'}")
-        sent = self._sent_as.get(name, name)
-        if name in self._offered and sent != name:
-            raise Denied(
-                f"tool {name!r}: is the name of one tool, and {sent!r} was sent under it; "
-                "Delivery.check knows which is meant"
-            )
-        name = name if name in self._offered else sent
-        if name not in self._offered:
-=======
         own = self._sent_as.get(name, "" if is_replaced(name) else name)
         if own not in self._offered:
->>>>>>> sch
             raise Denied(
                 f"tool {name!r}: was not offered in this turn; offered: {', '.join(self.names) or 'none'}"
             )

@@ -347,15 +347,16 @@ class Session:
         Raises:
             Denied: it was not, or policy does not allow it any more, or there is none.
         """
-        own = ""
+        own: str | None = None
         if isinstance(name, str):
             if self._picked is not None:
                 with suppress(Denied):
                     own = self.picked.check(name).name
             own, now = own or self._own(name), self._live.now
-            if own not in now.found and all(one.name != own for one in now.loaded):
-                own = own if self._picked is not None and own in self.picked else ""
-        tool = self._tools().get(own) if own else None  # policy may have changed since
+            is_held = own in now.found or any(one.name == own for one in now.loaded)
+            if not is_held and (self._picked is None or own not in self.picked):
+                own = None
+        tool = self._tools().get(own)  # policy may have changed since
         if tool is not None:
             return tool
         raise Denied(f"tool {name!r:.80}: was not offered in this conversation; search for it or load it")

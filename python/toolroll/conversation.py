@@ -101,23 +101,15 @@ class Conversation:
         is_again = bool(history) and self.turn > 0 and heard(message) == self.heard
         return self.turn if is_again else self.turn + 1
 
-    def begun(self, message: str, turn: int, retention: Retention) -> Conversation:
-        """The conversation in its turn of this number, which begins with this message."""
-        now = self.at(turn, retention)
-        mark = heard(message)
-        if now.heard == mark:
-            return now
-        return Conversation(
-            now.turn, now.loaded, now.called, now.whole, now.listed, now.picked, now.found, mark
-        )
-
-    def at(self, turn: int, retention: Retention) -> Conversation:
+    def at(self, turn: int, retention: Retention, mark: int | None = None) -> Conversation:
         """The conversation in its turn of this number, without what was idle for too long.
 
         A number below the last one says that it is counted otherwise now; then everything keeps its age.
+        mark: `heard` of the message that begins the turn; None where none does.
         """
+        mark = self.heard if mark is None else mark
         if turn == self.turn:
-            return self
+            return self if mark == self.heard else replace(self, heard=mark)
         now = self if turn > self.turn else self._older(self.turn - turn)
         stays, called = now.loaded, now.called
         if stays:
@@ -125,7 +117,7 @@ class Conversation:
             stays = tuple([one for one in stays if last - max(one.since, one.used) <= retention.idle_turns])
         if called and turn - called[-1][0] > retention.sticky_turns:
             called = tuple([entry for entry in called if turn - entry[0] <= retention.sticky_turns])
-        return Conversation(turn, stays, called, 0, now.listed, now.picked, now.found, now.heard)
+        return Conversation(turn, stays, called, 0, now.listed, now.picked, now.found, mark)
 
     def idle(self, turn: int, retention: Retention) -> tuple[str, ...]:
         """Names of loaded tools that go when that turn begins."""

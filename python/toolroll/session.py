@@ -18,7 +18,7 @@ from toolroll.answers import Answer, ToolCall
 from toolroll.by_name import META_NAMES, ByName, listed
 from toolroll.candidates import Candidates
 from toolroll.context import Context
-from toolroll.conversation import Conversation
+from toolroll.conversation import Conversation, heard
 from toolroll.engine import Engine
 from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.hints import hints
@@ -399,7 +399,7 @@ class Session:
             turn = now.number(message, history)
         elif isinstance(turn, bool) or not isinstance(turn, int) or turn < 1:
             raise InvalidInput(f"turn: is {turn!r:.80}, must be a whole number of at least 1")
-        return held, now.begun(message, turn, self._live.retention)
+        return held, now.at(turn, self._live.retention, heard(message))
 
     def _keep(self, picked: Selection, now: Conversation, held: Conversation) -> Selection:
         self._first = self._picked = picked

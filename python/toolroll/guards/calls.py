@@ -1,8 +1,9 @@
 """Tool calls that came out as text, found again.
 
-A call that a model writes with its template's own marks is one. JSON or Python without such marks may as well
-be an example for the user: it counts only where nothing but calls follows it, and the line before it does not
-speak of examples. Only offered tools count, and whatever is no call stays in the text.
+A call that a model writes with its template's own marks is one, unless it is only quoted: within thoughts,
+or in the middle of a sentence. JSON or Python without such marks may as well be an example for the user: it
+counts only where nothing but calls follows it, and the line before it does not speak of examples. Only
+offered tools count, and whatever is no call stays in the text.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _MARK = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern, _ in MAR
 _ANY = re.compile(
     r"(?P<fence>^[ \t]{0,3}```[ \t]*(?P<language>[\w+-]{0,40})[^\n`]*$)"
     r"|(?P<quoted>`[^`\n]+`)"
+    r"|(?P<thought><(?:think|thinking|reasoning)>|\[THINK\])"
     rf"|(?P<react>^Action:[ \t]*(?P<action>{NAME})[ \t]*\r?\n[ \t]*Action Input:[ \t]*(?=\{{))"
     r"|(?P<bare>^[ \t]*(?=[{\[](?!TOOL_CALLS))|[.!:…。！：][ \t]{0,3}(?=\{\s*\"|\[\s*\{))"
     f"|{_MARK.pattern}",
@@ -40,10 +42,15 @@ _FENCE_END = re.compile(r"\s*(?:```|\Z)")
 _PRINTED = re.compile(r"print\(\s*")
 _EXAMPLE = re.compile(  # in the line before it: "for example:", "a call looks like this:"
     r"example|e\.g\.|instance|looks? like|would (?:be|look)|could (?:be|look)|format|sample|such as|schema"
+    r"|\byou (?:could|can|may|might|would)(?: \w+)? (?:call|use|invoke|run|write|send|do)\b"
     r"|syntax|template|illustrat|something like|hypothetical|beispiel|exemple|ejemplo|esempio|exemplo"
     r"|voorbeeld|예시|예를|예:|例",
     re.IGNORECASE,
 )
+_TAG = re.compile(r"<[^<>\n]{1,40}>")
+_WORD = re.compile(r"\w")
+_SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
+_NEAR = 300  # characters before and after a call in which the rest of its line is looked for
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
 
 
@@ -65,6 +72,7 @@ class _Block(NamedTuple):
     end: int
     calls: tuple[Call, ...]
     marked: bool
+    fenced: bool = False  # in a fence that could hold anything
 
 
 def recover(text: str, tools: Iterable[str | Tool]) -> Recovered:
@@ -109,15 +117,36 @@ def _called(text: str, blocks: list[_Block]) -> list[_Block]:
     """Those that are calls and not shown: without marks only what ends the text, and is no example."""
     called: list[_Block] = []
     behind = len(text)
-    for block in reversed(blocks):
-        if not block.marked:
-            if text[block.end : behind].strip():
-                continue
-            if _EXAMPLE.search(text[max(0, block.start - 300) : block.start].rstrip().rpartition("\n")[2]):
-                continue
+    for block in reversed(_said(text, blocks)):
+        if not block.marked and text[block.end : behind].strip():
+            continue
+        line = text[max(0, block.start - _NEAR) : block.start].rstrip().rpartition("\n")[2]
+        if (block.fenced or not block.marked) and _EXAMPLE.search(line):
+            continue
         called.append(block)
         behind = block.start
     return called[::-1]
+
+
+def _said(text: str, blocks: list[_Block]) -> list[_Block]:
+    """Without those that stand in the middle of a sentence, one behind the other or alone."""
+    said: list[_Block] = []
+    first = 0
+    while first < len(blocks):
+        last = first
+        while last + 1 < len(blocks) and not text[blocks[last].end : blocks[last + 1].start].strip():
+            last += 1
+        start, end = blocks[first].start, blocks[last].end
+        line = text.rfind("\n", max(0, start - _NEAR), start) + 1
+        before = _TAG.sub("", text[max(line, start - _NEAR, said[-1].end if said else 0) : start]).rstrip()
+        block = text[max(start, end - _NEAR) : end]  # may have taken the line's end with it
+        after = block[len(block.rstrip()) :] + text[end : end + _NEAR]
+        after = _TAG.sub("", after.partition("\n")[0])
+        goes_on = _WORD.search(before) and not before.endswith(_SENTENCE_ENDS) and _WORD.search(after)
+        if not goes_on:
+            said += blocks[first : last + 1]
+        first = last + 1
+    return said
 
 
 def _blocks(scan: Scan) -> list[_Block]:
@@ -128,6 +157,11 @@ def _blocks(scan: Scan) -> list[_Block]:
         assert kind is not None
         at = max(match.end(), match.start() + 1)
         if kind == "quoted":
+            continue
+        if kind == "thought":
+            mark = match.group()
+            closing = scan.find(f"{mark[0]}/{mark[1:]}", at)
+            at = at if closing == -1 else closing  # what was never closed may be all of the reply
             continue
         if kind == "fence":
             block = _fenced(scan, match)
@@ -178,7 +212,7 @@ def _fenced(scan: Scan, match: re.Match[str]) -> _Block:
         calls += found[0].calls
         marked = marked or found[1]
         at = found[0].end
-    return _Block(match.start(), end.end(), tuple(calls), marked) if calls else shown
+    return _Block(match.start(), end.end(), tuple(calls), marked, not own) if calls else shown
 
 
 def _fenced_element(scan: Scan, at: int, own: bool) -> tuple[Found, bool] | None:

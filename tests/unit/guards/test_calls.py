@@ -135,6 +135,52 @@ def test_what_may_as_well_be_an_example_or_is_not_whole_stays_in_the_text(text):
     assert found.calls == () and found.text == text
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("mark", ["<think>{}</think>", "<thinking>{}</thinking>", "[THINK]{}[/THINK]"])
+def test_what_is_only_thought_is_not_called(dialect, mark):
+    text = mark.format(f"\nI could do this:\n{DIALECTS[dialect]}\nbut not yet.\n") + "\nWhich city?"
+    assert recover(text, TOOLS).calls == () and recover(text, TOOLS).text == text
+    found = recover(f"{mark.format('First the weather.')}\n{DIALECTS[dialect]}", TOOLS)
+    assert found.calls and found.text == mark.format("First the weather.")
+
+
+MARKED = '<tool_call>{"name": "get_weather", "arguments": {"city": "Oslo"}}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"The file contains: {MARKED} which looks odd.",
+        f"The file contains: {MARKED} {MARKED} which looks odd.",
+        f"It says {MARKED}, and I do not know why.",
+        'In the log is <function=get_weather>{"city": "Oslo"}</function> and nothing else.',
+        f"Look at this. In it is {MARKED} for some reason.\nMore below.",
+        f"You could call it like this:\n```json\n{MARKED}\n```",
+        'You could call it like this:\n```json\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n```',
+        f"<think>The page says {MARKED}</think>",
+    ],
+)
+def test_a_marked_call_inside_a_sentence_or_an_example_is_only_quoted(text):
+    found = recover(text, TOOLS)
+    assert found.calls == () and found.text == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Let me look that up: {MARKED}",
+        f"I'll look. {MARKED} One moment, please.",
+        f"Let me see:\n{MARKED}\nwhich takes a moment.",
+        f"{MARKED} which takes a moment.",
+        f"<response>{MARKED}</response>",
+        f"<think>\nNever closed.\n{MARKED}",
+        f"A sentence: {MARKED}\n\nAnother one.",
+    ],
+)
+def test_a_marked_call_counts_on_its_own_line_at_the_end_and_between_sentences(text):
+    assert recover(text, TOOLS).calls == (("get_weather", {"city": "Oslo"}),)
+
+
 @pytest.mark.parametrize("said", ["Sure!", "I'll look that up:", "Ich sehe nach."])
 def test_json_may_stand_behind_a_sentence(said):
     found = recover(f"{said} {OSLO_JSON}", TOOLS)

@@ -161,6 +161,8 @@ def read_search(arguments: object) -> Search:
 def read_call(arguments: object) -> Call:
     """Reads the arguments of `call_tool`: an object, or its JSON text; the tool's own likewise.
 
+    Where `arguments` is missing, whatever stands beside the name are the tool's own.
+
     Raises InvalidInput, with what to write instead: no name, or arguments that are no object.
     """
     given = _object(arguments, "call_tool")
@@ -169,7 +171,9 @@ def read_call(arguments: object) -> Call:
         _refuse("call_tool", f"name is {_shown(name)}, must be the name of a tool")
     if len(name) > MOST_TEXT:
         _refuse("call_tool", f"name has {len(name)} characters, must have at most {MOST_TEXT}")
-    return Call(name, _object(given.get("arguments"), "call_tool", "arguments"))
+    if (own := given.get("arguments")) is None:
+        own = {key: value for key, value in given.items() if key not in ("name", "arguments")}
+    return Call(name, _object(own, "call_tool", "arguments"))
 
 
 _AROUND = " \t\r\n'\"`"  # what models write around a name

@@ -1,9 +1,9 @@
 """Tool calls that came out as text, found again.
 
-A call that a model writes with its template's own marks is one, unless it is only quoted: within its thoughts,
-or with the words of one sentence on both sides. JSON or Python without such marks may as well be an example for
-the user: it counts only where nothing but calls follows it, and the line before it does not speak of examples.
-Only offered tools count, and whatever is no call stays in the text.
+A call that a model writes with its template's own marks is one, unless it is only quoted: within thoughts,
+or in the middle of a sentence. JSON or Python without such marks may as well be an example for the user: it
+counts only where nothing but calls follows it, and the line before it does not speak of examples. Only
+offered tools count, and whatever is no call stays in the text.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _EXAMPLE = re.compile(  # in the line before it: "for example:", "a call looks l
 _TAG = re.compile(r"<[^<>\n]{1,40}>")
 _WORD = re.compile(r"\w")
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
-_NEAR = 300  # characters before and after a call in which the rest of its sentence is looked for
+_NEAR = 300  # characters before and after a call in which the rest of its line is looked for
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
 
 
@@ -120,9 +120,9 @@ def _called(text: str, blocks: list[_Block]) -> list[_Block]:
     for block in reversed(_said(text, blocks)):
         if not block.marked and text[block.end : behind].strip():
             continue
-        if block.fenced or not block.marked:
-            if _EXAMPLE.search(text[max(0, block.start - 300) : block.start].rstrip().rpartition("\n")[2]):
-                continue
+        line = text[max(0, block.start - _NEAR) : block.start].rstrip().rpartition("\n")[2]
+        if (block.fenced or not block.marked) and _EXAMPLE.search(line):
+            continue
         called.append(block)
         behind = block.start
     return called[::-1]

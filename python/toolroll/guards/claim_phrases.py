@@ -15,11 +15,13 @@ class Phrases(NamedTuple):
         claims: any of these is a claim, ...
         unless_before: ... except where this is in its clause, up to the claim's end: negation, condition, others;
         unless_after: ... and except where this follows it directly.
+        alone: this is a claim where it is the whole reply.
     """
 
     claims: tuple[str, ...]
     unless_before: str
     unless_after: str = ""
+    alone: str = ""
 
 
 _EN = (
@@ -122,11 +124,18 @@ PHRASES: dict[str, Phrases] = {
             rf"^\W*{_EN_THING} (?:set|moved|paid|placed|completed)\b",
             rf"\bhere(?:['’]s| is) the {_EN_THING} (?:that )?I(?:['’]ve| have)? {_EN}\b",
             r"^\W*event details:",
+            r"^\W*(?:all )?(?:set|done)\W+(?:your|the)\b[^,;:]{0,60}? (?:is|are) (?:now )?"
+            r"(?:created|sent|scheduled|deleted|updated|booked|saved|cancell?ed|posted|reserved|confirmed)\b",
         ),
         r"\b(?:if|once|when|whenever|after|unless|until|whether|before|not|never|cannot|can['’]t|don['’]t|didn['’]t"
         r"|haven['’]t|hasn['’]t|may|might|could|would|should|must|will|seems?|apparently|pretend|imagine|suppose"
         r"|you sent|who|since|while)\b|n['’]t\b",
-        r"^ (?:by (?:you|him|her|them|the)\b|many|several times|a lot|on by)",
+        r"^ (?:by (?:you|him|her|them|the)\b|many|several times|a lot|on by"
+        # what is in the reply itself: "I've written a draft for you below:", "I've added a summary of the text."
+        r"|[^,;:]{0,60}\b(?:draft|version|function|code|script|snippet|example|table|list|text|poem|translation|plan"
+        r"|summary|outline)s?\b[^,;:]{0,40}\bbelow\W*$|my (?:\pL+ )?(?:answer|reply|response)\b"
+        r"|an? (?:\pL+ )?(?:summary|outline|overview|explanation)(?: (?:of|for) (?:\pL+ ?){1,2})?\W*$)",
+        r"^\W*(?:(?:all )?done|all set|you['’]re all set)\W*$",
     ),
     "de": Phrases(
         (

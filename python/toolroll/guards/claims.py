@@ -26,6 +26,7 @@ _QUOTED = re.compile(
     r"„[^„“”\n]{0,300}[“”]|“[^“”\n]{0,300}”|\"[^\"\n]{0,300}\"|«[^«»\n]{0,300}»|「[^「」\n]{0,300}」|『[^『』\n]{0,300}』"
     r"|`[^`\n]{1,300}`"
 )
+_SHORT = 40  # characters: a longer reply says more than "Done!"
 _CLAUSE = re.compile(r"[,;:—–(、，；：]")
 
 _PROVIDERS = tuple(name for name in PROVIDERS if name != "mcp")  # a server has no say in what is called
@@ -101,6 +102,11 @@ def claims_action(text: str) -> Claim | None:
                 continue
             start, end = sentence.start() + match.start(), sentence.start() + match.end()
             return Claim(language, text[start:end].strip(), start, end)
+    if len(said := unquoted.strip()) <= _SHORT:
+        for language, phrases in PHRASES.items():
+            if phrases.alone and re.match(phrases.alone, said, re.IGNORECASE):
+                start = text.index(said)
+                return Claim(language, said, start, start + len(said))
     return None
 
 

@@ -57,7 +57,17 @@ def test_of_sentences_that_the_phrases_were_not_written_for_most_claims_are_foun
     )  # precision 0.96, recall 0.71
 
 
-@pytest.mark.parametrize(("language", "claims", "sentence"), SENTENCES[::7])
+@pytest.mark.parametrize("text", ["Done!", " All done.\n", "You're all set!"])
+def test_a_reply_that_says_nothing_but_done_claims_it_and_a_longer_one_does_not(text):
+    found = claims_action(text)
+    assert text[found.start : found.end] == found.phrase == text.strip()
+    assert claims_action(f"{text} Here is the translation that you asked for.") is None
+    assert claims_action(f'"{text.strip()}"') is None
+
+
+@pytest.mark.parametrize(
+    ("language", "claims", "sentence"), [one for one in SENTENCES if one[2] != "Done!"][::7]
+)
 def test_a_claim_is_found_among_other_sentences(language, claims, sentence):
     text = f"Hello.\n\n{sentence}\nHow are you?"
     assert (claims_action(text) is not None) == claims

@@ -55,7 +55,7 @@ _CONVERTERS: dict[str, Callable[[Tool, str | None, Form], dict[str, Any]]] = {
 }
 PROVIDERS = tuple(_PROVIDERS)
 _DEFERRING = ("openai_responses", "anthropic")
-_SCALARS = frozenset({str, int, float, bool, type(None)})
+LEAVES = frozenset({str, int, float, bool, type(None)})
 _MOST_LEVELS = 140  # of dictionaries and lists: 64 objects within objects, and some
 
 
@@ -138,8 +138,9 @@ def _is_deeper(value: Any, most: int) -> bool:
     for _ in range(most + 1):
         below: dict[int, Any] = {}
         for holder in level:
-            for part in holder.values() if isinstance(holder, Mapping) else holder:
-                if type(part) not in _SCALARS and isinstance(part, (dict, list, tuple, Mapping)):
+            for part in holder if isinstance(holder, (list, tuple)) else holder.values():
+                kind = type(part)
+                if kind is dict or (kind not in LEAVES and isinstance(part, (list, tuple, Mapping))):
                     below[id(part)] = part
         if not below:
             return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from toolroll.errors import Denied, NotFound
 from toolroll.providers import How
 from toolroll.schemas import PROVIDERS, Form, Loss, convert_all, losses, provider_names
 from toolroll.schemas.names import is_replaced
+from toolroll.schemas.requests import copied
 from toolroll.tools import Tool
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Selection:
                 are deferred.
         """
         form = Form(strict, json_schema, returns)
-        return deepcopy(convert_all(self.definitions, provider, form, deferred)[0])
+        return copied(convert_all(self.definitions, provider, form, deferred)[0])  # type: ignore[no-any-return]
 
     def losses(
         self, provider: str, *, strict: bool = False, json_schema: bool = False, returns: bool = False

@@ -6,7 +6,8 @@ object comes back untouched where it already is in that provider's form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from toolroll.errors import InvalidInput
@@ -54,13 +55,19 @@ _CONVERTERS: dict[str, Callable[[Tool, str | None, Form], dict[str, Any]]] = {
 }
 PROVIDERS = tuple(_PROVIDERS)
 _DEFERRING = ("openai_responses", "anthropic")
+LEAVES = frozenset({str, int, float, bool, type(None)})
+_MOST_LEVELS = 140  # of dictionaries and lists: 64 objects within objects, and some
 
 
 def convert(tool: Tool, provider: str, form: Form = PLAIN) -> dict[str, Any]:
-    """One tool in the form of `provider`; for Gemini one function declaration."""
+    """One tool in the form of `provider`; for Gemini one function declaration.
+
+    A tool whose schema cannot be converted, is nested too deeply or would take too long goes out as one that
+    takes any object, so that it costs no other tool its place; `losses` names it.
+    """
     provider_of(provider)
     check_form(provider, form)
-    return _CONVERTERS[provider](tool, None, form)
+    return _converted(tool, provider, None, form)[0]
 
 
 def convert_all(
@@ -79,12 +86,11 @@ def convert_all(
     """
     provider_of(provider)
     check_form(provider, form)
-    to_provider = _CONVERTERS[provider]
     if deferred != ():
         deferred = names_of(deferred, "deferred")
     tools = list(tools)
     back = provider_names((tool.name for tool in tools), provider)
-    schemas = [to_provider(tool, name, form) for tool, name in zip(tools, back, strict=True)]
+    schemas = [_converted(tool, provider, name, form)[0] for tool, name in zip(tools, back, strict=True)]
     if provider in _DEFERRING:
         schemas = _deferring(schemas, [tool.name in deferred for tool in tools], provider)
     elif deferred:
@@ -101,12 +107,45 @@ def losses(tools: Iterable[Tool], provider: str, form: Form = PLAIN) -> tuple[Lo
     look before the first request, not for each turn. Raises InvalidInput for an unknown provider or form.
     """
     check_form(provider_of(provider).name, form)
-    return tuple(
-        loss
-        for tool in tools
-        if tool.original is None or _CONVERTERS[provider](tool, None, form) is not tool.original
-        for loss in losses_of(tool, provider, form)
-    )
+    lost: list[Loss] = []
+    for tool in tools:
+        made, is_described = _converted(tool, provider, None, form)
+        if not is_described:
+            lost.append(Loss(tool.name, "parameters", "cannot be sent: described as any object"))
+        elif tool.original is None or made is not tool.original:
+            lost += losses_of(tool, provider, form)
+    return tuple(lost)
+
+
+def _converted(tool: Tool, provider: str, name: str | None, form: Form) -> tuple[dict[str, Any], bool]:
+    """The tool as it is sent, and whether its parameters are described."""
+    try:
+        made = _CONVERTERS[provider](tool, name, form)
+        if not _is_deeper(made, _MOST_LEVELS):
+            return made, True
+    except Exception:  # whatever a schema from outside holds, the other tools of the turn go out
+        pass
+    bare = replace(tool, parameters={"type": "object"}, returns=None, original=None)
+    return _CONVERTERS[provider](bare, name, PLAIN), False
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    """Whether dictionaries and lists lie within each other more often than that.
+
+    Level by level, so that one object in many places is looked at once for each level.
+    """
+    level = [value]
+    for _ in range(most + 1):
+        below: dict[int, Any] = {}
+        for holder in level:
+            for part in holder if isinstance(holder, (list, tuple)) else holder.values():
+                kind = type(part)
+                if kind is dict or (kind not in LEAVES and isinstance(part, (list, tuple, Mapping))):
+                    below[id(part)] = part
+        if not below:
+            return False
+        level = list(below.values())
+    return True
 
 
 def _deferring(schemas: list[dict[str, Any]], deferred: list[bool], provider: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 from toolroll.schemas.form import PLAIN, Form
 from toolroll.schemas.names import is_allowed, provider_name
 from toolroll.schemas.original import said_beside, says_the_same
-from toolroll.schemas.references import rooted
+from toolroll.schemas.references import Notes, rooted
 from toolroll.tools import Tool
 
 _MORE = ("cache_control", "strict", "input_examples", "allowed_callers", "eager_input_streaming")
@@ -30,7 +30,7 @@ def to_anthropic(tool: Tool, name: str | None = None, form: Form = PLAIN) -> dic
     made: dict[str, Any] = {
         "name": name or provider_name(tool.name, "anthropic"),
         "description": tool.description,
-        "input_schema": rooted(tool.parameters or {}, []),
+        "input_schema": rooted(tool.parameters or {}, Notes()),
     }
     if is_ours:
         beside = said_beside(tool)

@@ -9,7 +9,7 @@ from toolroll.schemas.form import PLAIN, Form
 from toolroll.schemas.gemini_schema import MAX_DEPTH, gemini_schema
 from toolroll.schemas.names import is_allowed, provider_name
 from toolroll.schemas.original import said_beside, says_the_same
-from toolroll.schemas.references import rooted
+from toolroll.schemas.references import Notes, rooted
 from toolroll.tools import Tool
 
 _KEYS = frozenset(
@@ -40,7 +40,7 @@ def to_gemini(tool: Tool, name: str | None = None, form: Form = PLAIN) -> dict[s
         "description": tool.description,
     }
     if form.json_schema:
-        if (schema := rooted(tool.parameters or {}, [])).get("properties"):
+        if (schema := rooted(tool.parameters or {}, Notes())).get("properties"):
             declaration["parameters_json_schema"] = schema
     elif (translated := gemini_schema(tool.parameters or {})).get("properties"):
         declaration["parameters"] = translated

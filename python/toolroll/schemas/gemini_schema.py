@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolroll.schemas.references import STRUCTURE, Notes, merged, placed, resolve, rooted, strings
+from toolroll.schemas.references import STRUCTURE, Notes, distinct, merged, placed, resolve, rooted, strings
 
 MAX_NODES = 2_000  # of a translated schema: a few definitions that use each other can grow without bound
 MAX_DEPTH = 32
@@ -43,9 +43,9 @@ _READ = STRUCTURE | {"propertyOrdering", "example"}
 def gemini_schema(schema: Mapping[str, Any], notes: Notes | None = None) -> dict[str, Any]:
     """Translates a JSON Schema of an object; bounded by MAX_NODES and MAX_DEPTH, whatever it refers to.
 
-    notes: gets what could not be said.
+    notes: gets what could not be said. Raises TooLargeError where that would take too many steps.
     """
-    notes = [] if notes is None else notes
+    notes = Notes() if notes is None else notes
     root = rooted(schema, notes)
     return _Translation(schema, notes).schema(root, MAX_DEPTH, (), "parameters")
 
@@ -67,6 +67,7 @@ class _Translation:
         if depth == 0 or self.nodes > MAX_NODES:
             self.note(where, "the schema is too large, what lies below is dropped")
             return _leaf(schema)
+        self.notes.read(schema)
         reference = schema.get("$ref")
         if isinstance(reference, str):
             target = None if reference in entered else resolve(self.root, reference)
@@ -175,26 +176,27 @@ class _Translation:
             for key, value in schema.items()
             if key not in ("anyOf", "oneOf", "description", "default", "title", "$defs", "definitions")
         }
-        distinct: list[dict[str, Any]] = []
+        made: list[dict[str, Any]] = []
         for choice in real:
             if self.nodes > MAX_NODES:
                 self.note(where, "the schema is too large, further alternatives are dropped")
                 break
+            self.notes.read(shared)
             whole = {**shared, **choice} if isinstance(choice, Mapping) else choice
-            made = self.schema(whole, depth - 1, entered, where)
-            options = made["anyOf"] if set(made) == {"anyOf"} else [made]
-            distinct += [option for option in options if option not in distinct]
-        for option in distinct:
+            one = self.schema(whole, depth - 1, entered, where)
+            made += one["anyOf"] if set(one) == {"anyOf"} else [one]
+        made = distinct(made)
+        for option in made:
             if schema.get("description"):
                 option.setdefault("description", str(schema["description"]))
             if nullable:
                 option["nullable"] = True
-        if len(distinct) == 1:
+        if len(made) == 1:
             extras = {key: schema[key] for key in ("title", "default") if key in schema}
-            return {**distinct[0], **extras}
+            return {**made[0], **extras}
         if "default" in schema:
             self.note(where, "default of several alternatives is dropped")
-        return {"anyOf": distinct} if distinct else _leaf(schema)
+        return {"anyOf": made} if made else _leaf(schema)
 
 
 def _leaf(schema: Mapping[str, Any], kind: str = "", default: str = "STRING") -> dict[str, Any]:

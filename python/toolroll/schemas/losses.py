@@ -29,7 +29,7 @@ _ONLY_OWN = ("strict", "allowed_callers")  # said by several providers, and mean
 
 def losses_of(tool: Tool, provider: str, form: Form = PLAIN) -> list[Loss]:
     """What the provider is not told of this tool that does not go out as its own original."""
-    notes: Notes = []
+    notes = Notes()
     from_anthropic = isinstance(tool.original, Mapping) and "input_schema" in tool.original
     for key in said_beside(tool):
         if key not in _CARRIED[provider] or (
@@ -45,7 +45,8 @@ def losses_of(tool: Tool, provider: str, form: Form = PLAIN) -> list[Loss]:
             notes += strict_schema(tool.parameters)[1]
         except NotStrictError as error:
             notes.append((error.where, f"{error.why}: sent without strict mode"))
-            rooted(tool.parameters or {}, notes)
+            rooted(tool.parameters or {}, again := Notes())
+            notes += again
     elif provider != "mcp":
         rooted(tool.parameters or {}, notes)
     return [Loss(tool.name, where, what) for where, what in dict.fromkeys(notes)]

@@ -8,7 +8,7 @@ from typing import Any
 from toolroll.schemas.form import PLAIN, Form
 from toolroll.schemas.names import is_allowed, provider_name
 from toolroll.schemas.original import said_beside, says_the_same
-from toolroll.schemas.references import rooted
+from toolroll.schemas.references import Notes, rooted
 from toolroll.schemas.strict import NotStrictError, strict_schema
 from toolroll.tools import Tool
 
@@ -78,10 +78,10 @@ def _parameters(tool: Tool, form: Form) -> tuple[Mapping[str, Any], bool]:
         try:
             return strict_schema(tool.parameters)[0], True
         except NotStrictError:
-            return rooted(tool.parameters or {}, []), False
+            return rooted(tool.parameters or {}, Notes()), False
     # What its author wrote for strict mode of the one interface holds for the other.
     is_strict = said_beside(tool).get("strict") is True and "input_schema" not in _keys(tool.original)
-    return rooted(tool.parameters or {}, []), is_strict
+    return rooted(tool.parameters or {}, Notes()), is_strict
 
 
 def _fits(original: Mapping[str, Any], tool: Tool, form: Form) -> bool:

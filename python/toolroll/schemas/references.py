@@ -9,7 +9,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-Notes = list[tuple[str, str]]  # where in the tool, and what could not be said there
+MOST_STEPS = 100_000  # of one conversion: keys and values read, however often references lead to them
+
+
+class TooLargeError(Exception):
+    """A conversion would take too long; caught in this package."""
+
+
+class Notes(list[tuple[str, str]]):
+    """Where in the tool, and what could not be said there; and the steps that the conversion took so far."""
+
+    steps = 0
+
+    def spend(self, steps: int) -> None:
+        """Raises TooLargeError once the conversion has taken more than MOST_STEPS."""
+        self.steps += steps
+        if self.steps > MOST_STEPS:
+            raise TooLargeError
+
+    def read(self, schema: Mapping[str, Any]) -> None:
+        """Spends what a schema weighs, without the schemas in it: its keys, and texts and lists by length."""
+        texts = sum(len(value) >> 3 for value in schema.values() if isinstance(value, (str, list)))
+        self.spend(len(schema) + texts)
+
+
+def distinct(values: Sequence[Any]) -> list[Any]:
+    """Each once, in order. By their text: comparing each with each takes the square of their number."""
+    return list({repr(value): value for value in reversed(values)}.values())[::-1]
+
 
 # Keywords that every walk reads itself, and some that weigh nothing; all others are kept or dropped.
 STRUCTURE = frozenset(
@@ -47,6 +74,7 @@ def placed(target: Mapping[str, Any], schema: Mapping[str, Any], notes: Notes, w
     """What a reference points to, together with what stands beside the reference: both hold."""
     beside = {key: value for key, value in schema.items() if key != "$ref"}
     if not beside:
+        notes.spend(len(target))
         return dict(target)
     bare = {key: value for key, value in target.items() if key != "$ref"}
     whole, _ = merged(beside, [bare], None, (), notes, where)
@@ -78,6 +106,7 @@ def merged(
 
     entered: references followed to come here, which are not followed again; those followed are added.
     """
+    notes.read(schema)
     together = {key: value for key, value in schema.items() if key != "allOf"}
     if len(parts) > _MOST_PARTS:
         notes.append((where, f"allOf: only the first {_MOST_PARTS} parts are sent"))
@@ -90,14 +119,17 @@ def merged(
             part = {**(target or {}), **{key: value for key, value in part.items() if key != "$ref"}}
         if not isinstance(part, Mapping):
             continue
+        notes.read(part)
         for key, value in part.items():
             mine = together.get(key)
             if key == "properties" and isinstance(mine, Mapping) and isinstance(value, Mapping):
+                notes.spend(len(mine) + len(value))
                 for name in value.keys() & mine.keys():
                     if value[name] != mine[name]:
                         notes.append((where, f"two schemas of property {name!s:.80}, the first is sent"))
                 together[key] = {**value, **mine}
             elif key == "required" and isinstance(mine, list) and isinstance(value, list):
+                notes.spend(len(mine) + len(value))
                 together[key] = list(dict.fromkeys([*strings(mine), *strings(value)]))
             else:
                 if key in together and mine != value and key not in _MARKS:
@@ -132,26 +164,30 @@ def rooted(schema: Mapping[str, Any], notes: Notes, where: str = "parameters") -
     for key in ("anyOf", "oneOf"):
         if isinstance(options := one.pop(key, None), list):
             notes.append((where, f"{key} at the root: sent as one object with the properties of all"))
-            one = _united(one, options[:_MOST_PARTS], schema)
+            one = _united(one, options[:_MOST_PARTS], schema, notes)
     rest = {key: value for key, value in one.items() if key not in ("type", "properties")}
     return {"type": "object", "properties": _mapping(one.get("properties")), **rest}
 
 
-def _united(one: dict[str, Any], options: Sequence[Any], root: Any) -> dict[str, Any]:
+def _united(one: dict[str, Any], options: Sequence[Any], root: Any, notes: Notes) -> dict[str, Any]:
     """One object for alternatives: the properties of all, required where all require them."""
     properties: dict[str, Any] = dict(_mapping(one.get("properties")))
     shared = frozenset(properties)
-    required: list[list[str]] = []
+    required: list[dict[str, None]] = []
     for option in options:
-        found = followed(option, root, [], "")
+        inner = Notes()
+        found = followed(option, root, inner, "")
+        notes.spend(inner.steps)
         if found is None or found.get("type", "object") != "object":
             continue
-        required.append(strings(found.get("required")))
+        notes.read(found)
+        required.append(dict.fromkeys(strings(found.get("required"))))
+        notes.spend(len(_mapping(found.get("properties"))))
         for name, value in _mapping(found.get("properties")).items():
             if name not in properties:
                 properties[name] = value
             elif name not in shared and properties[name] != value:
-                properties[name] = _either(properties[name], value)
+                properties[name] = _either(properties[name], value, notes)
     in_all = [name for name in required[0] if all(name in other for other in required)] if required else []
     wanted = [*strings(one.get("required")), *in_all]
     united = {**one, "properties": properties, "required": list(dict.fromkeys(wanted))}
@@ -161,13 +197,15 @@ def _united(one: dict[str, Any], options: Sequence[Any], root: Any) -> dict[str,
     return united
 
 
-def _either(one: Any, other: Any) -> dict[str, Any]:
+def _either(one: Any, other: Any, notes: Notes) -> dict[str, Any]:
     """One of two schemas; constants, which tell alternatives apart, become one list of values."""
     values = [*_values(one), *_values(other)]
+    notes.spend(len(values))
     if _values(one) and _values(other) and len(values) < _MOST_VALUES:
         same = {key: value for key, value in one.items() if key not in ("const", "enum")}
-        return {**same, "enum": [value for i, value in enumerate(values) if value not in values[:i]]}
+        return {**same, "enum": distinct(values)}
     options = one["anyOf"] if isinstance(one, Mapping) and one.keys() == {"anyOf"} else [one]
+    notes.spend(len(options))
     return {"anyOf": [*options, *([] if other in options else [other])]}
 
 

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolroll.errors import InvalidInput
-from toolroll.schemas.references import resolve
+from toolroll.schemas.references import TooLargeError, resolve, strings
 
 MAX_DEPTH = 64  # what lies deeper stays as strict as it is
 MAX_COPIES = 100  # targets of references that point elsewhere than to a definition
+MAX_NODES = 20_000  # schemas in what is made: targets that lie within each other are copied again and again
 
 _ONE = ("items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties")
 _LISTS = ("prefixItems", "items", "allOf", "anyOf", "oneOf")
@@ -27,7 +28,8 @@ def relax(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A copy in which numbers and booleans may be text too, and optional properties may be null.
 
     Nothing that was valid becomes invalid. For that `oneOf` becomes `anyOf`, since alternatives may overlap
-    then, and a `not` or an `if` that refers to a definition is left out, since that accepts more now.
+    then, and a `not` or an `if` that refers to a definition is left out, since that accepts more now. What
+    would have more than MAX_NODES schemas stays as it is.
 
     Raises InvalidInput for what is no JSON Schema object.
     """
@@ -39,12 +41,15 @@ def relax(schema: Mapping[str, Any]) -> dict[str, Any]:
     taken = _definitions(schema, "$defs").keys()
     names = {pointer: _free(f"relaxed_{i}", taken) for i, pointer in enumerate(odd)}
     relaxation = _Relaxation({pointer: f"#/$defs/{name}" for pointer, name in names.items()})
-    relaxed = relaxation.schema(schema, MAX_DEPTH)
-    copies = {
-        name: relaxation.schema(target, MAX_DEPTH)
-        for pointer, name in names.items()
-        if (target := resolve(schema, pointer)) is not None
-    }
+    try:
+        relaxed = relaxation.schema(schema, MAX_DEPTH)
+        copies = {
+            name: relaxation.schema(target, MAX_DEPTH)
+            for pointer, name in names.items()
+            if (target := resolve(schema, pointer)) is not None
+        }
+    except TooLargeError:
+        return dict(schema)
     if copies:
         relaxed["$defs"] = {**_definitions(relaxed, "$defs"), **copies}
     return relaxed
@@ -64,8 +69,12 @@ class _Relaxation:
 
     def __init__(self, moved: Mapping[str, str]) -> None:
         self.moved = moved
+        self.nodes = 0
 
     def schema(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise TooLargeError
         made = {key: value for key, value in schema.items() if not _is_narrowed(key, schema)}
         if depth == 0:
             return self._pointed(made)
@@ -82,8 +91,7 @@ class _Relaxation:
             if key in made:
                 made[key] = self._any(schema[key], depth)
         if isinstance(made.get("properties"), dict):
-            listed = schema.get("required")
-            required = listed if isinstance(listed, (list, tuple)) else ()
+            required = frozenset(strings(schema.get("required")))
             for name, part in made["properties"].items():
                 if name not in required and isinstance(part, dict):
                     made["properties"][name] = _nullable(part)
@@ -108,7 +116,8 @@ def _textual(made: dict[str, Any]) -> dict[str, Any]:
     listed = [made["const"]] if "const" in made else made.get("enum")
     if isinstance(listed, (list, tuple)):
         texts = [json.dumps(value) for value in listed if isinstance(value, (bool, int, float))]
-        if fresh := [text for text in texts if text not in listed]:
+        known = frozenset(strings(listed))
+        if fresh := [text for text in texts if text not in known]:
             made.pop("const", None)
             made["enum"] = [*listed, *fresh]
     return made

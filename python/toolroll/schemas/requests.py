@@ -7,7 +7,7 @@ from typing import Any
 
 from toolroll.errors import InvalidInput
 from toolroll.providers import PROVIDERS, provider_of
-from toolroll.schemas import Form, convert_all, provider_name
+from toolroll.schemas import LEAVES, Form, convert_all, provider_name
 from toolroll.schemas.given import tools_of
 from toolroll.tools import Tool
 
@@ -87,6 +87,8 @@ def answer_search(provider: str, call: Any, found: Iterable[Tool], *, strict: bo
 
 def copied(value: Any) -> Any:
     """A copy that is the caller's to change; what is in it is JSON, or an author's own mapping of it."""
-    if isinstance(value, Mapping):
-        return {key: copied(part) for key, part in value.items()}
-    return [copied(part) for part in value] if isinstance(value, (list, tuple)) else value
+    if type(value) is dict or isinstance(value, Mapping):
+        return {key: part if type(part) in LEAVES else copied(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [part if type(part) in LEAVES else copied(part) for part in value]
+    return value

@@ -14,7 +14,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolroll.schemas.kinds import SCALARS, is_number, kind_of, kinds_of, marks_of, or_null
-from toolroll.schemas.references import STRUCTURE, Notes, merged, placed, resolve, rooted, strings
+from toolroll.schemas.references import (
+    STRUCTURE,
+    Notes,
+    TooLargeError,
+    distinct,
+    merged,
+    placed,
+    resolve,
+    rooted,
+    strings,
+)
 
 MOST_LEVELS = 10  # objects within objects
 MOST_PROPERTIES = 5_000
@@ -51,9 +61,12 @@ def strict_schema(parameters: Mapping[str, Any] | None) -> tuple[dict[str, Any],
     A schema that is one already comes out equal, without notes. Bounded, whatever the schema refers to.
     Raises NotStrictError where the tool has to be sent without strict mode.
     """
-    notes: Notes = []
+    notes = Notes()
     walk = _Walk(parameters or {}, notes)
-    made = walk.object(rooted(parameters or {}, notes), "parameters", 0, is_root=True)
+    try:
+        made = walk.object(rooted(parameters or {}, notes), "parameters", 0, is_root=True)
+    except TooLargeError:
+        raise NotStrictError("parameters", "the schema is too large for strict mode") from None
     if walk.definitions:
         made["$defs"] = walk.definitions
     return made, notes
@@ -82,6 +95,7 @@ class _Walk:
     def one(self, schema: Any, where: str, level: int, entered: tuple[str, ...]) -> dict[str, Any]:
         if not isinstance(schema, Mapping):
             raise NotStrictError(where, "takes any value, which strict mode cannot say")
+        self.notes.read(schema)
         if isinstance(reference := schema.get("$ref"), str):
             return self.reference(schema, reference, where, level, entered)
         if isinstance(parts := schema.get("allOf"), list):
@@ -152,8 +166,8 @@ class _Walk:
                 whole, _ = merged({**option}, [beside], self.root, entered, self.notes, where)
                 option = whole
             one = self.schema(option, f"{where}.{keyword}[{i}]", level, entered)
-            inner = one["anyOf"] if one.keys() == {"anyOf"} else [one]
-            made += [part for part in inner if part not in made]
+            made += one["anyOf"] if one.keys() == {"anyOf"} else [one]
+        made = distinct(made)
         for dropped in ("default", "examples"):
             if dropped in schema:
                 self.note(where, f"{dropped} is dropped")
@@ -195,7 +209,7 @@ class _Walk:
         if not isinstance(properties, Mapping) or (not properties and more is None and not is_root):
             raise NotStrictError(where, "takes any object, which strict mode cannot say")
         self.drop(schema, where, ())
-        required = strings(schema.get("required"))
+        required = dict.fromkeys(strings(schema.get("required")))
         for name in required:
             if name not in properties:
                 self.note(f"{where}.required", f"{name!r:.80} is not among the properties")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolroll.errors import InvalidInput
-from toolroll.guards.acceptance import Acceptance, Schema, branches, kind_of, required
+from toolroll.errors import InvalidInput, quoted
+from toolroll.guards.acceptance import Acceptance, Schema, branches, enumeration, kind_of, required
 from toolroll.guards.coercion import coerced, respelled
 from toolroll.guards.declared import Declared
 from toolroll.guards.json_text import NotJson, read
@@ -113,7 +113,7 @@ def repair(
     """
     schema = {} if schema is None else json_schema(schema)
     if undeclared not in ("remove", "keep"):
-        raise InvalidInput(f"undeclared is {undeclared!r:.80}, must be 'remove' or 'keep'")
+        raise InvalidInput(f"undeclared is {quoted(undeclared)}, must be 'remove' or 'keep'")
     changes: list[Change] = []
     given = _object(arguments, changes)
     try:
@@ -137,7 +137,7 @@ def _object(arguments: object, changes: list[Change]) -> dict[str, Any]:
         if attempt:
             changes.append(Change("", "object", text, value))
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"arguments are {value!r:.80}, must be one JSON object of parameters")
+        raise InvalidInput(f"arguments are {quoted(value)}, must be one JSON object of parameters")
     return {key if isinstance(key, str) else str(key): item for key, item in value.items()}
 
 
@@ -154,7 +154,7 @@ def _injections(inject: object) -> Mapping[str, Injection]:
     if inject is None:
         return {}
     if not isinstance(inject, Mapping) or not all(isinstance(one, Injection) for one in inject.values()):
-        raise InvalidInput(f"inject is {inject!r:.80}, must map parameters to Injection objects")
+        raise InvalidInput(f"inject is {quoted(inject)}, must map parameters to Injection objects")
     return inject
 
 
@@ -226,6 +226,7 @@ class _Repair:
         return value
 
     def _converted(self, value: Any, parts: list[Schema], path: str) -> Any:
+        self.acceptance.step(sum(len(enumeration(part) or ()) + len(required(part)) for part in parts) // 4)
         for what, after in (coerced(value, parts), respelled(value, parts)):
             if what is not None:
                 self.changes.append(Change(path, what, value, after))

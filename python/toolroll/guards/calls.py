@@ -30,7 +30,7 @@ _OPEN_FENCES = _OWN_FENCES | {"", "json", "json5", "jsonc"}
 _READERS = {name: reader for name, _, reader in MARKED}
 _MARK = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern, _ in MARKED))
 _ANY = re.compile(
-    r"(?P<fence>^[ \t]{0,3}```[ \t]*(?P<language>[\w+-]{0,40})[^\n`]*$)"
+    r"(?P<fence>^[ \t]{0,3}```(?=[^\n`]*$)[ \t]*(?P<language>[\w+-]{0,40})[^\n`]*)"
     r"|(?P<quoted>`[^`\n]+`)"
     r"|(?P<thought><(?:think|thinking|reasoning)>|\[THINK\])"
     rf"|(?P<react>^Action:[ \t]*(?P<action>{NAME})[ \t]*\r?\n[ \t]*Action Input:[ \t]*(?=\{{))"
@@ -38,6 +38,7 @@ _ANY = re.compile(
     f"|{_MARK.pattern}",
     re.MULTILINE,
 )
+_SEPARATORS = re.compile(r"(?:[;,]|[^\S\n])*")
 _FENCE_END = re.compile(r"\s*(?:```|\Z)")
 _PRINTED = re.compile(r"print\(\s*")
 _EXAMPLE = re.compile(  # in the line before it: "for example:", "a call looks like this:"
@@ -189,10 +190,11 @@ def _bare(scan: Scan, at: int) -> Found:
         found = pythonic_list(scan, at)
     if found is None:
         return Found(at + 1)
-    line_end = scan.find("\n", found.end)
-    rest = scan.text[found.end : len(scan.text) if line_end == -1 else line_end]
-    follows = rest.strip().strip(";,")
-    return Found(found.end) if follows and not _MARK.match(follows) else found
+    separators = _SEPARATORS.match(scan.text, found.end)
+    assert separators is not None
+    ends = separators.end()
+    is_alone = scan.text[ends : ends + 1] in ("", "\n") or _MARK.match(scan.text, ends) is not None
+    return found if is_alone else Found(found.end)
 
 
 def _fenced(scan: Scan, match: re.Match[str]) -> _Block:

@@ -14,12 +14,13 @@ from toolroll.guards.scanning import NAME, Call, Found, Scan
 
 Reader = Callable[[Scan, "re.Match[str]"], Found | None]
 
+# White space is matched once between two other things: where two such runs touch, a long one takes hours.
 _TAGS = r"(?:tool_?calls?|function_?calls?|tool_use)"
 _OPENING = re.compile(rf"\s*<\|?{_TAGS}\|?>", re.IGNORECASE)
 _CLOSING = re.compile(rf"\s*(?:</{_TAGS}>|<\|/{_TAGS}\|>)", re.IGNORECASE)
 _SEPARATOR = re.compile(r"\s*[;,]?\s*")
 _FUNCTION = re.compile(rf"<function[=/]\s*[\"']?({NAME})[\"']?\s*>?\s*")
-_PARAMETER = re.compile(r"\s*<parameter[=/]\s*([^<>\n]{1,200}?)\s*>")
+_PARAMETER = re.compile(r"\s*<parameter[=/]\s*([^\s<>][^<>\n]{0,199})>")
 _INVOKE = re.compile(r"\s*<(?:[\w-]{1,40}:)?invoke\s+name=[\"']([^\"'<>\n]{1,200})[\"'][^<>\n]{0,200}>")
 _INVOKED = re.compile(r"\s*<(?:[\w-]{1,40}:)?parameter\s+name=[\"']([^\"'<>\n]{1,200})[\"'][^<>\n]{0,200}>")
 _INVOKES = re.compile(r"\s*</?(?:[\w-]{1,40}:)?(?:function_calls|tool_call)>")
@@ -43,8 +44,8 @@ _KIMI = re.compile(
 _KIMI_END = re.compile(r"(?:\s*<\|tool_call(?:s_section)?_end\|>)*")
 _HARMONY = re.compile(
     r"(?:<\|start\|>)?(?:assistant)?(?:<\|channel\|>)?(?:commentary|analysis)?[ ]?to=functions\."
-    rf"({NAME})\s*(?:<\|channel\|>(?:commentary|analysis)\s*)?(?:<\|constrain\|>)?(?:json|code)?\s*"
-    r"(?:<\|message\|>)?\s*(?=\{)"
+    rf"({NAME})\s*(?:<\|channel\|>(?:commentary|analysis)\s*)?(?:<\|constrain\|>\s*)?(?:(?:json|code)\s*)?"
+    r"(?:<\|message\|>\s*)?(?=\{)"
 )
 _END_OF_TURN = re.compile(
     r"(?:\s*(?:<\|(?:eom_id|eot_id|im_end|end|call|return|endoftext)\|>|</s>|<｜end▁of▁sentence｜>))+"
@@ -94,7 +95,7 @@ def _function(scan: Scan, match: re.Match[str]) -> Found | None:
     else:
         while (parameter := _PARAMETER.match(scan.text, at)) is not None:
             value, at = _value(scan, parameter.end(), "</parameter>", ("<parameter", "</function>"))
-            arguments[parameter.group(1)] = value
+            arguments[parameter.group(1).rstrip()] = value
             said = True
     closing = scan.space(at)
     if scan.text.startswith("</function>", closing):

@@ -14,6 +14,7 @@ NAME = r"[A-Za-z_][\w.:/-]{0,199}"
 _SPACE = re.compile(r"\s*")
 _JSON = re.compile(r"\{\s*[\"}]|\[\s*[\[\]{\"0-9tfn-]")  # how an object or an array begins
 _PIECE = 4_096
+_ATTEMPT = 64  # characters that could be read in the time that it takes to begin
 _PREFIXES = ("functions.", "function.", "default_api.", "tools.", "tool.")
 _NUMBERED = re.compile(r":\d{1,4}$")
 
@@ -25,6 +26,7 @@ _LISTS = ("tool_calls", "function_calls", "tool_uses", "calls")
 _WRAPPERS = ("function", "function_call", "tool_call", "tool_use")
 _EXTRAS = frozenset({"id", "type", "index", "call_id", "tool_call_id"})
 _MAX_CALLS = 64  # of one block
+_MAX_MARKS = 64  # that are looked for in one text: namespaces make as many as there are tags
 
 
 class Call(NamedTuple):
@@ -65,7 +67,12 @@ class Scan:
         self._next: dict[str, tuple[int, int]] = {}
 
     def find(self, literal: str, start: int) -> int:
-        """Where `literal` next stands, or -1. Asked from left to right, it reads the text once in all."""
+        """Where `literal` next stands, or -1. Asked from left to right, it reads the text once in all.
+
+        Of more than _MAX_MARKS different ones the rest are not looked for.
+        """
+        if literal not in self._next and len(self._next) >= _MAX_MARKS:
+            return -1
         asked, found = self._next.get(literal, (-1, -2))
         if not (0 <= asked <= start and (found == -1 or start <= found)):
             found = self.text.find(literal, start)
@@ -91,7 +98,9 @@ class Scan:
             value, length = read_at(piece, 0)
         except NotJson as error:
             is_cut = len(piece) == _PIECE and (error.position > _PIECE - 8 or "Unterminated" in str(error))
-            self._work -= error.position or 4 * _PIECE  # no position: it was too deep, which costs most
+            self._work -= max(
+                _ATTEMPT, error.position or 4 * _PIECE
+            )  # no position: too deep, which costs most
             return self._long_json(start) if is_cut else None
         self._work -= length
         return value, start + length
@@ -138,16 +147,16 @@ class Scan:
         `strict` demands what tells a call from other data: arguments, and no keys that calls don't have.
         """
         calls: list[Call] = []
-        waiting = [value]
+        waiting = [value]  # the next one last
         while waiting and len(calls) < _MAX_CALLS:
-            one = waiting.pop(0)
+            one = waiting.pop()
             if isinstance(one, list):
-                waiting = one[:_MAX_CALLS] + waiting
+                waiting += one[:_MAX_CALLS][::-1]
             elif isinstance(one, dict):
                 inner = next((one[key] for key in _LISTS if isinstance(one.get(key), list)), None)
                 inner = inner or next((one[key] for key in _WRAPPERS if isinstance(one.get(key), dict)), None)
                 if inner is not None:
-                    waiting.insert(0, inner)
+                    waiting.append(inner)
                 elif (call := self._call(one, strict)) is not None:
                     calls.append(call)
                 elif strict:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import time
 
 import pytest
@@ -376,6 +377,37 @@ def test_any_text_takes_time_in_proportion(text):
     started = time.process_time()
     recover(text, TOOLS)
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize("dialect", [name for name, text in DIALECTS.items() if not text.startswith("{")])
+@pytest.mark.parametrize("filler", [" ", "\n"])
+def test_a_dialect_that_breaks_off_in_white_space_takes_time_in_proportion(dialect, filler):
+    written = DIALECTS[dialect]
+    started = time.process_time()
+    for end in [mark.end() for mark in re.finditer(r"\w+|[^\w\s]+", written)]:
+        recover(written[:end] + filler * 40_000 + "x", TOOLS)
+        assert time.process_time() - started < 10
+    recover(written + filler * 40_000 + "`", TOOLS)
+    assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```" + " " * 100_000 + "`",
+        "<function=get_weather><parameter=" + "a " * 50_000 + ">",
+        "<tool_call>" + ("[" * 300 + "]" * 300 + ",") * 60 + "</tool_call>",
+        f"<tool_call>[{','.join(['[' * 300 + ']' * 300] * 60)}]</tool_call>" * 25,
+        '. {"a":1}' * 110_000,
+        "[{\n" * 300_000,
+        "".join(f'<invoke name="get_time"><n{i}:parameter name="a"></invoke>' for i in range(20_000)),
+    ],
+    ids=range(7),
+)
+def test_a_text_made_to_take_long_takes_about_a_second(text):
+    started = time.process_time()
+    recover(text, TOOLS)
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("piece", ["[1,\n", "[f(a=[\n", "<tool_call>{", "\n[get_weather(a=1)]"])

@@ -15,6 +15,9 @@ from typing import Any, Literal
 from toolroll.errors import InvalidInput
 
 BUCKETS = 60  # of a minute each
+_AHEAD = 24 * 60  # minutes that clocks of two machines may differ by
+MAX_COUNT = 10**15  # tokens of a call, and of a minute; higher sums stay there
+MAX_LIMIT = 1e30
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ class CostLimits:
     def __post_init__(self) -> None:
         for name in ("hard_cap_tokens_per_hour", "spike_multiplier", "minimum_baseline_tokens"):
             value = getattr(self, name)
-            if not _is_number(value) or not 0 <= value < float("inf"):
-                raise InvalidInput(f"{name} is {value!r:.80}, must be a number, 0 or more")
+            if not _is_number(value) or not 0 <= value <= MAX_LIMIT:
+                raise InvalidInput(f"{name} is {_shown(value)}, must be a number from 0 to {MAX_LIMIT:g}")
         minutes = self.short_window_minutes
         if not isinstance(minutes, int) or isinstance(minutes, bool) or not 0 < minutes < BUCKETS:
             raise InvalidInput(f"short_window_minutes is {minutes!r:.80}, must be from 1 to {BUCKETS - 1}")
@@ -112,16 +115,19 @@ class CostMonitor:
             at: when, in seconds; None asks the clock.
 
         Raises:
-            InvalidInput: a count is negative or no whole number, or the time is none.
+            InvalidInput: a count is no whole number from 0 to MAX_COUNT, or the time is none: nothing is
+                counted then.
         """
         for name, count in (("prompt_tokens", prompt_tokens), ("completion_tokens", completion_tokens)):
-            if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-                raise InvalidInput(f"{name} is {count!r:.80}, must be a whole number, 0 or more")
+            if not _is_count(count):
+                raise InvalidInput(
+                    f"{name} is {_shown(count)}, must be a whole number from 0 to {MAX_COUNT:,}"
+                )
         now = self._now(at)
         with self._lock:
             bucket = self._buckets[self._advance(now) % BUCKETS]
             for place, count in enumerate((prompt_tokens, completion_tokens, 1)):
-                bucket[place] += count
+                bucket[place] = min(bucket[place] + count, MAX_COUNT)
             self._pause = self._pause or self._judged(now)
             return self._pause
 
@@ -157,7 +163,11 @@ class CostMonitor:
         limits: CostLimits | None = None,
         clock: Callable[[], float] = time.time,  # noqa: TID251
     ) -> CostMonitor:
-        """The monitor that `to_record` described. Raises InvalidInput for what it can't have written."""
+        """The monitor that `to_record` described.
+
+        Raises InvalidInput for what it can't have written, and for a record from later than tomorrow: what a
+        clock that far ahead counted would not leave the window.
+        """
         monitor = cls(limits, clock)
         try:
             minute, buckets, pause = record["minute"], record["buckets"], record["pause"]
@@ -165,14 +175,16 @@ class CostMonitor:
                 minute is None
                 if not buckets
                 else len(buckets) == BUCKETS
-                and _is_count(abs(minute))
+                and isinstance(minute, int)
+                and not isinstance(minute, bool)
+                and -MAX_COUNT < minute <= monitor._now(None) // 60 + _AHEAD
                 and all(len(bucket) == 3 and all(map(_is_count, bucket)) for bucket in buckets)
             )
             monitor._pause = None if pause is None else Pause(**pause)
         except (TypeError, KeyError, AttributeError) as error:
-            raise InvalidInput(f"record of a cost monitor is {record!r:.80}: {error!r}") from error
+            raise InvalidInput(f"record of a cost monitor is {_shown(record)}: {error!r:.80}") from error
         if not sound or not (monitor._pause is None or _is_pause(monitor._pause)):
-            raise InvalidInput(f"record of a cost monitor is {record!r:.80}, must be one of to_record()")
+            raise InvalidInput(f"record of a cost monitor is {_shown(record)}, must be one of to_record()")
         monitor._minute = minute
         for place, bucket in enumerate(buckets):
             monitor._buckets[(minute - BUCKETS + 1 + place) % BUCKETS] = list(bucket)
@@ -181,7 +193,7 @@ class CostMonitor:
     def _now(self, at: float | None) -> float:
         now = self._clock() if at is None else at
         if not _is_number(now) or not abs(now) < 1e15:
-            raise InvalidInput(f"time is {now!r:.80}, must be seconds as a number")
+            raise InvalidInput(f"time is {_shown(now)}, must be seconds as a number")
         return now
 
     def _advance(self, now: float) -> int:
@@ -241,8 +253,15 @@ def _is_number(value: object) -> bool:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
 
 
 def _is_pause(pause: Pause) -> bool:
     return pause.reason in ("hard cap", "spike") and isinstance(pause.message, str) and _is_number(pause.at)
+
+
+def _shown(value: object) -> str:
+    try:
+        return f"{value!r:.80}"
+    except (ValueError, RecursionError):  # a number too long to be written, or a value too deep
+        return f"a {type(value).__name__}"

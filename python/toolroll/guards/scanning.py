@@ -98,9 +98,8 @@ class Scan:
             value, length = read_at(piece, 0)
         except NotJson as error:
             is_cut = len(piece) == _PIECE and (error.position > _PIECE - 8 or "Unterminated" in str(error))
-            self._work -= max(
-                _ATTEMPT, error.position or 4 * _PIECE
-            )  # no position: too deep, which costs most
+            cost = error.position or 4 * _PIECE  # no position: it was too deep, which costs most
+            self._work -= max(_ATTEMPT, cost)
             return self._long_json(start) if is_cut else None
         self._work -= length
         return value, start + length

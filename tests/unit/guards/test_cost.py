@@ -135,6 +135,11 @@ def test_a_monitor_comes_back_from_its_record(steps):
         {"minute": 1.5, "buckets": [[0, 0, 0]] * 60, "pause": None},
         {"minute": 1, "buckets": [[0, 0, 0]] * 59, "pause": None},
         {"minute": 1, "buckets": [[0, 0, -1]] * 60, "pause": None},
+        {"minute": 1, "buckets": [[0, 0, 10**400]] * 60, "pause": None},
+        {"minute": 10**12, "buckets": [[0, 0, 0]] * 60, "pause": None},
+        {"minute": -(10**400), "buckets": [[0, 0, 0]] * 60, "pause": None},
+        {"minute": True, "buckets": [[0, 0, 0]] * 60, "pause": None},
+        {"minute": 10**5_000, "buckets": [], "pause": None},
         {"minute": 1, "buckets": [5] * 60, "pause": None},
         {"minute": None, "buckets": [], "pause": {"reason": "tired", "message": "", "at": 0}},
         {"minute": None, "buckets": [], "pause": {"why": 5}},
@@ -143,6 +148,22 @@ def test_a_monitor_comes_back_from_its_record(steps):
 def test_a_record_that_was_not_written_by_a_monitor_is_refused(record):
     with pytest.raises(InvalidInput, match="record of a cost monitor"):
         CostMonitor.from_record(record)
+
+
+def test_a_record_from_a_day_ahead_of_the_clock_is_refused_since_it_would_not_expire():
+    monitor = CostMonitor(clock=lambda: 86_400.0)
+    monitor.record(5, 0)
+    assert CostMonitor.from_record(monitor.to_record(), clock=lambda: 0.0).usage().tokens == 5
+    monitor.record(5, 0, at=86_460)
+    with pytest.raises(InvalidInput, match="record of a cost monitor"):
+        CostMonitor.from_record(monitor.to_record(), clock=lambda: 0.0)
+
+
+def test_a_minute_that_overflows_still_pauses_and_comes_back():
+    monitor = CostMonitor(clock=lambda: 0.0)
+    for _ in range(3):
+        assert monitor.record(10**15, 10**15).reason == "hard cap"
+    assert CostMonitor.from_record(monitor.to_record()).usage(at=0) == monitor.usage(at=0)
 
 
 def test_threads_lose_no_token():
@@ -161,7 +182,9 @@ def test_threads_lose_no_token():
     assert (usage.prompt_tokens, usage.completion_tokens, usage.calls) == (16_000, 32_000, 16_000)
 
 
-@pytest.mark.parametrize("count", [-1, 1.5, "5", None, True, float("nan")])
+@pytest.mark.parametrize(
+    "count", [-1, 1.5, "5", None, True, float("nan"), 10**16, 10**400, 10**5_000], ids=range(9)
+)
 def test_counts_and_times_must_be_some(count):
     monitor = CostMonitor(clock=lambda: 0.0)
     with pytest.raises(InvalidInput, match="prompt_tokens is"):
@@ -180,6 +203,8 @@ def test_counts_and_times_must_be_some(count):
         {"hard_cap_tokens_per_hour": -1},
         {"hard_cap_tokens_per_hour": float("nan")},
         {"spike_multiplier": "3"},
+        {"spike_multiplier": 10**400},
+        {"hard_cap_tokens_per_hour": 10**5_000},
         {"minimum_baseline_tokens": None},
         {"short_window_minutes": 0},
         {"short_window_minutes": 60},

@@ -92,3 +92,11 @@ class StoreUnavailable(Unavailable):
 
 class EmbedderUnavailable(Unavailable):
     """The embedder does not answer, or what it answered is no vector."""
+
+
+def quoted(value: object) -> str:
+    """A value as a message shows it: its beginning; its type where that is too deep or long to be written."""
+    try:
+        return f"{value!r:.80}"
+    except (ValueError, RecursionError):
+        return f"a {type(value).__name__} that is too large to be shown"

@@ -84,8 +84,7 @@ def _answered(
     if not isinstance(content, (list, tuple)):
         if not due:
             return message
-        text = [] if content is None or content == "" else [_text_block(content)]
-        return {**message, "content": [*due, *text]}
+        return {**message, "content": [*due, *_as_blocks(content)]}
     here, rest, part = [], [], 0
     in_order = True
     for block in content:
@@ -143,11 +142,10 @@ def _filtered(message: Message, keep: Callable[[Any], bool]) -> Message:
 
 
 def _as_blocks(content: object) -> list[Any]:
-    return list(content) if isinstance(content, (list, tuple)) else [_text_block(content)]
-
-
-def _text_block(content: object) -> dict[str, Any]:
-    return {"type": "text", "text": content}
+    if isinstance(content, (list, tuple)):
+        return list(content)
+    block = {"type": "text", "text": content}
+    return [] if is_blank(block) else [block]
 
 
 def _missing(call_id: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.guards.acceptance import Acceptance, Schema, branches, kind_of, required
 from toolroll.guards.coercion import coerced, respelled
 from toolroll.guards.declared import Declared
@@ -113,7 +113,7 @@ def repair(
     """
     schema = {} if schema is None else json_schema(schema)
     if undeclared not in ("remove", "keep"):
-        raise InvalidInput(f"undeclared is {undeclared!r:.80}, must be 'remove' or 'keep'")
+        raise InvalidInput(f"undeclared is {quoted(undeclared)}, must be 'remove' or 'keep'")
     changes: list[Change] = []
     given = _object(arguments, changes)
     try:
@@ -137,7 +137,7 @@ def _object(arguments: object, changes: list[Change]) -> dict[str, Any]:
         if attempt:
             changes.append(Change("", "object", text, value))
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"arguments are {value!r:.80}, must be one JSON object of parameters")
+        raise InvalidInput(f"arguments are {quoted(value)}, must be one JSON object of parameters")
     return {key if isinstance(key, str) else str(key): item for key, item in value.items()}
 
 
@@ -154,7 +154,7 @@ def _injections(inject: object) -> Mapping[str, Injection]:
     if inject is None:
         return {}
     if not isinstance(inject, Mapping) or not all(isinstance(one, Injection) for one in inject.values()):
-        raise InvalidInput(f"inject is {inject!r:.80}, must map parameters to Injection objects")
+        raise InvalidInput(f"inject is {quoted(inject)}, must map parameters to Injection objects")
     return inject
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.guards.dialects import MARKED, pythonic_list
 from toolroll.guards.scanning import NAME, Call, Found, Scan
 from toolroll.tools import Tool
@@ -90,7 +90,7 @@ def recover(text: str, tools: Iterable[str | Tool]) -> Recovered:
         InvalidInput: the text is none, or `tools` holds something else.
     """
     if not isinstance(text, str):
-        raise InvalidInput(f"text is {text!r:.80}, must be a string")
+        raise InvalidInput(f"text is {quoted(text)}, must be a string")
     scan = Scan(text, _names(tools))
     blocks = _called(text, _blocks(scan))
     if not blocks:
@@ -106,11 +106,11 @@ def recover(text: str, tools: Iterable[str | Tool]) -> Recovered:
 
 def _names(tools: object) -> list[str]:
     if isinstance(tools, (str, bytes)) or not isinstance(tools, Iterable):
-        raise InvalidInput(f"tools are {tools!r:.80}, must be a list of names or tools")
+        raise InvalidInput(f"tools are {quoted(tools)}, must be a list of names or tools")
     names = [tool.name if isinstance(tool, Tool) else tool for tool in tools]
     for name in names:
         if not isinstance(name, str):
-            raise InvalidInput(f"tools hold {name!r:.80}, must be names or tools")
+            raise InvalidInput(f"tools hold {quoted(name)}, must be names or tools")
     return names
 
 

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.guards.claim_phrases import PHRASES
 from toolroll.providers import PROVIDERS
 from toolroll.schemas.requests import required
@@ -71,7 +71,7 @@ class Advice:
         Raises InvalidInput for a provider that we don't know.
         """
         if provider not in _PROVIDERS:
-            raise InvalidInput(f"provider is {provider!r:.80}, must be one of {', '.join(_PROVIDERS)}")
+            raise InvalidInput(f"provider is {quoted(provider)}, must be one of {', '.join(_PROVIDERS)}")
         return required(provider)
 
     def temperature(self, usual: float | None) -> float:
@@ -85,7 +85,7 @@ def claims_action(text: str) -> Claim | None:
     Takes time in proportion to the text. Raises InvalidInput for what is no text.
     """
     if not isinstance(text, str):
-        raise InvalidInput(f"text is {text!r:.80}, must be a string")
+        raise InvalidInput(f"text is {quoted(text)}, must be a string")
     text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no letter to RE2
     unquoted = _QUOTED.sub(lambda match: " " * len(match.group()), text)
     any_claim, compiled = _compiled()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 
 BUCKETS = 60  # of a minute each
 _AHEAD = 24 * 60  # minutes that clocks of two machines may differ by
@@ -41,7 +41,7 @@ class CostLimits:
         for name in ("hard_cap_tokens_per_hour", "spike_multiplier", "minimum_baseline_tokens"):
             value = getattr(self, name)
             if not _is_number(value) or not 0 <= value <= MAX_LIMIT:
-                raise InvalidInput(f"{name} is {_shown(value)}, must be a number from 0 to {MAX_LIMIT:g}")
+                raise InvalidInput(f"{name} is {quoted(value)}, must be a number from 0 to {MAX_LIMIT:g}")
         minutes = self.short_window_minutes
         if not isinstance(minutes, int) or isinstance(minutes, bool) or not 0 < minutes < BUCKETS:
             raise InvalidInput(f"short_window_minutes is {minutes!r:.80}, must be from 1 to {BUCKETS - 1}")
@@ -121,7 +121,7 @@ class CostMonitor:
         for name, count in (("prompt_tokens", prompt_tokens), ("completion_tokens", completion_tokens)):
             if not _is_count(count):
                 raise InvalidInput(
-                    f"{name} is {_shown(count)}, must be a whole number from 0 to {MAX_COUNT:,}"
+                    f"{name} is {quoted(count)}, must be a whole number from 0 to {MAX_COUNT:,}"
                 )
         now = self._now(at)
         with self._lock:
@@ -182,9 +182,9 @@ class CostMonitor:
             )
             monitor._pause = None if pause is None else Pause(**pause)
         except (TypeError, KeyError, AttributeError) as error:
-            raise InvalidInput(f"record of a cost monitor is {_shown(record)}: {error!r:.80}") from error
+            raise InvalidInput(f"record of a cost monitor is {quoted(record)}: {error!r:.80}") from error
         if not sound or not (monitor._pause is None or _is_pause(monitor._pause)):
-            raise InvalidInput(f"record of a cost monitor is {_shown(record)}, must be one of to_record()")
+            raise InvalidInput(f"record of a cost monitor is {quoted(record)}, must be one of to_record()")
         monitor._minute = minute
         for place, bucket in enumerate(buckets):
             monitor._buckets[(minute - BUCKETS + 1 + place) % BUCKETS] = list(bucket)
@@ -193,7 +193,7 @@ class CostMonitor:
     def _now(self, at: float | None) -> float:
         now = self._clock() if at is None else at
         if not _is_number(now) or not abs(now) < 1e15:
-            raise InvalidInput(f"time is {_shown(now)}, must be seconds as a number")
+            raise InvalidInput(f"time is {quoted(now)}, must be seconds as a number")
         return now
 
     def _advance(self, now: float) -> int:
@@ -258,10 +258,3 @@ def _is_count(value: object) -> bool:
 
 def _is_pause(pause: Pause) -> bool:
     return pause.reason in ("hard cap", "spike") and isinstance(pause.message, str) and _is_number(pause.at)
-
-
-def _shown(value: object) -> str:
-    try:
-        return f"{value!r:.80}"
-    except (ValueError, RecursionError):  # a number too long to be written, or a value too deep
-        return f"a {type(value).__name__}"

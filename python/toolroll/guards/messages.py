@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 
 Message = Mapping[str, Any]
 Form = Literal["openai", "responses", "anthropic"]
@@ -48,7 +48,7 @@ def check(messages: object) -> list[Message]:
         raise InvalidInput(f"messages are {type(messages).__name__}, must be a list of message objects")
     for index, message in enumerate(messages):
         if not isinstance(message, Mapping):
-            raise InvalidInput(f"messages[{index}] is {message!r:.80}, must be a message object")
+            raise InvalidInput(f"messages[{index}] is {quoted(message)}, must be a message object")
     return list(messages)
 
 
@@ -59,7 +59,7 @@ def form_of(messages: Sequence[Message], form: str | None = None) -> Form:
     """
     if form is not None:
         if form not in FORMS:
-            raise InvalidInput(f"form is {form!r:.80}, must be one of {', '.join(FORMS)}")
+            raise InvalidInput(f"form is {quoted(form)}, must be one of {', '.join(FORMS)}")
         return form
     signs: dict[Form, int] = {}
     for index, message in enumerate(messages):

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.guards.messages import OUTPUTS, Form, Message, Place, calls, check, form_of, pairs, results
 
 _AnyForm = Literal["openai", "responses", "anthropic"]
@@ -148,4 +148,4 @@ def _is_call(message: Message) -> bool:
 
 def _check_count(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InvalidInput(f"{name} is {value!r:.80}, must be a whole number, 0 or more")
+        raise InvalidInput(f"{name} is {quoted(value)}, must be a whole number, 0 or more")

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.schemas.references import TooLargeError, resolve, strings
 
 MAX_DEPTH = 64  # what lies deeper stays as strict as it is
@@ -59,7 +59,7 @@ def json_schema(value: object) -> Mapping[str, Any]:
     """The value itself where it can be a tool's parameters; InvalidInput for any other."""
     if not isinstance(value, Mapping):
         raise InvalidInput(
-            f"schema is {value!r:.80}, must be a JSON Schema object, such as a tool's parameters"
+            f"schema is {quoted(value)}, must be a JSON Schema object, such as a tool's parameters"
         )
     return value
 

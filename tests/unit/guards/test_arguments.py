@@ -223,6 +223,15 @@ def test_wrong_use_is_refused():
         repair({}, {}, undeclared="drop")
 
 
+def test_a_value_too_deep_to_be_shown_is_refused_all_the_same():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    for wrong in ((deep, {}), ({}, deep), ({}, {}, deep), ({}, {}, {"a": deep}), ({}, {}, None, deep)):
+        with pytest.raises(InvalidInput, match="must "):
+            repair(*wrong)
+
+
 @given(tool_schemas, arguments)
 @settings(max_examples=150)
 def test_valid_arguments_are_never_changed(schema, given_arguments):

@@ -246,6 +246,15 @@ def test_wrong_use_is_refused(wrong):
         recover(*wrong)
 
 
+def test_a_value_too_deep_to_be_shown_is_refused_all_the_same():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    for wrong in ((deep, []), ("x", deep), ("x", [deep])):
+        with pytest.raises(InvalidInput, match="must be"):
+            recover(*wrong)
+
+
 # --- Python's syntax
 
 literals = st.recursive(

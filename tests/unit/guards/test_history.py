@@ -195,6 +195,29 @@ def test_what_is_no_list_of_messages_is_refused(wrong):
         repair_history([], "cohere")
 
 
+@pytest.mark.parametrize(
+    "first", [{"metadata": 1}, {"metadata": 1, "content": " "}, {"content": None, "x": 1}]
+)
+@pytest.mark.parametrize("second", [user(), user(""), user([text("t")]), {"role": "user", "metadata": 2}])
+def test_a_message_without_text_is_merged_without_any(first, second):
+    first = {"role": "user", **first}
+    for messages in ([first, second], [second, first], [using("a"), first, user([block("a")])]):
+        made = repair_history(messages, "anthropic").messages
+        assert repair_history(made, "anthropic").changes == ()
+        parts = [part for one in made if isinstance(one.get("content"), list) for part in one["content"]]
+        assert all(part["text"].strip() for part in parts if part["type"] == "text")
+
+
+def test_a_value_too_deep_to_be_shown_is_refused_all_the_same():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    for function in (repair_history, window, truncate_results):
+        with pytest.raises(InvalidInput, match="must be a message object"):
+            function([deep])
+    assert repair_history([user(), {"role": "assistant", "content": deep}]).changes == ()
+
+
 # --- the window
 
 

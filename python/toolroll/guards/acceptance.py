@@ -15,7 +15,7 @@ from typing import Any
 from toolroll.errors import InvalidInput
 from toolroll.schemas.references import resolve
 
-MAX_STEPS = 250_000  # looks at one value through one schema; under a second
+MAX_STEPS = 100_000  # looks at one value through one schema, or at so many keys; some half a second
 MAX_DEPTH = 200  # of schemas within schemas, followed references among them
 MAX_PARTS = 100  # of one schema: itself, what it refers to, and its allOf
 
@@ -38,9 +38,9 @@ class Acceptance:
         self._targets: dict[str, Schema | None] = {}
         self._patterns: dict[str, Any] = {}
 
-    def step(self) -> None:
-        """Counts one piece of work. Raises InvalidInput when there have been MAX_STEPS."""
-        self._steps += 1
+    def step(self, pieces: int = 1) -> None:
+        """Counts pieces of work. Raises InvalidInput when there have been MAX_STEPS."""
+        self._steps += pieces
         if self._steps > MAX_STEPS:
             raise InvalidInput(
                 f"arguments: checking them takes more than {MAX_STEPS:,} steps; "
@@ -107,7 +107,9 @@ class Acceptance:
         if key in properties:
             found.append(properties[key])
         covered = bool(found)
-        for pattern, described in mapping(schema, "patternProperties").items():
+        patterns = mapping(schema, "patternProperties")
+        self.step(len(patterns) // 3)
+        for pattern, described in patterns.items():
             matches = self.matches(pattern, key)
             covered = covered or matches is not False
             if matches:
@@ -143,8 +145,10 @@ class Acceptance:
     def _holds(self, value: Any, schema: Schema) -> bool:
         if "type" in schema and not is_kind(value, schema["type"]):
             return False
-        if (allowed := enumeration(schema)) is not None and not any(same(value, one) for one in allowed):
-            return False
+        if (allowed := enumeration(schema)) is not None:
+            self.step(len(allowed) // 16)  # a comparison is a sixteenth of a step, a pattern a third
+            if not any(same(value, one) for one in allowed):
+                return False
         if (target := self.target(schema)) is not None and not self.accepts(value, target):
             return False
         if not all(self.accepts(value, part) for part in branches(schema, "allOf")):
@@ -165,6 +169,7 @@ class Acceptance:
         return not _is_number(value) or _in_range(schema, value)
 
     def _holds_object(self, value: Mapping[Any, Any], schema: Schema) -> bool:
+        self.step(len(branches(schema, "required")) // 16)
         if not all(key in value for key in required(schema)):
             return False
         for key, item in value.items():

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolroll.errors import InvalidInput, quoted
-from toolroll.guards.acceptance import Acceptance, Schema, branches, kind_of, required
+from toolroll.guards.acceptance import Acceptance, Schema, branches, enumeration, kind_of, required
 from toolroll.guards.coercion import coerced, respelled
 from toolroll.guards.declared import Declared
 from toolroll.guards.json_text import NotJson, read
@@ -226,6 +226,7 @@ class _Repair:
         return value
 
     def _converted(self, value: Any, parts: list[Schema], path: str) -> Any:
+        self.acceptance.step(sum(len(enumeration(part) or ()) + len(required(part)) for part in parts) // 4)
         for what, after in (coerced(value, parts), respelled(value, parts)):
             if what is not None:
                 self.changes.append(Change(path, what, value, after))

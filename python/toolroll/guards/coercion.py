@@ -42,10 +42,11 @@ def respelled(value: Any, parts: list[Schema]) -> tuple[Literal["spelling"] | No
     if not lists or any(same(value, one) for one in lists[0]):
         return _NOTHING
     meant = [one for one in lists[0] if _stands_for(value, one)]
-    distinct = [one for i, one in enumerate(meant) if not any(same(one, other) for other in meant[:i])]
-    if len(distinct) != 1 or not all(any(same(distinct[0], one) for one in listed) for listed in lists):
+    if not meant or not all(same(meant[0], one) for one in meant):
         return _NOTHING
-    return "spelling", distinct[0]
+    if not all(any(same(meant[0], one) for one in listed) for listed in lists):
+        return _NOTHING
+    return "spelling", meant[0]
 
 
 def _stands_for(value: Any, listed: Any) -> bool:

@@ -42,8 +42,7 @@ class Declared:
 
     def has(self, name: str) -> bool:
         """Whether the key is named, falls under a pattern, or the schema is open to any."""
-        return (
-            self._open
-            or name in self.names
-            or any(self._acceptance.matches(pattern, name) is not False for pattern in self._patterns)
-        )
+        if self._open or name in self.names:
+            return True
+        self._acceptance.step(len(self._patterns) // 3)
+        return any(self._acceptance.matches(pattern, name) is not False for pattern in self._patterns)

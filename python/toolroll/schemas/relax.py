@@ -156,7 +156,8 @@ def _without_one_of(made: dict[str, Any]) -> dict[str, Any]:
     if "anyOf" not in made:
         made["anyOf"] = choices
     else:
-        made["allOf"] = [*made.get("allOf", ()), {"anyOf": choices}]
+        held = made.get("allOf")
+        made["allOf"] = [*(held if isinstance(held, (list, tuple)) else ()), {"anyOf": choices}]
     return made
 
 

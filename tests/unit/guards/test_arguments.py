@@ -325,6 +325,19 @@ def test_malformed_schemas_and_values_never_crash(schema, value):
         ({"type": "array", "items": {"type": "integer"}}, ["5"] * 200_000),
         ({"type": "integer"}, [[[["5"]]]] * 100_000),
         ({"enum": [f"value {i}" for i in range(50_000)]}, "VALUE 49999"),
+        (
+            {"type": "array", "items": {"enum": [str(i) for i in range(4_000)]}},
+            [f"w{i}" for i in range(4_000)],
+        ),
+        ({"enum": ["".join("aA"[i >> k & 1] for k in range(13)) for i in range(8_191)]}, "A" * 13),
+        (
+            {"type": "array", "items": {"required": [str(i) for i in range(20_000)]}},
+            [{}] * 9 + [{} for _ in range(20_000)],
+        ),
+        (
+            {"patternProperties": {f"^p{i}": {"type": "integer"} for i in range(1_500)}},
+            {f"k{i}": "5" for i in range(1_500)},
+        ),
         ({"patternProperties": {"(a+)+$": {"type": "integer"}}}, {"a" * 50_000 + "!": "5"}),
     ],
 )
@@ -355,7 +368,7 @@ def test_doubling_alternatives_are_looked_at_once(inside, levels):
 def test_what_takes_too_many_steps_is_refused_within_a_second_or_so():
     items = {"type": "array", "items": {"type": "integer"}}
     started = time.process_time()
-    with pytest.raises(InvalidInput, match="250,000 steps"):
+    with pytest.raises(InvalidInput, match="100,000 steps"):
         repair({"x": [str(i) for i in range(200_000)]}, schema_of(x=items))
     assert time.process_time() - started < 5
 

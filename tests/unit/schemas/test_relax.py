@@ -150,6 +150,7 @@ def test_a_tools_arguments_come_back_exactly(name):
         {"$ref": "#/properties/x", "properties": {"x": {"$ref": "#/properties/x"}}},
         {"properties": {str(i): {"$ref": f"#/properties/{i + 1}"} for i in range(5_000)}},
         {"oneOf": [{"oneOf": [{"type": "integer"}] * 100}] * 1_000},
+        *({"oneOf": [{}], "anyOf": [{}], "allOf": wrong} for wrong in (True, 5, None, "a", {})),
     ],
 )
 def test_malformed_and_huge_schemas_end(schema):

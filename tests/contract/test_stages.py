@@ -189,8 +189,12 @@ def test_limits_hold(definitions_, turn):
         return
     core = set(pipeline.catalog.base.tolist()) | set(pipeline.catalog.pinned.tolist())
     found = [row for row in selection.rows.tolist() if row not in core]
-    if turn.k is not None:
-        assert len(found) <= turn.k
+    conversation = turn.conversation
+    if conversation is not None:  # what it holds or was sent needs no place of k
+        kept = {*conversation.listed, *conversation.held(pipeline.retention)}
+        found = [row for row in found if pipeline.catalog.tools[row].name not in kept]
+    if turn.k is not None and (conversation is None or not conversation.is_whole):
+        assert len(found) <= turn.places(turn.k)
     if turn.max_tools is not None:
         assert len(selection) <= turn.max_tools
     if turn.budget_tokens is not None:

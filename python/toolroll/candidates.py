@@ -2,9 +2,8 @@
 
 Five verbs change a candidate set, each returns a new one and leaves a step in its trail: `forbid` (for
 good), `narrow` (for now), `admit` (brings back what is allowed), `rescore` and `reorder`; `arrange` is three
-of them in one step. `allowed` only
-shrinks and what is in play stays within it, so what a hard stage removed cannot return by pin, session
-or bug.
+of them in one step. `allowed` only shrinks and what is in play stays within it, so what a hard stage removed
+cannot return by pin, session or bug.
 
 Until a stage narrows to rows, what is in play is a bitset (`pool`) with evidence for a few of its rows
 beside it; from then on it is two columns, rows and scores, in order. So work follows what is in play and

@@ -337,9 +337,7 @@ def _is_of_the_user(message: object) -> bool:
     role = field_of(message, "role")
     if role != "user":
         return False
-    content = field_of(message, "content")
-    if content is None:
-        content = field_of(message, "parts")  # as Gemini calls it
+    content = content_of(message)
     if isinstance(content, (list, tuple)):
         return any(_is_said(block) for block in content)
     return bool(content)
@@ -353,6 +351,12 @@ def _is_said(block: object) -> bool:
     if any(field_of(block, name) is not None for name in answers):
         return False
     return field_of(block, "type") not in ("tool_use", "tool_result", "function_call_output")
+
+
+def content_of(message: object) -> Any:
+    """What a message holds: its content, or its parts, as Gemini calls them."""
+    content = field_of(message, "content")
+    return field_of(message, "parts") if content is None else content
 
 
 def field_of(message: object, name: str) -> Any:

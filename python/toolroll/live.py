@@ -36,7 +36,8 @@ class Live:
         held, (then, sent) = self.held, self._sent
         if held is then:
             return sent
-        return replace(held.at(sent.turn, self.retention), listed=sent.listed, picked=sent.picked)
+        now = held.at(sent.turn, self.retention, sent.heard)
+        return replace(now, listed=sent.listed, picked=sent.picked)
 
     def sent(self, conversation: Conversation, held: Conversation) -> None:
         """Keeps the turn and the list of a conversation that has selected. held: `held` as it was read."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolroll._core import Speller
-from toolroll.conversation import field_of
+from toolroll.conversation import content_of, field_of
 from toolroll.errors import InvalidInput
 
 LONGEST = 8_192  # what is read of a long message: its beginning and its end, where requests stand
@@ -146,10 +146,7 @@ def _said(history: Sequence[object]) -> list[tuple[str, str]]:
             raise InvalidInput(
                 f"history[{at}]: is {message!r:.80}, must be a str or a message with role and content"
             )
-        content = field_of(message, "content")
-        if content is None:
-            content = field_of(message, "parts")  # as Gemini calls it
-        text = _text(content)
+        text = _text(content_of(message))
         if role in ("user", "assistant", "model") and text.strip():
             said.append(("user" if role == "user" else "assistant", text))
     return said

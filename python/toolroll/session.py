@@ -21,6 +21,7 @@ from toolroll.context import Context
 from toolroll.conversation import Conversation, heard
 from toolroll.engine import Engine
 from toolroll.errors import Denied, InvalidInput, NotFound
+from toolroll.exposing import found_of
 from toolroll.hints import hints
 from toolroll.learning.outcomes import Called, read_called
 from toolroll.learning.settling import MOST_FOUND as MOST_WANTED
@@ -189,9 +190,9 @@ class Session:
         if self._record is not None and self._first is not None:
             self._is_reported = True
             shown = {name: said[name] for name in known if name in self._first}
-            for name in known:
-                if len(self._wanted) < MOST_WANTED and _could_be_shown(name, self._first):
-                    self._wanted.add(name)
+            for left_out in found_of(self._first, known):
+                if len(self._wanted) < MOST_WANTED:
+                    self._wanted.add(left_out.name)
             beside = {name: said[name] for name in known if name in self._wanted}
             if shown or beside:
                 self._record(self._first, shown, beside, False)
@@ -456,9 +457,3 @@ def _is_of_the_turn(step: Candidates) -> bool:
 
 
 _OUTCOMES: Mapping[str, bool | None] = {"succeeded": True, "failed": False, "called": None}
-
-
-def _could_be_shown(name: str, selection: Selection) -> bool:
-    """Whether the selection left out a tool that its caller might have had."""
-    row = selection.catalog.names.get(name)
-    return row is not None and row in selection.candidates.allowed and name not in selection

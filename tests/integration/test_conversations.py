@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from dataclasses import replace
@@ -143,6 +144,13 @@ def test_while_the_store_is_away_a_conversation_goes_on_with_what_is_known_here(
             assert "away" in roll.health()["sessions"]["failing"]
         assert roll.flush()
         assert set(roll.session("here").loaded) == {"create_event", "web_search"}
+
+
+def test_an_event_loop_may_ask_for_a_conversation(url, tmp_path):
+    with opened(url, tmp_path) as roll:
+        roll.session("looped").load("create_event")
+        session = asyncio.run(roll.asession("looped", Context(user="ann"), learns=False))
+        assert session.loaded == ("create_event",)
 
 
 def test_health_says_how_many_conversations_wait(url, tmp_path):

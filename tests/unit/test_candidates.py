@@ -114,3 +114,15 @@ def test_the_trail_leads_from_everything_to_this_set(candidates):
     assert trail[-1] is candidates
     assert trail[0].before is None
     assert len(trail[0]) == SIZE
+
+
+@given(candidate_sets(), st.lists(st.integers(0, 20), unique=True))
+def test_arranging_is_admitting_narrowing_and_ordering_at_once(candidates, wanted):
+    if candidates.pool is not None:
+        candidates = candidates.narrow(candidates.pool.rows(), "columns")
+    wanted = [row for row in wanted if row < candidates.allowed.size]
+    allowed = [row for row in wanted if row in candidates.allowed]
+    after = candidates.arrange(wanted, "x")
+    assert after.rows.tolist() == allowed
+    assert after.scores.tolist() == [candidates.score(row) for row in allowed]
+    assert after.allowed == candidates.allowed and after.before is candidates

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import toolroll
 from toolroll import Context, Toolroll
+from toolroll.formats.sources.folder import read_folder
 from toolroll.registry.registry import Registry
-from toolroll.session import Session
-from toolroll.sources.folder import read_folder
-from toolroll.store.database import Database
+from toolroll.registry.store.database import Database
+from toolroll.sessions.session import Session
 
 # What the user says, what the model asks of the meta-tools, and which tools it then calls.
 TURNS = (

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from toolroll import Context, Parameters, Route, Tool, Toolkit
 from toolroll._core import Bitset
-from toolroll.candidates import Candidates
 from toolroll.conversation import Conversation, Loaded
 from toolroll.rules import PageMapping, Rule
+from toolroll.selection.candidates import Candidates
 from toolroll.tools import Definitions
 
 WORDS = ("rain", "mail", "deal", "light", "song", "날씨", "backup", "note")

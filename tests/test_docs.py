@@ -69,7 +69,7 @@ def test_every_parameter_is_documented(field):
 
 
 @pytest.mark.parametrize(
-    "stage", sorted(path.stem for path in (ROOT / "python/toolroll/stages").glob("[a-z]*.py"))
+    "stage", sorted(path.stem for path in (ROOT / "python/toolroll/selection/stages").glob("[a-z]*.py"))
 )
 def test_every_stage_is_documented(stage):
     assert f"| `{stage.capitalize()}` |" in CATALOGS

@@ -33,7 +33,9 @@ def strings(value: object) -> Iterator[str]:
 
 def main(paths: list[str]) -> int:
     """Prints the texts that differ; 1 if there are any."""
-    vocabulary = resources.files("toolroll.models").joinpath("vocab.txt").read_text("utf-8").splitlines()
+    vocabulary = (
+        resources.files("toolroll.embedders.data").joinpath("vocab.txt").read_text("utf-8").splitlines()
+    )
     ours = _core.WordPiece(vocabulary)
     theirs = Tokenizer(models.WordPiece({p: i for i, p in enumerate(vocabulary)}, unk_token="[UNK]"))
     theirs.normalizer = normalizers.BertNormalizer()

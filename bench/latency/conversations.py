@@ -14,8 +14,8 @@ from bench.peers.run import rss_bytes
 from toolroll import Context, Toolroll
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.evaluation import workloads
-from toolroll.session import Session
-from toolroll.sources.dicts import read_dicts
+from toolroll.formats.sources.dicts import read_dicts
+from toolroll.sessions.session import Session
 
 MESSAGES, TURNS, K = 4096, 10, 7
 LIVE = 100_000

@@ -12,9 +12,9 @@ from copy import deepcopy
 
 from bench.harness import Case, sizes
 from toolroll import Selection, Tool, Toolroll
-from toolroll.meta_tools import SEARCH_TOOLS
-from toolroll.providers import MOST_TOOLS, PROVIDERS, How
-from toolroll.schemas import convert_all
+from toolroll.formats.meta_tools import SEARCH_TOOLS
+from toolroll.formats.providers import MOST_TOOLS, PROVIDERS, How
+from toolroll.formats.schemas import convert_all
 
 MESSAGES = (
     "Will it rain in Oslo tomorrow?",

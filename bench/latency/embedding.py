@@ -51,7 +51,9 @@ def cases(quick: bool) -> Iterator[Case]:
 
 def _table() -> tuple[list[str], NDArray[np.int8], NDArray[np.float32]]:
     """The package's vocabulary, with random rows: what they hold makes no difference to the time."""
-    vocabulary = resources.files("toolroll.models").joinpath("vocab.txt").read_text("utf-8").splitlines()
+    vocabulary = (
+        resources.files("toolroll.embedders.data").joinpath("vocab.txt").read_text("utf-8").splitlines()
+    )
     generator = np.random.default_rng(7)
     table = generator.integers(-127, 128, (len(vocabulary), 256), dtype=np.int8)
     return vocabulary, table, generator.random(len(vocabulary), dtype=np.float32)

@@ -8,8 +8,8 @@ from bench.harness import Case, sizes
 from toolroll import Context, Toolroll
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.evaluation import workloads
+from toolroll.formats.sources.dicts import read_dicts
 from toolroll.rules import PageMapping, Rule
-from toolroll.sources.dicts import read_dicts
 from toolroll.tools import Toolkit
 
 MESSAGES = 4096

@@ -8,8 +8,8 @@ from bench.harness import Case, sizes
 from toolroll import Context, Parameters, Toolroll
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.evaluation import workloads
-from toolroll.selection import Selection
-from toolroll.sources.dicts import read_dicts
+from toolroll.formats.sources.dicts import read_dicts
+from toolroll.selection.selection import Selection
 
 MESSAGES = 4096
 K = 7

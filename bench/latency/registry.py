@@ -91,8 +91,8 @@ def _measured(case: str, url: str, tools: int, orgs: int) -> dict[str, Any] | No
 
 def _measure(case: str, url: str, n: int, orgs: int) -> dict[str, tuple[float, str, str]]:
     from toolroll import Context, Toolroll
+    from toolroll.formats.sources.dicts import read_dicts
     from toolroll.registry.registry import Registry
-    from toolroll.sources.dicts import read_dicts
     from toolroll.tools import Definitions
 
     found: dict[str, tuple[float, str, str]] = {}

@@ -119,10 +119,11 @@ def _beside_its_kernels(n: int) -> Iterator[Case]:
     """What the stages in Python cost on top of the calls into C++ that they make."""
     try:
         from toolroll import Toolroll
-        from toolroll.candidates import NO_ROWS, NO_SCORES, Candidates
+        from toolroll.arrays import NO_ROWS, NO_SCORES
         from toolroll.embedders.static import StaticEmbedder
-        from toolroll.profiles import PROFILES, compose
-        from toolroll.stages.retrieval import Retrieval
+        from toolroll.selection.candidates import Candidates
+        from toolroll.selection.profiles import PROFILES, compose
+        from toolroll.selection.stages.retrieval import Retrieval
     except ImportError:
         return
     ours, _, _ = _ours(n)
@@ -169,7 +170,7 @@ def _with_routes(n: int) -> Case:
         return Case("select with routes", f"{n:,} tools", str(error), {}, lambda: "")
     from dataclasses import replace
 
-    from toolroll.sources.dicts import read_dicts
+    from toolroll.formats.sources.dicts import read_dicts
 
     catalog = workloads.tools(n)
     given = read_dicts(_definitions(n)).tools

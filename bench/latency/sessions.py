@@ -45,7 +45,7 @@ def _record(turn: int) -> dict[str, Any]:
 
 def _waiting(url: str, n: int) -> Iterator[Figure]:
     """Notes and memory while nothing is written."""
-    from toolroll.sessions import keeper as module
+    from toolroll.registry.sessions import writer as module
 
     module.WRITE_EVERY_S = 3_600.0  # type: ignore[misc]
     bytes_json = len(json.dumps(_record(1_234), separators=(",", ":")))
@@ -92,9 +92,9 @@ class _kept:
         self._url, self._n = url, n
 
     def __enter__(self) -> Any:
-        from toolroll.sessions.keeper import SessionKeeper
-        from toolroll.sessions.store import SessionStore
-        from toolroll.store.database import Database
+        from toolroll.registry.sessions.store import SessionStore
+        from toolroll.registry.sessions.writer import SessionKeeper
+        from toolroll.registry.store.database import Database
 
         self._database = Database.open(self._url, create=True, migrate=True)
         self._keeper = SessionKeeper(SessionStore(self._database), lambda theirs, mine: mine)

@@ -14,9 +14,10 @@ import sys
 import time
 from pathlib import Path
 
-from toolroll.evaluation.attacks import Arena, Attack, Damage, attacks, damage
+from bench.quality.attack_model import Arena, Attack, Damage, attacks, damage
+
+from toolroll.embedder import Embedder
 from toolroll.evaluation.dataset import read_dataset
-from toolroll.ports import Embedder
 
 
 def embedder_of(name: str) -> Embedder:

@@ -4,7 +4,7 @@
 
 `tests/data/message_categories.tsv` has data set, id and category of messages of train splits, labelled by
 reading them; messages that ask for things of two kinds, or that readers would not agree on, were left out.
-Beside the classifier: the vector without the cue words, the first verb of `toolroll.models.categories.VERBS`
+Beside the classifier: the vector without the cue words, the first verb of `tools.train.categories.VERBS`
 (read where there is none), and always "read", the most frequent.
 """
 
@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tools.train.categories import VERBS, Message, answers, report
+
 from toolroll.evaluation.dataset import read_dataset
 from toolroll.learning.categories import CATEGORIES, built_in
-from toolroll.models.categories import VERBS, Message, answers, report
 
 LABELS = Path(__file__).parents[2] / "tests" / "data" / "message_categories.tsv"
 

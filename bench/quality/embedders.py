@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolroll._core import Bm25Index
+from toolroll.catalog.tool_text import FIELD_WEIGHTS, description_text, fields
+from toolroll.embedder import Embedder
 from toolroll.evaluation.dataset import Query, read_dataset
 from toolroll.evaluation.metrics import recall
-from toolroll.ports import Embedder
-from toolroll.tool_text import FIELD_WEIGHTS, description_text, fields
 from toolroll.tools import Tool
 
 K = 5

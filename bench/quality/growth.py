@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 from bench.quality.attacks import embedder_of
+from bench.quality.growth_model import given, grow
 
 from toolroll.evaluation.dataset import read_dataset
-from toolroll.evaluation.growth import given, grow
 
 PARTS = (0, 0.125, 0.25, 0.5, 1)
 

@@ -15,10 +15,10 @@ import numpy as np
 from bench.timing import Conditions, take_turns
 from numpy.typing import NDArray
 
+from toolroll.catalog.tool_text import description_text
 from toolroll.embedders.minilm import MiniLMEmbedder
 from toolroll.evaluation.dataset import Query, read_dataset
 from toolroll.evaluation.metrics import recall
-from toolroll.tool_text import description_text
 from toolroll.tools import Tool
 
 K = 5

@@ -13,10 +13,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.quality.typo_model import KINDS, mistyped
+
 from toolroll import Parameters, Tool, Toolroll
 from toolroll.evaluation.dataset import Query, read_dataset, with_examples
 from toolroll.evaluation.metrics import recall
-from toolroll.evaluation.typos import KINDS, mistyped
 
 K = 5
 MOST_EXAMPLES = 8

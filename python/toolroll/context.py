@@ -9,18 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
-
-import numpy as np
-import numpy.typing as npt
 
 from toolroll._core import Learned
+from toolroll.arrays import Part, Vector
 from toolroll.conversation import Conversation
 from toolroll.errors import InvalidInput
-
-Vector: TypeAlias = npt.NDArray[np.float32]
-# A text, its vector, how far to trust that, and what the text counts beside others.
-Part: TypeAlias = tuple[str, "Vector | None", float, float]
 
 
 @dataclass(frozen=True, slots=True)

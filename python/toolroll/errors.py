@@ -16,6 +16,8 @@ A message says which thing, where, what it was and what is allowed:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class ToolrollError(Exception):
     """The root: catch this to catch whatever toolroll raises on purpose."""
@@ -92,6 +94,22 @@ class StoreUnavailable(Unavailable):
 
 class EmbedderUnavailable(Unavailable):
     """The embedder does not answer, or what it answered is no vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that failed on the way and cost its own contribution only.
+
+    Attributes:
+        where: name of the stage or dependency.
+        error: what it raised.
+    """
+
+    where: str
+    error: Exception
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.error or type(self.error).__name__}"
 
 
 def quoted(value: object) -> str:

@@ -16,34 +16,34 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy.typing as npt
 
 from toolroll._core import Learned
-from toolroll.assembly import Assembly
-from toolroll.catalog import Catalog
+from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
 from toolroll.conversation import Retention
 from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
-from toolroll.engine import Engine
 from toolroll.errors import Denied, EmbedderUnavailable, InvalidInput, NotFound
-from toolroll.example_bank import ExampleBank
-from toolroll.exposing import found_of
-from toolroll.governance import Governance, InForce
+from toolroll.formats.sources.dicts import read_dicts
+from toolroll.formats.sources.folder import read_folder
+from toolroll.learning.example_bank import ExampleBank
 from toolroll.learning.experiments import Experiment
 from toolroll.learning.memory import Memory, Recorded
 from toolroll.learning.outcomes import NOT_SHOWN, Called, Report, read_called
-from toolroll.live import Live, LiveConversations
-from toolroll.pipeline import Pipeline
-from toolroll.profiles import Parameters, profile
 from toolroll.rules import PageMapping, Rule
-from toolroll.selection import Selection
-from toolroll.serving import Serving
-from toolroll.session import Session
-from toolroll.sources.dicts import read_dicts
-from toolroll.sources.folder import read_folder
+from toolroll.selection.effective_policy import Governance, InForce
+from toolroll.selection.engine import Engine
+from toolroll.selection.exposure import found_of
+from toolroll.selection.pipeline import Pipeline
+from toolroll.selection.pipeline_builder import Assembly
+from toolroll.selection.profiles import Parameters, profile
+from toolroll.selection.selection import Selection
+from toolroll.selection.snapshot import Serving
+from toolroll.selection.verdict import Verdict, judge
+from toolroll.sessions.session import Session
+from toolroll.sessions.state import Live, LiveConversations
 from toolroll.tools import Definitions, Route, Toolkit
-from toolroll.verdict import Verdict, judge
 
 if TYPE_CHECKING:
-    from toolroll.registry_roll import RegistryRoll
+    from toolroll.registry.home import RegistryRoll
 
 _log = logging.getLogger("toolroll")
 
@@ -204,7 +204,7 @@ class Toolroll:
             InvalidInput: the URL or an option is wrong, or the extra is not installed.
         """
         try:
-            from toolroll.registry_roll import RegistryRoll, keeping_of, pace_of
+            from toolroll.registry.home import RegistryRoll, keeping_of, pace_of
         except ModuleNotFoundError as error:
             raise InvalidInput(
                 f"a registry needs {error.name}: pip install 'toolroll[store]', or 'toolroll[postgres]'"
@@ -415,7 +415,9 @@ class Toolroll:
     @grown.setter
     def grown(self, bank: ExampleBank) -> None:
         if not isinstance(bank, ExampleBank):
-            raise InvalidInput(f"grown: is {type(bank).__name__}, must be toolroll.example_bank.ExampleBank")
+            raise InvalidInput(
+                f"grown: is {type(bank).__name__}, must be toolroll.learning.example_bank.ExampleBank"
+            )
         with self._adding:
             self._grown = bank
 

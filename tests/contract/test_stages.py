@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from tests.strategies import contexts, conversations, definitions, messages, parameters, texts
 from toolroll import Context
-from toolroll.assembly import Assembly
-from toolroll.candidates import Candidates
-from toolroll.context import Part, Turn
+from toolroll.arrays import Part
+from toolroll.context import Turn
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.governance import Governance, InForce
-from toolroll.pipeline import Pipeline
-from toolroll.profiles import Parameters
+from toolroll.selection.candidates import Candidates
+from toolroll.selection.effective_policy import Governance, InForce
+from toolroll.selection.pipeline import Pipeline
+from toolroll.selection.pipeline_builder import Assembly
+from toolroll.selection.profiles import Parameters
 
 
 class Remembering(HashingEmbedder):

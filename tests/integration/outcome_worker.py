@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 
 from tests.integration.outcomes import exposure
-from toolroll.events import recorder as module
-from toolroll.events.journal import Journal
-from toolroll.events.receipts import LIFETIME_S
-from toolroll.events.recorder import Recorder
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Entry, Report
-from toolroll.store.database import Database
+from toolroll.registry.events import writer as module
+from toolroll.registry.events.journal import Journal
+from toolroll.registry.events.receipts import LIFETIME_S
+from toolroll.registry.events.writer import Recorder
+from toolroll.registry.store.database import Database
 
 THREADS = 4
 ORGS = ("acme", "umbrella", "")

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import sqlalchemy as sa
 
-from toolroll.events.rows import Received
+from toolroll.identity import ToolKey, key
 from toolroll.learning.exposure import Exposure, Shown
-from toolroll.learning.keys import ToolKey, key
 from toolroll.learning.outcomes import Entry, Report
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.registry.events.rows import Received
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 
 DIM = 8
 NOW = 1_700_000_000.0

@@ -9,10 +9,10 @@ import os
 import sys
 import time
 
-from toolroll.sessions import keeper as module
-from toolroll.sessions.keeper import SessionKeeper
-from toolroll.sessions.store import SessionStore
-from toolroll.store.database import Database
+from toolroll.registry.sessions import writer as module
+from toolroll.registry.sessions.store import SessionStore
+from toolroll.registry.sessions.writer import SessionKeeper
+from toolroll.registry.store.database import Database
 
 
 def union(one, other):

@@ -12,20 +12,20 @@ import sqlalchemy as sa
 from scipy import stats
 
 from tests.integration.logged import arm, at, called, event, outcome, write, write_events
-from toolroll.analytics.drift import drift
-from toolroll.analytics.judging import judge_events, propensities, rewards_of
-from toolroll.analytics.metrics import metrics
-from toolroll.analytics.sharing import AGREES, share
-from toolroll.analytics.tools import arms, broken, unused
-from toolroll.analytics.trials import counts, find, start, stop, trials
-from toolroll.analytics.usage import heatmap, hits
-from toolroll.analytics.window import Window
+from toolroll.catalog.tool_text import description_text
 from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
 from toolroll.learning.experiments import Experiment, compare
+from toolroll.registry.analytics.drift import drift
+from toolroll.registry.analytics.experiments import counts, find, start, stop, trials
+from toolroll.registry.analytics.metrics import metrics
+from toolroll.registry.analytics.off_policy_log import judge_events, propensities, rewards_of
+from toolroll.registry.analytics.sharing import AGREES, share
+from toolroll.registry.analytics.tools import arms, broken, unused
+from toolroll.registry.analytics.usage import heatmap, hits
+from toolroll.registry.analytics.window import Window
 from toolroll.registry.registry import Registry
+from toolroll.registry.store import tables
 from toolroll.registry.vectors import keep_vectors, text_hash
-from toolroll.store import tables
-from toolroll.tool_text import description_text
 from toolroll.tools import Tool
 
 ALL = Window()

@@ -9,8 +9,8 @@ import pytest
 from toolroll import Toolkit
 from toolroll.errors import InvalidInput
 from toolroll.registry.audit import Change
+from toolroll.registry.store.database import Database
 from toolroll.rules import PageMapping, Rule
-from toolroll.store.database import Database
 
 from .governance import Governed
 

@@ -11,10 +11,9 @@ import pytest
 
 from tests.integration.commands import CRM, WEATHER, Typed, toolkit_file
 from tests.integration.logged import arm, called, event, outcome, write, write_events
-from toolroll.analytics.trials import find
-from toolroll.cli import main
-from toolroll.commands import arguments
-from toolroll.store import tables
+from toolroll.cli import arguments, main
+from toolroll.registry.analytics.experiments import find
+from toolroll.registry.store import tables
 
 NOW = datetime.now(timezone.utc)
 
@@ -167,7 +166,7 @@ def test_an_experiment_that_nobody_could_serve_is_not_begun(typed):
 
 
 def test_an_experiment_says_who_wins(typed, database, monkeypatch):
-    monkeypatch.setattr("toolroll.profiles.PROFILES", {"default": None, "other": None})
+    monkeypatch.setattr("toolroll.selection.profiles.PROFILES", {"default": None, "other": None})
     begun = typed.json("experiment", "start", "ranking", "--variant", "default=0.5", "--variant", "other=0.5")
     assert begun["variants"] == {"default": 0.5, "other": 0.5} and begun["active"]
     assert "is running" in typed(

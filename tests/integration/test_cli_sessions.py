@@ -8,8 +8,8 @@ import pytest
 
 from tests.integration.commands import Typed
 from toolroll.cli import main
-from toolroll.sessions.store import SessionStore
-from toolroll.store.database import Database
+from toolroll.registry.sessions.store import SessionStore
+from toolroll.registry.store.database import Database
 
 RECORD = {"turn": 4, "loaded": {"weather_tool": 2}, "sent": ["weather_tool", "reminder_tool"], "empty": []}
 

@@ -14,13 +14,13 @@ import sqlalchemy as sa
 from tests.integration.test_replay import assembly_of
 from toolroll import Context, Toolroll
 from toolroll.errors import InvalidInput, StoreUnavailable
-from toolroll.events.replay import replay
+from toolroll.formats.sources.folder import read_folder
+from toolroll.registry.events.replay import replay
+from toolroll.registry.home import RegistryRoll
 from toolroll.registry.registry import Registry
-from toolroll.registry_roll import RegistryRoll
-from toolroll.sessions.store import SessionStore
-from toolroll.sources.folder import read_folder
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.registry.sessions.store import SessionStore
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 
 DEMO = Path(__file__).parents[2] / "python" / "toolroll" / "demo" / "toolkits"
 KITS = ("base", "calendar", "email", "files", "notes", "weather", "web")

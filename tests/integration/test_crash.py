@@ -15,9 +15,9 @@ import sqlalchemy as sa
 
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.registry.registry import Registry
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 from toolroll.registry.vectors import embed_missing, stored_vectors, text_hash
-from toolroll.store import tables
-from toolroll.store.database import Database
 from toolroll.tools import Definitions, Tool
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no kill -9 here")

@@ -18,19 +18,19 @@ import sqlalchemy as sa
 from tests.integration.outcomes import Oracle, eventually, raw_counts, rows_of, said, tool
 from toolroll import Context, Tool, Toolroll
 from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
-from toolroll.events import recorder as module
-from toolroll.events.describing import Standing, seed_of
-from toolroll.events.draining import drain
-from toolroll.events.journal import Journal
-from toolroll.events.receipt_keys import message_secret, rotate, signer_of
-from toolroll.events.recorder import Recorder
-from toolroll.events.rows import Messages, Received
-from toolroll.events.upkeep import prune
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Entry, Report
-from toolroll.selection import Selection
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.registry.events import writer as module
+from toolroll.registry.events.event_row import Standing, seed_of
+from toolroll.registry.events.ingest import drain
+from toolroll.registry.events.journal import Journal
+from toolroll.registry.events.maintenance import prune
+from toolroll.registry.events.receipts import message_secret, rotate, signer_of
+from toolroll.registry.events.rows import Messages, Received
+from toolroll.registry.events.writer import Recorder
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
+from toolroll.selection.selection import Selection
 
 TOOLS = [
     Tool(name, f"{what} for the user")

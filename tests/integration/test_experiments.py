@@ -7,8 +7,8 @@ import time
 import pytest
 
 from toolroll import Context, Tool, Toolroll
-from toolroll.analytics.trials import counts, find, start, stop
 from toolroll.learning.experiments import Experiment
+from toolroll.registry.analytics.experiments import counts, find, start, stop
 from toolroll.registry.registry import Registry
 
 

@@ -231,8 +231,8 @@ def damage(url: str) -> None:
     """Writes a rule that no rule can be, past the registry."""
     import sqlalchemy as sa
 
-    from toolroll.store import tables
-    from toolroll.store.database import Database
+    from toolroll.registry.store import tables
+    from toolroll.registry.store.database import Database
 
     database = Database.open(url, create=False, migrate=False)
     with database.writing("nobody") as write:
@@ -328,7 +328,7 @@ def test_a_selection_asks_the_database_nothing_even_for_a_caller_never_seen_befo
 
 
 def test_a_hundred_that_ask_for_a_refresh_at_once_get_one_build(registry, roll, monkeypatch):
-    from toolroll.catalog import Catalog
+    from toolroll.catalog.catalog import Catalog
 
     builds = []
     build = Catalog.build.__func__

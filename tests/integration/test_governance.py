@@ -12,11 +12,11 @@ import pytest
 from toolroll import Tool, Toolkit
 from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, NotFound, ToolrollError
 from toolroll.registry.registry import Registry
+from toolroll.registry.rules import kind_of
+from toolroll.registry.store.database import Database
 from toolroll.registry.tiers import read_tiers, set_tiers
 from toolroll.registry.toolkits import circle
-from toolroll.registry.visibility import kind_of
 from toolroll.rules import PageMapping, Rule
-from toolroll.store.database import Database
 
 from .governance import TRICKS, Governed, add_tool, delete_tool
 

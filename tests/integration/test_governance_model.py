@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from toolroll import Toolkit
 from toolroll.errors import Conflict, InvalidDefinition, NotFound, ToolrollError
+from toolroll.registry.store.database import Database
 from toolroll.registry.tiers import read_tiers, set_tiers
 from toolroll.rules import PageMapping, Rule
-from toolroll.store.database import Database
 
 from .governance import Governed
 

@@ -6,15 +6,15 @@ import pytest
 import sqlalchemy as sa
 
 from toolroll import Context, Tool, Toolroll
-from toolroll.analytics.judging import judge_events
-from toolroll.analytics.redeciding import Redecider
-from toolroll.analytics.window import Window, events
-from toolroll.assembly import Assembly
 from toolroll.embedders.named import embedder
-from toolroll.profiles import profile
+from toolroll.registry.analytics.off_policy_log import judge_events
+from toolroll.registry.analytics.redecide import Redecider
+from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.registry import Registry
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
+from toolroll.selection.pipeline_builder import Assembly
+from toolroll.selection.profiles import profile
 
 TURNS = 18
 TOPICS = ("rain", "deals", "mail", "notes", "photos", "music")

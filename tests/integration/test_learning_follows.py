@@ -15,13 +15,13 @@ import sqlalchemy as sa
 
 from tests.integration.outcomes import DIM, NOW, Tape, eventually, exposure, rows_of, said
 from toolroll.errors import StoreUnavailable
-from toolroll.events import follower as module
-from toolroll.events.draining import drain
-from toolroll.events.folding import fold, outcomes_of
-from toolroll.events.follower import Follower, Making
-from toolroll.events.upkeep import Which, forget
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.registry.events import follower as module
+from toolroll.registry.events.fold import fold, outcomes_of
+from toolroll.registry.events.follower import Follower, Making
+from toolroll.registry.events.ingest import drain
+from toolroll.registry.events.maintenance import Which, forget
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 
 MAKING = Making(Tape, Tape.from_bytes, DIM, "hash@1", "these rates")
 
@@ -210,8 +210,8 @@ FOLLOWS = """
 import json, sys
 sys.path.insert(0, sys.argv[2])
 from tests.integration.test_learning_follows import MAKING
-from toolroll.events.follower import Follower
-from toolroll.store.database import Database
+from toolroll.registry.events.follower import Follower
+from toolroll.registry.store.database import Database
 
 follower = Follower(Database.open(sys.argv[1], create=False, migrate=False), MAKING, {})
 follower.follow(["acme"])

@@ -13,9 +13,9 @@ from tests.integration.logged import arm, event, outcome, write
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import StoreUnavailable
 from toolroll.registry.registry import Registry
+from toolroll.registry.store import schema, tables
+from toolroll.registry.store.database import Database
 from toolroll.registry.vectors import embed_missing, stored_vectors, text_hash
-from toolroll.store import schema, tables
-from toolroll.store.database import Database
 from toolroll.tools import Tool, Toolkit
 
 # What each schema was the first to have: tables, and columns of tables that were there.

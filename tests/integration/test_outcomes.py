@@ -22,14 +22,14 @@ from tests.integration.outcomes import (
     said,
 )
 from toolroll.errors import InvalidInput
-from toolroll.events.draining import CLOSES_AFTER_S, drain, is_due
-from toolroll.events.folding import fold, outcomes_of
-from toolroll.events.receipts import LIFETIME_S
-from toolroll.events.rows import Received
-from toolroll.events.upkeep import Which, forget, rebuild
-from toolroll.learning.settling import MOST_SILENT
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.learning.deduplication import MOST_SILENT
+from toolroll.registry.events.fold import fold, outcomes_of
+from toolroll.registry.events.ingest import CLOSES_AFTER_S, drain, is_due
+from toolroll.registry.events.maintenance import Which, forget, rebuild
+from toolroll.registry.events.receipts import LIFETIME_S
+from toolroll.registry.events.rows import Received
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 
 DAY_S = 86_400.0
 

@@ -17,16 +17,16 @@ import pytest
 
 from tests.integration.outcome_worker import TOOLS, event
 from tests.integration.outcomes import Oracle, dump, eventually, raw_counts, rows_of
-from toolroll.events import recorder as module
-from toolroll.events.journal import Journal
-from toolroll.events.receipts import LIFETIME_S
-from toolroll.events.recorder import Recorder
-from toolroll.events.rows import Received
-from toolroll.events.statistics import LIFT_HALF_S, RELIABILITY_HALF_S
-from toolroll.events.upkeep import rebuild
 from toolroll.learning.effects import EFFECTS
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.registry.events import writer as module
+from toolroll.registry.events.journal import Journal
+from toolroll.registry.events.maintenance import rebuild
+from toolroll.registry.events.receipts import LIFETIME_S
+from toolroll.registry.events.rows import Received
+from toolroll.registry.events.statistics import LIFT_HALF_S, RELIABILITY_HALF_S
+from toolroll.registry.events.writer import Recorder
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no kill -9 here")
 

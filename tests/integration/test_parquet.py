@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.integration.logged import at, called, event, write_events
-from toolroll.analytics import parquet
-from toolroll.analytics.parquet import export
-from toolroll.analytics.window import Window
 from toolroll.errors import InvalidInput
+from toolroll.registry.analytics import parquet
+from toolroll.registry.analytics.parquet import export
+from toolroll.registry.analytics.window import Window
 
 ALL = Window()
 

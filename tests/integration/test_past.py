@@ -14,12 +14,12 @@ import sqlalchemy as sa
 from tests.integration.governance import Governed
 from toolroll import Tool, Toolkit
 from toolroll.errors import NotFound, ToolrollError
-from toolroll.registry.past import as_of, earlier
+from toolroll.registry.history import as_of, earlier
 from toolroll.registry.registry import Registry
 from toolroll.registry.replica import Replica, catch_up
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 from toolroll.rules import PageMapping, Rule
-from toolroll.store import tables
-from toolroll.store.database import Database
 from toolroll.tools import Definitions, Route
 
 ORGS = ("", "acme", "blue")

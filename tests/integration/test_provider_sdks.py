@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from toolroll import Toolroll
-from toolroll.delivery import Delivery, answer_search
-from toolroll.meta_tools import META_TOOLS, read_search
-from toolroll.providers import PROVIDERS
-from toolroll.schemas import convert_all, provider_name
-from toolroll.sources import read_dicts
+from toolroll.formats.meta_tools import META_TOOLS, read_search
+from toolroll.formats.providers import PROVIDERS
+from toolroll.formats.schemas import convert_all, provider_name
+from toolroll.formats.sources import read_dicts
+from toolroll.selection.delivery import Delivery, answer_search
 
 openai = pytest.importorskip("openai")
 anthropic = pytest.importorskip("anthropic")

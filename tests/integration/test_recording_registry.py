@@ -22,13 +22,13 @@ from tests.integration.outcomes import dump, eventually, raw_counts, rows_of
 from toolroll import Context, Parameters, Rule, Tool, Toolroll
 from toolroll._core import inclusion
 from toolroll.errors import Denied, InvalidInput, NotFound, StoreUnavailable
-from toolroll.events import receipts
-from toolroll.events.recording import usual_journal
+from toolroll.registry.events import receipts
+from toolroll.registry.events.recording import usual_journal
+from toolroll.registry.home import RegistryRoll
 from toolroll.registry.registry import Registry
-from toolroll.registry_roll import RegistryRoll
-from toolroll.selection import Selection
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
+from toolroll.selection.selection import Selection
 
 TOOLS = [
     Tool("get_forecast", "Weather forecast for a city"),

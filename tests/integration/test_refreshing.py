@@ -12,8 +12,8 @@ from toolroll import Context, Tool, Toolroll
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidDefinition, StoreUnavailable
 from toolroll.registry.registry import Registry
+from toolroll.registry.store import tables
 from toolroll.rules import Rule
-from toolroll.store import tables
 from toolroll.tools import Toolkit
 
 ACME, GLOBEX, NOBODY = Context(org="acme"), Context(org="globex"), Context()
@@ -234,10 +234,10 @@ def test_a_vector_counts_for_nothing_where_the_catalog_has_none_for_now(registry
 
 
 def test_a_read_that_does_not_come_back_is_said_before_it_is_given_up(registry, roll, monkeypatch):
-    from toolroll import refresh
+    from toolroll.registry.follow import refresher
 
-    monkeypatch.setattr(refresh, "_QUICK_S", 0.3)
-    monkeypatch.setattr(refresh, "catch_up", lambda database, seen: time.sleep(3) or seen)
+    monkeypatch.setattr(refresher, "_QUICK_S", 0.3)
+    monkeypatch.setattr(refresher, "catch_up", lambda database, seen: time.sleep(3) or seen)
     registry.create(Tool("late", "serves late"))
     soon(lambda: "registry" in roll.select("serves").degraded)
 

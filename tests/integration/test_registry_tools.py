@@ -14,10 +14,10 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
 from toolroll.registry.content import content_hash
-from toolroll.registry.edits import Edits
 from toolroll.registry.records import Record
 from toolroll.registry.registry import Registry
-from toolroll.store import tables
+from toolroll.registry.store import tables
+from toolroll.registry.tool_edits import Edits
 from toolroll.tools import Tool
 
 FULL = Tool(

@@ -17,20 +17,20 @@ import sqlalchemy as sa
 from tests.integration.commands import Typed
 from tests.integration.governance import Governed
 from toolroll import Context, Tool, Toolkit, Toolroll
-from toolroll.analytics.trials import start
-from toolroll.assembly import Assembly
 from toolroll.embedders.named import embedder
 from toolroll.errors import NotFound
-from toolroll.events.replay import Replayed, replay
+from toolroll.formats.sources.folder import read_folder
 from toolroll.learning.experiments import Experiment
-from toolroll.profiles import profile
+from toolroll.registry.analytics.experiments import start
+from toolroll.registry.events.replay import Replayed, replay
+from toolroll.registry.home import RegistryRoll
 from toolroll.registry.registry import Registry
-from toolroll.registry_roll import RegistryRoll
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 from toolroll.rules import PageMapping, Rule
-from toolroll.selection import Selection
-from toolroll.sources.folder import read_folder
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.selection.pipeline_builder import Assembly
+from toolroll.selection.profiles import profile
+from toolroll.selection.selection import Selection
 
 DEMO = Path(__file__).parents[2] / "python" / "toolroll" / "demo" / "toolkits"
 KITS = ("calendar", "contacts", "crm", "deals", "email", "files", "notes", "weather", "web")

@@ -22,13 +22,13 @@ from hypothesis import strategies as st
 from tests.integration.conftest import Server
 from tests.integration.outcomes import eventually
 from toolroll.errors import InvalidInput, StoreUnavailable
-from toolroll.sessions import keeper as module
-from toolroll.sessions.keeper import SessionKeeper
-from toolroll.sessions.records import MOST_BYTES
-from toolroll.sessions.store import SessionStore
-from toolroll.store import tables
-from toolroll.store.database import Database
-from toolroll.store.engines import sqlite_module
+from toolroll.registry.sessions import writer as module
+from toolroll.registry.sessions.records import MOST_BYTES
+from toolroll.registry.sessions.store import SessionStore
+from toolroll.registry.sessions.writer import SessionKeeper
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
+from toolroll.registry.store.engines import sqlite_module
 
 Make = Callable[..., SessionKeeper]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.session_worker import union
-from toolroll.sessions.keeper import SessionKeeper
-from toolroll.sessions.store import SessionStore
-from toolroll.store.database import Database
+from toolroll.registry.sessions.store import SessionStore
+from toolroll.registry.sessions.writer import SessionKeeper
+from toolroll.registry.store.database import Database
 
 ROOT = Path(__file__).parents[2]
 NOTES = 500

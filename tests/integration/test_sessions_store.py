@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolroll.errors import Conflict, InvalidInput, StoreUnavailable
-from toolroll.sessions import store as module
-from toolroll.sessions.records import MOST_BYTES, Kept, key_of
-from toolroll.sessions.store import Draft, SessionStore, Written
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.registry.sessions import store as module
+from toolroll.registry.sessions.records import MOST_BYTES, Kept, key_of
+from toolroll.registry.sessions.store import Draft, SessionStore, Written
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 DAY_S = 86_400.0

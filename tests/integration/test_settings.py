@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from toolroll import Context
 from toolroll.context import has_value
 from toolroll.errors import InvalidInput, NotFound, StoreUnavailable, ToolrollError
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 
 from .governance import Governed
 

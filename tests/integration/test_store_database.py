@@ -15,8 +15,8 @@ import pytest
 import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, StoreUnavailable
-from toolroll.store import tables
-from toolroll.store.database import Database, Write
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database, Write
 
 
 def setting(write: Write, key: str, is_set: bool = True) -> dict[str, Any]:

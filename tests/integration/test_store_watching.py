@@ -15,12 +15,12 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from toolroll.store.database import Database
-from toolroll.store.watching import Signals
+from toolroll.registry.store.database import Database
+from toolroll.registry.store.notifications import Signals
 
 WRITER = """
 import sys
-from toolroll.store.database import Database
+from toolroll.registry.store.database import Database
 
 database = Database.open(sys.argv[1], create=False, migrate=False)
 for line in sys.stdin:

@@ -13,11 +13,11 @@ import sqlalchemy as sa
 from toolroll import Route, Tool, Toolkit
 from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, StoreUnavailable
 from toolroll.registry.registry import Registry
-from toolroll.registry.sync import SyncReport, import_, sync
+from toolroll.registry.store import bulk_insert, tables
+from toolroll.registry.store.database import Database
+from toolroll.registry.sync.sync import SyncReport, import_, sync
 from toolroll.registry.tiers import set_tiers
 from toolroll.rules import PageMapping
-from toolroll.store import bulk, tables
-from toolroll.store.database import Database
 from toolroll.tools import Definitions
 
 MAIL = Tool(
@@ -412,7 +412,7 @@ def test_a_wrong_tool_is_named_and_nothing_is_written(database: Database) -> Non
 def test_rows_that_contradict_the_schema_are_the_stores_error(database: Database) -> None:
     with pytest.raises(Conflict), database.recording() as connection:
         row = {name: None for name in ("tool_id", "version")}
-        bulk.insert(connection, tables.tool_versions, [row])
+        bulk_insert.insert(connection, tables.tool_versions, [row])
 
 
 def test_a_registry_that_went_away_is_unavailable(new_database_url: Callable[[str], str]) -> None:

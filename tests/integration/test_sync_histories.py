@@ -15,9 +15,9 @@ from toolroll import Tool
 from toolroll.errors import Conflict, Denied
 from toolroll.registry.content import content_hash
 from toolroll.registry.registry import Registry
-from toolroll.registry.sync import import_, sync
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
+from toolroll.registry.sync.sync import import_, sync
 from toolroll.tools import Definitions
 
 NAMES = st.sampled_from(("mail", "note", "page"))

@@ -11,9 +11,9 @@ from tests.integration.test_sync import contents
 from toolroll import Route, Tool, Toolkit
 from toolroll.errors import Conflict
 from toolroll.registry.registry import Registry
-from toolroll.registry.sync import SyncReport
+from toolroll.registry.store.database import Database
+from toolroll.registry.sync.sync import SyncReport
 from toolroll.rules import PageMapping, Rule
-from toolroll.store.database import Database
 from toolroll.tools import Definitions
 
 EVERYBODY: dict[str, Any] = {"all": []}

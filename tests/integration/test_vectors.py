@@ -9,9 +9,11 @@ import pytest
 import sqlalchemy as sa
 
 from toolroll import Tool, Toolroll
+from toolroll.embedder import SAMPLES
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import EmbedderUnavailable
 from toolroll.registry.registry import Registry
+from toolroll.registry.store import tables
 from toolroll.registry.vectors import (
     StoredEmbedder,
     embed_missing,
@@ -19,8 +21,6 @@ from toolroll.registry.vectors import (
     prune_vectors,
     texts_of,
 )
-from toolroll.scale import SAMPLES
-from toolroll.store import tables
 
 TOOLS = [
     Tool(f"tool_{at}", f"does the thing of number {at}", examples=(f"do {at} please now",))

@@ -11,8 +11,8 @@ import pytest
 
 from tests.integration.test_registry_tools import FULL, held
 from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
-from toolroll.registry.edits import Edits
 from toolroll.registry.registry import Registry
+from toolroll.registry.tool_edits import Edits
 from toolroll.tools import Tool
 
 
@@ -68,14 +68,14 @@ def test_a_difference_is_read_field_by_field(registry: Registry) -> None:
         "description:",
         "  --- version 1",
         "  +++ version 2",
-        "  @@ -1 +1,2 @@",
+        "   -1 +1,2 ",
         "  -Says the weather.",
         "  +Says the weather,",
         "  +and the wind.",
         "parameters:",
         "  --- version 1",
         "  +++ version 2",
-        "  @@ -4,5 +4,5 @@",
+        "   -4,5 +4,5 ",
         '       "city": {',
         '         "type": "string",',
         '  -      "description": "name of the city"',

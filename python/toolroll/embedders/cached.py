@@ -25,9 +25,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.embedders.answers import unit_rows
+from toolroll.embedder import Embedder
+from toolroll.embedders.checks import unit_rows
 from toolroll.errors import InvalidInput
-from toolroll.ports import Embedder
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -18,10 +18,10 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.embedders.answers import Refused, unit_rows
-from toolroll.embedders.deadline import Full, Overdue, Workers
+from toolroll._threads import Full, Overdue, Workers
+from toolroll.embedder import Embedder
+from toolroll.embedders.checks import Refused, unit_rows
 from toolroll.errors import EmbedderUnavailable, InvalidInput
-from toolroll.ports import Embedder
 
 try:
     from circuitbreaker import (  # type: ignore[import-untyped, import-not-found, unused-ignore]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.embedders.text import clean
+from toolroll.embedders.checks import clean
 from toolroll.errors import InvalidInput
 
 _WORD = re.compile(r"\w+")

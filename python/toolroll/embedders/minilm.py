@@ -18,12 +18,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from toolroll import _core
+from toolroll._core import WordPiece
+from toolroll.embedder import Scale
 from toolroll.embedders import onnx_graph
-from toolroll.embedders.text import clean
+from toolroll.embedders.checks import clean
 from toolroll.embedders.weights import WeightsFile, onnx_initialisers, safetensors
 from toolroll.errors import InvalidInput
-from toolroll.scale import Scale
 
 Precision = Literal["int8", "float32"]
 
@@ -102,11 +102,11 @@ class MiniLMEmbedder:
                 f"{WHOSE}: threads is {threads}, must be at least 1; "
                 f"max_tokens is {max_tokens}, must be between 3 and {MAX_POSITIONS}"
             )
-        files = resources.files("toolroll.models")
+        files = resources.files("toolroll.embedders.data")
         graph = files.joinpath(GRAPHS[precision]).read_bytes()
         vocabulary = files.joinpath("vocab.txt").read_text("utf-8").splitlines()
         self._threads, self._max_tokens = threads, max_tokens
-        self._pieces = _core.WordPiece(vocabulary)
+        self._pieces = WordPiece(vocabulary)
         source = WEIGHTS[precision]
         weights = _weights(precision, Path(path) if path is not None else source.installed())
         self._graph = onnx_graph.load(WHOSE, graph, weights, source.install)

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from toolroll.embedder import Scale
 from toolroll.embedders import onnx_graph
-from toolroll.embedders.text import clean
+from toolroll.embedders.checks import clean
 from toolroll.embedders.unigram import Unigram
 from toolroll.embedders.weights import WeightsFile
 from toolroll.errors import InvalidInput
-from toolroll.scale import Scale
 
 WHOSE = "multilingual embedder"
 WEIGHTS = WeightsFile(
@@ -78,7 +78,7 @@ class MultilingualEmbedder:
                 f"{WHOSE}: threads is {threads}, must be at least 1; "
                 f"max_tokens is {max_tokens}, must be between 8 and {MAX_POSITIONS}"
             )
-        files = resources.files("toolroll.models")
+        files = resources.files("toolroll.embedders.data")
         graph = files.joinpath("multilingual_e5.onnx").read_bytes()
         centre = files.joinpath("multilingual_e5_centre.npy").read_bytes()
         self._threads, self._most = threads, max_tokens - 2  # <s> and </s>

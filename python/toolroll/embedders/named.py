@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Union
 
+from toolroll.embedder import Embedder
 from toolroll.errors import InvalidInput, NotFound
-from toolroll.ports import Embedder
 
 EmbedderChoice = Union[Embedder, str, None]  # noqa: UP007  a protocol has no | at run time in 3.10
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from toolroll.embedders.endpoint import Endpoint
+from toolroll.embedders.http_endpoint import Endpoint
 from toolroll.embedders.remote import RemoteEmbedder
 
 

@@ -6,7 +6,7 @@ import os
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolroll.embedders.endpoint import Endpoint
+from toolroll.embedders.http_endpoint import Endpoint
 from toolroll.embedders.remote import RemoteEmbedder
 
 OPENAI = "https://api.openai.com/v1"

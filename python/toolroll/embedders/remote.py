@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.embedders import probes
-from toolroll.embedders.answers import Refused
-from toolroll.embedders.deadline import Full, Overdue, Workers
-from toolroll.embedders.endpoint import Endpoint
-from toolroll.embedders.text import clean
+from toolroll._threads import Full, Overdue, Workers
+from toolroll.embedders import fingerprint
+from toolroll.embedders.checks import Refused, clean
+from toolroll.embedders.http_endpoint import Endpoint
 from toolroll.errors import EmbedderUnavailable, InvalidInput
 
 logger = logging.getLogger(__name__)
@@ -29,7 +28,7 @@ RECHECK_S = 600.0  # how often the model of a running process is compared with t
 class RemoteEmbedder(ABC):
     """An embedder whose model is on a server and known by its name.
 
-    At construction the model embeds one fixed text, which gives width and identity (`probes.py`). Where the
+    At construction the model embeds one fixed text, which gives width and identity (`fingerprint`). Where the
     server does not answer but was met before, the embedder takes that identity: what is cached can be used,
     and the model is compared when it answers again. It is compared every ten minutes, too: a model that
     was swapped gives vectors that mean nothing beside the old ones, so from then on nothing is answered.
@@ -83,7 +82,7 @@ class RemoteEmbedder(ABC):
             "max_chars": max_chars,
         }
         self._width, self._recheck_at = dim, -math.inf
-        revision, self._probe = self._meet(probes.Probes(settings, endpoint.url, folder))
+        revision, self._probe = self._meet(fingerprint.Probes(settings, endpoint.url, folder))
         self._width = self.dim = len(self._probe)
         self.identity = f"{self._provider}:{model.replace('@', '-')}@{revision}"
 
@@ -117,8 +116,8 @@ class RemoteEmbedder(ABC):
         """Unit rows; when it is time, the fixed text goes along and must have the answer it always had."""
         if time.monotonic() < self._recheck_at:
             return self._post(texts, timeout_s)
-        rows = self._post([*texts, self._document(probes.TEXT)], timeout_s)
-        if not probes.is_same(rows[-1], self._probe):
+        rows = self._post([*texts, self._document(fingerprint.TEXT)], timeout_s)
+        if not fingerprint.is_same(rows[-1], self._probe):
             raise Refused(
                 f"{self._name}: its server now has another model under this name than when it began; "
                 "make embedder and catalog anew"
@@ -126,11 +125,11 @@ class RemoteEmbedder(ABC):
         self._recheck_at = time.monotonic() + RECHECK_S
         return rows[:-1]
 
-    def _meet(self, known: probes.Probes) -> tuple[str, npt.NDArray[np.float32]]:
+    def _meet(self, known: fingerprint.Probes) -> tuple[str, npt.NDArray[np.float32]]:
         """Revision and answer of the model; of the one that was here last, if the server does not answer."""
         try:
             workers = Workers(1, "toolroll-probe")  # the deadline of a server that drips its headers
-            text = [self._document(probes.TEXT)]
+            text = [self._document(fingerprint.TEXT)]
             answer = workers.run(lambda: self._post(text, self._timeout_s)[0], self._timeout_s)
         except (EmbedderUnavailable, Overdue, Full) as error:
             latest = known.latest

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.embedders.probes import TEXT
-from toolroll.embedders.text import clean
+from toolroll.embedders.checks import clean
+from toolroll.embedders.fingerprint import TEXT
 from toolroll.errors import EmbedderUnavailable, InvalidInput
 
 INSTALL = 'pip install "toolroll[sentence-transformers]"'

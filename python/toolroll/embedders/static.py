@@ -14,8 +14,8 @@ from importlib import resources
 import numpy as np
 import numpy.typing as npt
 
-from toolroll import _core
-from toolroll.scale import Scale
+from toolroll._core import TokenTable
+from toolroll.embedder import Scale
 
 FOLDER = "static_minilm"
 
@@ -54,10 +54,10 @@ def checksum(table: npt.NDArray[np.int8], scale: npt.NDArray[np.float32]) -> str
 
 
 _lock = threading.Lock()
-_loaded: tuple[_core.TokenTable, str] | None = None
+_loaded: tuple[TokenTable, str] | None = None
 
 
-def _shared() -> tuple[_core.TokenTable, str]:
+def _shared() -> tuple[TokenTable, str]:
     global _loaded
     if _loaded is None:
         with _lock:
@@ -66,12 +66,12 @@ def _shared() -> tuple[_core.TokenTable, str]:
     return _loaded
 
 
-def _load() -> tuple[_core.TokenTable, str]:
-    models = resources.files("toolroll.models")
+def _load() -> tuple[TokenTable, str]:
+    models = resources.files("toolroll.embedders.data")
     about = json.loads(models.joinpath(FOLDER, "table.json").read_text("utf-8"))
     vocabulary = models.joinpath("vocab.txt").read_text("utf-8").splitlines()
     with resources.as_file(models.joinpath(FOLDER, "table.npy")) as path:
         table = np.load(path)
     with resources.as_file(models.joinpath(FOLDER, "scale.npy")) as path:
         scale = np.load(path)
-    return _core.TokenTable(vocabulary, table, scale), f"{about['name']}@{about['sha256'][:12]}"
+    return TokenTable(vocabulary, table, scale), f"{about['name']}@{about['sha256'][:12]}"

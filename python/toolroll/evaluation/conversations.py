@@ -15,13 +15,13 @@ from typing import Any
 from toolroll.context import Context
 from toolroll.embedders.named import EmbedderChoice
 from toolroll.errors import InvalidInput
-from toolroll.evaluation.asking import Progress
 from toolroll.evaluation.dataset import Dataset, Examples, Query, Split, divide, with_examples
 from toolroll.evaluation.metrics import recall
-from toolroll.profiles import Parameters
-from toolroll.profiles import profile as named
+from toolroll.evaluation.runner import Progress
 from toolroll.roll import Toolroll
-from toolroll.selection import Selection
+from toolroll.selection.profiles import Parameters
+from toolroll.selection.profiles import profile as named
+from toolroll.selection.selection import Selection
 
 WAYS = ("message", "history", "session")
 

@@ -26,9 +26,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from toolroll.errors import InvalidDefinition, InvalidInput, NotFound
-from toolroll.sources import json_text
-from toolroll.sources.fields import Fault
-from toolroll.sources.folder import read_folder
+from toolroll.formats import strict_json
+from toolroll.formats.sources.fields import Fault
+from toolroll.formats.sources.folder import read_folder
 from toolroll.tools import Definitions
 
 QUERIES = "queries.jsonl"
@@ -102,7 +102,7 @@ def read_dataset(folder: str | PathLike[str]) -> Dataset:
         content = file.read_bytes()
     except OSError as error:
         raise InvalidDefinition(f"cannot be read: {error.strerror}", file=str(file)) from error
-    queries = _read_queries(json_text.decode(content, str(file)), str(file), names)
+    queries = _read_queries(strict_json.decode(content, str(file)), str(file), names)
     return Dataset(path.resolve().name, definitions, queries)
 
 
@@ -178,7 +178,7 @@ def _read_queries(text: str, file: str, names: frozenset[str]) -> tuple[Query, .
     for number, line in enumerate(text.split("\n"), 1):  # not splitlines(): U+2028 may stand in a string
         if not line or line.isspace():
             continue
-        value = json_text.parse(line, file, number)
+        value = strict_json.parse(line, file, number)
         try:
             query = _query(value, names)
             first = lines.setdefault(query.id, number)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from toolroll.catalog.tool_text import description_text
 from toolroll.evaluation.workloads import messages, tools
 from toolroll.roll import Toolroll
-from toolroll.tool_text import description_text
 
 _WARM_UP = 50
 _ROTATION = 200  # messages, taken in turn: none is answered twice from a warm cache line

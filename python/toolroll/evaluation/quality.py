@@ -15,7 +15,6 @@ from typing import Any
 
 from toolroll.embedders.named import EmbedderChoice
 from toolroll.errors import InvalidInput
-from toolroll.evaluation.asking import Latency, Progress, Times, answer, select, time_messages
 from toolroll.evaluation.dataset import (
     Dataset,
     Examples,
@@ -27,9 +26,10 @@ from toolroll.evaluation.dataset import (
     with_examples,
 )
 from toolroll.evaluation.metrics import Answer, Figures, figures
-from toolroll.profiles import Parameters
-from toolroll.profiles import profile as named
+from toolroll.evaluation.runner import Latency, Progress, Times, answer, select, time_messages
 from toolroll.roll import Toolroll
+from toolroll.selection.profiles import Parameters
+from toolroll.selection.profiles import profile as named
 from toolroll.tools import Definitions
 
 KS = (1, 3, 5, 7, 10)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from toolroll.evaluation.metrics import Abstention, Figures
+from toolroll._files import replace_file
+from toolroll.evaluation.dataset import Query
+from toolroll.evaluation.metrics import Abstention, Answer, Figures
 from toolroll.evaluation.quality import Evaluation
 
 NOTHING = "–"
@@ -224,3 +228,25 @@ def _share(value: float | None) -> str:
 
 def _micros(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def write_run(path: str | os.PathLike[str], queries: Sequence[Query], answers: Sequence[Answer]) -> None:
+    """Writes the file whole or leaves what was there.
+
+    Raises:
+        InvalidInput: it cannot be written.
+    """
+    lines = "".join(
+        json.dumps(
+            {
+                "id": query.id,
+                "ranked": answer.ranked,
+                "score": answer.confidence,
+                "abstain": answer.abstained,
+            },
+            ensure_ascii=False,
+        )
+        + "\n"
+        for query, answer in zip(queries, answers, strict=True)
+    )
+    replace_file(path, lines.encode())

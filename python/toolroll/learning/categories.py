@@ -107,7 +107,7 @@ class Classifier:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Classifier:
-        """From what `toolroll.models.categories` writes: whole numbers, in units of `unit`."""
+        """From what `tools.train.categories` writes: whole numbers, in units of `unit`."""
         unit = np.float32(record["unit"])
         cues: dict[str, list[int]] = record["cues"]
         return cls(
@@ -124,7 +124,7 @@ class Classifier:
 @lru_cache(maxsize=1)
 def built_in() -> Classifier:
     """The classifier that comes with toolroll; read once."""
-    text = resources.files("toolroll.models").joinpath(FILE).read_text("utf-8")
+    text = resources.files("toolroll.learning").joinpath(FILE).read_text("utf-8")
     return Classifier.from_record(json.loads(text))
 
 

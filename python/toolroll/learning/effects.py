@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from toolroll.identity import reporter_key, scopes
 from toolroll.learning.exposure import Exposure, Shown
-from toolroll.learning.keys import reporter_key, scopes
 from toolroll.learning.outcomes import Kind
 
 DELTA = np.dtype(

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from toolroll.context import Context
 from toolroll.errors import InvalidInput
-from toolroll.learning.keys import key
+from toolroll.identity import key
 
 Unit = Literal["user", "session", "org"]
 UNITS: tuple[str, ...] = get_args(Unit)

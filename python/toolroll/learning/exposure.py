@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.learning.keys import ToolKey
+from toolroll.identity import ToolKey
 
 
 @dataclass(frozen=True, slots=True)

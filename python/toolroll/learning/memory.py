@@ -10,10 +10,10 @@ import numpy as np
 
 from toolroll._core import Learned, LearningRates
 from toolroll.errors import NotFound
+from toolroll.learning.deduplication import NOTHING_SAID, Settled, closing_weight, most_a_day, settle
 from toolroll.learning.effects import Change, deltas
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
-from toolroll.learning.settling import NOTHING_SAID, Settled, closing_weight, most_a_day, settle
 
 MOST_EVENTS = 50_000  # whose outcomes are remembered, so that none counts twice
 _DAY_S = 86_400

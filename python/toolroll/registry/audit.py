@@ -11,9 +11,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
-from toolroll.registry.editing import printable
-from toolroll.store import tables
-from toolroll.store.database import Database, words
+from toolroll.registry.governed_rows import printable
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database, words
 
 MOST = 1_000  # changes in one answer
 _SHOWN = 300  # characters of the details in a line

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolroll.errors import InvalidDefinition
-from toolroll.schemas.canonical import canonical_json
+from toolroll.identity import canonical_json
 from toolroll.tools import Tool
 
 LONGEST = 256 * 1024  # bytes of a tool's canonical JSON

@@ -9,13 +9,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidDefinition, NotFound
-from toolroll.pages import check, matches
-from toolroll.registry import editing
-from toolroll.registry.editing import Editor, Governed, Row
+from toolroll.registry import governed_rows
+from toolroll.registry.governed_rows import Editor, Governed, Row
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Write, words
 from toolroll.registry.toolkits import is_toolkit, no_toolkit
 from toolroll.rules import PageMapping
-from toolroll.store import tables
-from toolroll.store.database import Write, words
+from toolroll.selection.policy.pages import check, matches
 
 _TABLE = tables.page_mappings
 _FIELDS = ("pattern", "toolkits", "priority")
@@ -52,7 +52,7 @@ class Pages(Editor):
         """Adds a mapping.
 
         Raises:
-            InvalidDefinition: see `toolroll.pages.check`; a toolkit is not there.
+            InvalidDefinition: see `toolroll.selection.policy.pages.check`; a toolkit is not there.
             Conflict: the same pattern is mapped to the same toolkits already.
         """
         _check_shape(mapping)
@@ -61,7 +61,7 @@ class Pages(Editor):
             _check_toolkits(write, mapping)
             content = _content(mapping)
             _check_is_new(write, content)
-            row = editing.insert(write, _TABLE, {"plugin": "", **content})
+            row = governed_rows.insert(write, _TABLE, {"plugin": "", **content})
             details = {"page_id": row["page_id"], "after": content}
             write.log("page.create", mapping.pattern, details, reason)
             return _record(row)
@@ -84,12 +84,12 @@ class Pages(Editor):
             Conflict: the version has moved on, or it would be the same as another.
             InvalidInput: a field is unknown; InvalidDefinition: what `add` refuses.
         """
-        changes = editing.fields_of(changes, _FIELDS, f"page mapping {page_id!r:.80}")
+        changes = governed_rows.fields_of(changes, _FIELDS, f"page mapping {page_id!r:.80}")
         with self._database.writing(self.actor, org or "") as write:
             row = _by_id(write, page_id, org, version)
             mapping = replace(mapping_in(row), **changes)
             _check_shape(mapping)
-            changed = editing.differing(row, _content(mapping))
+            changed = governed_rows.differing(row, _content(mapping))
             if not changed:
                 write.abandon()
                 return _record(row)
@@ -97,9 +97,9 @@ class Pages(Editor):
                 _check_toolkits(write, mapping)
             if changed.keys() & {"pattern", "toolkits"}:
                 _check_is_new(write, _content(mapping), page_id)
-            details = {"page_id": page_id, **editing.before_and_after(row, changed)}
+            details = {"page_id": page_id, **governed_rows.before_and_after(row, changed)}
             write.log("page.update", row["pattern"], details, reason)
-            return _record(editing.change(write, _TABLE, row, changed))
+            return _record(governed_rows.change(write, _TABLE, row, changed))
 
     def delete(
         self, page_id: str, *, org: str | None = None, version: int | None = None, reason: str = ""
@@ -109,7 +109,7 @@ class Pages(Editor):
             row = _by_id(write, page_id, org, version)
             details = {"page_id": page_id, "before": _content(mapping_in(row))}
             write.log("page.delete", row["pattern"], details, reason)
-            return _record(editing.delete(write, _TABLE, row))
+            return _record(governed_rows.delete(write, _TABLE, row))
 
     def get(self, page_id: str) -> PageRecord:
         """The mapping of this id. Raises NotFound."""
@@ -131,7 +131,7 @@ class Pages(Editor):
         """The mappings that match a page, the platform's and the organisation's, highest priority first."""
         orgs = {"", words(org, "org")}
         with self._database.reading() as connection:
-            rows = editing.rows_of(connection, _TABLE, _TABLE.c.org.in_(orgs))
+            rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_(orgs))
         found = [mapping_in(row) for row in rows if matches(row["pattern"], page)]
         return tuple(
             sorted(found, key=lambda it: (-it.priority, it.pattern, it.org, it.toolkits, it.page_id))
@@ -141,9 +141,9 @@ class Pages(Editor):
 def _check_shape(mapping: PageMapping) -> None:
     check(mapping)
     what = f"page mapping {mapping.pattern!r:.80}"
-    editing.check_name(mapping.pattern, "page pattern", editing.LONGEST_PATTERN)
-    editing.check_priority(mapping.priority, what)
-    editing.check_kept(_content(mapping), what)
+    governed_rows.check_name(mapping.pattern, "page pattern", governed_rows.LONGEST_PATTERN)
+    governed_rows.check_priority(mapping.priority, what)
+    governed_rows.check_kept(_content(mapping), what)
 
 
 def _check_toolkits(write: Write, mapping: PageMapping) -> None:
@@ -157,7 +157,7 @@ def _check_toolkits(write: Write, mapping: PageMapping) -> None:
 
 def _check_is_new(write: Write, content: Row, page_id: str = "") -> None:
     same = (_TABLE.c.org == write.org, _TABLE.c.pattern == content["pattern"])
-    for row in editing.rows_of(write.connection, _TABLE, *same):
+    for row in governed_rows.rows_of(write.connection, _TABLE, *same):
         if row["page_id"] != page_id and set(row["toolkits"]) == set(content["toolkits"]):
             raise Conflict(
                 f"page mapping {content['pattern']!r:.80}: is mapped to the same toolkits already, by "
@@ -167,20 +167,20 @@ def _check_is_new(write: Write, content: Row, page_id: str = "") -> None:
 
 def _by_id(write: Write, page_id: str, org: str | None, version: int | None) -> Row:
     row = _row(write.connection, page_id, org)
-    editing.check_version(row, version, f"page mapping {page_id} ({row['pattern']!r:.80})")
+    governed_rows.check_version(row, version, f"page mapping {page_id} ({row['pattern']!r:.80})")
     write.org = row["org"]  # it is theirs, whoever changes it
     return row
 
 
 def _row(connection: sa.Connection, page_id: str, org: str | None) -> Row:
-    rows = editing.rows_of(connection, _TABLE, _TABLE.c.page_id == words(page_id, "page_id"))
+    rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.page_id == words(page_id, "page_id"))
     if not rows or org not in (None, rows[0]["org"]):
         raise NotFound(f"page mapping {page_id!r:.80}: is not there; `list` has the ids of those that are")
     return rows[0]
 
 
 def _content(mapping: PageMapping) -> Row:
-    return {field: editing.plain(getattr(mapping, field)) for field in _FIELDS}
+    return {field: governed_rows.plain(getattr(mapping, field)) for field in _FIELDS}
 
 
 def mapping_in(row: Mapping[str, Any]) -> PageMapping:
@@ -189,4 +189,4 @@ def mapping_in(row: Mapping[str, Any]) -> PageMapping:
 
 
 def _record(row: Mapping[str, Any]) -> PageRecord:
-    return PageRecord(mapping=mapping_in(row), plugin=row["plugin"], **editing.stamps_of(row))
+    return PageRecord(mapping=mapping_in(row), plugin=row["plugin"], **governed_rows.stamps_of(row))

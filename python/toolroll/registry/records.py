@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import sqlalchemy as sa
 
 from toolroll.registry.content import FIELDS, GOVERNED, content_of
-from toolroll.store import tables
+from toolroll.registry.store import tables
 from toolroll.tools import Tool
 
 # approved: may be selected; pending: new, never approved; changed: approved once, new content waits.

@@ -17,22 +17,23 @@ from dataclasses import replace
 from typing import Any
 
 from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
-from toolroll.registry import finding, sync, versions
+from toolroll.registry import queries, versions
 from toolroll.registry.audit import Audit
 from toolroll.registry.content import FIELDS, GOVERNED, content_hash, content_of, tool_of
-from toolroll.registry.edits import Edits, check_name, flagged, major
-from toolroll.registry.finding import checked_limit, expected, found, version_at, versions_of
 from toolroll.registry.page_mappings import Pages
-from toolroll.registry.plan import Mode
+from toolroll.registry.queries import checked_limit, expected, found, version_at, versions_of
 from toolroll.registry.records import Page, Record, Review
+from toolroll.registry.rules import Rules, rules_naming
 from toolroll.registry.settings import Settings
-from toolroll.registry.sync import Progress, SyncReport
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.sync import sync
+from toolroll.registry.sync.plan import Mode
+from toolroll.registry.sync.sync import Progress, SyncReport
 from toolroll.registry.tiers import read_tiers, set_tiers
+from toolroll.registry.tool_edits import Edits, check_name, flagged, major
 from toolroll.registry.toolkits import Toolkits, is_toolkit, lineage, no_toolkit
 from toolroll.registry.versions import Version, version_of
-from toolroll.registry.visibility import Rules, rules_naming
-from toolroll.store import tables
-from toolroll.store.database import Database, Write, words
 from toolroll.tools import STATUSES, Definitions, Status, Tool
 
 _versions = tables.tool_versions.c
@@ -118,7 +119,7 @@ class Registry:
         for those with flags, or without; `deleted` for those that were deleted, instead of those that are
         there. `after` is the `next` of the page before, `limit` at most 1,000.
         """
-        query = finding.matching(
+        query = queries.matching(
             org=org,
             deleted=deleted,
             flagged=flagged,
@@ -126,7 +127,7 @@ class Registry:
             equal={"plugin": plugin, "toolkit": toolkit, "status": status, "review": review},
         )
         with self.database.reading() as connection:
-            return finding.page(connection, query, after, limit)
+            return queries.page(connection, query, after, limit)
 
     def history(
         self, name: str, *, org: str = "", before: int | None = None, limit: int = 100

@@ -16,13 +16,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidDefinition, InvalidInput
-from toolroll.governance import Governance
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.page_mappings import mapping_in
 from toolroll.registry.records import tool_in
-from toolroll.registry.visibility import rule_in
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.registry.rules import rule_in
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
+from toolroll.selection.effective_policy import Governance
 from toolroll.tools import Definitions, Route, Tool, Toolkit
 
 _NOTHING: Mapping[str, Any] = {}

@@ -14,10 +14,10 @@ import sqlalchemy as sa
 
 from toolroll.context import has_value
 from toolroll.errors import NotFound
-from toolroll.registry import editing
-from toolroll.registry.editing import Editor
-from toolroll.store import tables
-from toolroll.store.database import Write, words
+from toolroll.registry import governed_rows
+from toolroll.registry.governed_rows import Editor
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Write, words
 
 _TABLE = tables.settings
 
@@ -64,7 +64,7 @@ class Settings(Editor):
         """
         is_set = has_value(value)
         del value  # neither a traceback nor a log of this frame's variables is to have it
-        editing.check_name(key, "setting")
+        governed_rows.check_name(key, "setting")
         with self._database.writing(self.actor, org) as write:
             return _note(write, key, is_set, reason)
 
@@ -83,8 +83,8 @@ class Settings(Editor):
                         return _note(write, key, False, reason)
                     write.abandon()
                     return _setting(row)
-            hint = editing.near(key, (row.key for row in found))
-            raise NotFound(f"setting {key!r:.80}: is not known {editing.whose(org)}{hint}")
+            hint = governed_rows.near(key, (row.key for row in found))
+            raise NotFound(f"setting {key!r:.80}: is not known {governed_rows.whose(org)}{hint}")
 
     def list(self, org: str | None = None) -> tuple[Setting, ...]:
         """An organisation's own ("": the platform's), or everybody's, by organisation and key."""

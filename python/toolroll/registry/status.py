@@ -6,9 +6,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.store import schema, tables
-from toolroll.store.address import Address
-from toolroll.store.database import Database
+from toolroll.registry.store import schema, tables
+from toolroll.registry.store.database import Database
+from toolroll.registry.store.url import Address
 
 
 def status_of(database: Database) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidDefinition
-from toolroll.registry.editing import check_name
-from toolroll.rule_reading import check, tier_problem, tiers_of
+from toolroll.registry.governed_rows import check_name
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 from toolroll.rules import Rule
-from toolroll.store import tables
-from toolroll.store.database import Database
+from toolroll.selection.policy.rule_checks import check, tier_problem, tiers_of
 
 _NAMED = 20  # what still compares with a tier, in an error
 

@@ -7,22 +7,22 @@ without the toolkit they are in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import sqlalchemy as sa
 
-from toolroll.candidates import NO_ROWS
+from toolroll.arrays import NO_ROWS
+from toolroll.catalog.routes import RouteTable
 from toolroll.errors import Conflict, InvalidDefinition, NotFound
-from toolroll.registry import editing
-from toolroll.registry.editing import Editor, Governed, Row
+from toolroll.registry import governed_rows
+from toolroll.registry.governed_rows import Editor, Governed, Row
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Write, words
 from toolroll.registry.tiers import tiers_in
-from toolroll.registry.toolkit_tree import tree
-from toolroll.route_table import RouteTable
-from toolroll.rule_reading import tier_problem
-from toolroll.store import tables
-from toolroll.store.database import Write, words
+from toolroll.selection.policy.rule_checks import tier_problem
 from toolroll.tools import Mode, Route, Toolkit
 
 Keyword: TypeAlias = "str | tuple[str, str]"  # a keyword, or one with its mode: "word", "substring", "prefix"
@@ -94,18 +94,20 @@ class Toolkits(Editor):
                 is not configured, a keyword is blank, RE2 does not read a pattern.
             Conflict: the version has moved on; a plugin puts what another or a human made.
         """
-        name = editing.check_name(toolkit.name, "toolkit name")
+        name = governed_rows.check_name(toolkit.name, "toolkit name")
         what = f"toolkit {name!r}"
         words(plugin, "plugin")
         given_keywords = None if keywords is None else _keywords(keywords, what)
         given_patterns = None if patterns is None else _texts(patterns, "patterns", what)
         with self._database.writing(self.actor, org) as write:
-            alive = editing.rows_of(write.connection, _TABLE, _TABLE.c.org == org, _TABLE.c.name == name)
+            alive = governed_rows.rows_of(
+                write.connection, _TABLE, _TABLE.c.org == org, _TABLE.c.name == name
+            )
             row = alive[0] if alive else None
             if row is None and version:
                 raise Conflict(f"{what}: version {version} was expected, but it is not there")
             if row is not None:
-                editing.check_version(row, version, what)
+                governed_rows.check_version(row, version, what)
                 if plugin and row["plugin"] != plugin:
                     owner = (
                         f"to plugin {row['plugin']!r:.80}" if row["plugin"] else "to people, not to a plugin"
@@ -119,11 +121,11 @@ class Toolkits(Editor):
             )
             _check(write, name, content)
             if row is None:
-                row = editing.insert(write, _TABLE, {"name": name, "plugin": plugin, **content})
+                row = governed_rows.insert(write, _TABLE, {"name": name, "plugin": plugin, **content})
                 write.log("toolkit.create", name, {"after": content}, reason)
-            elif changed := editing.differing(row, content):
-                write.log("toolkit.update", name, editing.before_and_after(row, changed), reason)
-                row = editing.change(write, _TABLE, row, changed)
+            elif changed := governed_rows.differing(row, content):
+                write.log("toolkit.update", name, governed_rows.before_and_after(row, changed), reason)
+                row = governed_rows.change(write, _TABLE, row, changed)
             else:
                 write.abandon()
             return _record(row)
@@ -132,7 +134,7 @@ class Toolkits(Editor):
         """The toolkit of this name. Raises NotFound."""
         words(org, "org")
         with self._database.reading() as connection:
-            return _record(editing.named(connection, _TABLE, org, name, "toolkit"))
+            return _record(governed_rows.named(connection, _TABLE, org, name, "toolkit"))
 
     def list(self, org: str = "", deleted: bool = False) -> tuple[ToolkitRecord, ...]:
         """The organisation's own, by name. deleted: with those that are deleted."""
@@ -159,11 +161,11 @@ class Toolkits(Editor):
             Conflict: tools or toolkits are in it, or the version has moved on.
         """
         with self._database.writing(self.actor, org) as write:
-            row = editing.named(write.connection, _TABLE, org, name, "toolkit")
-            editing.check_version(row, version, f"toolkit {name!r}")
+            row = governed_rows.named(write.connection, _TABLE, org, name, "toolkit")
+            governed_rows.check_version(row, version, f"toolkit {name!r}")
             _check_empty(write, name)
             write.log("toolkit.delete", name, {"before": _content_of(row)}, reason)
-            return _record(editing.delete(write, _TABLE, row))
+            return _record(governed_rows.delete(write, _TABLE, row))
 
     def restore(self, name: str, *, org: str = "", reason: str = "") -> ToolkitRecord:
         """Brings back the toolkit of this name that was deleted last.
@@ -183,7 +185,7 @@ class Toolkits(Editor):
             )
             first = found.mappings().first()
             if first is None:
-                raise NotFound(f"toolkit {name!r:.80}: was never {editing.whose(org)}")
+                raise NotFound(f"toolkit {name!r:.80}: was never {governed_rows.whose(org)}")
             row = dict(first)
             if row["deleted_at"] is None:
                 raise Conflict(
@@ -191,7 +193,7 @@ class Toolkits(Editor):
                 )
             _check(write, name, _content_of(row))
             write.log("toolkit.restore", name, {"after": _content_of(row)}, reason)
-            return _record(editing.change(write, _TABLE, row, {"deleted_at": None}))
+            return _record(governed_rows.change(write, _TABLE, row, {"deleted_at": None}))
 
 
 def is_toolkit(connection: sa.Connection, name: str, org: str) -> bool:
@@ -207,13 +209,13 @@ def is_toolkit(connection: sa.Connection, name: str, org: str) -> bool:
 
 def no_toolkit(connection: sa.Connection, name: str, org: str) -> str:
     """That there is no such toolkit, and what was meant perhaps."""
-    hint = editing.near(name, editing.names_in(connection, _TABLE, "", org))
-    return f"toolkit {name!r:.80} is {editing.nowhere(org)}{hint}"
+    hint = governed_rows.near(name, governed_rows.names_in(connection, _TABLE, "", org))
+    return f"toolkit {name!r:.80} is {governed_rows.nowhere(org)}{hint}"
 
 
 def lineage(connection: sa.Connection, name: str, org: str) -> dict[str, str | None]:
     """A toolkit and those above it, each with its tier, as the platform or the organisation has them."""
-    rows = editing.rows_of(connection, _TABLE, _TABLE.c.org.in_({"", org}))
+    rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_({"", org}))
     held = {row["name"]: row for row in sorted(rows, key=lambda row: row["org"], reverse=True)}
     found: dict[str, str | None] = {}
     at: str | None = name or None
@@ -255,7 +257,7 @@ def _check(write: Write, name: str, content: Row) -> None:
         raise _wrong(what, "base", f"is {content['base']!r:.80}, must be True or False")
     if any(not key.strip() for key in content["settings_keys"]):
         raise _wrong(what, "settings_keys", "holds a blank name")
-    editing.check_kept(content, what)
+    governed_rows.check_kept(content, what)
     # Reads it as a catalog will.
     keywords, patterns = _switches(content)
     RouteTable.of(0, [_route(name, keywords, patterns)], {name: NO_ROWS})
@@ -275,8 +277,8 @@ def _check_parent(write: Write, name: str, parent: str) -> None:
     ).all()
     names = {row.name for row in found}
     if parent not in names | {name}:
-        hint = editing.near(parent, names)
-        raise _wrong(what, "parent", f"is {parent!r:.80}, which is {editing.nowhere(write.org)}{hint}")
+        hint = governed_rows.near(parent, names)
+        raise _wrong(what, "parent", f"is {parent!r:.80}, which is {governed_rows.nowhere(write.org)}{hint}")
     # Where an organisation's toolkit is named like one of the platform's, both parents count: whichever of
     # the two is deleted later, what is left is a tree.
     parents: dict[str, set[str]] = {name: {parent}}
@@ -397,9 +399,65 @@ def _record(row: Mapping[str, Any]) -> ToolkitRecord:
         org=row["org"],
         plugin=row["plugin"],
         toolkit_id=row["toolkit_id"],
-        **editing.stamps_of(row),
+        **governed_rows.stamps_of(row),
     )
 
 
 def _wrong(what: str, field: str, problem: str) -> InvalidDefinition:
     return InvalidDefinition(f"{what}: {field} {problem}", field=field)
+
+
+_TABLE = tables.toolkits
+
+
+def tree(connection: sa.Connection, org: str) -> str:
+    """All that an organisation has, its own and the platform's: a line each, each below its parent."""
+    rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_({"", org}))
+    counts = _tools_in(connection, org)
+    shown: dict[str, Row] = {row["name"]: row for row in rows if row["org"]}
+    own = frozenset(shown)
+    shown |= {row["name"]: row for row in rows if not row["org"]}  # where both hold it, as catalogs read it
+    shown |= {name: {"name": name} for name in counts if name and name not in shown}
+    return "\n".join(_lines(shown, counts, own))
+
+
+def _tools_in(connection: sa.Connection, org: str) -> Counter[str]:
+    """Toolkit → how many tools of the organisation and of the platform are in it."""
+    tools = tables.tools
+    found = connection.execute(
+        sa.select(tools.c.toolkit, sa.func.count())
+        .where(tools.c.deleted_at.is_(None), tools.c.org.in_({"", org}))
+        .group_by(tools.c.toolkit)
+    )
+    return Counter({toolkit: n for toolkit, n in found})
+
+
+def _lines(rows: Mapping[str, Row], counts: Mapping[str, int], own: frozenset[str]) -> Iterator[str]:
+    below: dict[str | None, list[str]] = {}
+    for name, row in rows.items():
+        parent = row.get("parent")
+        below.setdefault(parent if parent in rows else None, []).append(name)
+    waiting = [(0, name) for name in sorted(below.get(None, ()), reverse=True)]
+    while waiting:
+        depth, name = waiting.pop()
+        yield f"{'  ' * depth}{_line(rows[name], counts.get(name, 0), name in own)}"
+        waiting += [(depth + 1, child) for child in sorted(below.get(name, ()), reverse=True)]
+
+
+def _line(row: Row, count: int, is_own: bool) -> str:
+    facts = [f"{count} tool{'' if count == 1 else 's'}"]
+    if is_own:
+        facts.append("own")
+    if row.get("base"):
+        facts.append("base")
+    if row.get("tier") is not None:
+        facts.append(f"tier {row['tier']} and above")
+    if row.get("settings_keys"):
+        facts.append(f"with a value for {' or '.join(row['settings_keys'])}")
+    if row.get("members"):
+        facts.append(f"and {', '.join(row['members'])}"[:80])
+    if row.get("plugin"):
+        facts.append(f"plugin {row['plugin']}")
+    summary = row.get("description", "").strip().partition("\n")[0]
+    line = f"{row['name']}  ({', '.join(facts)})" + (f"  {summary[:80]}" if summary else "")
+    return governed_rows.printable(line)

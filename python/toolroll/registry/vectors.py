@@ -18,15 +18,13 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from toolroll.catalog.tool_text import description_text, example_texts
+from toolroll.embedder import SAMPLES, Embedder, vectors_of
 from toolroll.errors import EmbedderUnavailable, StoreUnavailable
-from toolroll.ports import Embedder
 from toolroll.registry.records import record_of
-from toolroll.scale import SAMPLES
-from toolroll.store import tables
-from toolroll.store.database import Database
-from toolroll.tool_text import description_text, example_texts
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
 from toolroll.tools import Tool
-from toolroll.vectors import vectors_of
 
 _log = logging.getLogger("toolroll")
 

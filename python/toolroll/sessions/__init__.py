@@ -1,1 +1,1 @@
-"""What conversations hold, kept in the store: it survives restarts and goes from replica to replica."""
+"""A conversation as its caller drives it, turn by turn. Its state is in memory."""

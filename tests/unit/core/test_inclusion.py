@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.slow_learned import DAY, T0, deltas, random_deltas
 
+from tests.slow_learned import DAY, T0, deltas, random_deltas
 from toolroll._core import Learned, LearningRates, ToolKeys, Weights, inclusion, inclusion_sampled
 
 SEEDS = st.integers(0, 2**32 - 1)

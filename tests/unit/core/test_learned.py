@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.slow_learned import DAY, T0, Slow, deltas, random_deltas
 
+from tests.slow_learned import DAY, T0, Slow, deltas, random_deltas
 from toolroll._core import DELTA, Learned, LearningRates
 from toolroll.learning import effects
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.slow_learned import DAY, T0, deltas
 
+from tests.slow_learned import DAY, T0, deltas
 from toolroll._core import Learned, LearningRates
 
 ARM = np.array([100], np.uint64)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
-from tests.slow_learned import DAY, T0, deltas, random_deltas
 
+from tests.slow_learned import DAY, T0, deltas, random_deltas
 from toolroll._core import Bitset, Learned, LearningRates, ToolKeys, Weights
 
 ALARM = 1e-5

@@ -20,11 +20,10 @@ pytest.importorskip("circuitbreaker")
 
 from tests import model_server as servers
 from tests.model_server import ModelServer, running
-
 from toolroll import Tool, Toolroll
 from toolroll.embedders import guarded
-from toolroll.embedders.answers import Refused
 from toolroll.embedders.cached import CachedEmbedder
+from toolroll.embedders.checks import Refused
 from toolroll.embedders.guarded import GuardedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.ollama import OllamaEmbedder

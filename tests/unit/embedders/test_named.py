@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.model_server import ModelServer, running
 
+from tests.model_server import ModelServer, running
 from toolroll import Toolroll
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder

@@ -19,9 +19,8 @@ pytest.importorskip("urllib3")
 
 from tests import model_server as servers
 from tests.model_server import ModelServer, running
-
-from toolroll.embedders import probes, remote
-from toolroll.embedders.answers import Refused
+from toolroll.embedders import fingerprint, remote
+from toolroll.embedders.checks import Refused
 from toolroll.embedders.ollama import OllamaEmbedder
 from toolroll.embedders.openai_compatible import OpenAICompatibleEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidInput
@@ -74,7 +73,7 @@ def test_vectors_are_the_servers_at_unit_length(server: ModelServer, made: Made)
 @BOTH
 def test_making_one_costs_one_request(server: ModelServer, made: Made) -> None:
     made(server)
-    assert server.texts == [[probes.TEXT]]
+    assert server.texts == [[fingerprint.TEXT]]
 
 
 @BOTH
@@ -93,14 +92,14 @@ def test_each_speaks_its_own_protocol(server: ModelServer) -> None:
     assert one["path"] == "/api/embed" and other["path"] == "/v1/embeddings"
     assert one["body"] == {
         "model": "bag",
-        "input": [probes.TEXT],
+        "input": [fingerprint.TEXT],
         "truncate": True,
         "dimensions": 64,
         "keep_alive": "24h",
     }
     assert other["body"] == {
         "model": "bag",
-        "input": [probes.TEXT],
+        "input": [fingerprint.TEXT],
         "encoding_format": "float",
         "dimensions": 64,
     }
@@ -433,7 +432,7 @@ def test_while_its_server_is_away_it_is_who_it_was(caplog: pytest.LogCaptureFixt
         again.embed_query(TEXTS[0])
     with running(server.port) as back:
         assert np.allclose(again.embed_query(TEXTS[0]), units(back, TEXTS)[0], atol=1e-6)
-        assert back.texts == [[TEXTS[0], probes.TEXT]]  # it was compared, in the same request
+        assert back.texts == [[TEXTS[0], fingerprint.TEXT]]  # it was compared, in the same request
         again.embed_query(TEXTS[1])
         assert back.texts[1:] == [[TEXTS[1]]]  # once
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from toolroll.embedders.static import StaticEmbedder, checksum
 
-MODELS = resources.files("toolroll.models")
+MODELS = resources.files("toolroll.embedders.data")
 ABOUT = json.loads(MODELS.joinpath("static_minilm", "table.json").read_text("utf-8"))
 
 
@@ -27,7 +27,7 @@ def files() -> tuple[list[str], Any, Any]:
 @pytest.fixture(scope="module")
 def twin(files: tuple[list[str], Any, Any]) -> Any:
     pytest.importorskip("tokenizers")
-    from token_table_twin import TokenTableTwin
+    from tests.unit.embedders.token_table_twin import TokenTableTwin
 
     return TokenTableTwin(*files)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolroll.commands import evaluate as command
+from toolroll.cli import evaluate as command
 from toolroll.evaluation.quality import Evaluation, evaluate
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "evaluation.md").read_text("utf-8")

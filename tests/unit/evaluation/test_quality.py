@@ -12,14 +12,13 @@ import pytest
 
 from tests.unit.evaluation.worlds import QUERIES, TOOLS, query, write
 from toolroll import Parameters
+from toolroll._files import check_writable, replace_file
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidInput, NotFound
 from toolroll.evaluation.dataset import read_dataset
 from toolroll.evaluation.quality import evaluate
-from toolroll.evaluation.report import mean_over_folders, table, to_json
-from toolroll.evaluation.run_file import write_run
-from toolroll.files import check_writable, replace_file
+from toolroll.evaluation.report import mean_over_folders, table, to_json, write_run
 
 
 class Recorder:

@@ -10,15 +10,14 @@ import pytest
 
 from toolroll.errors import InvalidInput
 from toolroll.evaluation.dataset import Dataset, Query
-from toolroll.evaluation.figures import figures
-from toolroll.evaluation.material import Material
-from toolroll.evaluation.measures import Wait, measure, median_wait
-from toolroll.evaluation.model_user import CALLS_RIGHT, Act, act, oracle, shares
-from toolroll.evaluation.playing import NOBODY, Course, play
-from toolroll.evaluation.scenarios import SCENARIOS, Scenario
-from toolroll.evaluation.simulation import Estimate, Plan, play_world, simulate
-from toolroll.evaluation.simulation_report import curves_of, table, to_json
-from toolroll.evaluation.worlds import CONTEXTS, World
+from toolroll.evaluation.simulation.measures import Wait, measure, median_wait
+from toolroll.evaluation.simulation.player import NOBODY, Course, play
+from toolroll.evaluation.simulation.report import curves_of, table, to_json
+from toolroll.evaluation.simulation.simulated_model import CALLS_RIGHT, Act, act, oracle, shares
+from toolroll.evaluation.simulation.simulation import Estimate, Plan, play_world, simulate
+from toolroll.evaluation.simulation.source_data import Material
+from toolroll.evaluation.simulation.targets import figures
+from toolroll.evaluation.simulation.worlds import CONTEXTS, SCENARIOS, Scenario, World
 from toolroll.tools import Definitions, Tool
 
 WORDS = ("rain", "mail", "song", "bank", "train", "soup", "code", "door", "tree", "ball", "lamp", "boat")

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from tools.train.categories import CLASSES, RIDGE, answers, cues_of, fit, of_verbs, softmax, written
 
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import InvalidInput
 from toolroll.learning.categories import CATEGORIES, FILE, GENERAL, LONGEST, built_in, category, cue_words
-from toolroll.models.categories import CLASSES, RIDGE, answers, cues_of, fit, of_verbs, softmax, written
 
 LABELS = Path(__file__).parents[2] / "data" / "message_categories.tsv"
 EMBEDDER = StaticEmbedder()
@@ -27,7 +27,7 @@ def asks(text: str) -> str:
 
 def record() -> dict[str, object]:
     value: dict[str, object] = json.loads(
-        resources.files("toolroll.models").joinpath(FILE).read_text("utf-8")
+        resources.files("toolroll.learning").joinpath(FILE).read_text("utf-8")
     )
     return value
 
@@ -104,7 +104,7 @@ def test_a_vector_of_another_embedder_is_refused() -> None:
 
 
 def test_the_file_is_small_and_belongs_to_the_built_in_table_and_to_the_messages() -> None:
-    models = resources.files("toolroll.models")
+    models = resources.files("toolroll.embedders.data")
     assert len(models.joinpath(FILE).read_bytes()) <= 20_000
     kept = record()
     assert kept["embedder"] == EMBEDDER.identity

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from toolroll import Tool
 from toolroll.errors import InvalidInput
+from toolroll.identity import scopes, tool_key
+from toolroll.learning.deduplication import MOST_FOUND, NOTHING_SAID, settle
 from toolroll.learning.effects import EFFECTS, Change, deltas
 from toolroll.learning.exposure import Exposure, Shown
-from toolroll.learning.keys import scopes, tool_key
 from toolroll.learning.outcomes import KINDS, NOT_SHOWN, Entry, Report
-from toolroll.learning.settling import MOST_FOUND, NOTHING_SAID, settle
 
 A, B, C = (Shown(name, tool_key(Tool(name)), share) for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.0)))
 EVENT = Exposure("event", "acme", 1_000.0, "user", "home", "pro", "read", (A, B))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from toolroll import PageMapping, Tool, Toolkit
-from toolroll.schemas.canonical import schema_text
-from toolroll.tokens import estimate_tokens
+from toolroll.catalog.tokens import estimate_tokens
+from toolroll.identity import schema_text
 from toolroll.tools import Definitions, Route
 
 # Seed 1: 16 domains with 234 tools, of which 117 need no settings. Of those 46 are in every chat; were it all

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Toolroll
-from toolroll.profiles import PROFILES
+from toolroll.selection.profiles import PROFILES
 
 FOLDER = Path(__file__).parents[2] / "data" / "seeds" / "layers"
 WORKOUT = "If it rains tomorrow, plan an indoor workout and add it to my calendar"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.seeds.catalogs import CRM, MAPPED_BEFORE, MAPPINGS, PAGES, PLATFORM, TOKENS, platform
 from toolroll import Context, Tool, Toolroll
-from toolroll.pages import matches
+from toolroll.selection.policy.pages import matches
 from toolroll.tools import Definitions
 
 QUERY = "show me the deals of the CRM"

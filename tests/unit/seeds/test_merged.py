@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Toolroll
-from toolroll.profiles import PROFILES
-from toolroll.tool_text import words
+from toolroll.catalog.tool_text import words
+from toolroll.selection.profiles import PROFILES
 
 FOLDER = Path(__file__).parents[2] / "data" / "seeds" / "merged"
 CORE = ("get_status", "search_memories", "send_telegram", "spawn_subagent", "store_fact")
@@ -144,7 +144,7 @@ def test_a_tool_is_reached_by_each_group_that_has_it_as_a_member(roll):
 def test_a_glob_reaches_what_a_server_brings_later():
     roll = roll_of(PlannedEmbedder({}), minimum=0)
     from toolroll import Tool
-    from toolroll.sources.folder import read_folder
+    from toolroll.formats.sources.folder import read_folder
 
     known = read_folder(FOLDER)
     more = Toolroll.from_tools(

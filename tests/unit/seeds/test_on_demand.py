@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Toolroll
+from toolroll.catalog.tokens import estimate_tokens
 from toolroll.errors import Denied
-from toolroll.meta_tools import MANAGE_TOOLS
-from toolroll.profiles import PROFILES
-from toolroll.schemas.canonical import schema_text
-from toolroll.tokens import estimate_tokens
+from toolroll.formats.meta_tools import MANAGE_TOOLS
+from toolroll.identity import schema_text
+from toolroll.selection.profiles import PROFILES
 
 FOLDER = Path(__file__).parents[2] / "data" / "seeds" / "on_demand"
 ESSENTIAL = ("reminder_tool", "webaccess_tool")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolroll.profiles import PROFILES
+from toolroll.selection.profiles import PROFILES
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "seeds.md").read_text("utf-8")
@@ -19,12 +19,12 @@ ROWS = [
     if line.startswith("| ") and not line.startswith(("| behaviour", "| ---"))
 ]
 NAMES = {
-    "CostMonitor": "toolroll.guards.cost",
+    "CostMonitor": "toolroll.formats.repair.cost",
     "Context": "toolroll",
     "Registry": "toolroll",
     "Route": "toolroll",
     "Selection": "toolroll",
-    "Session": "toolroll.session",
+    "Session": "toolroll.sessions.session",
     "Tool": "toolroll",
     "Toolkit": "toolroll",
     "Toolroll": "toolroll",

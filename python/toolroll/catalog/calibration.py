@@ -1,0 +1,190 @@
+"""What a score means on a catalog: how sure it is that some tool serves the message.
+
+The best score of a message grows with the catalog's examples, its size and its language, so no score means
+the same everywhere. A share does: confidence is the share of messages that some tool does serve whose best
+score is no higher. On every catalog, to refuse what is below 0.05 refuses one in twenty of those messages.
+
+Which messages a tool serves is known from examples. Some are held out, and asked of the catalog without them
+(conformal prediction). Where a catalog has few, the scores of catalogs at large stand in.
+
+Source: V. Vovk et al., "Algorithmic Learning in a Random World", 2005.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from toolroll._core import Bitset, Fusion, Retriever, latin_share
+from toolroll.arrays import NO_ROWS, NO_SCORES, Part, Rows, Scores
+from toolroll.catalog.message_text import clauses
+from toolroll.catalog.tool2vec import Embedded
+from toolroll.catalog.tool_text import example_texts
+from toolroll.embedder import Embedder
+from toolroll.tools import Tool
+
+LEAST_HELD_OUT, MOST_HELD_OUT = 10, 256
+WORLD = 5_000  # tools among which they are asked: more cost more and say the same
+
+# Best scores of served messages where tools have no examples, as logistic curves by centre and scale: with
+# vectors 5 % lie below 0.25, by words alone below 0.06. Catalogs of many tools have higher ones, but a wrong
+# refusal costs more than a missed one. And how many held-out messages the curve weighs.
+_WITH_VECTORS, _BY_WORDS, _COUNTS = (0.70, 0.153), (0.30, 0.08), 4.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibration:
+    """Scores of messages that are known to be served.
+
+    Attributes:
+        best: float32[n], ascending: the best score of any tool.
+        own: float32[n], ascending: the score of the right tool, for turns that may not see every tool.
+        has_vectors: whether they were asked with vectors; scores by words alone are another scale.
+    """
+
+    best: Scores
+    own: Scores
+    has_vectors: bool = False
+
+    def confidence(self, score: float, whole: bool, trust: float | None) -> float:
+        """The share of served messages that score no higher, in [0, 1].
+
+        whole: whether the turn could see (nearly) the whole catalog. trust: how far its vector counts; None
+        where it has none.
+        """
+        centre, scale = _WITH_VECTORS if trust is not None and trust >= 0.5 else _BY_WORDS
+        at_large = 1 / (1 + math.exp(-(score - centre) / scale)) if score > 0 else 0.0
+        if self.has_vectors and trust is None:  # the embedder has failed
+            return at_large
+        known = self.best if whole else self.own
+        below = int(np.searchsorted(known, score, side="right"))
+        return (_COUNTS * at_large + below) / (_COUNTS + len(known))
+
+
+AT_LARGE = Calibration(NO_SCORES, NO_SCORES)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """Held-out messages, and the catalog without them.
+
+    Attributes:
+        retriever: over the tools of the trial.
+        turns: text, vector and clauses of each message.
+        owners: int32[h], the row of the tool whose example it was.
+    """
+
+    retriever: Retriever
+    turns: tuple[tuple[Part, tuple[Part, ...]], ...]
+    owners: Rows
+
+    def calibrate(self, fusion: Fusion) -> Calibration:
+        """Asks every message, with these weights."""
+        size = self.retriever.size
+        everything = Bitset.full(size)
+        best, own = np.empty((2, len(self.turns)), np.float32)
+        for at, ((text, vector, trust, _), pieces) in enumerate(self.turns):
+            for scores, rows in ((best, everything), (own, Bitset.of(size, self.owners[at : at + 1]))):
+                found = self.retriever.search(
+                    text, vector, trust, pieces, (), rows, NO_ROWS, NO_SCORES, 1, fusion
+                )
+                scores[at] = found[3]
+        has_vectors = any(part[1] is not None for part, _ in self.turns)
+        return Calibration(np.sort(best), np.sort(own), has_vectors)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOut:
+    """Examples that are kept apart, and the tools among which they are asked.
+
+    Attributes:
+        rows: int32[w], the tools, ascending.
+        messages: (row, which of its examples) of each, in no order that means anything.
+        out: all places of these texts: what serves a message may be more than one tool's example.
+    """
+
+    rows: Rows
+    messages: tuple[tuple[int, int], ...]
+    out: frozenset[tuple[int, int]]
+
+    @classmethod
+    def of(cls, tools: Sequence[Tool]) -> HeldOut | None:
+        """At most `MOST_HELD_OUT`, and of a tool at most an eighth or one; None where tools have too few.
+
+        A tool may lend its only one: messages come for tools that had none, too. Which ones is a function of
+        their texts: the same definitions give the same confidence.
+        """
+        places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        spare = [0] * len(tools)
+        for row, tool in enumerate(tools):
+            if not tool.examples:
+                continue
+            texts = example_texts(tool)
+            spare[row] = max(1, len(texts) // 8)
+            for at, text in enumerate(texts):
+                places[text].append((row, at))
+        chosen: list[tuple[int, int]] = []
+        out: list[tuple[int, int]] = []
+        for text in sorted(places, key=_draw):
+            if len(chosen) == MOST_HELD_OUT:
+                break
+            lenders = {row for row, _ in places[text]}
+            if all(spare[row] for row in lenders):
+                for row in lenders:
+                    spare[row] -= 1
+                chosen.append(places[text][0])
+                out += places[text]
+        if len(chosen) < LEAST_HELD_OUT:
+            return None
+        lent = {row for row, _ in out}
+        others = sorted(set(range(len(tools))) - lent, key=lambda row: _draw(tools[row].name))
+        rows = np.array(sorted([*lent, *others[: max(0, WORLD - len(lent))]]), np.int32)
+        return cls(rows, tuple(chosen), frozenset(out))
+
+    def world(self, tools: Sequence[Tool]) -> list[Tool]:
+        """The tools of the trial, less the examples that are held out."""
+        return [replace(tools[row], examples=self._rest_of(row, tools[row])) for row in self.rows.tolist()]
+
+    def _rest_of(self, row: int, tool: Tool) -> tuple[str, ...]:
+        return tuple(text for at, text in enumerate(example_texts(tool)) if (row, at) not in self.out)
+
+    def rest(self, embedded: Embedded) -> Embedded:
+        """Their vectors."""
+        kept = np.ones(len(embedded.examples), np.bool_)
+        kept[[embedded.begins[row] + at for row, at in self.out]] = False
+        return embedded.part(self.rows, kept)
+
+    def trial(
+        self,
+        tools: Sequence[Tool],
+        retriever: Retriever,
+        embedded: Embedded | None,
+        embedder: Embedder | None,
+    ) -> Trial:
+        """The messages, ready to be asked. Clauses are embedded where that takes no time."""
+        place = {row: at for at, row in enumerate(self.rows.tolist())}
+        is_english = bool(getattr(embedder, "is_english", False))
+        is_instant = embedder is None or embedder.is_instant
+        turns = []
+        for row, at in self.messages:
+            text = example_texts(tools[row])[at]
+            vector = None if embedded is None else embedded.examples[embedded.begins[row] + at]
+            pieces = [
+                (piece, None if embedder is None else embedder.embed_query(piece))
+                for piece in (clauses(text) if is_instant else ())
+            ]
+            parts: list[Part] = [
+                (part, vector, latin_share(part) if is_english else 1.0, 1.0)
+                for part, vector in [(text, vector), *pieces]
+            ]
+            turns.append((parts[0], tuple(parts[1:])))
+        return Trial(retriever, tuple(turns), np.array([place[row] for row, _ in self.messages], np.int32))
+
+
+def _draw(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

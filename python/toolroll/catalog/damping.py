@@ -1,0 +1,253 @@
+"""How much of other tools' ground a tool takes, measured when a catalog is built, and what to do about it.
+
+A plugin that writes its own examples can be found for everybody's messages, and no look at its texts alone
+tells a greedy tool from a useful one. The other tools' texts do: they are messages and descriptions that
+are known not to be this tool's. So each tool is asked for on all of them, and one that would be among the
+first k for far more of them than its share has all its scores damped until it is not; likewise all
+tools of a toolkit together. A tool that does not reach for the rest keeps what it is right about.
+
+Naive first: a bound on the similarity of examples and own description. It loses the honest examples that
+are worth most, those that the description would not have found, and greedy descriptions pass it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll._core import Bitset, Fusion, Retriever, latin_share
+from toolroll.arrays import NO_ROWS, NO_SCORES, Rows, Scores
+from toolroll.catalog.tool_text import MOST_EXAMPLES, description_text
+from toolroll.tools import Tool
+
+LEAST_PROBES, MOST_PROBES = 200, 1_000
+MOST_OWN_PROBES = 400  # of an organisation's own tools: a thousand of them take a thousand times as long
+_LOOKED_AT = 20_000_000  # probes times tools, for which that many are asked
+
+# Shares of foreign probes that are nobody's business, as multiples of the even share k / n. Honest tools
+# reach 2.4 times it with examples and 5.6 times without (metatool, multiturn: 99 % of them 2.1 and 2.7).
+WARM_SHARE = 2.6
+COLD_SHARE = 3.0
+LEAST_SHARE = 0.02
+TOOLKIT_SHARE = 0.25  # or its share of all tools; of multiturn's eleven servers the greediest reaches 0.24
+
+# A tool at c times its bound is damped to 1 / c³ of the bound: reaching further must not pay.
+_SEVERITY = 3
+_LEAST = 0.6  # factor, for a tool and again for its toolkit: found by what is its own, it stays in reach
+_ERRORS = 1.0  # standard errors that a share must lie above its bound
+_VOTES = 0.1  # of a toolkit, at the most
+_HEARD = 0.5  # of a bound: what one toolkit's texts, or one tool's, can bring up against a tool
+_ENOUGH = 50  # tools whose examples can stand for what is asked of all
+FOUND = 64  # best tools that are looked at of each probe, to find the best outside a toolkit
+
+
+Probed: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """Texts that are known to be certain tools'.
+
+    Attributes:
+        texts: each once.
+        owners: of each text, the rows of the tools that have it.
+    """
+
+    texts: tuple[str, ...]
+    owners: tuple[tuple[int, ...], ...]
+
+    def asked(
+        self, vectors: Probed | None, is_english: bool, retriever: Retriever, fusion: Fusion
+    ) -> tuple[Rows, Scores]:
+        """What selection finds for each probe: int32[m, `FOUND`] and float32[m, `FOUND`], for `damping`.
+
+        vectors: float32[m, dim] or float16, of the texts; None where there is no embedder. is_english:
+            whether that has learnt English alone.
+        """
+        rows = np.full((len(self.texts), FOUND), -1, np.int32)
+        scores = np.zeros((len(self.texts), FOUND), np.float32)
+        everything = Bitset.full(retriever.size)
+        for at, text in enumerate(self.texts):
+            vector = None if vectors is None else vectors[at].astype(np.float32, copy=False)
+            trust = latin_share(text) if is_english else 1.0
+            found, best, *_ = retriever.search(
+                text, vector, trust, (), (), everything, NO_ROWS, NO_SCORES, FOUND, fusion
+            )
+            rows[at, : len(found)], scores[at, : len(found)] = found, best
+        return rows, scores
+
+
+def probes_of(tools: Sequence[Tool], most: int = MOST_PROBES) -> Probes:
+    """The tools' examples, which are what is asked; descriptions where too few tools have any.
+
+    At most so many, fewer in a large catalog; chosen by digest.
+    """
+    most = min(most, max(LEAST_PROBES, _LOOKED_AT // max(len(tools), 1)))
+    are_enough = sum(bool(tool.examples) for tool in tools) >= _ENOUGH
+    owners: defaultdict[str, dict[int, None]] = defaultdict(dict)
+    plain = []
+    for row, tool in enumerate(tools):
+        for text in tool.examples[:MOST_EXAMPLES]:
+            owners[text][row] = None
+        if not tool.examples and not are_enough:
+            plain.append(row)
+    plain.sort(key=lambda row: _digest(tools[row].name))
+    for row in plain[:most]:  # a description is made for those that may be chosen only
+        owners[description_text(tools[row])][row] = None
+    chosen = sorted(owners, key=_digest)[:most]
+    return Probes(tuple(chosen), tuple(tuple(owners[text]) for text in chosen))
+
+
+def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k: int = 5) -> Scores:
+    """The factor for each tool's score: float32[n], 1 for all but the greedy ones, at least 0.36.
+
+    rows, scores: int32[m, s] and float32[m, s]: what selection finds for each probe, best first, s at least
+        k + 1 and better `FOUND`; -1 and 0 where it found fewer.
+
+    O(m s log s), and O(m s) for each tool that reaches far.
+    """
+    n, m = len(tools), len(probes.texts)
+    factors = np.ones(n, np.float32)
+    if n <= 2 * k or not m:
+        return factors
+    assert rows.shape == scores.shape and rows.shape[0] == m and rows.shape[1] > k
+    groups = _groups(tools)
+    votes = _votes(probes, groups)
+    speaks = groups[[owners[0] for owners in probes.owners]]
+    mine = np.zeros((m, int(groups.max()) + 1), np.bool_)
+    own_votes = np.zeros(mine.shape[1])  # of each group's own probes
+    for at, owners in enumerate(probes.owners):
+        theirs = np.unique(groups[list(owners)])
+        mine[at, theirs] = True
+        own_votes[theirs] += votes[at]
+
+    is_found = scores > 0
+    floor, below = scores[:, k - 1], scores[:, k]
+    within = is_found & (scores >= floor[:, None])
+    probe, place = np.nonzero(within)
+    reached = rows[probe, place]
+    is_foreign = ~mine[probe, groups[reached]]
+    captured = np.bincount(reached[is_foreign], votes[probe[is_foreign]], minlength=n)
+    shares = captured / np.maximum(votes.sum() - own_votes[groups], 1e-9)
+    warm = np.array([bool(tool.examples) for tool in tools])
+    bounds = np.maximum(LEAST_SHARE, np.where(warm, WARM_SHARE, COLD_SHARE) * k / n)
+    for row in np.flatnonzero(shares > bounds):
+        among = ~mine[:, groups[row]]
+        own = np.where((rows == row) & is_found, scores, 0).max(axis=1)[among]
+        others = np.where(own >= floor[among], below[among], floor[among])
+        factors[row] = _factor(own, others, votes[among], speaks[among], float(bounds[row]))
+
+    damped = np.where(is_found, scores * factors[rows], 0)
+    order = np.argsort(-damped, axis=1, kind="stable")
+    found = np.where(is_found, groups[rows], -1)
+    _damp_toolkits(
+        tools,
+        groups,
+        mine,
+        votes,
+        speaks,
+        np.take_along_axis(found, order, axis=1),
+        np.take_along_axis(damped, order, axis=1),
+        factors,
+        k,
+    )
+    return factors
+
+
+def _damp_toolkits(
+    tools: Sequence[Tool],
+    groups: npt.NDArray[np.intp],
+    mine: npt.NDArray[np.bool_],
+    votes: npt.NDArray[np.float64],
+    speaks: npt.NDArray[np.intp],
+    found: npt.NDArray[np.intp],
+    scores: Scores,
+    factors: Scores,
+    k: int,
+) -> None:
+    """Lowers the factors of toolkits whose tools together are among the first k too often.
+
+    found: intp[m, s], whose tool is at each place; -1 for nobody's.
+    """
+    n = len(tools)
+    toolkits = defaultdict(list)
+    for row, tool in enumerate(tools):
+        if tool.toolkit:
+            toolkits[int(groups[row])].append(row)
+    for group in np.unique(found[:, :k]).tolist():
+        members = toolkits.get(group, [])
+        among = np.flatnonzero(~mine[:, group])
+        if not members or n - len(members) < k or not len(among):
+            continue
+        bound = max(TOOLKIT_SHARE, len(members) / n)
+        theirs = found[among] == group
+        if votes[among[theirs[:, :k].any(axis=1)]].sum() <= bound * votes[among].sum():
+            continue
+        outside = np.cumsum(~theirs, axis=1) >= k
+        kth = np.where(outside[:, -1], np.argmax(outside, axis=1), found.shape[1] - 1)
+        own = np.where(theirs, scores[among], 0).max(axis=1)
+        factors[members] *= _factor(own, scores[among, kth], votes[among], speaks[among], bound)
+
+
+def _factor(
+    own: Scores,
+    others: Scores,
+    votes: npt.NDArray[np.float64],
+    speaks: npt.NDArray[np.intp],
+    bound: float,
+) -> float:
+    """1 for a share of probes within the bound, else what leaves so few that reaching did not pay.
+
+    own: best score on each foreign probe. others: what it takes to be among the first k there. speaks: whose
+    each probe is; nobody alone can bring up more than half of the bound against a tool, or a flood of texts
+    about another's subject would damp that other.
+    """
+    within = own > others
+    against = np.bincount(speaks, votes * within)
+    heard = np.minimum(1, _HEARD * bound * votes.sum() / np.maximum(against, 1e-9))
+    votes = votes * heard[speaks]
+    total = votes.sum()
+    if total <= 0:
+        return 1.0
+    share = float(votes[within].sum() / total)
+    error = float(np.sqrt((votes**2).sum() * bound * (1 - bound)) / total)
+    if share - _ERRORS * error <= bound:
+        return 1.0
+    needed = others / np.maximum(own, np.float32(1e-6))  # within reach where the factor is above this
+    order = np.argsort(needed, kind="stable")
+    reached = np.cumsum(votes[order]) / total
+    at = int(np.searchsorted(reached, bound * (bound / share) ** _SEVERITY, side="right"))
+    return float(np.clip(needed[order[min(at, len(order) - 1)]], _LEAST, 1))
+
+
+def _groups(tools: Sequence[Tool]) -> npt.NDArray[np.intp]:
+    """A number for each toolkit, and one for each tool that is in none."""
+    numbers: dict[tuple[str, int], int] = {}
+    return np.array(
+        [
+            numbers.setdefault((tool.toolkit, -1 if tool.toolkit else row), len(numbers))
+            for row, tool in enumerate(tools)
+        ],
+        np.intp,
+    )
+
+
+def _votes(probes: Probes, groups: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
+    """How much each probe counts: one vote a tool, and of a toolkit no more than a tenth of all."""
+    texts = np.bincount([row for owners in probes.owners for row in owners], minlength=len(groups))
+    votes = np.array([sum(1 / texts[row] for row in owners) for owners in probes.owners])
+    group = groups[[owners[0] for owners in probes.owners]]
+    together = np.bincount(group, votes, minlength=int(groups.max()) + 1)
+    most = np.minimum(1, _VOTES * votes.sum() / np.maximum(together, 1e-9))
+    weighed: npt.NDArray[np.float64] = votes * most[group]
+    return weighed
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,147 @@
+"""Routes, compiled: all keywords in one automaton, all patterns in one RE2 set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from toolroll._core import Automaton, Bitset
+from toolroll.arrays import NO_ROWS, Rows
+from toolroll.errors import InvalidDefinition
+from toolroll.tools import Mode, Route
+
+_PATTERN_MEMORY = 64 << 20  # bytes that RE2 may use for all patterns of a catalog
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RouteTable:
+    """What a catalog's routes were compiled to.
+
+    Attributes:
+        automaton: keywords of all routes; None where there are none.
+        patterns: a compiled `re2.Set` of all routes' patterns; None where there are none.
+        keywords: keyword → (how it reads in an explanation, toolkits it switches on).
+        expressions: the same for each pattern.
+        rows: toolkit → its rows, those of the toolkits below it and their members, ascending.
+        size: rows in the catalog.
+        shared: routes that are looked at first, of a catalog that this one is stacked on; their toolkits are
+            among `rows`.
+    """
+
+    automaton: Automaton | None
+    patterns: Any  # google-re2 has no type stubs
+    keywords: tuple[tuple[str, tuple[str, ...]], ...]
+    expressions: tuple[tuple[str, tuple[str, ...]], ...]
+    rows: Mapping[str, Rows]
+    size: int
+    shared: RouteTable | None = None
+
+    @classmethod
+    def of(
+        cls,
+        size: int,
+        routes: Iterable[Route],
+        rows: Mapping[str, Rows],
+        shared: RouteTable | None = None,
+        keyword_mode: Mode | None = None,
+    ) -> RouteTable:
+        """Compiles the routes. keyword_mode: of keywords whose author did not say; None for their script's.
+
+        Raises:
+            InvalidDefinition: an unknown toolkit, an empty keyword or a pattern that RE2 refuses.
+        """
+        texts, modes = [], []
+        keywords, expressions, patterns = [], [], []
+        for route in routes:
+            _check(route, rows)
+            for keyword, mode in zip(route.keywords, route.modes_or(keyword_mode), strict=True):
+                texts.append(keyword)
+                modes.append(mode)
+                keywords.append((f"keyword '{keyword}'", route.toolkits))
+            for pattern in route.patterns:
+                patterns.append((pattern, route))
+                expressions.append((f"pattern '{pattern}'", route.toolkits))
+        automaton = Automaton(texts, modes) if texts else None
+        compiled = _compile(patterns) if patterns else None
+        return cls(automaton, compiled, tuple(keywords), tuple(expressions), rows, size, shared)
+
+    def hits(self, text: str, query: str = "") -> dict[str, str]:
+        """Toolkit → the first keyword or pattern that switched it on. Empty where nothing did.
+
+        query: the text with its spelling mended; keywords may stand in either, patterns in the text.
+        """
+        found: dict[str, str] = {} if self.shared is None else self.shared.hits(text, query)
+        if self.automaton is not None:
+            found_words = self.automaton.find(text)
+            if query and query != text:
+                found_words += self.automaton.find(query)
+            for keyword in found_words:
+                word, toolkits = self.keywords[keyword]
+                for toolkit in toolkits:
+                    found.setdefault(toolkit, word)
+        if self.patterns is not None:
+            for pattern in self.patterns.Match(text) or ():
+                expression, toolkits = self.expressions[pattern]
+                for toolkit in toolkits:
+                    found.setdefault(toolkit, expression)
+        return found
+
+    def rows_of(self, toolkits: Iterable[str]) -> Rows:
+        """Rows of these toolkits, of those below them and of their members, ascending, each once."""
+        known = [self.rows[toolkit] for toolkit in toolkits if toolkit in self.rows]
+        if len(known) == 1:
+            return known[0]
+        return np.unique(np.concatenate(known)) if known else NO_ROWS
+
+    def bitset_of(self, toolkits: Iterable[str]) -> Bitset:
+        """The same as a set."""
+        return Bitset.of(self.size, self.rows_of(toolkits))
+
+
+def _check(route: Route, rows: Mapping[str, Rows]) -> None:
+    for toolkit in route.toolkits:
+        if toolkit not in rows:
+            near = get_close_matches(toolkit, rows, 1)
+            raise InvalidDefinition(
+                f"route: toolkit {toolkit!r} is not in the catalog"
+                + (f"; did you mean {near[0]!r}?" if near else ""),
+                field="toolkits",
+            )
+    if any(not keyword.strip() for keyword in route.keywords):
+        raise InvalidDefinition(
+            f"route to {', '.join(route.toolkits)}: a keyword is empty, must have a visible character",
+            field="keywords",
+        )
+
+
+def _compile(patterns: list[tuple[str, Route]]) -> Any:
+    import re2  # only catalogs with patterns pay for the import
+
+    options = re2.Options()
+    options.case_sensitive = False
+    options.log_errors = False
+    options.max_mem = _PATTERN_MEMORY
+    compiled = re2.Set.SearchSet(options)
+    for pattern, route in patterns:
+        try:
+            compiled.Add(pattern)
+        except re2.error as error:
+            reason = error.args[0].decode() if isinstance(error.args[0], bytes) else error
+            raise InvalidDefinition(
+                f"route to {', '.join(route.toolkits)}: pattern {pattern!r} is not valid RE2: {reason}; "
+                "RE2 has no look-around and no back-references",
+                field="patterns",
+            ) from error
+    try:
+        compiled.Compile()
+    except re2.error as error:
+        raise InvalidDefinition(
+            f"routes: their {len(patterns)} patterns together need more than {_PATTERN_MEMORY >> 20} MB; "
+            "use keywords where no pattern is needed",
+            field="patterns",
+        ) from error
+    return compiled

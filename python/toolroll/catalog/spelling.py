@@ -1,0 +1,55 @@
+"""What a catalog's messages are spelt after: its own words, and a general English vocabulary."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from importlib import resources
+from itertools import chain
+
+import numpy as np
+
+from toolroll._core import Lexicon, Speller
+
+# The vocabulary of an embedder is in order of frequency behind its special and single-letter pieces, so the
+# n-th word is used about 1 / (n + 1,000) as often as all of them: Zipf's law without its steep beginning.
+_FLAT = 1_000
+
+# What an occurrence counts in each of `tool_text.fields` and in the keywords of routes. A word that names a
+# tool is what people ask for, however often prose has another: "wether" is the weather, not whether.
+_IN_NAME = 4.0
+_WEIGHTS = (_IN_NAME, 1.0, 1.0, 1.0, _IN_NAME)
+
+
+def speller_of(
+    fields: Sequence[Sequence[str]], keywords: Sequence[str] = (), shared: Speller | None = None
+) -> Speller:
+    """A speller over what tools say of themselves: their texts by field as in `tool_text.fields`.
+
+    shared: one that knows the words of other tools, which this one then knows, too, and doesn't copy.
+    Memory follows the distinct words, about 50 bytes each; reading costs some 10 ns a character.
+    """
+    columns = (*fields, keywords)
+    weights = np.repeat(np.array(_WEIGHTS, np.float32), [len(texts) for texts in columns])
+    words = Lexicon.of_texts(list(chain.from_iterable(columns)), weights)
+    return Speller(words, general_words()) if shared is None else shared.with_own(words)
+
+
+def general_words() -> Lexicon:
+    """The whole words of `models/vocab.txt`: about 21,000, one copy a process, read when first asked for."""
+    global _loaded
+    if _loaded is None:
+        with _lock:
+            if _loaded is None:
+                _loaded = _load()
+    return _loaded
+
+
+_lock = threading.Lock()
+_loaded: Lexicon | None = None
+
+
+def _load() -> Lexicon:
+    text = resources.files("toolroll.embedders.data").joinpath("vocab.txt").read_text("utf-8")
+    words = [piece for piece in text.splitlines() if len(piece) >= 3 and piece.isascii() and piece.isalpha()]
+    return Lexicon.of_words(words, (1 / (np.arange(len(words)) + _FLAT)).astype(np.float32))

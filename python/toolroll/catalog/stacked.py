@@ -1,0 +1,137 @@
+"""Two parts read as one: what all organisations share, and behind it what is an organisation's own.
+
+Each holds references to its two parts and copies neither, so what a thousand organisations share is in
+memory once. Rows of the shared part come first and mean what they mean in its own catalog; row r of the own
+part is n + r, with n the rows of the shared one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Generic, TypeAlias, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll.arrays import Rows
+from toolroll.tools import Tool
+
+Value = TypeVar("Value")
+Number = TypeVar("Number", bound=np.generic)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackedTools(Sequence[Tool]):
+    """Tools by row."""
+
+    shared: Sequence[Tool]
+    own: Sequence[Tool]
+
+    @overload
+    def __getitem__(self, row: int) -> Tool: ...
+    @overload
+    def __getitem__(self, row: slice) -> tuple[Tool, ...]: ...
+    def __getitem__(self, row: int | slice) -> Tool | tuple[Tool, ...]:
+        if isinstance(row, slice):
+            return tuple(self[at] for at in range(*row.indices(len(self))))
+        behind = len(self.shared)
+        if row < 0:
+            row += len(self)
+            if row < 0:
+                raise IndexError("row is out of range")
+        return self.shared[row] if row < behind else self.own[row - behind]
+
+    def __len__(self) -> int:
+        return len(self.shared) + len(self.own)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return chain(self.shared, self.own)
+
+
+class Layered(Mapping[str, Value]):
+    """Two mappings as one; where both have a key, the first one's value counts."""
+
+    __slots__ = ("first", "then")
+
+    def __init__(self, first: Mapping[str, Value], then: Mapping[str, Value]) -> None:
+        self.first, self.then = first, then
+
+    def __getitem__(self, key: str) -> Value:
+        try:
+            return self.first[key]
+        except KeyError:
+            return self.then[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.first or key in self.then
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.first
+        yield from (key for key in self.then if key not in self.first)
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.then) - len(self.first.keys() & self.then.keys())
+
+
+class StackedRows(Mapping[str, Rows]):
+    """Toolkit → rows, ascending; where both parts have some, put together when they are asked for.
+
+    They are not kept: a toolkit of the platform may be large, and organisations many.
+    """
+
+    __slots__ = ("own", "shared")
+
+    def __init__(self, shared: Mapping[str, Rows], own: Mapping[str, Rows]) -> None:
+        """own: with rows of the whole; shared ones are among them where an own toolkit has shared members."""
+        self.shared, self.own = shared, own
+
+    def __getitem__(self, toolkit: str) -> Rows:
+        own = self.own.get(toolkit)
+        if own is None:
+            return self.shared[toolkit]
+        shared = self.shared.get(toolkit)
+        if shared is None or not len(shared):
+            return own
+        if not len(own):
+            return shared
+        rows = np.concatenate((shared, own)) if shared[-1] < own[0] else np.union1d(shared, own)
+        rows.flags.writeable = False
+        return rows
+
+    def __contains__(self, toolkit: object) -> bool:
+        return toolkit in self.shared or toolkit in self.own
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.shared
+        yield from (toolkit for toolkit in self.own if toolkit not in self.shared)
+
+    def __len__(self) -> int:
+        return len(self.shared) + len(self.own) - len(self.shared.keys() & self.own.keys())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackedColumn(Generic[Number]):
+    """A number a row, read as an array is by an array of rows."""
+
+    shared: npt.NDArray[Number] | StackedColumn[Number]
+    own: npt.NDArray[Number] | StackedColumn[Number]
+
+    def __getitem__(self, rows: Rows) -> npt.NDArray[Number]:
+        behind = len(self.shared)
+        is_own = rows >= behind
+        if not is_own.any():
+            return self.shared[rows]
+        own = self.own[rows[is_own] - behind]
+        numbers = np.empty(len(rows), own.dtype)
+        numbers[is_own] = own
+        is_shared = ~is_own
+        numbers[is_shared] = self.shared[rows[is_shared]]
+        return numbers
+
+    def __len__(self) -> int:
+        return len(self.shared) + len(self.own)
+
+
+Costs: TypeAlias = npt.NDArray[np.int32] | StackedColumn[np.int32]

@@ -1,0 +1,154 @@
+"""The vectors of a tool: from its own words, and from the messages it is known to answer.
+
+A message lies nearer to other messages than to any description, so example messages make the better
+vector, and the more of them there are, the less the description has to say: it counts as much as three
+examples. So a tool with many examples is found by them, and one with a single example does not win for
+having one.
+
+One mean blurs a tool that does several things. Where the examples of a tool are many, they are grouped, and
+the nearest group counts on top of the mean: its intents.
+
+Source: S. Moon et al., "Efficient and Scalable Estimation of Tool Representations in Vector Space"
+(Tool2Vec), 2024, for the mean of the example queries; A. Gelman et al., "Bayesian Data Analysis", for its
+shrinkage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll._core import Intents
+from toolroll.arrays import Rows, Scores
+from toolroll.catalog.tool_text import description_text, example_texts
+from toolroll.embedder import Embedder, vectors_of
+from toolroll.tools import Tool
+
+DESCRIPTION_COUNTS = 3.0  # as many examples as this
+
+LEAST_GROUPED = 8  # examples of a tool from which on they are grouped
+GROUP_SIZE = 4  # examples in a group, on the mean
+MOST_GROUPS = 8
+
+_BATCH = 4096
+_ROUNDS = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedded:
+    """Unit vectors of everything that tools say.
+
+    Attributes:
+        texts: float32[n, dim], of the descriptions.
+        examples: float32[m, dim], of the example messages, tool by tool.
+        begins: int64[n + 1]: tool r has the examples begins[r] to begins[r + 1].
+        description_counts: as how many examples; 0 for Tool2Vec as published, in which a description counts
+            only where there is no example.
+    """
+
+    texts: Scores
+    examples: Scores
+    begins: npt.NDArray[np.int64]
+    description_counts: float = DESCRIPTION_COUNTS
+
+    @classmethod
+    def of(
+        cls,
+        tools: Sequence[Tool],
+        embedder: Embedder,
+        progress: Callable[[int, int], None] | None = None,
+        description_counts: float = DESCRIPTION_COUNTS,
+    ) -> Embedded:
+        """Embeds the tools' texts. progress: called with (texts embedded, texts in all) after each batch.
+
+        Raises:
+            EmbedderUnavailable: the embedder fails, or answers what is no vector.
+        """
+        examples = [example_texts(tool) for tool in tools]
+        texts = [description_text(tool) for tool in tools]
+        texts += [text for own in examples for text in own]
+        vectors = np.empty((len(texts), embedder.dim), np.float32)
+        for at in range(0, len(texts), _BATCH):
+            vectors[at : at + _BATCH] = vectors_of(embedder, texts[at : at + _BATCH])
+            if progress is not None:
+                progress(min(at + _BATCH, len(texts)), len(texts))
+        begins = np.concatenate(([0], np.cumsum([len(own) for own in examples]))).astype(np.int64)
+        return cls(vectors[: len(tools)], vectors[len(tools) :], begins, description_counts)
+
+    def part(self, rows: Rows, kept: npt.NDArray[np.bool_]) -> Embedded:
+        """Of these rows, in this order, with the examples that are kept (bool[m])."""
+        places = [np.arange(self.begins[row], self.begins[row + 1]) for row in rows.tolist()]
+        places = [some[kept[some]] for some in places]
+        begins = np.concatenate(([0], np.cumsum([len(some) for some in places]))).astype(np.int64)
+        every = np.concatenate(places) if places else np.empty(0, np.int64)
+        return Embedded(self.texts[rows], self.examples[every], begins, self.description_counts)
+
+    def vectors(self) -> Scores:
+        """float32[n, dim]: one vector a tool, of unit length or zero where nothing is known."""
+        share = self._shares()[:, None]
+        vectors: Scores = (1 - share) * self.texts
+        if len(self.examples):
+            sums = np.zeros_like(self.texts)
+            np.add.at(sums, self._owners(), self.examples)
+            vectors = vectors + share * _unit(sums)
+        return _unit(vectors)
+
+    def intents(self) -> Intents | None:
+        """The groups of the tools that have many examples; None where no tool has so many.
+
+        Unit vectors, which count as much as the examples do in the tool's vector.
+        """
+        shares = self._shares()
+        begins = np.zeros(len(self.begins), np.int64)
+        centres, weights = [], []
+        for row in np.flatnonzero(np.diff(self.begins) >= LEAST_GROUPED).tolist():
+            own = self.examples[self.begins[row] : self.begins[row + 1]]
+            known = own[own.any(axis=1)]
+            if len(known) < LEAST_GROUPED:
+                continue
+            groups = _centres(known)
+            begins[row + 1] = len(groups)
+            centres.append(groups)
+            weights += [shares[row]] * len(groups)
+        if not centres:
+            return None
+        return Intents.build(np.cumsum(begins), np.concatenate(centres), np.array(weights, np.float32))
+
+    def _owners(self) -> npt.NDArray[np.intp]:
+        """The tool of each example."""
+        return np.repeat(np.arange(len(self.texts)), np.diff(self.begins))
+
+    def _shares(self) -> Scores:
+        """What the examples count beside the description; those of which nothing is known do not."""
+        known = self.examples.any(axis=1)
+        counts = np.bincount(self._owners(), known, minlength=len(self.texts))
+        beside = np.where(counts > 0, counts + self.description_counts, 1)
+        shares: Scores = (counts / beside).astype(np.float32)
+        return shares
+
+
+def _centres(examples: Scores) -> Scores:
+    """Unit centres of the groups that unit vectors fall into: spherical k-means, begun farthest first."""
+    wanted = min(MOST_GROUPS, len(examples) // GROUP_SIZE)
+    first = int(np.argmax(examples @ examples.mean(axis=0)))
+    chosen, nearest = [first], examples @ examples[first]
+    while len(chosen) < wanted:
+        chosen.append(int(np.argmin(nearest)))
+        nearest = np.maximum(nearest, examples @ examples[chosen[-1]])
+    centres = examples[chosen]
+    for _ in range(_ROUNDS):
+        group = np.argmax(examples @ centres.T, axis=1)
+        sums = np.zeros_like(centres)
+        np.add.at(sums, group, examples)
+        centres = np.where(sums.any(axis=1, keepdims=True), _unit(sums), centres)
+    return centres
+
+
+def _unit(rows: Scores) -> Scores:
+    lengths: Scores = np.linalg.norm(rows, axis=1, keepdims=True)
+    lengths[lengths == 0] = 1
+    unit: Scores = rows / lengths
+    return unit

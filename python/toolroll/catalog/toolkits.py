@@ -1,0 +1,146 @@
+"""Toolkits and those above them: which are there, which rows are below each, and which it reaches besides."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from toolroll.arrays import Rows
+from toolroll.catalog.stacked import Layered
+from toolroll.errors import InvalidDefinition
+from toolroll.tools import Tool, Toolkit
+
+NO_TOOLKITS: Mapping[str, Toolkit] = {}
+
+
+def toolkits_of(
+    declared: Iterable[Toolkit], tools: Iterable[Tool], shared: Mapping[str, Toolkit] = NO_TOOLKITS
+) -> dict[str, Toolkit]:
+    """By name, less the shared ones; those that only a tool mentions are among them.
+
+    A declaration of a shared toolkit is passed over: it stays what those who share it said.
+
+    Raises:
+        InvalidDefinition: one is declared twice, a parent is unknown, or parents form a cycle.
+    """
+    toolkits: dict[str, Toolkit] = {}
+    for toolkit in declared:
+        if toolkit.name in toolkits:
+            raise InvalidDefinition(f"toolkit {toolkit.name!r}: defined more than once", field="name")
+        toolkits[toolkit.name] = toolkit
+    for tool in tools:
+        if tool.toolkit and tool.toolkit not in toolkits:
+            toolkits[tool.toolkit] = Toolkit(tool.toolkit)
+    toolkits = {name: toolkit for name, toolkit in toolkits.items() if name not in shared}
+    everywhere = Layered(shared, toolkits) if shared else toolkits
+    for toolkit in toolkits.values():
+        _check_parents(toolkit, everywhere)
+    return toolkits
+
+
+def rows_below(
+    toolkits: Mapping[str, Toolkit], tools: Sequence[Tool], empty: Iterable[str] = ()
+) -> dict[str, Rows]:
+    """Toolkit → rows of its tools and of those of the toolkits below it, ascending.
+
+    empty: toolkits that are listed even where no tool is below them.
+    """
+    rows: dict[str, list[int]] = {name: [] for name in empty}
+    above: dict[str, tuple[str, ...]] = {"": ()}
+    for row, tool in enumerate(tools):
+        lineage = above.get(tool.toolkit)
+        if lineage is None:
+            lineage = above[tool.toolkit] = tuple(_lineage(tool.toolkit, toolkits))
+        for name in lineage:
+            rows.setdefault(name, []).append(row)
+    return {name: frozen_rows(some) for name, some in rows.items()}
+
+
+def rows_of_members(
+    named: Iterable[Toolkit], toolkits: Mapping[str, Toolkit], names: Sequence[str]
+) -> dict[str, Rows]:
+    """Toolkit → rows that it or a toolkit below it has as members, ascending; those that have some only.
+
+    named: whose members are looked up. names: of all tools, ascending. O(p log n + m) for p patterns, with m
+    the names that begin as they do.
+    """
+    rows: dict[str, set[int]] = {}
+    for toolkit in named:
+        found = {row for pattern in toolkit.members for row in _matching(pattern, names)}
+        if found:
+            for name in _lineage(toolkit.name, toolkits):
+                rows.setdefault(name, set()).update(found)
+    return {name: frozen_rows(sorted(found)) for name, found in rows.items()}
+
+
+def is_meant(pattern: str, name: str) -> bool:
+    """Whether a toolkit that has this pattern among its members means a tool of that name."""
+    return any(True for _ in _matching(pattern, (name,)))
+
+
+def _matching(pattern: str, names: Sequence[str]) -> Iterator[int]:
+    """Places of the names that a pattern means. Each `*` is any text, every other character is itself."""
+    first, *rest = pattern.split("*")
+    at = bisect_left(names, first)
+    if not rest:
+        if at < len(names) and names[at] == first:
+            yield at
+        return
+    while at < len(names) and names[at].startswith(first):
+        if _ends_so(names[at], len(first), rest):
+            yield at
+        at += 1
+
+
+def _ends_so(name: str, begin: int, parts: Sequence[str]) -> bool:
+    """Whether the name has all parts from there on, in order, the last one at its end.
+
+    The first place of each part leaves the most for the others, so nothing is tried twice.
+    """
+    for part in parts[:-1]:
+        found = name.find(part, begin)
+        if found < 0:
+            return False
+        begin = found + len(part)
+    return name.endswith(parts[-1]) and len(name) - len(parts[-1]) >= begin
+
+
+def joined_rows(*parts: Mapping[str, Rows]) -> dict[str, Rows]:
+    """Toolkit → its rows in all of the parts, ascending, each once."""
+    joined: dict[str, Rows] = {}
+    for part in parts:
+        for name, rows in part.items():
+            held = joined.get(name)
+            joined[name] = rows if held is None else frozen_rows(np.union1d(held, rows))
+    return joined
+
+
+def frozen_rows(rows: Iterable[int]) -> Rows:
+    """As an array that nobody writes to."""
+    array = np.fromiter(rows, np.int32)
+    array.flags.writeable = False
+    return array
+
+
+def _check_parents(toolkit: Toolkit, toolkits: Mapping[str, Toolkit]) -> None:
+    seen, at = [toolkit.name], toolkit
+    while at.parent is not None:
+        if at.parent not in toolkits:
+            raise InvalidDefinition(
+                f"toolkit {at.name!r}: parent {at.parent!r} is not in the catalog", field="parent"
+            )
+        if at.parent in seen:
+            raise InvalidDefinition(
+                f"toolkit {toolkit.name!r}: its parents form a cycle: {' → '.join([*seen, at.parent])}",
+                field="parent",
+            )
+        seen.append(at.parent)
+        at = toolkits[at.parent]
+
+
+def _lineage(name: str | None, toolkits: Mapping[str, Toolkit]) -> Iterator[str]:
+    while name is not None:
+        yield name
+        name = toolkits[name].parent

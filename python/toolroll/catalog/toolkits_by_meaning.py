@@ -1,0 +1,64 @@
+"""Toolkits by meaning: what a message that names no keyword of a toolkit is still near to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
+from toolroll._core import VectorIndex
+from toolroll.arrays import Rows, Vector
+from toolroll.catalog.tool_text import words
+from toolroll.embedder import Embedder, vectors_of
+from toolroll.tools import Tool, Toolkit
+
+_MOST_NAMED = 20  # tools that speak for a toolkit which does not describe itself
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToolkitIndex:
+    """A vector for each toolkit, from its description.
+
+    Attributes:
+        names: of the toolkits, by row.
+        vectors: float32[len(names), dim].
+        shared: more of them, of a catalog that this one is stacked on.
+    """
+
+    names: tuple[str, ...]
+    vectors: VectorIndex
+    shared: ToolkitIndex | None = None
+
+    @classmethod
+    def of(
+        cls,
+        toolkits: Mapping[str, Toolkit],
+        tools: Sequence[Tool],
+        below: Mapping[str, Rows],
+        embedder: Embedder,
+        shared: ToolkitIndex | None = None,
+    ) -> ToolkitIndex | None:
+        """Embeds the toolkits, on top of the shared ones; None where there are none.
+
+        Raises:
+            EmbedderUnavailable: the embedder fails, or answers what is no vector.
+        """
+        if not toolkits:
+            return shared
+        texts = []
+        for name, toolkit in toolkits.items():
+            named = (words(tools[row].name) for row in below[name][:_MOST_NAMED].tolist())
+            texts.append(f"{words(name)}: {toolkit.description or ', '.join(named)}")
+        return cls(tuple(toolkits), VectorIndex.build(vectors_of(embedder, texts)), shared)
+
+    def near(self, vector: Vector, threshold: float) -> dict[str, float]:
+        """Toolkits whose cosine with the message is at least the threshold, nearest first."""
+        scored = self._scored(vector)
+        if self.shared is not None:
+            scored = sorted(self.shared._scored(vector) + scored, key=itemgetter(1), reverse=True)
+        return {name: score for name, score in scored if score >= threshold}
+
+    def _scored(self, vector: Vector) -> list[tuple[str, float]]:
+        """The own toolkits, nearest first."""
+        rows, scores = self.vectors.search(vector, len(self.names))
+        return [(self.names[row], score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)]

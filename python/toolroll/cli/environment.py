@@ -1,0 +1,43 @@
+"""A profile from variables of the environment: what an operator tunes without touching code.
+
+Each parameter has a variable, `TOOLROLL_` and its name in capitals; `TOOLROLL_PROFILE` names the profile that
+they change. Nothing here is read unless somebody asks: a decision does not depend on where it runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+
+from toolroll.cli.arguments import value_of
+from toolroll.errors import InvalidInput
+from toolroll.selection.profiles import Parameters, profile
+
+PREFIX = "TOOLROLL_"
+PROFILE = PREFIX + "PROFILE"
+
+
+def from_environment(
+    of: str | Parameters | None = None, environ: Mapping[str, str] = os.environ
+) -> Parameters:
+    """The parameters of a profile, with those changed that the environment has a variable for.
+
+    of: the profile, or parameters to begin with; None for the profile that `TOOLROLL_PROFILE` names, or the
+    default one. An empty variable counts as not there, and so do variables that name no parameter.
+
+    Raises:
+        NotFound: there is no profile of that name.
+        InvalidInput: a value is wrong; says which variable.
+    """
+    if of is None:
+        of = environ.get(PROFILE) or "default"
+    parameters = profile(of) if isinstance(of, str) else of
+    for field in fields(Parameters):
+        variable = PREFIX + field.name.upper()
+        if text := environ.get(variable, "").strip():
+            try:
+                parameters = parameters.with_(**{field.name: value_of(text)})
+            except InvalidInput as error:
+                raise InvalidInput(f"environment variable {variable}: {error}") from error
+    return parameters

@@ -1,0 +1,181 @@
+"""One HTTP address that takes JSON and answers JSON; whatever its server could stretch is bounded."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from toolroll.embedders.checks import Refused
+from toolroll.errors import EmbedderUnavailable, InvalidInput
+
+try:
+    import urllib3
+except ImportError as error:
+    raise EmbedderUnavailable(f'remote embedder: {error}: pip install "toolroll[remote]"') from error
+
+CONNECT_S = 5.0  # a server that takes longer to accept a connection is not there
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+OF_THIS_TEXT = (400, 413, 422)  # too long, or with something in it that the server does not take
+FOR_NOW = (408, 409, 425, 429)  # beside 5xx: the same request may pass later
+EXCERPT = 200  # characters of a server's own message that we hand on
+
+
+class Endpoint:
+    """Posts JSON to `base_url` + `path`. Safe to share between threads and to use after a fork.
+
+    Redirects are not followed, compressed answers not asked for, `HTTPS_PROXY` and its like are honoured
+    except for this machine. The key is in the requests and nowhere else: no message, log or repr has it.
+
+    Attributes:
+        url: where it posts.
+    """
+
+    def __init__(self, base_url: str, path: str, api_key: str | None, name: str) -> None:
+        """name: of the embedder, for messages."""
+        self.url = _checked(base_url) + path
+        self._name, self._key = name, _checked_key(api_key)
+        self._headers = {"Content-Type": "application/json", "User-Agent": "toolroll"}
+        if self._key:
+            self._headers["Authorization"] = f"Bearer {self._key}"
+        self._pid, self._pool = os.getpid(), _pool(self.url)
+
+    def post(self, body: object, timeout_s: float, most_bytes: int) -> Any:
+        """The answer's JSON.
+
+        `timeout_s` bounds each wait for the network and the reading of the answer as a whole; a server that
+        drips its headers is bounded by the guard outside.
+
+        Raises:
+            Refused: the server understood and said no, or sent us elsewhere.
+            EmbedderUnavailable: anything else but JSON of at most `most_bytes`, with status 200.
+        """
+        if self._pid != os.getpid():  # sockets that are shared with the parent would mix up their answers
+            self._pid, self._pool = os.getpid(), _pool(self.url)
+        deadline = time.monotonic() + timeout_s
+        try:
+            response = self._pool.request(
+                "POST",
+                self.url,
+                body=json.dumps(body).encode(),
+                headers=self._headers,
+                timeout=urllib3.Timeout(connect=min(CONNECT_S, timeout_s), read=timeout_s),
+                retries=False,
+                redirect=False,
+                preload_content=False,
+                decode_content=False,
+            )
+            try:
+                content = self._read(response, deadline, most_bytes)
+            except BaseException:
+                response.close()
+                raise
+            response.release_conn()
+        except urllib3.exceptions.HTTPError as error:
+            raise EmbedderUnavailable(f"{self._name}: no answer from {self.url}: {_kind(error)}") from None
+        if response.status != 200:
+            raise self._refusal(response, content)
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise EmbedderUnavailable(
+                f"{self._name}: {self.url} answered no JSON: {type(error).__name__}"
+            ) from None
+
+    def _read(self, response: urllib3.BaseHTTPResponse, deadline: float, most_bytes: int) -> bytes:
+        content = bytearray()
+        while part := response.read(65_536):
+            content += part
+            if len(content) > most_bytes:
+                raise EmbedderUnavailable(
+                    f"{self._name}: {self.url} answered more than {most_bytes} bytes, which no vectors take"
+                )
+            if time.monotonic() > deadline:
+                raise EmbedderUnavailable(f"{self._name}: {self.url} did not finish its answer in time")
+        return bytes(content)
+
+    def _refusal(self, response: urllib3.BaseHTTPResponse, content: bytes) -> EmbedderUnavailable:
+        status = response.status
+        message = f"{self._name}: {self.url} answered {status}{self._said(content)}"
+        if 300 <= status < 400:
+            return Refused(f"{message}: redirects are not followed, give the final address as base_url")
+        if status in FOR_NOW or status >= 500:
+            return EmbedderUnavailable(
+                message, retry_after_s=_retry_after(response.headers.get("Retry-After"))
+            )
+        return Refused(message, only_this_text=status in OF_THIS_TEXT)
+
+    def _said(self, content: bytes) -> str:
+        """The server's own message, where it has the usual name; never what it echoes of ours."""
+        try:
+            answer = json.loads(content)
+            said = answer["error"]
+            said = said["message"] if isinstance(said, dict) else said
+        except (ValueError, RecursionError, KeyError, TypeError):
+            return ""
+        if not isinstance(said, str):
+            return ""
+        if self._key:
+            said = said.replace(self._key, "***")
+        printable = "".join(c if c.isprintable() else " " for c in said)[:EXCERPT]
+        return f" ({printable})"
+
+
+def _pool(url: str) -> urllib3.PoolManager:
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme)
+    host = parts.hostname or ""
+    if not proxy or host in LOCAL_HOSTS or proxy_bypass(host):
+        return urllib3.PoolManager(maxsize=8)
+    try:
+        return urllib3.ProxyManager(proxy, maxsize=8)
+    except (urllib3.exceptions.HTTPError, ValueError):
+        raise InvalidInput(f"{parts.scheme.upper()}_PROXY: is no http:// or https:// address") from None
+
+
+def _checked(base_url: str) -> str:
+    """The address without a slash at its end; no message repeats a password that it holds."""
+    try:
+        parts = urlsplit(base_url)
+        _ = parts.port  # raises for one that is no number
+    except ValueError as error:
+        raise InvalidInput(f"base_url: {error}") from None
+    if parts.username or parts.password:
+        raise InvalidInput("base_url: holds a user or a password; a key belongs into api_key")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise InvalidInput(
+            f"base_url: is {base_url!r:.200}, must be like http://localhost:11434, without ? or #"
+        )
+    return base_url.rstrip("/")
+
+
+def _checked_key(key: str | None) -> str:
+    key = (key or "").strip()
+    if not key.isascii() or not key.isprintable():
+        raise InvalidInput("api_key: holds characters that no header can hold")
+    return key
+
+
+def _kind(error: urllib3.exceptions.HTTPError) -> str:
+    """What went wrong, without the library's own words, which repeat the address."""
+    cause = error.__cause__ or error.__context__
+    if isinstance(error, urllib3.exceptions.NewConnectionError):  # refused, unreachable, unknown host
+        return getattr(cause, "strerror", None) or type(cause or error).__name__
+    if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
+        return "it does not accept the connection in time"
+    if isinstance(error, urllib3.exceptions.TimeoutError):
+        return "it does not answer in time"
+    return type(cause or error).__name__
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds, from a number of them or a date; None for anything else."""
+    if value is None:
+        return None
+    try:
+        return max(0.0, float(urllib3.Retry().parse_retry_after(value)))
+    except (urllib3.exceptions.InvalidHeader, ValueError, OverflowError):
+        return None

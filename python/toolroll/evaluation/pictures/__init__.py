@@ -1,0 +1,1 @@
+"""Charts of figures that were measured elsewhere. Draws, and computes nothing."""

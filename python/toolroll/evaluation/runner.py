@@ -1,0 +1,125 @@
+"""Asks a catalog labelled messages: once for what it answers, and apart from that for how long it takes.
+
+The two passes are apart because the first would teach caches what the second asks. A message is timed with
+spaces behind it, which no cache of message vectors has seen and no embedder reads, and each distinct text
+once a round.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll.context import Context
+from toolroll.evaluation.dataset import Query, sample
+from toolroll.evaluation.metrics import Answer
+from toolroll.roll import Toolroll
+from toolroll.selection.selection import Selection
+
+TIMED = 1_000  # messages that are timed at the most
+ROUNDS = 3
+_ENOUGH_S = 5.0  # a round that took longer is the only one: what disturbs it is small beside what it measures
+_WARM_UP = 50
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Percentiles over messages, in microseconds."""
+
+    p50: float
+    p95: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """What a selection takes, one at a time, warm, the garbage collector off.
+
+    A message's time is the median over the rounds: it keeps what is dear about the message, and leaves out
+    what another process happened to take from one of them.
+
+    Attributes:
+        messages: how many distinct ones were timed.
+        rounds: how often each.
+        with_embedding: the whole call of `select`.
+        without_embedding: the same calls less what the embedder took in them.
+    """
+
+    messages: int
+    rounds: int
+    with_embedding: Times
+    without_embedding: Times
+
+
+def select(roll: Toolroll, query: Query, k: int, history: bool) -> Selection:
+    """One message, as its user would have sent it. history: whether what was said before is shown."""
+    return roll.select(
+        query.text,
+        Context(within=query.candidates, everything=True),
+        k,
+        history=query.history if history else (),
+    )
+
+
+def answer(picked: Selection, depth: int) -> Answer:
+    """The ranking behind a selection. Where it was refused, what would have been selected."""
+    step = picked.candidates
+    while not len(step.rows) and step.before is not None:
+        step = step.before
+    if step.pool is not None:  # scores of routes only: nothing was ranked
+        step = picked.candidates
+    order = np.argsort(-step.scores, kind="stable")[:depth]
+    rows = step.rows[order].tolist()
+    return Answer(
+        ranked=tuple(picked.catalog.tools[row].name for row in rows),
+        abstained=not picked.names or not picked.applies,
+        confidence=picked.confidence or 0.0,
+        degraded=picked.degraded,
+    )
+
+
+def time_messages(
+    roll: Toolroll, asked: Sequence[Query], depth: int, history: bool, seed: int, report: Progress
+) -> Latency:
+    """Times the messages, or `TIMED` of them that are drawn from the seed."""
+    distinct = tuple({query.text: query for query in asked}.values())
+    timed = sample(distinct, TIMED, seed)
+    for query in timed[:_WARM_UP]:
+        select(roll, _fresh(query, ROUNDS), depth, history)
+    whole, embedding = np.empty((2, ROUNDS, len(timed)))
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    rounds = 0
+    started = time.perf_counter()
+    try:
+        while rounds < ROUNDS and (not rounds or time.perf_counter() - started < _ENOUGH_S):
+            for at, query in enumerate(timed):
+                report("timing", rounds * len(timed) + at, ROUNDS * len(timed))
+                fresh = _fresh(query, rounds)
+                start = time.perf_counter_ns()
+                picked = select(roll, fresh, depth, history)
+                whole[rounds, at] = time.perf_counter_ns() - start
+                embedding[rounds, at] = sum(ns for stage, ns in picked.timings if stage == "embed")
+            rounds += 1
+    finally:
+        if was_enabled:
+            gc.enable()
+    whole, embedding = whole[:rounds], embedding[:rounds]
+    return Latency(len(timed), rounds, _times(whole), _times(whole - embedding))
+
+
+def _fresh(query: Query, turn: int) -> Query:
+    return replace(query, text=query.text + " " * (turn + 1))
+
+
+def _times(nanoseconds: npt.NDArray[np.float64]) -> Times:
+    by_message = np.median(nanoseconds, axis=0) / 1e3
+    return Times(*np.percentile(by_message, (50, 95, 99)).tolist())

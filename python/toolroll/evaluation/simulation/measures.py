@@ -1,0 +1,208 @@
+"""What a played world says: success, regret, recall, and how fast tools go and come back.
+
+Success is expected success, given what was shown: the luck of single calls is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll.evaluation.simulation.player import NOBODY, Course
+from toolroll.evaluation.simulation.simulated_model import CALLS_RIGHT
+from toolroll.evaluation.simulation.source_data import Ints
+from toolroll.evaluation.simulation.worlds import CONTEXTS, Flags, Reals, World
+
+POINTS = 60  # of a curve over time
+AFTER = 40  # messages after a break or repair that a curve shows
+FIRST = 10  # messages of a context that count as its start
+_WINDOW = 5  # messages by which a tool is judged to be out, or back
+_BEFORE, _SHOWN = 10, 0.8  # it was shown in so many of the messages for it, before it broke
+
+
+class Wait(NamedTuple):
+    """How long something took, or how long it was watched in vain.
+
+    Attributes:
+        steps: calls or messages.
+        is_over: whether it has happened; the world may have ended before.
+    """
+
+    steps: float
+    is_over: bool
+
+
+def median_wait(waits: Sequence[Wait]) -> float:
+    """The steps within which it has happened to half of them; inf where that cannot be said.
+
+    Those watched in vain count for as long as they were watched: left out they would flatter, as never
+    they would slander.
+
+    Source: Kaplan & Meier, "Nonparametric Estimation from Incomplete Observations", JASA 1958.
+    """
+    waiting = 1.0
+    for steps in sorted({wait.steps for wait in waits if wait.is_over}):
+        there = sum(wait.steps >= steps for wait in waits)
+        happened = sum(wait.is_over and wait.steps == steps for wait in waits)
+        waiting *= 1 - happened / there
+        if waiting <= 0.5:
+            return steps
+    return math.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measures:
+    """One world under one policy.
+
+    Attributes:
+        values: name → value; shares are in points of 100. As many as `NAMES`.
+        out: for each tool that broke while it was shown: calls of it until it was out.
+        back: for each tool that was out and works again: messages for it until it was back.
+        curves: float64[2, POINTS], success and recall over time; regret: float64[POINTS], its sum so far.
+        after_break, after_repair: float64[2, AFTER]: by the n-th message for such a tool, how often it was
+            shown and how many there were.
+    """
+
+    values: Mapping[str, float]
+    out: tuple[Wait, ...]
+    back: tuple[Wait, ...]
+    curves: Reals
+    regret: Reals
+    after_break: Reals
+    after_repair: Reals
+
+
+def measure(world: World, course: Course, static: Course, best: Reals) -> Measures:
+    """Judges a course by the world's truth. static: the same world under static selection. best: `oracle`."""
+    seen = _Seen.of(world, course)
+    before = seen if course is static else _Seen.of(world, static)
+    success = seen.success
+    regret = best - success
+    is_start = _firsts(world)
+    steady = slice(int(0.35 * len(world)), len(world) // 2)
+    lost = before.recall & ~seen.recall
+    lost_working = lost & before.works
+    out, back, after_break, after_repair = _recovery(world, course)
+    values = {
+        "success": 100 * success.mean(),
+        "oracle": 100 * best.mean(),
+        "regret": regret.sum(),
+        "recall": 100 * seen.recall.mean(),
+        "steady_success": 100 * success[steady].mean(),
+        "steady_recall": 100 * seen.recall[steady].mean(),
+        "steady_lost": 100 * lost_working[steady].mean(),
+        "lost": 100 * lost.mean(),
+        "lost_working": 100 * lost_working.mean(),
+        "lost_first": 100 * (before.first & ~seen.recall).mean(),
+        "start": 100 * success[is_start].mean(),
+        "first_200": 100 * success[:200].mean(),
+        "shown": (course.shown != NOBODY).sum(1).mean(),
+        "select_us": course.select_us,
+        "record_us": course.record_us,
+    }
+    return Measures(
+        {name: float(value) for name, value in values.items()},
+        out,
+        back,
+        100 * np.array([_points(success), _points(seen.recall)]),
+        np.cumsum(regret)[_ends(len(world)) - 1],
+        after_break,
+        after_repair,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """float64 or bool, one a message: `is_right` one for each tool shown."""
+
+    is_right: Flags
+    success: Reals
+    recall: Flags
+    works: Flags  # whether a right tool that is shown is not broken
+    first: Flags  # whether the first tool shown is a right one
+
+    @classmethod
+    def of(cls, world: World, course: Course) -> _Seen:
+        at = np.arange(len(world))[:, None]
+        tools = np.maximum(course.shown, 0)
+        is_right = _rightness(world)[world.message[:, None], tools] & (course.shown != NOBODY)
+        places = np.arange(course.shown.shape[1])
+        weights = np.where(is_right, np.exp(world.taste[tools] - world.scenario.position * places), 0.0)
+        total = weights.sum(1)
+        shares = weights / np.where(total > 0, total, 1)[:, None]
+        success = CALLS_RIGHT * (shares * world.works(at, tools)).sum(1)
+        is_broken = (at >= world.breaks[tools]) & (at < world.repairs[tools])
+        return cls(is_right, success, is_right.any(1), (is_right & ~is_broken).any(1), is_right[:, 0])
+
+
+def _rightness(world: World) -> Flags:
+    """bool[m, n]: which tools will do for which message of the material."""
+    table = np.zeros((len(world.right), len(world.tools)), np.bool_)
+    for message, tools in enumerate(world.right):
+        table[message, list(tools)] = True
+    return table
+
+
+def _firsts(world: World) -> Flags:
+    """Which messages are among the first of their context."""
+    is_first = np.zeros(len(world), np.bool_)
+    for context in range(CONTEXTS):
+        is_first[np.flatnonzero(world.context == context)[:FIRST]] = True
+    return is_first
+
+
+def _recovery(world: World, course: Course) -> tuple[tuple[Wait, ...], tuple[Wait, ...], Reals, Reals]:
+    out: list[Wait] = []
+    back: list[Wait] = []
+    after_break, after_repair = np.zeros((2, 2, AFTER))
+    for tool in np.flatnonzero(world.breaks < len(world)).tolist():
+        breaks, repairs = int(world.breaks[tool]), int(world.repairs[tool])
+        asked = np.flatnonzero([tool in world.right[message] for message in world.message.tolist()])
+        is_shown = (course.shown[asked] == tool).any(1)
+        before = is_shown[asked < breaks][-_BEFORE:]
+        broken = (asked >= breaks) & (asked < repairs)
+        if not broken.any() or not len(before) or before.mean() < _SHOWN:
+            continue  # it was hardly shown before: there is nothing to see
+        _add(after_break, is_shown[broken])
+        gone = _turns(~is_shown[broken])
+        until = repairs if gone is None else int(asked[broken][gone])
+        out.append(Wait(float((course.called[breaks:until] == tool).sum()), gone is not None))
+        later = is_shown[asked >= repairs]
+        if gone is None or is_shown[broken][-_WINDOW:].mean() > 0.5 or not len(later):
+            continue
+        _add(after_repair, later)
+        again = _turns(later)
+        back.append(Wait(float(len(later) if again is None else again), again is not None))
+    return tuple(out), tuple(back), after_break, after_repair
+
+
+def _turns(flags: Flags) -> int | None:
+    """From where on a flag is there to stay: of it and the next four at most one is missing."""
+    for at in np.flatnonzero(flags).tolist():
+        window = flags[at : at + _WINDOW]
+        if len(window) > 1 and len(window) - window.sum() <= len(window) // _WINDOW:
+            return int(at)
+    return None
+
+
+def _add(curve: Reals, is_shown: Flags) -> None:
+    n = min(AFTER, len(is_shown))
+    curve[0, :n] += is_shown[:n]
+    curve[1, :n] += 1
+
+
+def _ends(length: int) -> Ints:
+    return np.linspace(0, length, POINTS + 1).round().astype(np.int64)[1:]
+
+
+def _points(values: npt.NDArray[np.float64] | Flags) -> Reals:
+    """Means over equal parts of the time."""
+    ends = _ends(len(values))
+    sums = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+    starts = np.concatenate([[0], ends[:-1]])
+    return np.asarray((sums[ends] - sums[starts]) / np.maximum(ends - starts, 1), np.float64)

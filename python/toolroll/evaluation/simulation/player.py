@@ -1,0 +1,164 @@
+"""A `Toolroll` as a player: the application's own calls, on the world's clock and with the world's luck."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll.evaluation.simulation.simulated_model import Act, act
+from toolroll.evaluation.simulation.source_data import Ints
+from toolroll.evaluation.simulation.worlds import World
+from toolroll.roll import Toolroll
+from toolroll.selection.profiles import Parameters, profile
+from toolroll.selection.selection import Selection
+from toolroll.tools import Definitions
+
+# Name → profile. The last is seed 4's rule over our own retrieval: what its draws are worth by themselves.
+POLICIES: Mapping[str, Parameters] = {
+    "static": profile("static"),
+    "learned": profile("learned"),
+    "default": profile("default"),
+    "thompson": profile("static").with_(learning="thompson"),
+}
+
+
+class RollPlayer:
+    """Selects with a `Toolroll` under a policy, and reports to it."""
+
+    def __init__(
+        self, world: World, policy: str, k: int, changes: Mapping[str, object] | None = None
+    ) -> None:
+        """changes: parameters of the profile that are not as they come."""
+        self._world, self._k, self._at = world, k, 0
+        parameters = POLICIES[policy].with_(**(changes or {}))
+        if parameters.learning == "thompson":
+            parameters = parameters.with_(candidates=k)  # it retrieves what it shows
+        self._listens = parameters.learning is not None
+        self._roll = Toolroll(self._definitions(0), profile=parameters)
+        engine = self._roll._engine
+        engine.clock, engine.draw = self._now, self._seed
+        self._place = {tool.name: at for at, tool in enumerate(world.tools)}
+        self._picked: dict[int, Selection] = {}
+
+    def arrive(self, at: int) -> None:
+        """Newcomers are in the catalog from now on; what was learnt stays."""
+        self._roll.refresh(tools=self._definitions(at).tools)
+
+    def select(self, at: int) -> tuple[int, ...]:
+        """The tools shown for message `at`, in order."""
+        self._at = at
+        world = self._world
+        message = world.material.messages[world.message[at]]
+        picked = self._roll.select(
+            message.text, world.context_of(at), self._k, history=message.history, strict=True
+        )
+        self._picked[at] = picked
+        self._picked.pop(at - world.scenario.delay - 1, None)
+        return tuple([self._place[name] for name in picked.names])
+
+    def report(self, at: int, act: Act) -> None:
+        """What the model did with what was shown for message `at`."""
+        if not self._listens:
+            return
+        picked = self._picked[at]
+        if act.tool < 0:
+            self._roll.record(picked)
+            return
+        name = self._world.tools[act.tool].name
+        if act.said == "corrected":
+            self._roll.record(picked, corrected=(name,))
+        elif act.said == "wanted":
+            self._roll.record(picked, wanted={name: act.succeeded})
+        else:
+            self._roll.record(picked, {name: act.succeeded})
+
+    def _definitions(self, at: int) -> Definitions:
+        definitions = self._world.definitions(at)
+        if not self._world.scenario.groups:
+            return definitions
+        tools = tuple(
+            replace(tool, interchangeable=self._world.tools[self._world.family[place]].name)
+            for place, tool in enumerate(definitions.tools)
+        )
+        return replace(definitions, tools=tools)
+
+    def _now(self) -> float:
+        return self._world.now(self._at)
+
+    def _seed(self) -> int:
+        """The same for every policy."""
+        text = f"{self._world.seed}:{self._at}".encode()
+        return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
+
+
+NOBODY = -1  # in place of a tool
+
+
+class Player(Protocol):
+    """What is judged: selects for a world's messages, in order, and hears what came of it."""
+
+    def arrive(self, at: int) -> None:
+        """The catalog is now the world's at message `at`."""
+
+    def select(self, at: int) -> tuple[int, ...]:
+        """The tools shown for message `at`, in order."""
+
+    def report(self, at: int, act: Act) -> None:
+        """What the model did with what was shown for message `at`; never twice, never if it was lost."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Course:
+    """How a world went under one policy.
+
+    Attributes:
+        shown: int32[T, most], the tools shown, in order; NOBODY behind them.
+        called: int32[T], the tool that was called, NOBODY for none.
+        select_us, record_us: what one selection and one report took, in the mean.
+    """
+
+    shown: npt.NDArray[np.int32]
+    called: Ints
+    select_us: float
+    record_us: float
+
+
+def play(world: World, player: Player) -> Course:
+    """All messages of the world, reports arriving as late, as often and as seldom as the scenario says."""
+    shown: list[tuple[int, ...]] = []
+    called = np.full(len(world), NOBODY)
+    due: deque[tuple[int, int, Act]] = deque()  # (when, message, act)
+    selecting = reporting = reports = 0
+
+    def deliver(until: int) -> None:
+        nonlocal reporting, reports
+        while due and due[0][0] <= until:
+            _, at, what = due.popleft()
+            start = time.perf_counter_ns()
+            for _ in range(what.times):
+                player.report(at, what)
+            reporting += time.perf_counter_ns() - start
+            reports += what.times
+
+    for at in range(len(world)):
+        if at == world.arrival:
+            player.arrive(at)
+        start = time.perf_counter_ns()
+        tools = player.select(at)
+        selecting += time.perf_counter_ns() - start
+        what = act(world, at, tools)
+        shown.append(tools)
+        called[at] = what.tool if what.said != "wanted" else NOBODY
+        due.append((at + world.scenario.delay, at, what))
+        deliver(at)
+    table = np.full((len(world), max(map(len, shown))), NOBODY, np.int32)
+    for at, tools in enumerate(shown):
+        table[at, : len(tools)] = tools
+    return Course(table, called, selecting / 1e3 / len(world), reporting / 1e3 / max(1, reports))

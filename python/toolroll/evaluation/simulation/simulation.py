@@ -1,0 +1,212 @@
+"""Compares policies on many worlds: what `toolroll simulate` runs.
+
+Every policy meets the same worlds, message by message, so differences are paired: they are taken world by
+world, and their intervals are over worlds. Static selection is always played, as what the others are
+measured against.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolroll.errors import InvalidInput
+from toolroll.evaluation.simulation.convergence import t_quantile
+from toolroll.evaluation.simulation.measures import Measures, Wait, measure
+from toolroll.evaluation.simulation.player import POLICIES, RollPlayer, play
+from toolroll.evaluation.simulation.simulated_model import oracle
+from toolroll.evaluation.simulation.source_data import HALVES, Half, Material, share_repeated
+from toolroll.evaluation.simulation.worlds import SCENARIOS, World
+
+STATIC = "static"
+
+Progress = Callable[[int, int], None]  # worlds played, in all
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to play.
+
+    Attributes:
+        folder: dataset folder; None for the demonstration catalog. half: which of its messages.
+        scenarios, policies: their names.
+        worlds: of each scenario. seed: of the first. messages: of each world.
+        k: how many tools are shown, base and pinned ones not counted.
+        changes: parameters of the policy "default" that are not as they come.
+    """
+
+    folder: str | None = None
+    half: Half = "judge"
+    scenarios: tuple[str, ...] = ("main",)
+    policies: tuple[str, ...] = ("static", "learned", "default")
+    worlds: int = 30
+    messages: int = 6_000
+    seed: int = 1
+    k: int = 7
+    changes: tuple[tuple[str, object], ...] = ()
+
+    def __post_init__(self) -> None:
+        for what, given, known in (
+            ("scenario", self.scenarios, SCENARIOS),
+            ("policy", self.policies, POLICIES),
+            ("half", (self.half,), HALVES),
+        ):
+            for name in given:
+                if name not in known:
+                    raise InvalidInput(f"{what} {name!r:.80}: unknown; known are {', '.join(known)}")
+        for name, least in (("worlds", 1), ("messages", 100), ("seed", 0), ("k", 1)):
+            if getattr(self, name) < least:
+                raise InvalidInput(f"{name}: is {getattr(self, name)}, must be at least {least}")
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over worlds. half_width: of its 95 % interval (Student's t); NaN for a single world."""
+
+    mean: float
+    half_width: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Estimate:
+        """Of one value a world."""
+        n = len(values)
+        if n < 2:
+            return cls(float(np.mean(values)), math.nan)
+        return cls(float(np.mean(values)), t_quantile(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n))
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f}" + (
+            f" ± {self.half_width:.2f}" if self.half_width == self.half_width else ""
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Simulation:
+    """What came out.
+
+    Attributes:
+        plan: what was played.
+        name: of the folder; tools, texts: how many it has, clones and repetitions not counted.
+        repeated: share of the messages that came before in their world, letter for letter.
+        played: scenario → policy → measures, one a world, in the order of their seeds.
+        seconds: for all of it.
+    """
+
+    plan: Plan
+    name: str
+    tools: int
+    texts: int
+    repeated: float
+    played: Mapping[str, Mapping[str, Sequence[Measures]]]
+    seconds: float
+
+    def values(self, scenario: str, policy: str, name: str) -> list[float]:
+        """One a world."""
+        return [one.values[name] for one in self.played[scenario][policy]]
+
+    def estimate(self, scenario: str, policy: str, name: str) -> Estimate:
+        """The mean over worlds."""
+        return Estimate.of(self.values(scenario, policy, name))
+
+    def difference(self, scenario: str, policy: str, other: str, name: str) -> Estimate:
+        """How much more it is than under the other policy, world by world."""
+        pairs = zip(self.values(scenario, policy, name), self.values(scenario, other, name), strict=True)
+        return Estimate.of([ours - theirs for ours, theirs in pairs])
+
+    def ratio(self, scenario: str, policy: str, other: str, name: str = "regret") -> Estimate:
+        """What share it is of the other policy's, world by world."""
+        pairs = zip(self.values(scenario, policy, name), self.values(scenario, other, name), strict=True)
+        return Estimate.of([ours / max(theirs, 1e-9) for ours, theirs in pairs])
+
+    def waits(self, scenario: str, policy: str, which: str) -> list[Wait]:
+        """Of all worlds together. which: "out" or "back"."""
+        return [wait for one in self.played[scenario][policy] for wait in getattr(one, which)]
+
+
+def simulate(plan: Plan, jobs: int = 1, progress: Progress | None = None) -> Simulation:
+    """Plays every world of the plan; the result does not depend on jobs, the number of processes.
+
+    Raises:
+        NotFound, InvalidDefinition, InvalidInput: as `Material.read`.
+    """
+    start = time.perf_counter()
+    material = Material.read(plan.folder, plan.half)
+    report = progress or (lambda done, of: None)
+    tasks = [
+        (scenario, seed) for scenario in plan.scenarios for seed in range(plan.seed, plan.seed + plan.worlds)
+    ]
+    found: dict[tuple[str, int], dict[str, Measures]] = {}
+    report(0, len(tasks))
+    for task, measures in _played(plan, material, tasks, jobs):
+        found[task] = measures
+        report(len(found), len(tasks))
+    played = {
+        scenario: {
+            policy: [found[task][policy] for task in tasks if task[0] == scenario]
+            for policy in found[tasks[0]]
+        }
+        for scenario in plan.scenarios
+    }
+    first = World.draw(material, SCENARIOS[plan.scenarios[0]], plan.seed, plan.messages)
+    return Simulation(
+        plan,
+        material.name,
+        len(material.definitions.tools),
+        len(material.messages),
+        share_repeated(first.message),
+        played,
+        time.perf_counter() - start,
+    )
+
+
+def play_world(plan: Plan, material: Material, scenario: str, seed: int) -> dict[str, Measures]:
+    """Policy → how one world went."""
+    world = World.draw(material, SCENARIOS[scenario], seed, plan.messages)
+    best = oracle(world)
+    static = play(world, RollPlayer(world, STATIC, plan.k))
+    measures = {STATIC: measure(world, static, static, best)}
+    for policy in plan.policies:
+        if policy != STATIC:
+            changes = dict(plan.changes) if policy == "default" else {}
+            course = play(world, RollPlayer(world, policy, plan.k, changes))
+            measures[policy] = measure(world, course, static, best)
+    return measures
+
+
+Task = tuple[str, int]  # scenario, seed
+_shared: tuple[Plan, Material] | None = None  # of a process that plays worlds
+
+
+def _played(
+    plan: Plan, material: Material, tasks: Sequence[Task], jobs: int
+) -> Iterator[tuple[Task, dict[str, Measures]]]:
+    if jobs == 1:
+        for task in tasks:
+            yield task, play_world(plan, material, *task)
+        return
+    # Processes begin empty: a fork would copy the locks of whatever threads there are.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(tasks)), context, _prepare, (plan,)) as pool:
+        waiting = {pool.submit(_task, task): task for task in tasks}
+        try:
+            for done in as_completed(waiting):
+                yield waiting[done], done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _prepare(plan: Plan) -> None:
+    global _shared
+    _shared = plan, Material.read(plan.folder, plan.half)
+
+
+def _task(task: Task) -> dict[str, Measures]:
+    assert _shared is not None
+    return play_world(*_shared, *task)

@@ -1,0 +1,322 @@
+"""Worlds to learn in: real tools and messages, and everything that is not text drawn from a seed.
+
+A world adds to its material what use would show and a folder cannot:
+
+- *families*: near-duplicates of some tools, by other makers and in other words. One member of each works
+  well, the others do not.
+- *contexts*: users of three tiers on twelve pages. A page has a topic, from which most of its messages come;
+  how well a tool works differs a little by page and tier, and a few hardly work on some page.
+- *change*: halfway some much used tools break, and half of them are repaired later; newcomers arrive after a
+  quarter of the time, half of them better than what was there.
+
+Everything is a function of the material, the scenario and the seed, and nothing of what was selected:
+policies are compared on the same messages, the same luck included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll.context import Context
+from toolroll.embedder import vectors_of
+from toolroll.evaluation.simulation.near_duplicates import clones
+from toolroll.evaluation.simulation.source_data import TOPICS, Ints, Material, Vectors, text_of
+from toolroll.tools import Definitions, Tool
+
+PAGES, TIERS, USERS = TOPICS, ("free", "team", "enterprise"), 300
+CONTEXTS = PAGES * len(TIERS)
+SECONDS = 28 * 86_400 / 6_000  # between two messages
+START = 1_767_225_600.0  # of the simulated clock: 1 January 2026, UTC
+CHANCES = 8  # uniform numbers that a message may use up
+
+_TIER_SHARES = (0.5, 0.35, 0.15)
+_BROKEN = 0.03  # how often a call of a broken tool succeeds all the same
+_BETTER, _WORSE = (0.93, 0.60), (0.40, 0.93)  # a newcomer, and what was there before
+
+Reals = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Random = np.random.Generator
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    """One draw. n tools, clones included; T messages.
+
+    Attributes:
+        material, scenario, seed: what it was drawn from.
+        tools: the material's, then their clones, newcomers last.
+        first: how many of `tools` there are from the start. arrival: the message at which the others arrive.
+        family: int64[n], the tool that this one may stand in for; itself for most.
+        reliable: float64[CONTEXTS, n], how often a call succeeds while the tool is whole.
+        breaks, repairs: int64[n], from when to when a tool is broken; T for never.
+        newcomer: int64[n], 1 for a better one, -1 for a worse one, 0 for the others.
+        taste: float64[n], the model's liking, in nats.
+        likeness: float32[m, n], cosine of each message of the material and each tool, on the common scale.
+        right: for each message of the material the tools that will do.
+        message, context, user: int64[T].
+        chance: float64[T, CHANCES], uniform: what happens by chance at each message.
+    """
+
+    material: Material
+    scenario: Scenario
+    seed: int
+    tools: tuple[Tool, ...]
+    first: int
+    arrival: int
+    family: Ints
+    reliable: Reals
+    breaks: Ints
+    repairs: Ints
+    newcomer: Ints
+    taste: Reals
+    likeness: Vectors
+    right: tuple[frozenset[int], ...]
+    message: Ints
+    context: Ints
+    user: Ints
+    chance: Reals
+    _contexts: dict[tuple[int, int], Context] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def draw(cls, material: Material, scenario: Scenario, seed: int, length: int) -> World:
+        """The world of this seed, with so many messages."""
+        random = np.random.default_rng([20_261_122, seed])
+        base = len(material.definitions.tools)
+        counts = np.bincount([one[0] for one in material.right], minlength=base).astype(np.float64)
+        copied = _Copied.draw(counts, random) if scenario.duplicates else _Copied((), (), ())
+        family = np.array([*range(base), *copied.owners], np.int64)
+        made = clones(material.definitions.tools, copied.owners, random)
+        quality, newcomer = _qualities(family, copied, random)
+        if scenario.equal:
+            quality[:] = 0.95
+        breaks, repairs = _broken(scenario, length, family, quality, copied, counts, random)
+        user = random.choice(USERS, length, p=_falling(USERS))
+        tier = random.choice(len(TIERS), USERS, p=_TIER_SHARES)[user]
+        page = random.choice(PAGES, length, p=_falling(PAGES))
+        likeness = (
+            material.vectors
+            @ np.concatenate(
+                [
+                    material.tool_vectors,
+                    vectors_of(material.embedder, [text_of(tool) for tool in made]).reshape(
+                        len(made), material.tool_vectors.shape[1]
+                    ),
+                ]
+            ).T
+        )
+        kin: dict[int, list[int]] = {}
+        for place, owner in enumerate(family.tolist()):
+            kin.setdefault(owner, []).append(place)
+        return cls(
+            material,
+            scenario,
+            seed,
+            tools=(*material.definitions.tools, *made),
+            first=len(family) - len(copied.late),
+            arrival=length // 4,
+            family=family,
+            reliable=_by_context(quality, scenario.equal, random),
+            breaks=breaks,
+            repairs=repairs,
+            newcomer=newcomer,
+            taste=random.normal(0, scenario.taste, len(family)),
+            likeness=material.scale.gain * (likeness - material.scale.floor),
+            right=tuple(frozenset(place for tool in one for place in kin[tool]) for one in material.right),
+            message=_stream(material, scenario, counts, page, random),
+            context=tier * PAGES + page,
+            user=user,
+            chance=random.random((length, CHANCES)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.message)
+
+    def definitions(self, at: int) -> Definitions:
+        """What the catalog holds when message `at` comes."""
+        there = self.tools if at >= self.arrival else self.tools[: self.first]
+        return replace(self.material.definitions, tools=there)
+
+    def context_of(self, at: int) -> Context:
+        """Who asks, from where."""
+        where, user = int(self.context[at]), int(self.user[at])
+        found = self._contexts.get((where, user))
+        if found is None:
+            tier, page = divmod(where, PAGES)
+            found = Context(
+                user=f"user-{user}", tier=TIERS[tier], page=f"page-{page}", settings=self.material.settings
+            )
+            self._contexts[where, user] = found
+        return found
+
+    def now(self, at: int) -> float:
+        """Seconds since the epoch when message `at` comes."""
+        return START + at * SECONDS
+
+    def works(self, at: Any, tool: Any) -> Any:
+        """How probable it is that a call of the tool at message `at` succeeds; arrays broadcast."""
+        is_broken = (at >= self.breaks[tool]) & (at < self.repairs[tool])
+        return np.where(is_broken, _BROKEN, self.reliable[self.context[at], tool])
+
+    def is_there(self, at: Any, tool: Any) -> Any:
+        """Whether the tool has arrived; arrays broadcast."""
+        return (tool < self.first) | (at >= self.arrival)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    """Which tools have clones.
+
+    Attributes:
+        families: tools with clones.
+        owners: of each clone, the tool that it stands in for, newcomers last.
+        late: owners of the newcomers.
+    """
+
+    families: tuple[int, ...]
+    owners: tuple[int, ...]
+    late: tuple[int, ...]
+
+    @classmethod
+    def draw(cls, counts: Reals, random: Random) -> _Copied:
+        """A fifth of the tools that have messages, forty at the most; every fourth of them has two clones."""
+        size = min(40, max(4, int((counts > 0).sum()) // 5))
+        chances = np.sqrt(counts)
+        chosen = random.choice(len(counts), size, replace=False, p=chances / chances.sum()).tolist()
+        twins, triplets = chosen[size // 4 :], chosen[: size // 4]
+        late = twins[: min(10, len(twins) // 3)]
+        return cls(tuple(chosen), (*twins[len(late) :], *triplets, *triplets, *late), tuple(late))
+
+
+def _qualities(family: Ints, copied: _Copied, random: Random) -> tuple[Reals, Ints]:
+    """How well each tool works, and which are newcomers."""
+    n = len(family)
+    quality = np.where(random.random(n) < 0.85, random.beta(18, 2, n), random.uniform(0.4, 0.75, n))
+    for tool in copied.families:
+        members = np.flatnonzero(family == tool)
+        quality[members] = random.uniform(0.25, 0.65, len(members))
+        quality[random.choice(members)] = random.uniform(0.88, 0.97)
+    newcomer = np.zeros(n, np.int64)
+    for place, owner in enumerate(copied.late, n - len(copied.late)):
+        newcomer[place] = 1 if place % 2 else -1
+        quality[place], quality[owner] = _BETTER if place % 2 else _WORSE
+    return np.clip(quality, 0.02, 0.98), newcomer
+
+
+def _by_context(quality: Reals, equal: bool, random: Random) -> Reals:
+    """float64[CONTEXTS, n]; a context is tier * PAGES + page."""
+    n = len(quality)
+    if equal:
+        return np.tile(quality, (CONTEXTS, 1))
+    logits = np.log(quality / (1 - quality)) + random.normal(0, 0.4, (1, PAGES, n))
+    logits = (logits + random.normal(0, 0.2, (len(TIERS), 1, n))).reshape(CONTEXTS, n)
+    hardly = np.tile(random.random((PAGES, n)) < 0.02, (len(TIERS), 1))
+    return np.where(hardly, 0.1, 1 / (1 + np.exp(-logits)))
+
+
+def _broken(
+    scenario: Scenario,
+    length: int,
+    family: Ints,
+    quality: Reals,
+    copied: _Copied,
+    counts: Reals,
+    random: Random,
+) -> tuple[Ints, Ints]:
+    """When each tool breaks and is repaired: the best of eight families, and eight without a substitute."""
+    breaks, repairs = np.full((2, len(family)), length)
+    if not scenario.breaks or scenario.equal:
+        return breaks, repairs
+    ranked = np.argsort(-counts, kind="stable").tolist()
+    each = min(8, max(1, int((counts > 0).sum()) // 20))
+    with_kin = [tool for tool in ranked if tool in copied.families and tool not in copied.late]
+    alone = [tool for tool in ranked if tool not in copied.families and counts[tool]]
+    chosen = []
+    for tool in random.permutation(with_kin[: 2 * each])[:each].tolist():
+        members = np.flatnonzero(family == tool)
+        chosen.append(int(members[quality[members].argmax()]))
+    chosen += random.permutation(alone[: 8 * each])[:each].tolist()
+    breaks[chosen] = length // 2
+    repairs[chosen[::2]] = int(scenario.repaired * length)
+    return breaks, repairs
+
+
+def _stream(material: Material, scenario: Scenario, counts: Reals, page: Ints, random: Random) -> Ints:
+    """The messages; those of a tool come again when all of them have come."""
+    length = len(page)
+    is_own = random.random(length) < scenario.own_topic
+    popular = counts**0.8
+    anywhere = random.choice(len(popular), length, p=popular / popular.sum())
+    of_topic = []
+    for topic in range(PAGES):
+        weights = np.where(material.topics == topic, popular, 0.0)
+        weights = weights if weights.any() else popular
+        of_topic.append(random.choice(len(popular), length, p=weights / weights.sum()))
+    tool = np.where(is_own, np.array(of_topic)[page, np.arange(length)], anywhere)
+    places: dict[int, list[int]] = {}
+    for place, one in enumerate(material.right):
+        places.setdefault(one[0], []).append(place)
+    left: dict[int, list[int]] = {}
+    message = np.empty(length, np.int64)
+    for at, owner in enumerate(tool.tolist()):
+        if not left.get(owner):
+            left[owner] = random.permutation(places[owner]).tolist()
+        message[at] = left[owner].pop()
+    return message
+
+
+def _falling(n: int) -> Reals:
+    """Shares of the first, second, … of n that are not equally popular."""
+    weights: Reals = np.arange(1, n + 1, dtype=np.float64) ** -0.7
+    return np.asarray(weights / weights.sum(), np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What a world is like; as it stands, the one called main.
+
+    Attributes:
+        duplicates: whether tools have near-duplicates.
+        equal: every tool works equally well everywhere: about reliability there is nothing to learn.
+        breaks: whether tools break halfway. repaired: when half of them work again, as a share of the time.
+        own_topic: share of a page's messages that come from its topic.
+        groups: whether the application declares which tools are interchangeable.
+        position: nats by which each place further down makes the model choose a tool less.
+        taste: standard deviation of the model's liking for one tool or another, in nats.
+        seen_failing: share of the failures that are reported as such; the others look like successes.
+        false_failing: share of the successes that are reported as failures.
+        corrected: share of the calls of a wrong tool, where it ran, that the user notices.
+        lost, doubled: shares of the reports. delay: how many messages later a report arrives.
+    """
+
+    duplicates: bool = True
+    equal: bool = False
+    breaks: bool = True
+    repaired: float = 0.8
+    own_topic: float = 0.7
+    groups: bool = False
+    position: float = 0.35
+    taste: float = 0.5
+    seen_failing: float = 0.9
+    false_failing: float = 0.02
+    corrected: float = 0.5
+    lost: float = 0.0
+    doubled: float = 0.0
+    delay: int = 0
+
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "main": Scenario(),
+    "null": Scenario(duplicates=False, equal=True, breaks=False),
+    "channel": Scenario(lost=0.1, doubled=0.2, delay=50),
+    "break": Scenario(repaired=1.0),
+    "groups": Scenario(groups=True),
+    "no-topics": Scenario(own_topic=0.0),
+    "no-position": Scenario(position=0.0),
+    "first-listed": Scenario(position=1.0),
+    "noisy": Scenario(corrected=0.0, seen_failing=0.6, false_failing=0.05),
+}

@@ -1,0 +1,260 @@
+"""The tools with which a model asks for tools: constants, and a tolerant reading of their arguments.
+
+`manage_tools` loads and unloads, `search_tools` finds what wasn't shown, `call_tool` runs a tool that is in
+no list. Their schemas are the same bytes in every process and turn, so that a provider's prompt cache keeps
+them. What they do is the session's; here is only what they are called, what they take, and how the
+arguments that a model writes are read. Models write JSON as text, names as one string, numbers in
+quotes: all of that is taken. What cannot be read is an InvalidInput whose message tells the model what to
+write instead.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
+
+from toolroll.errors import InvalidInput
+from toolroll.formats.schemas import PLAIN, Form, convert_all
+from toolroll.tools import Tool
+
+Mode = Literal["load", "unload", "fallback"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+MOST_QUERIES = 5
+MOST_FOUND = 20
+DEFAULT_FOUND = 5
+MOST_NAMES = 100  # of one call of manage_tools
+MOST_TEXT = 2_000  # characters of one query or name; the model wrote it, so it is longer by mistake only
+
+MANAGE_TOOLS = Tool(
+    "manage_tools",
+    "Changes which tools you have. Mode load adds tools by name, or all of a toolkit by its name; unload "
+    "removes them; fallback gives you all tools for one turn.",
+    {
+        "type": "object",
+        "properties": {
+            "mode": {"type": "string", "enum": [*MODES], "description": "What to do."},
+            "tools": {
+                "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}],
+                "description": "Names of tools: a list, or with commas between them. None for fallback.",
+            },
+        },
+        "required": ["mode"],
+        "additionalProperties": False,
+    },
+)
+
+SEARCH_TOOLS = Tool(
+    "search_tools",
+    "Finds tools that you have not been shown. Say in plain words what you want to do, "
+    "one query for each thing.",
+    {
+        "type": "object",
+        "properties": {
+            "queries": {
+                "type": "array",
+                "items": {"type": "string"},
+                "minItems": 1,
+                "maxItems": MOST_QUERIES,
+                "description": "What you want to do, such as: send an email with an attachment.",
+            },
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MOST_FOUND,
+                "default": DEFAULT_FOUND,
+                "description": "How many tools to find for each query.",
+            },
+        },
+        "required": ["queries"],
+        "additionalProperties": False,
+    },
+)
+
+CALL_TOOL = Tool(
+    "call_tool",
+    "Calls a tool that search_tools has found.",
+    {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "Name of the tool, as search_tools gave it."},
+            "arguments": {
+                "type": "object",
+                "description": "Arguments of the tool, as its schema asks for them.",
+                "additionalProperties": True,
+            },
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+)
+
+META_TOOLS: tuple[Tool, ...] = (MANAGE_TOOLS, SEARCH_TOOLS, CALL_TOOL)
+
+
+class Manage(NamedTuple):
+    """What `manage_tools` was asked for; no names where the mode needs none."""
+
+    mode: Mode
+    names: tuple[str, ...]
+
+
+class Search(NamedTuple):
+    """What `search_tools` was asked for: 1 to 5 queries, and how many tools for each."""
+
+    queries: tuple[str, ...]
+    limit: int
+
+
+class Call(NamedTuple):
+    """What `call_tool` was asked for."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+def meta_schemas(
+    provider: str, tools: Iterable[Tool] = META_TOOLS, form: Form = PLAIN
+) -> list[dict[str, Any]]:
+    """The meta-tools as `provider` takes them; the dictionaries are the caller's to change.
+
+    Raises InvalidInput for an unknown provider.
+    """
+    return json.loads(json.dumps(convert_all(tools, provider, form)[0]))  # type: ignore[no-any-return]
+
+
+def read_manage(arguments: object) -> Manage:
+    """Reads the arguments of `manage_tools`: an object, or its JSON text.
+
+    Raises InvalidInput, with what to write instead: the mode is unknown, or it needs names and has none.
+    """
+    given = _object(arguments, "manage_tools")
+    mode = given.get("mode")
+    said = mode.strip(_AROUND).lower() if isinstance(mode, str) else None
+    for known in MODES:
+        if said == known:
+            break
+    else:
+        _refuse("manage_tools", f"mode is {_shown(mode)}, must be load, unload or fallback")
+    names = _texts(given.get("tools", given.get("names")), "manage_tools", "tools", split=True)
+    if known != "fallback" and not names:
+        _refuse("manage_tools", f"tools is empty, must name the tools to {known}, such as ['send_email']")
+    if len(names) > MOST_NAMES:
+        _refuse("manage_tools", f"tools has {len(names)} names, must have at most {MOST_NAMES}")
+    return Manage(known, names)
+
+
+def read_search(arguments: object) -> Search:
+    """Reads the arguments of `search_tools`: an object, or its JSON text.
+
+    A limit out of range becomes the nearest that is in it. Raises InvalidInput, with what to write instead:
+    no query, more than five, a limit that is no number.
+    """
+    given = _object(arguments, "search_tools")
+    queries = _texts(given.get("queries", given.get("query")), "search_tools", "queries", split=False)
+    if not 1 <= len(queries) <= MOST_QUERIES:
+        _refuse("search_tools", f"queries has {len(queries)}, must have 1 to {MOST_QUERIES} texts")
+    return Search(queries, _limit(given.get("limit")))
+
+
+def read_call(arguments: object) -> Call:
+    """Reads the arguments of `call_tool`: an object, or its JSON text; the tool's own likewise.
+
+    Where `arguments` is missing, whatever stands beside the name are the tool's own.
+
+    Raises InvalidInput, with what to write instead: no name, or arguments that are no object.
+    """
+    given = _object(arguments, "call_tool")
+    name = given.get("name")
+    if not isinstance(name, str) or not (name := name.strip(_AROUND)):
+        _refuse("call_tool", f"name is {_shown(name)}, must be the name of a tool")
+    if len(name) > MOST_TEXT:
+        _refuse("call_tool", f"name has {len(name)} characters, must have at most {MOST_TEXT}")
+    if (own := given.get("arguments")) is None:
+        own = {key: value for key, value in given.items() if key not in ("name", "arguments")}
+    return Call(name, _object(own, "call_tool", "arguments"))
+
+
+_AROUND = " \t\r\n'\"`"  # what models write around a name
+_BETWEEN = re.compile(r"[,\n;]")
+
+
+def _object(value: object, tool: str, what: str = "what you sent") -> dict[str, Any]:
+    """An arguments object; text is read as JSON, twice if it was written twice; nothing is no arguments."""
+    for _ in range(2):
+        if isinstance(value, (str, bytes, bytearray)):
+            value = _json(value, tool, what)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        _refuse(tool, f"{what} is {_shown(value)}, must be an object with its arguments by name")
+    return dict(value)
+
+
+def _json(text: str | bytes | bytearray, tool: str, what: str) -> Any:
+    if not text.strip():
+        return None
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        _refuse(tool, f"{what} is nested too deeply")
+    except ValueError as error:  # wrong JSON, wrong UTF-8, a number of thousands of digits
+        _refuse(tool, f"{what} is no JSON ({error}), must be an object with its arguments by name")
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _texts(value: object, tool: str, what: str, split: bool) -> tuple[str, ...]:
+    """A list of texts, once each, from a list or a string. `split`: a string may hold several."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            value = str(value).strip().strip("[]")
+    if isinstance(value, str):
+        value = _BETWEEN.split(value) if split else [value]
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)):
+        _refuse(tool, f"{what} is {_shown(value)}, must be a list of texts")
+    for text in value:
+        if not isinstance(text, str):
+            _refuse(tool, f"{what} holds {_shown(text)}, must hold texts")
+        if len(text) > MOST_TEXT:
+            _refuse(tool, f"{what} holds a text of {len(text)} characters, must be at most {MOST_TEXT}")
+    around = _AROUND if split else None  # quotes may belong to a query
+    return tuple(dict.fromkeys(text for text in (text.strip(around) for text in value) if text))
+
+
+def _limit(value: object) -> int:
+    if value is None or value == "":
+        return DEFAULT_FOUND
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        number = float(value) if isinstance(value, (str, int, float)) else float("nan")
+        return int(min(max(number, 1), MOST_FOUND)) if number == number else _no_limit(value)
+    except (ValueError, OverflowError):
+        return _no_limit(value)
+
+
+def _no_limit(value: object) -> NoReturn:
+    _refuse("search_tools", f"limit is {_shown(value)}, must be a whole number from 1 to {MOST_FOUND}")
+
+
+def _shown(value: object) -> str:
+    """A short form of what a model wrote, in JSON's words."""
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
+    if isinstance(value, str):
+        return repr(value if len(value) <= 80 else f"{value[:77]}...")
+    if value is None or isinstance(value, bool):
+        return {None: "missing", True: "true", False: "false"}[value]
+    return f"a {type(value).__name__}" if not isinstance(value, (int, float)) else "a number"
+
+
+def _refuse(tool: str, problem: str) -> NoReturn:
+    raise InvalidInput(f"{tool}: {problem}")

@@ -1,0 +1,36 @@
+"""Repairs for what a model sends back: arguments, leaked calls, empty claims, histories; and what it costs.
+
+Each piece works alone, on plain dictionaries in OpenAI's or Anthropic's form. None needs a catalog.
+"""
+
+from __future__ import annotations
+
+from toolroll.formats.repair.arguments import Change, Injection, Repaired, repair
+from toolroll.formats.repair.claims import Advice, Claim, check_claim, claims_action
+from toolroll.formats.repair.cost import CostLimits, CostMonitor, Pause, Usage
+from toolroll.formats.repair.history import Fix, History, repair_history
+from toolroll.formats.repair.leaked_calls import Call, Recovered, recover
+from toolroll.formats.repair.trimming import truncate_results, window
+
+__all__ = [
+    "Advice",
+    "Call",
+    "Change",
+    "Claim",
+    "CostLimits",
+    "CostMonitor",
+    "Fix",
+    "History",
+    "Injection",
+    "Pause",
+    "Recovered",
+    "Repaired",
+    "Usage",
+    "check_claim",
+    "claims_action",
+    "recover",
+    "repair",
+    "repair_history",
+    "truncate_results",
+    "window",
+]

@@ -1,0 +1,312 @@
+"""Arguments that a model wrote, mended as far as the tool's own schema says how.
+
+Models write "5" for 5, "true" for true, null for what they leave out, and parameters that the tool
+doesn't have. A change is made only where the schema does not accept what is there, only where there is one
+way to read it, and every one is reported. The rest is left for the tool to refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from toolroll.errors import InvalidInput, quoted
+from toolroll.formats.repair.coercion import coerced, respelled
+from toolroll.formats.repair.validation import (
+    Acceptance,
+    Declared,
+    Schema,
+    branches,
+    enumeration,
+    kind_of,
+    required,
+)
+from toolroll.formats.schemas.relax import json_schema
+from toolroll.formats.strict_json import NotJson, read
+
+MAX_PASSES = 8  # two settle what is not contrived: one that changes, one that finds nothing to change
+
+What = Literal["boolean", "number", "null", "text", "object", "array", "spelling", "removed", "injected"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that was changed.
+
+    Attributes:
+        path: where, as a JSON Pointer: ``/filters/0/limit``.
+        what: what it was made: "boolean", "number", "null", "object", "array" from text, "text" from a
+            number; "spelling" of a value that the schema lists; "removed"; "injected".
+        before: the value there was; None where nothing was.
+        after: the value there is; None where it was removed.
+    """
+
+    path: str
+    what: What
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """Arguments to call the tool with, and what was changed on the way.
+
+    Attributes:
+        arguments: a new dictionary; values that needed no change are the caller's own objects.
+        changes: in the order they were made; empty if the arguments were right.
+    """
+
+    arguments: dict[str, Any]
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """A value that the caller knows better than the model, such as the id of the chat they are in.
+
+    It replaces an argument that is missing, null, or of another JSON type than `value`; and further:
+
+    Attributes:
+        value: what to put there.
+        max_length: text longer than this is replaced.
+        when: whatever this is true of is replaced.
+        always: whatever is there is replaced.
+    """
+
+    value: Any
+    max_length: int | None = None
+    when: Callable[[Any], bool] | None = None
+    always: bool = False
+
+    def replaces(self, value: Any) -> bool:
+        """Whether `value`, which is there, has to go."""
+        return (
+            self.always
+            or kind_of(value) != kind_of(self.value)
+            or (self.max_length is not None and isinstance(value, str) and len(value) > self.max_length)
+            or (self.when is not None and self.when(value))
+        )
+
+
+def repair(
+    arguments: Mapping[str, Any] | str | None,
+    schema: Schema | None,
+    inject: Mapping[str, Injection] | None = None,
+    undeclared: Literal["remove", "keep"] = "remove",
+) -> Repaired:
+    """Makes arguments fit the tool's schema, where there is one way to do so.
+
+    - Text becomes a boolean, a number, null, or a JSON object or array where the schema wants that and no
+      text; a whole number becomes text where it wants text only.
+    - Null is removed where it isn't allowed and nothing is required.
+    - A listed value is respelled where one differs in case or surrounding space only.
+    - A parameter that the tool doesn't declare is removed, unless the schema says that there may be more.
+      Inside a parameter's value only what `additionalProperties` forbids is: a tool's parameters are a list,
+      and schemas rarely bother to say that it is closed; values are data.
+
+    Arguments that the schema accepts are not changed otherwise, and a second repair changes nothing.
+
+    Args:
+        arguments: an object, or its JSON text as OpenAI sends it; None and blank text count as none.
+        schema: the tool's `parameters`, in which references are followed; None where they are not known: the
+            text is read as JSON, and what it holds stays as it is.
+        inject: values by parameter; for parameters that the tool doesn't declare they are passed over.
+        undeclared: "keep" leaves parameters that the schema doesn't name but doesn't forbid either.
+
+    Raises:
+        InvalidInput: the text is not one JSON object (a model can be told the message), or arguments and
+            schema are too deep or too large to be checked.
+    """
+    schema = {} if schema is None else json_schema(schema)
+    if undeclared not in ("remove", "keep"):
+        raise InvalidInput(f"undeclared is {quoted(undeclared)}, must be 'remove' or 'keep'")
+    changes: list[Change] = []
+    given = _object(arguments, changes)
+    try:
+        return _Repair(schema).run(given, _injections(inject), undeclared == "remove", changes)
+    except RecursionError:
+        raise InvalidInput("arguments: they or their schema are nested too deeply to be checked") from None
+
+
+def _object(arguments: object, changes: list[Change]) -> dict[str, Any]:
+    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
+        return {}
+    value: object = arguments
+    for attempt in range(2):  # once more for an object whose JSON was written as a JSON string
+        if not isinstance(value, str):
+            break
+        text = value
+        try:
+            value = read(text)
+        except NotJson as error:
+            raise InvalidInput(_not_json(text, error)) from None
+        if attempt:
+            changes.append(Change("", "object", text, value))
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"arguments are {quoted(value)}, must be one JSON object of parameters")
+    return {key if isinstance(key, str) else str(key): item for key, item in value.items()}
+
+
+def _not_json(text: str, error: NotJson) -> str:
+    if error.position >= len(text.rstrip()) or str(error).startswith("Unterminated string"):
+        return f"arguments are cut off after {len(text)} characters, must be one whole JSON object"
+    return (
+        f"arguments are not JSON: {error} at character {error.position}: "
+        f"{text[max(0, error.position - 10) : error.position + 20]!r}; must be one JSON object"
+    )
+
+
+def _injections(inject: object) -> Mapping[str, Injection]:
+    if inject is None:
+        return {}
+    if not isinstance(inject, Mapping) or not all(isinstance(one, Injection) for one in inject.values()):
+        raise InvalidInput(f"inject is {quoted(inject)}, must map parameters to Injection objects")
+    return inject
+
+
+class _Repair:
+    """One repair: the schema, and the changes so far."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.acceptance = Acceptance(schema)
+        self.changes: list[Change] = []
+        self._mended: dict[tuple[int, int, str, frozenset[str]], tuple[Any, list[Change]]] = {}
+
+    def run(
+        self,
+        given: dict[str, Any],
+        inject: Mapping[str, Injection],
+        closed: bool,
+        changes: list[Change],
+    ) -> Repaired:
+        declared = Declared(self.acceptance, self.schema)
+        arguments = dict(given)
+        for name, injection in inject.items():
+            present = name in arguments and arguments[name] is not None
+            if name in declared.names and (not present or injection.replaces(arguments[name])):
+                before = arguments.get(name)
+                if not present or (before is not injection.value and before != injection.value):
+                    changes.append(Change(_below("", name), "injected", before, injection.value))
+                arguments[name] = injection.value
+        if closed:
+            for name in [name for name in arguments if not declared.has(name)]:
+                changes.append(Change(_below("", name), "removed", arguments.pop(name), None))
+        value: Any = arguments
+        for _ in range(MAX_PASSES):
+            made = len(self.changes)
+            value = self.mended(value, self.schema, "", frozenset())
+            if len(self.changes) == made:
+                return Repaired(dict(value), (*changes, *self.changes))
+        return Repaired(arguments, tuple(changes))  # a schema that contradicts itself: nothing settles
+
+    def mended(self, value: Any, schema: Any, path: str, kept: frozenset[str]) -> Any:
+        """The value as `schema` would have it, as far as that goes; `kept` are keys required from outside."""
+        self.acceptance.step()
+        if not isinstance(schema, Mapping) or self.acceptance.accepts(value, schema):
+            return value
+        # Once for each schema at each place: alternatives within alternatives would double it at every level.
+        # The acceptance, which has been asked, keeps both alive, so that their ids name no others.
+        key = (id(schema), id(value), path, kept)
+        if (known := self._mended.get(key)) is None:
+            self._mended[key] = value, []  # where a reference leads back here without a value in between
+            made = len(self.changes)
+            after = self._settled(value, schema, path, kept)
+            self._mended[key] = after, self.changes[made:]
+            return after
+        self.changes += known[1]
+        return known[0]
+
+    def _settled(self, value: Any, schema: Schema, path: str, kept: frozenset[str]) -> Any:
+        parts = self.acceptance.parts(schema)
+        value = self._converted(value, parts, path)
+        kept |= {key for part in parts for key in required(part)}
+        for part in parts:
+            for keyword in ("anyOf", "oneOf"):
+                if choices := branches(part, keyword):
+                    value = self._chosen(value, choices, path, kept)
+        if isinstance(value, Mapping):
+            return self._members(value, schema, parts, path, kept)
+        if isinstance(value, (list, tuple)):
+            return self._items(value, parts, path)
+        return value
+
+    def _converted(self, value: Any, parts: list[Schema], path: str) -> Any:
+        self.acceptance.step(sum(len(enumeration(part) or ()) + len(required(part)) for part in parts) // 4)
+        for what, after in (coerced(value, parts), respelled(value, parts)):
+            if what is not None:
+                self.changes.append(Change(path, what, value, after))
+                return after
+        return value
+
+    def _chosen(self, value: Any, choices: Any, path: str, kept: frozenset[str]) -> Any:
+        """By the branch that takes the fewest changes; the first of those, null last.
+
+        Where no change makes a branch accept, the value stays, unless there is only one real branch: what
+        is wrong inside it can still be mended in part. "null" is null where no branch takes text.
+        """
+        if any(self.acceptance.accepts(value, choice) for choice in choices):
+            return value
+        real = [choice for choice in choices if not _is_null(choice)]
+        nulls = [choice for choice in choices if _is_null(choice)]
+        if nulls and isinstance(value, str) and any(self.acceptance.takes_text(choice) for choice in real):
+            nulls = []
+        best: tuple[tuple[bool, int], Any, list[Change]] | None = None
+        made = len(self.changes)
+        for choice in (*real, *nulls):
+            tried = self.mended(value, choice, path, kept)
+            changes = self.changes[made:]
+            del self.changes[made:]
+            fits = self.acceptance.accepts(tried, choice)
+            rank = (not fits, len(changes))
+            if (fits or [choice] == real) and (best is None or rank < best[0]):
+                best = rank, tried, changes
+        if best is None:
+            return value
+        self.changes += best[2]
+        return best[1]
+
+    def _members(
+        self, value: Mapping[Any, Any], schema: Schema, parts: list[Schema], path: str, kept: frozenset[str]
+    ) -> Any:
+        members: dict[Any, Any] = {}
+        changed = False
+        closed = any(part.get("unevaluatedProperties") is False for part in parts)
+        declared = Declared(self.acceptance, schema) if closed else None
+        for key, item in value.items():
+            name, below = str(key), _below(path, str(key))
+            described = [self.acceptance.members(part, name) for part in parts]
+            forbidden = any(one is None for one in described) and not any(described)
+            if forbidden or (declared is not None and not declared.has(name)):
+                self.changes.append(Change(below, "removed", item, None))
+                changed = True
+                continue
+            schemas = [schema for one in described if one for schema in one]
+            refused = any(not self.acceptance.accepts(item, schema) for schema in schemas)
+            if item is None and refused and name not in kept:
+                self.changes.append(Change(below, "removed", None, None))
+                changed = True
+                continue
+            after = item
+            for one in schemas:
+                after = self.mended(after, one, below, frozenset())
+            changed = changed or after is not item
+            members[key] = after
+        return members if changed else value
+
+    def _items(self, value: Any, parts: list[Schema], path: str) -> Any:
+        items = list(value)
+        for part in parts:
+            for place, (item, schema) in enumerate(zip(items, self.acceptance.items(part), strict=False)):
+                items[place] = self.mended(item, schema, f"{path}/{place}", frozenset())
+        changed = any(after is not item for after, item in zip(items, value, strict=True))
+        return items if changed else value
+
+
+def _is_null(schema: object) -> bool:
+    return isinstance(schema, Mapping) and (schema.get("type") == "null" or schema.get("enum") == [None])
+
+
+def _below(path: str, key: str) -> str:
+    return f"{path}/{key.replace('~', '~0').replace('/', '~1')}"

@@ -1,0 +1,151 @@
+"""The reply that says "I've sent the email" when no tool was called.
+
+Phrases of ten languages, looked for sentence by sentence: questions, offers, conditions, negations,
+quotations and what somebody else did are no claims. It is a filter for what is said plainly, and misses a
+claim rather than send a right answer back.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from toolroll.errors import InvalidInput, quoted
+from toolroll.formats.providers import PROVIDERS
+from toolroll.formats.repair.claim_phrases import PHRASES
+from toolroll.formats.schemas.requests import required
+
+LANGUAGES = tuple(PHRASES)
+FALLBACK = "I wasn't able to complete this action. Please try again."
+MAX_TEMPERATURE = 0.3
+
+_SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]*")
+_QUOTED = re.compile(
+    r"„[^„“”\n]{0,300}[“”]|“[^“”\n]{0,300}”|\"[^\"\n]{0,300}\"|«[^«»\n]{0,300}»|「[^「」\n]{0,300}」|『[^『』\n]{0,300}』"
+    r"|`[^`\n]{1,300}`"
+)
+_SHORT = 40  # characters: a longer reply says more than "Done!"
+_CLAUSE = re.compile(r"[,;:—–(、，；：]")
+
+_PROVIDERS = tuple(name for name in PROVIDERS if name != "mcp")  # a server has no say in what is called
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Something that a reply says was done.
+
+    Attributes:
+        language: of the phrase: en, de, fr, es, it, pt, nl, ko, ja or zh.
+        phrase: the words that claim it.
+        start, end: where they stand in the text, half-open.
+    """
+
+    language: str
+    phrase: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to do about a claim: ask again so that a tool has to be called; if none is, say so.
+
+    Attributes:
+        claim: what was claimed.
+        max_temperature: ask again with at most this.
+        fallback: what to answer if the second reply calls no tool either, or fails.
+    """
+
+    claim: Claim
+    max_temperature: float = MAX_TEMPERATURE
+    fallback: str = FALLBACK
+
+    def request(self, provider: str) -> dict[str, Any]:
+        """The fields that make the model call some tool of those in the request's list.
+
+        They replace a `tool_choice` or `tool_config` that narrows the list: where a delivery does ("allow"),
+        ask again with `deliver(..., must_call=True)`, which keeps to its tools.
+
+        Raises InvalidInput for a provider that we don't know.
+        """
+        if provider not in _PROVIDERS:
+            raise InvalidInput(f"provider is {quoted(provider)}, must be one of {', '.join(_PROVIDERS)}")
+        return required(provider)
+
+    def temperature(self, usual: float | None) -> float:
+        """The temperature to ask again with, where `usual` is the one that was used."""
+        return self.max_temperature if usual is None else min(usual, self.max_temperature)
+
+
+def claims_action(text: str) -> Claim | None:
+    """The first thing that the text says was done; None where it claims nothing.
+
+    Takes time in proportion to the text. Raises InvalidInput for what is no text.
+    """
+    if not isinstance(text, str):
+        raise InvalidInput(f"text is {quoted(text)}, must be a string")
+    text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no letter to RE2
+    unquoted = _QUOTED.sub(lambda match: " " * len(match.group()), text)
+    any_claim, compiled = _compiled()
+    for sentence in _SENTENCE.finditer(unquoted):
+        said = sentence.group()
+        if said.rstrip().endswith(("?", "？")) or any_claim.search(said) is None:
+            continue
+        for language, (claims, before, after) in compiled.items():
+            match = claims.search(said)
+            if match is None:
+                continue
+            clause = said[_clause_start(said, match.start()) : match.end()]
+            if before.search(clause) or (after is not None and after.search(said[match.end() :])):
+                continue
+            start, end = sentence.start() + match.start(), sentence.start() + match.end()
+            return Claim(language, text[start:end].strip(), start, end)
+    if len(said := unquoted.strip()) <= _SHORT:
+        for language, phrases in PHRASES.items():
+            if phrases.alone and re.match(phrases.alone, said, re.IGNORECASE):
+                start = text.index(said)
+                return Claim(language, said, start, start + len(said))
+    return None
+
+
+def check_claim(text: str, called: bool) -> Advice | None:
+    """What to do about a reply: nothing where a tool was called, or nothing is claimed.
+
+    Args:
+        text: the reply.
+        called: whether any tool was called in this turn, calls recovered from text among them.
+
+    Raises:
+        InvalidInput: the text is none.
+    """
+    claim = claims_action(text)
+    return None if called or claim is None else Advice(claim)
+
+
+def _clause_start(sentence: str, before: int) -> int:
+    start = 0
+    for mark in _CLAUSE.finditer(sentence, 0, before):
+        start = mark.end()
+    return start
+
+
+@functools.cache
+def _compiled() -> tuple[Any, dict[str, tuple[Any, Any, Any]]]:
+    """All languages in one expression, so that most sentences are searched once, and each language's own."""
+    import re2  # only those who look for claims pay for the import
+
+    options = re2.Options()
+    options.case_sensitive = False
+    options.max_mem = 64 << 20
+    unions = {
+        language: "|".join(f"(?:{pattern})" for pattern in phrases.claims)
+        for language, phrases in PHRASES.items()
+    }
+    compiled = {}
+    for language, phrases in PHRASES.items():
+        after = re2.compile(phrases.unless_after, options) if phrases.unless_after else None
+        before = re2.compile(phrases.unless_before, options)
+        compiled[language] = (re2.compile(unions[language], options), before, after)
+    return re2.compile("|".join(unions.values()), options), compiled

@@ -1,0 +1,143 @@
+"""A message list that a provider takes: each call with its result, right behind it.
+
+Histories break when a process dies between call and result, when a window cuts through a pair, when two
+writers interleave. One such place, and the provider refuses every later request of the conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from toolroll.formats.repair import anthropic_history
+from toolroll.formats.repair.messages import (
+    MISSING,
+    OUTPUTS,
+    Fix,
+    Message,
+    Place,
+    check,
+    form_of,
+    is_empty,
+    is_id,
+    pairs,
+    results,
+    with_sound_calls,
+)
+
+__all__ = ["Fix", "History", "repair_history"]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A list to send, and what was changed on the way.
+
+    Attributes:
+        messages: a new list; messages that needed no change are the caller's own objects.
+        changes: in the order of the list; empty if it was right.
+    """
+
+    messages: list[Message]
+    changes: tuple[Fix, ...]
+
+
+def repair_history(
+    messages: Sequence[Message], form: Literal["openai", "responses", "anthropic"] | None = None
+) -> History:
+    """Puts calls and results of a message list in order, as the provider demands it.
+
+    - A result without a call, and a second result of one call, is removed.
+    - A call without a result gets a placeholder that says so.
+    - A result that stands elsewhere moves behind its call.
+    - A call without an id, or with one that its message has already used, is removed.
+    - User and assistant messages without content are removed, and with Anthropic blank text blocks too.
+    - Anthropic only: neighbours of one role are merged, results come first in their message, and a list that
+      doesn't begin with the user gets a first message that says so.
+
+    A list in order is not changed, and a second repair changes nothing. Takes time in proportion to the list.
+
+    Args:
+        messages: OpenAI's chat messages, the items of its Responses interface, or Anthropic's messages.
+        form: which of these; None finds out by the calls and results in it ("openai" where there are none).
+
+    Raises:
+        InvalidInput: it is no list of objects, or holds several forms.
+    """
+    given = check(messages)
+    form = form_of(given, form)
+    fixes: list[Fix] = []
+    if form == "anthropic":
+        mended = anthropic_history.mended(given, fixes)
+    else:
+        mended = (_chat if form == "openai" else _responses)(given, fixes)
+    return History(mended, tuple(sorted(fixes, key=lambda fix: fix.index)))
+
+
+def _chat(given: list[Message], fixes: list[Fix]) -> list[Message]:
+    given = [with_sound_calls(index, message, fixes) for index, message in enumerate(given)]
+    answers = pairs(given, "openai")
+    taken = set(answers.values())
+    by_message: dict[int, list[Place]] = {}
+    for call in answers:
+        by_message.setdefault(call.message, []).append(call)
+    mended: list[Message] = []
+    for index, message in enumerate(given):
+        if message.get("role") == "tool":
+            if Place(index, 0) not in taken:
+                fixes.append(Fix(index, "result removed", _id(message, "tool_call_id")))
+            continue
+        if is_empty(message):
+            fixes.append(Fix(index, "empty removed"))
+            continue
+        mended.append(message)
+        if message.get("role") != "assistant" or not message.get("tool_calls"):
+            continue
+        behind = index + 1
+        while behind < len(given) and given[behind].get("role") == "tool":
+            behind += 1
+        found = sorted(answers[call].message for call in by_message.get(index, ()))
+        here = [place for place in found if index < place < behind]
+        elsewhere = [place for place in found if not index < place < behind]
+        mended += [given[place] for place in (*here, *elsewhere)]
+        fixes += [Fix(place, "result moved", _id(given[place], "tool_call_id")) for place in elsewhere]
+        for part, call in enumerate(message["tool_calls"]):
+            if Place(index, part) not in answers:
+                mended.append({"role": "tool", "tool_call_id": call["id"], "content": MISSING})
+                fixes.append(Fix(index, "result added", call["id"]))
+    return mended
+
+
+def _responses(given: list[Message], fixes: list[Fix]) -> list[Message]:
+    answers = pairs(given, "responses")
+    call_of = {result.message: call.message for call, result in answers.items()}
+    outputs = {result.place.message for result in results(given, "responses")}
+    mended: list[Message] = []
+    for index, item in enumerate(given):
+        if index in outputs:
+            if index not in call_of:
+                fixes.append(Fix(index, "result removed", _id(item, "call_id")))
+            elif call_of[index] < index:
+                mended.append(item)
+            continue
+        kind = item.get("type")
+        is_call = isinstance(kind, str) and kind in OUTPUTS
+        if is_empty(item) or (is_call and not is_id(item.get("call_id"))):
+            fixes.append(Fix(index, "call removed" if is_call else "empty removed"))
+            continue
+        mended.append(item)
+        if not is_call:
+            continue
+        answer = answers.get(Place(index, 0))
+        if answer is None:
+            mended.append({"type": OUTPUTS[item["type"]], "call_id": item["call_id"], "output": MISSING})
+            fixes.append(Fix(index, "result added", item["call_id"]))
+        elif answer.message < index:
+            mended.append(given[answer.message])
+            fixes.append(Fix(answer.message, "result moved", item["call_id"]))
+    return mended
+
+
+def _id(message: Message, key: str) -> str:
+    value: Any = message.get(key)
+    return value if isinstance(value, str) else ""

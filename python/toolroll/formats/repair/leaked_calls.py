@@ -1,0 +1,237 @@
+"""Tool calls that came out as text, found again.
+
+A call that a model writes with its template's own marks is one, unless it is only quoted: within thoughts,
+or in the middle of a sentence. JSON or Python without such marks may as well be an example for the user: it
+counts only where nothing but calls follows it, and the line before it does not speak of examples. Only
+offered tools count, and whatever is no call stays in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from toolroll.errors import InvalidInput, quoted
+from toolroll.formats.repair.call_dialects import MARKED, pythonic_list
+from toolroll.formats.repair.scanner import NAME, Call, Found, Scan
+from toolroll.tools import Tool
+
+__all__ = ["Call", "Recovered", "recover"]
+
+MAX_BLOCKS = 1_000  # of calls in one reply; what follows stays text
+
+_OWN_FENCES = frozenset(
+    {"tool_call", "tool_calls", "tool_code", "tool_use", "function_call", "function_calls"}
+)
+_OPEN_FENCES = _OWN_FENCES | {"", "json", "json5", "jsonc"}
+
+_READERS = {name: reader for name, _, reader in MARKED}
+_MARK = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern, _ in MARKED))
+_ANY = re.compile(
+    r"(?P<fence>^[ \t]{0,3}```(?=[^\n`]*$)[ \t]*(?P<language>[\w+-]{0,40})[^\n`]*)"
+    r"|(?P<quoted>`[^`\n]+`)"
+    r"|(?P<thought><(?:think|thinking|reasoning)>|\[THINK\])"
+    rf"|(?P<react>^Action:[ \t]*(?P<action>{NAME})[ \t]*\r?\n[ \t]*Action Input:[ \t]*(?=\{{))"
+    r"|(?P<bare>^[ \t]*(?=[{\[](?!TOOL_CALLS))|[.!:…。！：][ \t]{0,3}(?=\{\s*\"|\[\s*\{))"
+    f"|{_MARK.pattern}",
+    re.MULTILINE,
+)
+_SEPARATORS = re.compile(r"(?:[;,]|[^\S\n])*")
+_FENCE_END = re.compile(r"\s*(?:```|\Z)")
+_PRINTED = re.compile(r"print\(\s*")
+_EXAMPLE = re.compile(  # in the line before it: "for example:", "a call looks like this:"
+    r"example|e\.g\.|instance|looks? like|would (?:be|look)|could (?:be|look)|format|sample|such as|schema"
+    r"|\byou (?:could|can|may|might|would)(?: \w+)? (?:call|use|invoke|run|write|send|do)\b"
+    r"|syntax|template|illustrat|something like|hypothetical|beispiel|exemple|ejemplo|esempio|exemplo"
+    r"|voorbeeld|예시|예를|예:|例",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"<[^<>\n]{1,40}>")
+_WORD = re.compile(r"\w")
+_SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
+_NEAR = 300  # characters before and after a call in which the rest of its line is looked for
+_BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a reply held.
+
+    Attributes:
+        calls: in the order of the text; empty where there were none.
+        text: what remains for the user: the reply itself, if it held no calls.
+    """
+
+    calls: tuple[Call, ...]
+    text: str
+
+
+class _Block(NamedTuple):
+    start: int
+    end: int
+    calls: tuple[Call, ...]
+    marked: bool
+    fenced: bool = False  # in a fence that could hold anything
+
+
+def recover(text: str, tools: Iterable[str | Tool]) -> Recovered:
+    """Takes the tool calls out of a reply.
+
+    Arguments are as the model wrote them: `repair` makes them fit the tool's schema. Takes time in proportion
+    to the text.
+
+    Args:
+        text: the reply, as the provider gave it.
+        tools: those that were offered, or their names.
+
+    Raises:
+        InvalidInput: the text is none, or `tools` holds something else.
+    """
+    if not isinstance(text, str):
+        raise InvalidInput(f"text is {quoted(text)}, must be a string")
+    scan = Scan(text, _names(tools))
+    blocks = _called(text, _blocks(scan))
+    if not blocks:
+        return Recovered((), text)
+    kept, at = [], 0
+    for block in blocks:
+        kept.append(text[at : block.start])
+        at = block.end
+    kept.append(text[at:])
+    rest = _BLANK_LINES.sub("\n\n", "".join(kept)).strip()
+    return Recovered(tuple(call for block in blocks for call in block.calls), rest)
+
+
+def _names(tools: object) -> list[str]:
+    if isinstance(tools, (str, bytes)) or not isinstance(tools, Iterable):
+        raise InvalidInput(f"tools are {quoted(tools)}, must be a list of names or tools")
+    names = [tool.name if isinstance(tool, Tool) else tool for tool in tools]
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInput(f"tools hold {quoted(name)}, must be names or tools")
+    return names
+
+
+def _called(text: str, blocks: list[_Block]) -> list[_Block]:
+    """Those that are calls and not shown: without marks only what ends the text, and is no example."""
+    called: list[_Block] = []
+    behind = len(text)
+    for block in reversed(_said(text, blocks)):
+        if not block.marked and text[block.end : behind].strip():
+            continue
+        line = text[max(0, block.start - _NEAR) : block.start].rstrip().rpartition("\n")[2]
+        if (block.fenced or not block.marked) and _EXAMPLE.search(line):
+            continue
+        called.append(block)
+        behind = block.start
+    return called[::-1]
+
+
+def _said(text: str, blocks: list[_Block]) -> list[_Block]:
+    """Without those that stand in the middle of a sentence, one behind the other or alone."""
+    said: list[_Block] = []
+    first = 0
+    while first < len(blocks):
+        last = first
+        while last + 1 < len(blocks) and not text[blocks[last].end : blocks[last + 1].start].strip():
+            last += 1
+        start, end = blocks[first].start, blocks[last].end
+        line = text.rfind("\n", max(0, start - _NEAR), start) + 1
+        before = _TAG.sub("", text[max(line, start - _NEAR, said[-1].end if said else 0) : start]).rstrip()
+        block = text[max(start, end - _NEAR) : end]  # may have taken the line's end with it
+        after = block[len(block.rstrip()) :] + text[end : end + _NEAR]
+        after = _TAG.sub("", after.partition("\n")[0])
+        goes_on = _WORD.search(before) and not before.endswith(_SENTENCE_ENDS) and _WORD.search(after)
+        if not goes_on:
+            said += blocks[first : last + 1]
+        first = last + 1
+    return said
+
+
+def _blocks(scan: Scan) -> list[_Block]:
+    blocks: list[_Block] = []
+    at = 0
+    while len(blocks) < MAX_BLOCKS and (match := _ANY.search(scan.text, at)) is not None:
+        kind = match.lastgroup
+        assert kind is not None
+        at = max(match.end(), match.start() + 1)
+        if kind == "quoted":
+            continue
+        if kind == "thought":
+            mark = match.group()
+            closing = scan.find(f"{mark[0]}/{mark[1:]}", at)
+            at = at if closing == -1 else closing  # what was never closed may be all of the reply
+            continue
+        if kind == "fence":
+            block = _fenced(scan, match)
+            at = block.end
+        elif kind == "bare":
+            block = _Block(match.end(), *_bare(scan, match.end()), False)
+        elif kind == "react":
+            found = scan.json(match.end())
+            call = None if found is None else scan.call(match["action"], found[0])
+            block = _Block(match.start(), at if found is None else found[1], (call,) if call else (), False)
+        else:
+            block = _Block(match.start(), *(_READERS[kind](scan, match) or Found(at)), True)
+        at = max(at, block.end)
+        if block.calls:
+            blocks.append(block)
+    return blocks
+
+
+def _bare(scan: Scan, at: int) -> Found:
+    """JSON or a list of Python calls that begins a line or stands behind a sentence, and ends its line."""
+    found = None
+    if (json := scan.json(at)) is not None:
+        found = Found(json[1], scan.calls(json[0], strict=True))
+    elif scan.text.startswith("[", at):
+        found = pythonic_list(scan, at)
+    if found is None:
+        return Found(at + 1)
+    separators = _SEPARATORS.match(scan.text, found.end)
+    assert separators is not None
+    ends = separators.end()
+    is_alone = scan.text[ends : ends + 1] in ("", "\n") or _MARK.match(scan.text, ends) is not None
+    return found if is_alone else Found(found.end)
+
+
+def _fenced(scan: Scan, match: re.Match[str]) -> _Block:
+    """A fence: calls if there is nothing else in it; whatever else it holds is shown, not called."""
+    language = match["language"].lower()
+    closing = scan.find("\n```", match.end())
+    shown = _Block(match.start(), len(scan.text) if closing == -1 else closing + 4, (), False)
+    if language not in _OPEN_FENCES:
+        return shown
+    own = language in _OWN_FENCES
+    calls: list[Call] = []
+    at, marked = match.end(), own
+    while (end := _FENCE_END.match(scan.text, at)) is None:
+        found = _fenced_element(scan, scan.space(at), own)
+        if found is None or not found[0].calls:
+            return shown
+        calls += found[0].calls
+        marked = marked or found[1]
+        at = found[0].end
+    return _Block(match.start(), end.end(), tuple(calls), marked, not own) if calls else shown
+
+
+def _fenced_element(scan: Scan, at: int, own: bool) -> tuple[Found, bool] | None:
+    if (json := scan.json(at)) is not None:
+        return Found(json[1], scan.calls(json[0], strict=not own)), False
+    if (mark := _MARK.match(scan.text, at)) is not None:
+        assert mark.lastgroup is not None
+        found = _READERS[mark.lastgroup](scan, mark)
+        return None if found is None else (found, True)
+    if not own:
+        return None
+    if scan.text.startswith("[", at):
+        found = pythonic_list(scan, at)
+        return None if found is None else (found, False)
+    printed = _PRINTED.match(scan.text, at)
+    found = scan.pythonic(at if printed is None else printed.end())
+    if found is not None and printed is not None:
+        end = scan.space(found.end)
+        found = Found(end + 1, found.calls) if scan.text.startswith(")", end) else None
+    return None if found is None else (found, False)

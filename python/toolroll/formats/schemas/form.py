@@ -1,0 +1,71 @@
+"""The choices that some providers leave open, and what is lost on the way to one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from toolroll.errors import InvalidInput
+from toolroll.tools import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a tool is written where its provider has more than one way.
+
+    Attributes:
+        strict: OpenAI only: in strict mode, wherever that can say what the tool takes.
+        json_schema: Gemini only: parameters as JSON Schema (``parameters_json_schema``), not translated to
+            Gemini's own subset of OpenAPI.
+        returns: with the schema of what the tool answers, where the provider has a place for it. MCP, which
+            has no model to pay for it, gets it always.
+    """
+
+    strict: bool = False
+    json_schema: bool = False
+    returns: bool = False
+
+
+PLAIN = Form()
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something of a tool that its provider isn't told.
+
+    Attributes:
+        tool: the tool's own name.
+        where: path to it, such as "parameters.properties.to".
+        what: what is not said, or said differently.
+    """
+
+    tool: str
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"tool {self.tool!r}: {self.where}: {self.what}"
+
+
+def names_of(value: object, what: str) -> frozenset[str]:
+    """The names in a collection; InvalidInput for anything else, one text among it, which is letters."""
+    if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
+        raise InvalidInput(f"{what} is {value!r:.80}, must be a list of tool names")
+    names = list(value)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInput(f"{what} holds {name!r:.80}, must hold tool names")
+    return frozenset(names)
+
+
+def tools_of(value: object, what: str) -> tuple[Tool, ...]:
+    """The tools in a collection, in its order; InvalidInput for anything else."""
+    if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
+        raise InvalidInput(f"{what} is {value!r:.80}, must be a list of Tool objects")
+    tools = tuple(value)
+    for tool in tools:
+        if not isinstance(tool, Tool):
+            raise InvalidInput(
+                f"{what} holds {tool!r:.80}, must hold Tool objects, such as a selection's `definitions`"
+            )
+    return tools

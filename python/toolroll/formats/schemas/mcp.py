@@ -1,0 +1,45 @@
+"""Tool -> what an MCP server lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolroll.formats.schemas.form import PLAIN, Form
+from toolroll.formats.schemas.names import is_allowed, provider_name
+from toolroll.formats.schemas.original import is_current_object, plain, said_beside, says_the_same
+from toolroll.identity import object_schema
+from toolroll.tools import Tool
+
+_MORE = ("title", "outputSchema", "annotations", "icons", "_meta", "execution")
+_KEYS = frozenset({"name", "description", "inputSchema", *_MORE})
+
+
+def to_mcp(tool: Tool, name: str | None = None, form: Form = PLAIN) -> dict[str, Any]:
+    """``{"name", "description", "inputSchema"}``; the caller's own dictionary where it already is that.
+
+    A tool that came as an object of an MCP library is written out by that library, with its title,
+    annotations and output schema; the object itself stays in `Tool.original`.
+    """
+    if name in (None, tool.name) and is_allowed(tool.name, "mcp"):
+        original = _original(tool)
+        if original is not None:
+            return original
+    beside = said_beside(tool)
+    return {
+        "name": name or provider_name(tool.name, "mcp"),
+        "description": tool.description,
+        "inputSchema": object_schema(tool.parameters),
+        **{key: beside[key] for key in _MORE if key in beside},
+    }
+
+
+def _original(tool: Tool) -> dict[str, Any] | None:
+    original: Any = tool.original
+    if isinstance(original, dict):
+        ours = "inputSchema" in original and original.keys() <= _KEYS
+        return original if ours and says_the_same(original, tool, "inputSchema") else None
+    if not is_current_object(original, tool) or not hasattr(original, "model_dump"):
+        return None
+    written = plain(original)
+    return dict(written) if isinstance(written, Mapping) else None

@@ -1,0 +1,44 @@
+"""Tools from a file with one JSON object a line: ``tools.jsonl``.
+
+    {"name": "send", "description": "Sends a mail.", "parameters": {...}, "server": "mail", "examples":
+    ["..."]}
+
+`server` becomes the toolkit. A blank line is no tool; every other one is, or the error names its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from toolroll.formats import strict_json
+from toolroll.formats.sources import fields
+from toolroll.formats.sources.fields import Fault
+from toolroll.tools import Definitions, Tool, Toolkit
+
+
+def read_lines(text: str, file: str) -> tuple[Definitions, list[int]]:
+    """The definitions and the line of each tool. Finding names given twice is left to the caller."""
+    tools: list[Tool] = []
+    lines: list[int] = []
+    for number, line in enumerate(text.split("\n"), 1):  # not splitlines(): U+2028 may stand in a string
+        if not line or line.isspace():
+            continue
+        value = strict_json.parse(line, file, number)
+        try:
+            if type(value) is not dict:
+                raise Fault(f"is {fields.shown(value)}, must be an object with the fields of a tool")
+            brackets = line.count("{") + line.count("[")  # no schema is deeper than the line has brackets
+            small = brackets <= fields.MAX_SCHEMA_DEPTH
+            values = fields.read_fields(value, fields.PLAIN_SMALL if small else fields.PLAIN, is_ours=False)
+            if "name" not in values:
+                raise Fault("name is missing")
+        except Fault as fault:
+            raise fault.invalid(file=file, line=number, tool=fields.name_of([value], (0,))) from None
+        tools.append(Tool(**values))
+        lines.append(number)
+    return Definitions(tuple(tools), toolkits_of(tools)), lines
+
+
+def toolkits_of(tools: Iterable[Tool]) -> tuple[Toolkit, ...]:
+    """One Toolkit for each name that the tools give, in the order of their first use."""
+    return tuple(Toolkit(name) for name in dict.fromkeys(tool.toolkit for tool in tools) if name)

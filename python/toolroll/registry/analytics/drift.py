@@ -1,0 +1,92 @@
+"""Which tools lack vectors of an embedder, or have old ones.
+
+A vector belongs to a text, so none is ever of another text; a tool drifts where a text of its is newer than
+the vectors, and until somebody embeds it, each process that reads the registry has to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from toolroll.catalog.tool_text import description_text, example_texts
+from toolroll.registry.analytics.window import Window
+from toolroll.registry.records import record_of
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
+from toolroll.registry.vectors import text_hash
+
+State = Literal["missing", "stale", "other", "old"]
+STATES: dict[State, str] = {
+    "missing": "no text of it has a vector",
+    "stale": "a text of it changed and has none yet",
+    "other": "it has vectors of another embedder only",
+    "old": "its vectors are older than asked",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One tool whose vectors are not what they should be.
+
+    Attributes:
+        org, name: which tool.
+        state: see `STATES`.
+        texts, embedded: how many texts it has, and how many of them have a vector.
+        oldest: when the oldest of these vectors was made.
+    """
+
+    org: str
+    name: str
+    state: State
+    texts: int
+    embedded: int
+    oldest: datetime | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        found = {name: getattr(self, name) for name in self.__slots__}
+        return {**found, "oldest": None if self.oldest is None else self.oldest.isoformat()}
+
+
+def drift(
+    database: Database, window: Window, identity: str, older_than: datetime | None = None
+) -> tuple[int, tuple[Drift, ...]]:
+    """How many tools were looked at, and those that drift, by organisation and name.
+
+    window: whose tools (the platform's are everybody's), and when they were changed last. identity: of the
+        embedder that the readers use.
+    """
+    tools, embeddings = tables.tools, tables.embeddings
+    query = sa.select(tools).where(
+        tools.c.deleted_at.is_(None), *Window(None, window.since, window.until).of(tools, "updated_at")
+    )
+    if window.org is not None:
+        query = query.where(tools.c.org.in_({"", window.org}))
+    made: dict[str, datetime] = {}
+    others: set[str] = set()
+    looked_at, found = 0, []
+    with database.reading() as connection:
+        for space, key, at in connection.execute(
+            sa.select(embeddings.c.identity, embeddings.c.content_hash, embeddings.c.created_at)
+        ):
+            if space == identity:
+                made[key] = at
+            else:
+                others.add(key)
+        for row in connection.execute(query.order_by(tools.c.org, tools.c.name)):
+            tool = record_of(row).tool
+            keys = {text_hash(text) for text in (description_text(tool), *example_texts(tool))}
+            dates = [made[key] for key in keys if key in made]
+            looked_at += 1
+            state: State | None = None
+            if len(dates) < len(keys):
+                state = "stale" if dates else "other" if keys & others else "missing"
+            elif older_than is not None and min(dates) < older_than:
+                state = "old"
+            if state is not None:
+                found.append(Drift(row.org, row.name, state, len(keys), len(dates), min(dates, default=None)))
+    return looked_at, tuple(found)

@@ -1,0 +1,107 @@
+"""Single events: a list of them, and one with everything that is kept of it."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import sqlalchemy as sa
+
+from toolroll.errors import InvalidInput, NotFound
+from toolroll.registry.analytics.window import Window, events, pairs
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database, words
+
+MOST = 1_000  # events in one answer
+_LISTED = (
+    "event_id",
+    "org",
+    "at",
+    "session",
+    "page",
+    "tier",
+    "category",
+    "profile",
+    "experiment",
+    "variant",
+    "selected",
+    "called",
+    "outcome",
+    "latency_us",
+    "confidence",
+    "degraded",
+)
+
+
+def listed(
+    database: Database,
+    window: Window,
+    *,
+    outcome: str | None = None,
+    tool: str | None = None,
+    limit: int = 50,
+) -> list[dict[str, Any]]:
+    """Events of the window, newest first, without what users wrote.
+
+    outcome: only those with this one; "unknown" for none. tool: only those in which it was called, or wanted.
+    """
+    if not 1 <= limit <= MOST:
+        raise InvalidInput(f"limit: is {limit}, must be from 1 to {MOST:,}")
+    query = sa.select(*(events.c[name] for name in _LISTED)).where(*window.of(events))
+    if outcome is not None:
+        column = events.c.outcome
+        query = query.where(column.is_(None) if outcome == "unknown" else column == outcome)
+    if tool is not None:
+        pair = pairs(database.dialect, events.c.called)
+        query = query.where(
+            sa.exists(sa.select(1).select_from(pair).where(pair.c.key == tool)).correlate(events)
+        )
+    query = query.order_by(events.c.at.desc(), events.c.event_id).limit(limit)
+    with database.reading() as connection:
+        return [_plain(row) for row in connection.execute(query).mappings()]
+
+
+def shown(database: Database, event_id: str, org: str | None = None) -> dict[str, Any]:
+    """One event and the rows of outcomes that are of it.
+
+    org: whose it must be; None for whosever it is.
+
+    Raises:
+        NotFound: there is no such event.
+    """
+    words(event_id, "event", 200)
+    table = tables.outcomes
+    with database.reading() as connection:
+        row = connection.execute(sa.select(events).where(events.c.event_id == event_id)).mappings().first()
+        if row is None or (org is not None and row["org"] != org):
+            raise NotFound(
+                f"event {event_id!r:.80}: is not in the store; "
+                "it may have been cleared away, or not be there yet"
+            )
+        reports = connection.execute(
+            sa.select(
+                table.c.seq,
+                table.c.step,
+                table.c.received_at,
+                table.c.reporter,
+                table.c.entries,
+                table.c.closes,
+                table.c.voided_at,
+            )
+            .where(table.c.event_id == event_id)
+            .order_by(table.c.step)
+        ).mappings()
+        outcomes = [_plain(report) for report in reports]
+    return {**_plain(row), "outcomes": outcomes}
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    """For JSON."""
+    found = {}
+    for name, value in row.items():
+        if isinstance(value, bytes):
+            value = base64.b64encode(value).decode()
+        elif hasattr(value, "isoformat"):
+            value = value.isoformat()
+        found[name] = value
+    return found

@@ -1,0 +1,200 @@
+"""Experiments as the store holds them: begun, ended, and what their units came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from toolroll.errors import Conflict, InvalidInput, NotFound
+from toolroll.learning.experiments import Experiment, Tally
+from toolroll.registry.analytics.window import events
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database, words
+
+_TABLE = tables.experiments
+
+# A called tool's result counts; whether it worked must be known, and that nothing was called is known too.
+_ANSWERED = ("succeeded", "failed", "corrected", "wanted", "unused")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """An experiment, and for whom and when it runs.
+
+    Attributes:
+        experiment: what is dealt out.
+        org: whose turns; "" for everybody's.
+        active: whether it runs.
+        begun_at, ended_at: in UTC.
+    """
+
+    experiment: Experiment
+    org: str
+    active: bool
+    begun_at: datetime
+    ended_at: datetime | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "name": self.experiment.name,
+            "org": self.org,
+            "variants": dict(self.experiment.variants),
+            "unit": self.experiment.unit,
+            "salt": self.experiment.salt,
+            "active": self.active,
+            "begun_at": self.begun_at.isoformat(),
+            "ended_at": None if self.ended_at is None else self.ended_at.isoformat(),
+        }
+
+
+def start(
+    database: Database, experiment: Experiment, *, actor: str, org: str = "", reason: str = ""
+) -> Trial:
+    """Begins an experiment.
+
+    Raises:
+        Conflict: the name was used before, or another experiment runs for some of the same turns.
+    """
+    words(experiment.name, "experiment", 100)
+    words(experiment.salt, "salt", 100)
+    with database.writing(actor, org) as write:
+        rows = write.connection.execute(sa.select(_TABLE)).all()
+        if any(row.name == experiment.name for row in rows):
+            raise Conflict(
+                f"experiment {experiment.name!r}: the name was used before; events are told apart by it, "
+                "take another"
+            )
+        for row in rows:
+            if row.active and (row.org == org or not row.org or not org):
+                whose = f"of {row.org!r}" if row.org else "of everybody"
+                raise Conflict(
+                    f"experiment {experiment.name!r}: {row.name!r} {whose} is running; stop it first, "
+                    "a turn is in one experiment"
+                )
+        values = {
+            "name": experiment.name,
+            "org": org,
+            "variants": dict(experiment.variants),
+            "unit": experiment.unit,
+            "salt": experiment.salt,
+            "active": True,
+            "begun_at": write.at,
+            "ended_at": None,
+        }
+        write.connection.execute(sa.insert(_TABLE), values)
+        details = {"variants": dict(experiment.variants), "unit": experiment.unit}
+        write.log("experiment.start", experiment.name, details, reason)
+        return Trial(experiment, org, True, write.at, None)
+
+
+def stop(database: Database, name: str, *, actor: str, reason: str = "") -> Trial:
+    """Ends an experiment; where it has ended, nothing changes. Raises NotFound."""
+    trial = find(database, name)
+    with database.writing(actor, trial.org) as write:
+        row = write.connection.execute(sa.select(_TABLE).where(_TABLE.c.name == name)).one()
+        if not row.active:
+            write.abandon()
+            return _trial(row)
+        write.connection.execute(
+            sa.update(_TABLE).where(_TABLE.c.name == name).values(active=False, ended_at=write.at)
+        )
+        write.log("experiment.stop", name, reason=reason)
+        return Trial(trial.experiment, trial.org, False, trial.begun_at, write.at)
+
+
+def find(database: Database, name: str) -> Trial:
+    """The experiment of this name. Raises NotFound."""
+    for trial in trials(database):
+        if trial.experiment.name == name:
+            return trial
+    raise NotFound(f"experiment {name!r:.120}: there is none of this name")
+
+
+def trials(database: Database, *, active: bool = False) -> tuple[Trial, ...]:
+    """All experiments, or those that run, the latest first."""
+    query = sa.select(_TABLE).order_by(_TABLE.c.begun_at.desc(), _TABLE.c.name)
+    if active:
+        query = query.where(_TABLE.c.active)
+    with database.reading() as connection:
+        return tuple(map(_trial, connection.execute(query)))
+
+
+def _trial(row: Any) -> Trial:
+    experiment = Experiment(row.name, row.variants, row.unit, row.salt)
+    return Trial(experiment, row.org, row.active, row.begun_at, row.ended_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What an experiment's events came to.
+
+    Attributes:
+        tallies: variant → its units'.
+        dealt: variant → units that got it, whether or not anything is known of them.
+        unknown: variant → events of which nobody said what came of them. Where the variants differ in their
+            share, so may what is known.
+        strays: units that have been in several variants, whose events are left out.
+    """
+
+    tallies: Mapping[str, Tally]
+    dealt: Mapping[str, int]
+    unknown: Mapping[str, int]
+    strays: int
+
+
+def counts(database: Database, trial: Trial) -> Counts:
+    """Reads the events of the experiment. An event's reward is 1 where the called tool succeeded."""
+    experiment, columns = trial.experiment, events.c
+    unit = {"user": columns.reporter, "session": columns.session, "org": columns.org}[experiment.unit]
+    within = [columns.experiment == experiment.name, columns.at >= trial.begun_at]
+    if trial.org:  # for the index, and against an event that says what it should not
+        within.append(columns.org == trial.org)
+    whose = columns.org if experiment.unit != "org" else sa.literal("")
+    query = (
+        sa.select(
+            columns.variant,
+            whose.label("org"),
+            unit.label("unit"),
+            sa.func.count().label("events"),
+            sa.func.sum(sa.case((columns.outcome.in_(_ANSWERED), 1), else_=0)).label("answered"),
+            sa.func.sum(sa.case((columns.outcome == "succeeded", 1), else_=0)).label("reward"),
+        )
+        .where(*within)
+        .group_by(columns.variant, whose, unit)
+    )
+    units: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
+    unknown = dict.fromkeys(experiment.variants, 0)
+    with database.reading() as connection:
+        for row in connection.execute(query):
+            if row.variant in unknown:
+                units.setdefault((row.org, row.unit), []).append(
+                    (row.variant, int(row.answered), int(row.reward))
+                )
+                unknown[row.variant] += row.events - int(row.answered)
+    mine: dict[str, list[tuple[int, int]]] = {name: [] for name in experiment.variants}
+    for said in units.values():
+        if len(said) == 1:
+            ((variant, answered, reward),) = said
+            mine[variant].append((answered, reward))
+    tallies = {}
+    for name, each in mine.items():
+        known = [(n, r) for n, r in each if n]
+        tallies[name] = Tally.of(np.array([n for n, _ in known]), np.array([r for _, r in known]))
+    strays = sum(len(said) > 1 for said in units.values())
+    return Counts(tallies, {name: len(each) for name, each in mine.items()}, unknown, strays)
+
+
+def read_variants(pairs: list[tuple[str, float]]) -> dict[str, float]:
+    """Variants as they are typed. Raises InvalidInput where one is there twice."""
+    found: dict[str, float] = {}
+    for name, share in pairs:
+        if name in found:
+            raise InvalidInput(f"variant {name!r:.80}: is there twice")
+        found[name] = share
+    return found

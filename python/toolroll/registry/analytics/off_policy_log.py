@@ -1,0 +1,165 @@
+"""Logged events as the columns that `toolroll.learning.off_policy` judges.
+
+Whether a profile would have done better is judged event by event, with what was known before each:
+`redeciding.Redecider` gives one that learns no outcome that had not been reported by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from toolroll.errors import InvalidInput
+from toolroll.learning.off_policy import CLIP, Judgement, Log, judge
+from toolroll.registry.analytics.window import Window, events
+from toolroll.registry.store.database import Database
+
+RAREST = 1e-6  # what was shown was possible, however small the number that was logged
+
+# tools of an event's row that another selection would show; None where it cannot be decided again
+Decide = Callable[[Any], "Sequence[str] | Mapping[str, float] | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What another profile would have reached.
+
+    Attributes:
+        judgement: the estimates; None where no event could be judged.
+        events: how many there are in the window.
+        skipped: reason → events that could not be judged.
+    """
+
+    judgement: Judgement | None
+    events: int
+    skipped: Mapping[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        judgement = None if self.judgement is None else self.judgement.to_dict()
+        return {"events": self.events, "skipped": dict(self.skipped), "judgement": judgement}
+
+
+def judge_events(
+    database: Database,
+    window: Window,
+    decide: Decide,
+    *,
+    clip: float = CLIP,
+    most: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Judged:
+    """Decides the events of the window again, oldest first, and judges what that would have reached.
+
+    decide: called with each row that has an outcome. most: how many events are judged, the latest; all
+    without. progress: called with the number of events so far.
+    """
+    columns = _Columns()
+    seen = 0
+    for row in _rows(database, window, most):
+        seen += 1
+        columns.add(row, decide)
+        if progress is not None:
+            progress(seen)
+    log = columns.log()
+    return Judged(judge(log, clip) if len(log.session) else None, seen, columns.skipped)
+
+
+def _rows(database: Database, window: Window, most: int | None) -> Iterator[Any]:
+    query = sa.select(events).where(*window.of(events))
+    if most is not None:
+        latest = (
+            sa.select(events.c.event_id).where(*window.of(events)).order_by(events.c.at.desc()).limit(most)
+        )
+        query = query.where(events.c.event_id.in_(latest))
+    with database.reading() as connection:
+        ordered = query.order_by(events.c.at, events.c.event_id)
+        yield from connection.execution_options(yield_per=500).execute(ordered)
+
+
+@dataclass(slots=True)
+class _Columns:
+    event: list[int] = field(default_factory=list)
+    propensity: list[float] = field(default_factory=list)
+    shown: list[bool] = field(default_factory=list)
+    reward: list[float] = field(default_factory=list)
+    target: list[float] = field(default_factory=list)
+    fit: list[float] = field(default_factory=list)
+    session: list[int] = field(default_factory=list)
+    skipped: dict[str, int] = field(default_factory=dict)
+    _sessions: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def add(self, row: Any, decide: Decide) -> None:
+        """One event, if it says enough."""
+        if row.outcome is None:
+            return self._skip("no outcome")
+        if row.propensity_error is None:
+            return self._skip("how probable each tool was is not known")
+        rewards = rewards_of(row.called or {})
+        if rewards is None:
+            return self._skip("nobody said whether it worked")
+        would = decide(row)
+        if would is None:
+            return self._skip("cannot be decided again")
+        target = dict(would) if isinstance(would, Mapping) else dict.fromkeys(would, 1.0)
+        shown = set(row.selected)
+        chances = propensities(row.candidates, shown)
+        fits = {name: score for name, score, *_ in row.candidates}
+        best, worst = max(fits.values(), default=0.0), min(fits.values(), default=0.0)
+        number = len(self.session)
+        for name in dict.fromkeys((*row.selected, *target)):
+            self.event.append(number)
+            self.propensity.append(chances.get(name, 0.0))
+            self.shown.append(name in shown)
+            self.reward.append(rewards.get(name, 0.0) if name in shown else 0.0)
+            self.target.append(target.get(name, 0.0))
+            self.fit.append(fits.get(name, worst) - best)
+        whose = (row.org, row.session) if row.session else ("", row.event_id)
+        self.session.append(self._sessions.setdefault(whose, len(self._sessions)))
+
+    def _skip(self, reason: str) -> None:
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+    def log(self) -> Log:
+        """The columns."""
+        return Log(
+            np.array(self.event, np.int64),
+            np.array(self.propensity, np.float64),
+            np.array(self.shown, np.bool_),
+            np.array(self.reward, np.float64),
+            np.array(self.target, np.float64),
+            np.array(self.session, np.int64),
+            np.array(self.fit, np.float64),
+        )
+
+
+def propensities(candidates: Sequence[Sequence[Any]], shown: set[str]) -> dict[str, float]:
+    """How probable it was that a tool was shown.
+
+    A tool that was no candidate was shown for certain (a pinned one), or could not be.
+    """
+    found = dict.fromkeys(shown, 1.0)
+    for name, *_, propensity in candidates:
+        if propensity is not None:
+            if not 0 <= propensity <= 1:
+                raise InvalidInput(f"propensity of {name!r:.80} is {propensity!r:.80}, must be in [0, 1]")
+            found[name] = max(propensity, RAREST) if name in shown else propensity
+    return found
+
+
+def rewards_of(called: Mapping[str, str]) -> dict[str, float] | None:
+    """Tool → what its call brought: a success is shared between the tools that were called.
+
+    So an event's rewards come to at most 1, and a correction to 0. None where a result is unknown.
+    """
+    kinds = called.values()
+    if "called" in kinds:
+        return None
+    ran = [name for name, kind in called.items() if kind in ("succeeded", "failed", "corrected")]
+    if any(kind in ("corrected", "meant") for kind in kinds):
+        return {}
+    return {name: 1 / len(ran) for name in ran if called[name] == "succeeded"}

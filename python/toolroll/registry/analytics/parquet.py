@@ -1,0 +1,124 @@
+"""Events as a Parquet file, written while they are read: memory holds one group of rows.
+
+Needs pyarrow (extra `parquet`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+import sqlalchemy as sa
+
+from toolroll._files import replacing
+from toolroll.errors import Unavailable
+from toolroll.registry.analytics.window import Window, events
+from toolroll.registry.store.database import Database
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as missing:
+    raise Unavailable(f'events: pyarrow is missing ({missing}): pip install "toolroll[parquet]"') from missing
+
+GROUP = 10_000  # rows written at once
+
+_CANDIDATE = pa.struct(
+    [("name", pa.string())] + [(name, pa.float64()) for name in ("score", "mean", "sd", "show", "propensity")]
+)
+_SCHEMA = pa.schema(
+    [
+        ("event_id", pa.string()),
+        ("org", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("reporter", pa.string()),
+        ("session", pa.string()),
+        ("page", pa.string()),
+        ("tier", pa.string()),
+        ("category", pa.string()),
+        ("selected", pa.list_(pa.string())),
+        ("candidates", pa.list_(_CANDIDATE)),
+        ("propensity_error", pa.float64()),
+        ("called", pa.map_(pa.string(), pa.string())),
+        ("outcome", pa.string()),
+        ("recorded_at", pa.timestamp("us", "UTC")),
+        ("profile", pa.string()),
+        ("experiment", pa.string()),
+        ("variant", pa.string()),
+        ("seed", pa.int64()),
+        ("confidence", pa.float64()),
+        ("latency_us", pa.float64()),
+        ("tokens_selected", pa.int64()),
+        ("tokens_total", pa.int64()),
+        ("catalog_revision", pa.string()),
+        ("registry_revision", pa.int64()),
+        ("learned_revision", pa.int64()),
+        ("degraded", pa.list_(pa.string())),
+        ("space", pa.string()),
+    ]
+)
+_MESSAGE = [pa.field("message", pa.string()), pa.field("message_form", pa.string())]
+_VECTOR = pa.field("vector", pa.binary())  # float16, little-endian
+
+
+def export(
+    database: Database,
+    window: Window,
+    file: str | os.PathLike[str],
+    *,
+    messages: bool = False,
+    vectors: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Writes the events of the window, oldest first. Returns how many.
+
+    The file appears whole or not at all. messages, vectors: whether what users wrote goes with it, as far as
+    it was kept, and the vectors of that.
+
+    Raises:
+        InvalidInput: the file cannot be written.
+    """
+    schema = _SCHEMA
+    for wanted in (_MESSAGE if messages else []) + ([_VECTOR] if vectors else []):
+        schema = schema.append(wanted)
+    written = 0
+    with replacing(file) as fresh, pq.ParquetWriter(fresh, schema, compression="zstd") as writer:
+        for rows in _groups(database, window, schema.names):
+            writer.write_table(_table(rows, schema), row_group_size=GROUP)
+            written += len(rows)
+            if progress is not None:
+                progress(written)
+    return written
+
+
+def _groups(database: Database, window: Window, names: list[str]) -> Iterator[Sequence[Any]]:
+    query = sa.select(*(events.c[name] for name in names)).where(*window.of(events))
+    with database.reading() as connection:
+        result = connection.execution_options(yield_per=GROUP).execute(
+            query.order_by(events.c.at, events.c.event_id)
+        )
+        yield from result.partitions()
+
+
+def _table(rows: Sequence[Any], schema: Any) -> Any:
+    """Column by column: a dictionary for each candidate would cost more than all else."""
+    columns = dict(zip(schema.names, zip(*rows, strict=True), strict=True))
+    made = []
+    for field in schema:
+        values = columns[field.name]
+        if field.name == "called":
+            values = [None if said is None else list(said.items()) for said in values]
+        made.append(_candidates(values) if field.name == "candidates" else pa.array(values, field.type))
+    return pa.Table.from_arrays(made, schema=schema)
+
+
+def _candidates(lists: Sequence[Sequence[Sequence[Any]]]) -> Any:
+    width = len(_CANDIDATE)
+    flat = [each for candidates in lists for each in candidates]
+    columns = list(zip(*flat, strict=True))[:width] if flat else [()] * width
+    fields = [pa.array(column, field.type) for column, field in zip(columns, _CANDIDATE, strict=True)]
+    structs = pa.StructArray.from_arrays(fields, fields=list(_CANDIDATE))
+    offsets = accumulate((len(candidates) for candidates in lists), initial=0)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs)

@@ -1,0 +1,123 @@
+"""Counts of the platform's tools over organisations that agreed to share them, released with noise.
+
+Off by default: an organisation agrees by having the setting `share_learning`, and nothing is released until
+somebody calls `share`. What was spent stands in the audit log, which nobody can edit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from toolroll.errors import Denied
+from toolroll.learning.privacy import MOST, Counts, Release, release
+from toolroll.registry.store import bulk_insert, tables
+from toolroll.registry.store.database import Database
+
+AGREES = "share_learning"  # the setting of an organisation
+GREATEST_TOTAL = 10.0  # epsilon over all releases, unless the caller says otherwise
+_ACTION = "learning.share"
+
+_arms, _priors, _tools = tables.arm_statistics, tables.shared_priors, tables.tools
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A release, and what has been spent.
+
+    Attributes:
+        release: what was written.
+        spent: epsilon of all releases so far, this one's included.
+    """
+
+    release: Release
+    spent: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        told = self.release
+        return {
+            "organisations": told.organisations,
+            "epsilon": told.epsilon,
+            "spent": self.spent,
+            "most": told.most,
+            "noise": told.noise,
+            "tools": {name: counts._asdict() for name, counts in sorted(told.counts.items())},
+        }
+
+
+def share(
+    database: Database,
+    *,
+    epsilon: float,
+    actor: str,
+    most: int = MOST,
+    greatest_total: float = GREATEST_TOTAL,
+    reason: str = "",
+) -> Shared:
+    """Replaces the shared priors by new ones, in one transaction.
+
+    Raises:
+        Denied: fewer than 20 organisations agreed, or it would spend more than `greatest_total` in all.
+    """
+    with database.writing(actor) as write:
+        spent = spent_so_far(write.connection) + epsilon
+        if spent > greatest_total:
+            raise Denied(
+                f"sharing: would bring what was spent to epsilon {spent:g}, "
+                f"must be at most {greatest_total:g}"
+            )
+        tools = (
+            write.connection.execute(
+                sa.select(_tools.c.name).where(_tools.c.org == "", _tools.c.deleted_at.is_(None))
+            )
+            .scalars()
+            .all()
+        )
+        told = release(_contributions(write.connection), tools, epsilon=epsilon, most=most)
+        write.connection.execute(sa.delete(_priors))
+        bulk_insert.insert(
+            write.connection,
+            _priors,
+            [
+                {
+                    "tool": name,
+                    **counts._asdict(),
+                    "organisations": told.organisations,
+                    "epsilon": told.epsilon,
+                    "at": write.at,
+                }
+                for name, counts in sorted(told.counts.items())
+            ],
+        )
+        details = {"epsilon": epsilon, "most": most, "organisations": told.organisations}
+        write.log(_ACTION, "shared priors", details, reason)
+    return Shared(told, spent)
+
+
+def spent_so_far(connection: sa.Connection) -> float:
+    """Epsilon of all releases."""
+    log = tables.changes
+    details = connection.execute(sa.select(log.c.details).where(log.c.action == _ACTION)).scalars()
+    return float(sum(each["epsilon"] for each in details))
+
+
+def _contributions(connection: sa.Connection) -> list[dict[str, Counts]]:
+    """What each organisation that agreed has counted; an empty one where that is nothing."""
+    agreed = connection.execute(
+        sa.select(tables.settings.c.org).where(
+            tables.settings.c.key == AGREES, tables.settings.c.is_set, tables.settings.c.org != ""
+        )
+    ).scalars()
+    found: dict[str, dict[str, Counts]] = {org: {} for org in agreed}
+    rows = connection.execute(
+        sa.select(_arms.c.org, _arms.c.tool, *(_arms.c[name] for name in Counts._fields)).where(
+            _arms.c.level == "everywhere"
+        )
+    )
+    for org, tool, *counts in rows:
+        if org in found:
+            found[org][tool] = Counts(*(max(0.0, count) for count in counts))
+    return list(found.values())

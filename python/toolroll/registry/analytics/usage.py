@@ -1,0 +1,137 @@
+"""Which tools are shown and called on which page, and how often the called tool had been selected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from toolroll.errors import InvalidInput
+from toolroll.registry.analytics.window import Window, day, elements, events, pairs
+from toolroll.registry.store.database import Database
+
+Of = Literal["selected", "called", "succeeded"]
+OF: tuple[Of, ...] = ("called", "selected", "succeeded")
+
+# What an outcome says of a tool (`toolroll.learning.outcomes`): it was called, whether shown or found later.
+SHOWN_AND_CALLED = ("succeeded", "failed", "called", "corrected")
+FOUND = ("wanted_succeeded", "wanted_failed", "wanted")
+_SUCCEEDED = ("succeeded", "wanted_succeeded")
+
+
+@dataclass(frozen=True, slots=True)
+class Heatmap:
+    """Counts of tools by page.
+
+    Attributes:
+        of: what was counted.
+        tools, pages: most first; "" are the events without a page.
+        counts: a row a tool, a column a page.
+        left_out: how many counts belong to tools and pages beyond the limits.
+    """
+
+    of: Of
+    tools: tuple[str, ...]
+    pages: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+    left_out: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "of": self.of,
+            "tools": list(self.tools),
+            "pages": list(self.pages),
+            "counts": [list(row) for row in self.counts],
+            "left_out": self.left_out,
+        }
+
+
+def heatmap(
+    database: Database, window: Window, of: Of = "called", most_tools: int = 40, most_pages: int = 20
+) -> Heatmap:
+    """Counts the events of each tool and page."""
+    if of not in OF:
+        raise InvalidInput(f"of: is {of!r:.80}, must be one of {', '.join(OF)}")
+    source = _source(database, of)
+    tool = source.c.value if of == "selected" else source.c.key
+    query = (
+        sa.select(tool.label("tool"), events.c.page, sa.func.count().label("events"))
+        .select_from(events, source)
+        .where(*window.of(events))
+        .group_by(tool, events.c.page)
+    )
+    if of == "called":
+        query = query.where(source.c.value.in_((*SHOWN_AND_CALLED, *FOUND)))
+    elif of == "succeeded":
+        query = query.where(source.c.value.in_(_SUCCEEDED))
+    with database.reading() as connection:
+        cells = {(row.tool, row.page): row.events for row in connection.execute(query)}
+    tools, pages = _most(cells, 0)[:most_tools], _most(cells, 1)[:most_pages]
+    counts = tuple(tuple(cells.get((tool, page), 0) for page in pages) for tool in tools)
+    return Heatmap(of, tools, pages, counts, sum(cells.values()) - sum(map(sum, counts)))
+
+
+def _source(database: Database, of: Of) -> Any:
+    if of == "selected":
+        return elements(database.dialect, events.c.selected)
+    return pairs(database.dialect, events.c.called)
+
+
+def _most(cells: dict[tuple[str, str], int], axis: int) -> tuple[str, ...]:
+    sums: dict[str, int] = {}
+    for names, number in cells.items():
+        sums[names[axis]] = sums.get(names[axis], 0) + number
+    return tuple(sorted(sums, key=lambda name: (-sums[name], name)))
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Of one day.
+
+    Attributes:
+        day: in UTC.
+        calls: of tools that a message needed.
+        hits: of those, tools that the selection had shown. The others were found by a search, or the user
+            named them.
+    """
+
+    day: str
+    calls: int
+    hits: int
+
+    @property
+    def rate(self) -> float:
+        """Share of the calls that selection had made possible."""
+        return self.hits / self.calls
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"day": self.day, "calls": self.calls, "hits": self.hits, "rate": self.rate}
+
+
+def hits(database: Database, window: Window) -> tuple[Hits, ...]:
+    """Day by day, those on which something was called, oldest first.
+
+    A tool that was called by mistake (corrected) was not needed, and counts for neither.
+    """
+    dialect = database.dialect
+    pair, shown = pairs(dialect, events.c.called), elements(dialect, events.c.selected, "shown")
+    kind = pair.c.value
+    was_shown = sa.exists(sa.select(1).select_from(shown).where(shown.c.value == pair.c.key)).correlate(
+        events, pair
+    )
+    is_hit = sa.case(
+        (kind.in_(("succeeded", "failed", "called")), 1), (sa.and_(kind == "meant", was_shown), 1), else_=0
+    )
+    on = day(dialect, events.c.at).label("day")
+    query = (
+        sa.select(on, sa.func.count().label("calls"), sa.func.sum(is_hit).label("hits"))
+        .select_from(events, pair)
+        .where(*window.of(events), kind != "corrected")
+        .group_by(on)
+        .order_by(on)
+    )
+    with database.reading() as connection:
+        return tuple(Hits(row.day, row.calls, int(row.hits)) for row in connection.execute(query))

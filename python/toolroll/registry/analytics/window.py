@@ -1,0 +1,95 @@
+"""Which events a question is about, and how the two databases look into a column of JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from toolroll.errors import InvalidInput
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import words
+from toolroll.registry.store.url import Dialect
+
+events = tables.selection_events
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """An organisation and a time.
+
+    Attributes:
+        org: whose events; "" are those without one, None is everybody's.
+        since, until: from this instant on, and before that one; None for no limit.
+    """
+
+    org: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.org is not None:
+            words(self.org, "org")
+        for name in ("since", "until"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+                raise InvalidInput(f"{name}: is {value!r:.80}, must be a datetime with its zone")
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise InvalidInput(f"since {self.since:%Y-%m-%d %H:%M}: must be before until")
+
+    def of(self, table: sa.Table, instant: str = "at") -> list[sa.ColumnElement[bool]]:
+        """The conditions on a table with the columns `org` and this one."""
+        found: list[sa.ColumnElement[bool]] = []
+        if self.org is not None:
+            found.append(table.c.org == self.org)
+        if self.since is not None:
+            found.append(table.c[instant] >= self.since)
+        if self.until is not None:
+            found.append(table.c[instant] < self.until)
+        return found
+
+    def to_dict(self) -> dict[str, str | None]:
+        """For JSON."""
+        return {
+            "org": self.org,
+            "since": None if self.since is None else self.since.isoformat(),
+            "until": None if self.until is None else self.until.isoformat(),
+        }
+
+
+def elements(dialect: Dialect, column: sa.ColumnElement[Any], name: str = "element") -> Any:
+    """A list of JSON as rows with a text column `value`; it joins the row that it is of."""
+    function = sa.func.json_array_elements_text if dialect == "postgresql" else sa.func.json_each
+    return function(column).table_valued(sa.column("value", sa.Text), name=name, joins_implicitly=True)
+
+
+def pairs(dialect: Dialect, column: sa.ColumnElement[Any], name: str = "pair") -> Any:
+    """An object of JSON as rows with text columns `key` and `value`."""
+    function = sa.func.json_each_text if dialect == "postgresql" else sa.func.json_each
+    return function(column).table_valued(
+        sa.column("key", sa.Text), sa.column("value", sa.Text), name=name, joins_implicitly=True
+    )
+
+
+def item(dialect: Dialect, element: Any, at: int) -> sa.ColumnElement[Any]:
+    """Item `at` of an element that is a list itself, as text."""
+    found: sa.ColumnElement[Any]
+    if dialect == "postgresql":
+        found = sa.cast(element.c.value, sa.JSON)[at].as_string()
+    else:
+        found = sa.func.json_extract(element.c.value, f"$[{at}]")
+    return found
+
+
+def day(dialect: Dialect, column: sa.ColumnElement[datetime]) -> sa.ColumnElement[str]:
+    """The day of an instant in UTC, such as "2026-03-01"."""
+    if dialect == "postgresql":
+        return sa.func.to_char(sa.func.timezone("UTC", column), "YYYY-MM-DD")
+    return sa.func.strftime("%Y-%m-%d", column)
+
+
+def length(column: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    """How many items a list of JSON has."""
+    return sa.func.json_array_length(column)

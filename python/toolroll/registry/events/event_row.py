@@ -1,0 +1,177 @@
+"""A selection as a row: what it takes to look at it later, to judge other rules by it, to decide it again."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll._core import inclusion, inclusion_sampled
+from toolroll.identity import NONE, tool_key
+from toolroll.learning.exposure import Exposure
+from toolroll.registry.events.rows import Messages, instant, normal, shown_records, word
+from toolroll.selection.candidates import Candidates, Draw
+from toolroll.selection.selection import Selection
+
+MOST_CANDIDATES = 64
+_DRAWS = 4_000  # replays, where what is explored leaves no closed form
+_SIGN = 1 << 63
+
+# One for each row, and their error; None where they are not known.
+Odds: TypeAlias = "tuple[npt.NDArray[np.float64] | None, float | None]"
+
+
+class Standing(NamedTuple):
+    """What a selection does not know of itself.
+
+    Attributes:
+        registry_revision: of the registry that its catalog was built from.
+        learned_revision: the organisation's last outcome that counted for it.
+        profile, experiment, variant: under which rules it was made.
+    """
+
+    registry_revision: int = 0
+    learned_revision: int = 0
+    profile: str = ""
+    experiment: str = ""
+    variant: str = ""
+
+
+def event_row(
+    selection: Selection,
+    exposure: Exposure,
+    standing: Standing,
+    messages: Messages,
+    *,
+    has_odds: bool = True,
+) -> dict[str, Any]:
+    """A row of `selection_events`, nothing said of it yet.
+
+    has_odds: whether the propensities of what was drawn are worth a millisecond.
+    """
+    turn, exposure = selection.turn, normal(exposure)
+    context, timings = turn.context, selection.timings_us
+    keeps = messages.form == "kept"
+    candidates, error = candidates_of(selection, has_odds)
+    tokens = selection.tokens
+    keys = selection.catalog.switches.keys
+    return {
+        "event_id": selection.event_id,
+        "org": context.org,
+        "at": instant(exposure.at),
+        "reporter": exposure.reporter,
+        "session": word(context.session),
+        "message": messages.of(turn.text),
+        "message_form": messages.form,
+        "page": exposure.page,
+        "tier": exposure.tier,
+        "category": exposure.category,
+        "context": {
+            "user": word(context.user),
+            "roles": [word(role) for role in context.roles],
+            "settings": sorted(turn.present(keys)) if keys else [],
+            "provider": word(context.provider),
+            "required": [word(name) for name in context.required],
+            "exclude": [word(name) for name in context.exclude],
+            "within": [word(name) for name in context.within],
+            "everything": context.everything,
+        },
+        "limits": {
+            "k": turn.k,
+            "max_tools": turn.max_tools,
+            "budget_tokens": turn.budget_tokens,
+            "sent": [word(name) for name in turn.sent],
+            "conversation": None if turn.conversation is None else turn.conversation.to_record(),
+            # read as the message was; a text that is not kept is not there either
+            "earlier": [[messages.of(text), weight] for text, _, _, weight in turn.earlier] if keeps else [],
+        },
+        "candidates": candidates,
+        "propensity_error": error,
+        "selected": list(selection.names),
+        "shown": shown_records(exposure),
+        "profile": standing.profile,
+        "experiment": standing.experiment,
+        "variant": standing.variant,
+        "seed": turn.seed - 2 * _SIGN if turn.seed >= _SIGN else turn.seed,
+        "latency_us": timings["total"],
+        "timings": {stage: round(spent, 3) for stage, spent in timings.items()},
+        "tokens_selected": tokens.selected,
+        "tokens_total": tokens.total,
+        "confidence": selection.confidence,
+        "catalog_revision": selection.catalog_revision,
+        "registry_revision": standing.registry_revision,
+        "learned_revision": standing.learned_revision,
+        "degraded": list(selection.degraded),
+        "space": exposure.space,
+        "vector": None if exposure.vector is None else exposure.vector.tobytes(),
+        "called": None,
+        "outcome": None,
+        "recorded_at": None,
+    }
+
+
+def seed_of(signed: int) -> int:
+    """The seed of a turn, of the signed number in its row."""
+    return signed + 2 * _SIGN if signed < 0 else signed
+
+
+def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[list[Any]], float | None]:
+    """[name, score, mean, sd, show, propensity] of what was ranked, best first; the propensities' error."""
+    step = _ranked(selection)
+    if step is None:
+        return [], 0.0  # nothing was ranked, so nothing was drawn: what is there was there for certain
+    assert step.evidence is not None
+    draw = step.evidence.draw
+    chosen = np.isin(step.rows, selection.rows)
+    odds: Odds
+    if draw is not None:
+        odds = _odds(selection, step, draw, chosen) if has_odds else (None, None)
+    elif step.reason == "learning.thompson" and not chosen.all():
+        odds = None, None  # of Beta draws: no closed form, and nobody judges by them
+    else:
+        odds = chosen.astype(np.float64), 0.0
+    tools, (propensities, error) = selection.catalog.tools, odds
+    found = []
+    for at in np.lexsort((step.rows, -step.scores))[:MOST_CANDIDATES].tolist():
+        name, score = tools[int(step.rows[at])].name, float(step.scores[at])
+        drawn = (None, None, None) if draw is None else _of(draw, at)
+        found.append([name, score, *drawn, None if propensities is None else float(propensities[at])])
+    return found, error
+
+
+def _odds(selection: Selection, step: Candidates, draw: Draw, chosen: npt.NDArray[np.bool_]) -> Odds:
+    """How likely each row was to be shown, and the error of that; None where what is shown was cut since."""
+    own = ~draw.core
+    if chosen.sum() != draw.core.sum() + min(draw.places, int(own.sum())) or not chosen[draw.core].all():
+        return None, None
+    rows = step.rows[own]
+    tools = selection.catalog.tools
+    own_tools = [tools[row] for row in rows.tolist()]
+    groups = np.array([tool_key(one).group if one.interchangeable else NONE for one in own_tools], np.uint64)
+    columns = (
+        draw.mean[own].astype(np.float64),
+        draw.spread[own].astype(np.float64),
+        draw.show[own].astype(np.float64),
+        np.isin(rows, draw.guarded),
+        groups,
+        draw.places,
+    )
+    propensities, error = np.ones(len(step.rows)), 0.0
+    if draw.explore:
+        propensities[own], errors = inclusion_sampled(*columns, draw.explore, selection.turn.seed, _DRAWS)
+        error = float(errors.max(initial=0.0))
+    else:
+        propensities[own] = inclusion(*columns)
+    return propensities, error
+
+
+def _of(draw: Draw, at: int) -> tuple[float, float, float]:
+    return float(draw.mean[at]), float(draw.spread[at]), float(draw.show[at])
+
+
+def _ranked(selection: Selection) -> Candidates | None:
+    """The last set that was scored, and not yet cut."""
+    return selection.candidates.last(
+        lambda step: step.verb == "rescore" and step.pool is None and step.evidence is not None
+    )

@@ -1,0 +1,181 @@
+"""What is done to events and outcomes afterwards: taken back, counted anew, cleared away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+import sqlalchemy as sa
+
+from toolroll.errors import InvalidInput
+from toolroll.registry.events import statistics
+from toolroll.registry.events.fold import outcomes_of
+from toolroll.registry.events.ingest import lock
+from toolroll.registry.store import bulk_insert, tables
+from toolroll.registry.store.database import CHANNEL, Database, words
+
+_SOME = 5_000  # events that one transaction clears away
+_DAYS_COUNTED = 3  # for which it is known what of a reporter has counted
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which outcomes of an organisation are meant; what is None does not matter.
+
+    Attributes:
+        event_id: of this event.
+        reporter: of this one's events.
+        tool: of events in which something was said of this tool.
+        since, until: of events that were shown then.
+    """
+
+    event_id: str | None = None
+    reporter: str | None = None
+    tool: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("event_id", "reporter", "tool"):
+            value = getattr(self, name)
+            if value is not None:
+                words(value, name)
+        for name in ("since", "until"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+                raise InvalidInput(f"{name}: is {value!r:.80}, must be a datetime with its time zone")
+        if all(getattr(self, name) is None for name in self.__slots__):
+            raise InvalidInput("forget: say which outcomes: of an event, a reporter, a tool, a time")
+
+
+def forget(database: Database, org: str, which: Which, *, actor: str, reason: str = "") -> int:
+    """Takes outcomes back, whole events at a time: they are kept and count no more.
+
+    What was counted from the organisation's outcomes is counted anew, in the same transaction; processes that
+    follow fold anew. Whatever is said of these events again stays without weight.
+
+    Returns:
+        Of how many events.
+
+    Raises:
+        StoreUnavailable: nothing was changed.
+    """
+    words(org, "org")
+    words(actor, "actor")
+    words(reason, "reason")
+    table, now = tables.outcomes, datetime.now(timezone.utc)
+    with database.recording() as connection:
+        _, epoch = lock(connection, [org])[org]
+        events = _events(connection, org, which)
+        if not events:
+            return 0
+        for start in range(0, len(events), 500):
+            some = events[start : start + 500]
+            here = (table.c.org == org) & table.c.event_id.in_(some) & table.c.voided_at.is_(None)
+            connection.execute(sa.update(table).where(here).values(voided_at=now))
+        statistics.rebuild(connection, org, outcomes_of(connection, org))
+        state = tables.learning_state
+        connection.execute(sa.update(state).where(state.c.org == org).values(epoch=epoch + 1))
+        checkpoints = tables.learned_checkpoints
+        connection.execute(sa.delete(checkpoints).where(checkpoints.c.org == org))
+        revision = connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one()
+        details = {
+            "events": len(events),
+            "which": {
+                name: value.isoformat() if isinstance(value, datetime) else value
+                for name in which.__slots__
+                if (value := getattr(which, name)) is not None
+            },
+        }
+        line = {
+            "revision": revision,
+            "org": org,
+            "at": now,
+            "actor": actor,
+            "action": "outcomes.forget",
+            "subject": "outcomes",
+            "reason": reason,
+            "details": details,
+        }
+        bulk_insert.insert(connection, tables.changes, [line])
+        if database.dialect == "postgresql":
+            connection.execute(sa.select(sa.func.pg_notify(CHANNEL, "outcomes")))
+        return len(events)
+
+
+def _events(connection: sa.Connection, org: str, which: Which) -> list[str]:
+    table = tables.outcomes
+    query = sa.select(table.c.event_id, table.c.entries).where(
+        table.c.org == org, table.c.voided_at.is_(None)
+    )
+    if which.event_id is not None:
+        query = query.where(table.c.event_id == which.event_id)
+    if which.reporter is not None:
+        query = query.where(table.c.reporter == which.reporter)
+    if which.since is not None:
+        query = query.where(table.c.at >= which.since)
+    if which.until is not None:
+        query = query.where(table.c.at <= which.until)
+    found: set[str] = set()
+    for event_id, entries in connection.execute(query):
+        # entries: [name, …, after, weight, was shown]; see `tables.outcomes`
+        if which.tool is None or any(entry[0] == which.tool and entry[6] is not None for entry in entries):
+            found.add(event_id)
+    return sorted(found)
+
+
+def rebuild(database: Database, orgs: Iterable[str] | None = None) -> dict[str, int]:
+    """Counts the statistics anew from the outcomes, organisation by organisation.
+
+    Returns:
+        Organisation → how many rows were not what the outcomes say. Nothing but damage makes that more
+        than 0.
+    """
+    with database.reading() as connection:
+        known = sorted(connection.execute(sa.select(tables.learning_state.c.org)).scalars())
+    wrong: dict[str, int] = {}
+    for org in known if orgs is None else sorted(set(orgs) & set(known)):
+        with database.recording() as connection:
+            lock(connection, [org])
+            before = statistics.everything(connection, org)
+            after = statistics.rebuild(connection, org, outcomes_of(connection, org))
+            wrong[org] = sum(before.get(key) != after.get(key) for key in before.keys() | after.keys())
+    return wrong
+
+
+def prune(
+    database: Database, *, events_s: float | None = None, org: str | None = None, now: datetime | None = None
+) -> int:
+    """Clears away events that are older, and counts that no longer matter. Outcomes stay.
+
+    events_s: how old an event may be, in seconds; None keeps all. org: of this organisation alone.
+
+    Returns:
+        How many events there were.
+
+    Raises:
+        StoreUnavailable: what has been cleared away so far is gone, the rest is not.
+    """
+    if events_s is not None and not events_s >= 0:
+        raise InvalidInput(f"prune: the age is {events_s!r:.80}, must be seconds of at least 0")
+    now = now or datetime.now(timezone.utc)
+    gone = 0
+    table = tables.selection_events
+    while events_s is not None:
+        old = sa.select(table.c.event_id).where(table.c.at < now - timedelta(seconds=events_s))
+        if org is not None:
+            old = old.where(table.c.org == org)
+        with database.recording() as connection:
+            ids = connection.execute(old.order_by(table.c.at).limit(_SOME)).scalars().all()
+            for start in range(0, len(ids), 500):
+                connection.execute(sa.delete(table).where(table.c.event_id.in_(ids[start : start + 500])))
+        gone += len(ids)
+        if len(ids) < _SOME:
+            break
+    counts = tables.reporter_counts
+    with database.recording() as connection:
+        connection.execute(
+            sa.delete(counts).where(counts.c.day < (now - timedelta(days=_DAYS_COUNTED)).date())
+        )
+    return gone

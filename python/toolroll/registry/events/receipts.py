@@ -1,0 +1,252 @@
+"""What a selection gives to whoever reports on it from elsewhere: signed, so that it cannot be made up.
+
+A receipt says what was shown, to whom, when, and until when it may be reported. It is text that fits into a
+URL, a header or a model's message. It hides nothing: tools' names and the context can be read from it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import os
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+import sqlalchemy as sa
+
+from toolroll.errors import Denied, InvalidInput
+from toolroll.identity import ToolKey
+from toolroll.learning.exposure import Exposure, Shown
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
+
+LIFETIME_S = 24 * 3_600.0
+LONGEST = 64 * 2**10  # characters
+SECRET_BYTES = 32
+
+_VERSION = "1"
+_TAG_BYTES = 32
+_KEYS = struct.Struct("<QQQd")  # a tool's three keys, and its share of calls
+_AHEAD_S = 300.0  # that the clocks of two machines may differ
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Signs with one key and knows those before it, for receipts that are under way when keys change.
+
+    Attributes:
+        secrets: key id → secret, at least 32 bytes each.
+        current: the id of the key to sign with.
+        lifetime_s: for how long a receipt may be reported.
+    """
+
+    secrets: Mapping[str, bytes]
+    current: str
+    lifetime_s: float = LIFETIME_S
+
+    def __post_init__(self) -> None:
+        for key_id, secret in self.secrets.items():
+            if not key_id.isalnum() or len(key_id) > 32:
+                raise InvalidInput(f"receipt key {key_id!r:.80}: its id must be 1 to 32 letters and digits")
+            if not isinstance(secret, bytes) or len(secret) < SECRET_BYTES:
+                raise InvalidInput(f"receipt key {key_id!r}: must have at least {SECRET_BYTES} bytes")
+        if self.current not in self.secrets:
+            raise InvalidInput(f"receipt key {self.current!r:.80}: there is no such key to sign with")
+
+    def sign(self, exposure: Exposure) -> str:
+        """A receipt for what was shown.
+
+        Raises:
+            InvalidInput: that would be longer than what is read.
+        """
+        content = {
+            "e": exposure.event_id,
+            "o": exposure.org,
+            "a": exposure.at,
+            "x": exposure.at + self.lifetime_s,
+            "r": exposure.reporter,
+            "p": exposure.page,
+            "t": exposure.tier,
+            "c": exposure.category,
+            "n": [tool.name for tool in exposure.shown],
+        }
+        text = json.dumps(content, separators=(",", ":")).encode()
+        keys = b"".join(_KEYS.pack(*tool.key, tool.expected) for tool in exposure.shown)
+        body = zlib.compress(len(text).to_bytes(4, "little") + text + keys, 1)
+        head = f"{_VERSION}.{self.current}."
+        receipt = head + _text(body + _tag(self.secrets[self.current], head, body))
+        if len(receipt) > LONGEST:
+            raise InvalidInput(
+                f"receipt: {len(exposure.shown):,} tools were shown, too many for one; report by the "
+                "selection, or by its event id"
+            )
+        return receipt
+
+    def read(self, receipt: str, now: float, org: str | None = None) -> Exposure:
+        """What was shown; without the message's vector, which no receipt carries.
+
+        now: seconds since the epoch. org: who reports; None where that is not known.
+
+        Raises:
+            InvalidInput: it is no receipt.
+            Denied: its signature is not ours, its time is over, or it is another organisation's.
+        """
+        version, key_id, body, tag = _parts(receipt)
+        secret = self.secrets.get(key_id)
+        head = f"{version}.{key_id}."
+        if version != _VERSION or secret is None or not hmac.compare_digest(tag, _tag(secret, head, body)):
+            raise Denied("receipt: was not signed here, or was changed; nothing was recorded")
+        content, keys = _content(body)  # signed by us, so it is as we made it
+        if org is not None and content["o"] != org:
+            raise Denied(f"receipt: belongs to another organisation than {org!r:.80}; nothing was recorded")
+        if not content["a"] - _AHEAD_S <= now <= content["x"]:
+            raise Denied(
+                f"receipt: its time is over (event {content['e']}, {now - content['a']:,.0f} s ago, may be "
+                f"{content['x'] - content['a']:,.0f} s); nothing was recorded"
+            )
+        shown = tuple(
+            Shown(name, ToolKey(arm, intent, group), expected)
+            for name, (arm, intent, group, expected) in zip(
+                content["n"], _KEYS.iter_unpack(keys), strict=True
+            )
+        )
+        return Exposure(
+            content["e"],
+            content["o"],
+            content["a"],
+            content["r"],
+            content["p"],
+            content["t"],
+            content["c"],
+            shown,
+        )
+
+
+def is_receipt(text: str) -> bool:
+    """Whether it looks like a receipt rather than like an event's id."""
+    return "." in text
+
+
+def _parts(receipt: object) -> tuple[str, str, bytes, bytes]:
+    if not isinstance(receipt, str) or receipt.count(".") != 2 or len(receipt) > LONGEST:
+        raise InvalidInput(
+            f"receipt: is {receipt!r:.80}, must be the text that roll.receipt(picked) returned"
+        )
+    version, key_id, text = receipt.split(".")
+    try:
+        signed = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), b"-_", validate=True)
+    except (ValueError, binascii.Error):
+        raise InvalidInput("receipt: is damaged: it must be handed on letter by letter") from None
+    if _text(signed) != text:  # base64 has bits that say nothing: only one spelling counts
+        raise InvalidInput("receipt: is damaged: it must be handed on letter by letter")
+    return version, key_id, signed[:-_TAG_BYTES], signed[-_TAG_BYTES:]
+
+
+def _content(body: bytes) -> tuple[dict[str, Any], bytes]:
+    data = zlib.decompress(body)
+    length = int.from_bytes(data[:4], "little")
+    return json.loads(data[4 : 4 + length]), data[4 + length :]
+
+
+def _tag(secret: bytes, head: str, body: bytes) -> bytes:
+    return hmac.new(secret, head.encode() + body, hashlib.sha256).digest()
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+_keys = tables.receipt_keys
+_MESSAGES = "messages"  # no key of receipts: what messages are hashed by
+
+
+def signer_of(database: Database, lifetime_s: float = LIFETIME_S) -> Signer:
+    """The signer of a store; makes the first key where there is none.
+
+    Raises:
+        StoreUnavailable: the store cannot be read, or the first key cannot be written.
+    """
+    with database.reading() as connection:
+        found = _signer(connection, lifetime_s)
+    if found is not None:
+        return found
+    with database.recording() as connection:
+        _lock(connection)
+        found = _signer(connection, lifetime_s)  # another process may have been faster
+        if found is None:
+            _add(connection)
+            found = _signer(connection, lifetime_s)
+    assert found is not None
+    return found
+
+
+def rotate(database: Database, lifetime_s: float = LIFETIME_S) -> Signer:
+    """Makes a new key to sign with; receipts of the old ones are good until their time is over.
+
+    Keys that were retired for longer than a receipt lives are deleted.
+    """
+    now = datetime.now(timezone.utc)
+    with database.recording() as connection:
+        _lock(connection)
+        query = sa.select(_keys.c.key_id, _keys.c.retired_at).where(_keys.c.key_id != _MESSAGES)
+        for key_id, retired_at in connection.execute(query).all():
+            if retired_at is None:
+                connection.execute(sa.update(_keys).where(_keys.c.key_id == key_id).values(retired_at=now))
+            elif (now - retired_at).total_seconds() > lifetime_s:
+                connection.execute(sa.delete(_keys).where(_keys.c.key_id == key_id))
+        _add(connection)
+        found = _signer(connection, lifetime_s)
+    assert found is not None
+    return found
+
+
+def _lock(connection: sa.Connection) -> None:
+    if connection.dialect.name == "postgresql":  # on SQLite writers take turns anyway
+        connection.exec_driver_sql("LOCK TABLE receipt_keys IN SHARE ROW EXCLUSIVE MODE")
+
+
+def message_secret(database: Database) -> bytes:
+    """What messages are hashed by, the same for good; made where there is none.
+
+    Raises:
+        StoreUnavailable: it cannot be read, or not be written.
+    """
+    query = sa.select(_keys.c.secret).where(_keys.c.key_id == _MESSAGES)
+    with database.reading() as connection:
+        secret = connection.execute(query).scalar()
+    if secret is None:
+        with database.recording() as connection:
+            _lock(connection)
+            secret = connection.execute(query).scalar()
+            if secret is None:
+                _add(connection, _MESSAGES)
+                secret = connection.execute(query).scalar_one()
+    return bytes(secret)
+
+
+def _add(connection: sa.Connection, key_id: str | None = None) -> None:
+    connection.execute(
+        sa.insert(_keys),
+        {
+            "key_id": key_id or os.urandom(4).hex(),
+            "secret": os.urandom(SECRET_BYTES),
+            "created_at": datetime.now(timezone.utc),
+            "retired_at": None,
+        },
+    )
+
+
+def _signer(connection: sa.Connection, lifetime_s: float) -> Signer | None:
+    query = sa.select(_keys).where(_keys.c.key_id != _MESSAGES)
+    rows = connection.execute(query.order_by(_keys.c.created_at, _keys.c.key_id)).all()
+    current = [row.key_id for row in rows if row.retired_at is None]
+    if not current:
+        return None
+    return Signer({row.key_id: row.secret for row in rows}, current[-1], lifetime_s)

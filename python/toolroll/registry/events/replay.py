@@ -1,0 +1,414 @@
+"""Decides a logged event again, to the last bit, and says what keeps it from that where something does.
+
+A decision is a function of a catalog, rules and a turn. The turn stands in the event; tools, rules and
+mappings are got back as of the registry's revision, and what was learnt by folding the outcomes that had
+counted. A catalog that comes out of this with the revision that the event names is the one that decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from toolroll._core import Learned, LearningRates, latin_share
+from toolroll.arrays import Part, Vector
+from toolroll.context import Context, Turn
+from toolroll.conversation import Conversation
+from toolroll.embedder import Embedder
+from toolroll.errors import EmbedderUnavailable, NotFound, ToolrollError
+from toolroll.registry.events.event_row import Standing, event_row, seed_of
+from toolroll.registry.events.fold import fold, outcomes_of
+from toolroll.registry.events.priors import shared_priors
+from toolroll.registry.events.rows import Messages, exposure_in, seconds
+from toolroll.registry.history import as_of, earlier
+from toolroll.registry.replica import Replica
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database, words
+from toolroll.selection.effective_policy import InForce
+from toolroll.selection.pipeline import Pipeline
+from toolroll.selection.pipeline_builder import Assembly
+from toolroll.selection.selection import Selection
+
+MOST_REVISIONS = 20  # of the registry in which an event's catalog is looked for
+_CHUNK = 2_000  # outcomes that are folded at a time
+# What degrades selections and is no stage: it has passed, and what it cost stands in the event otherwise.
+_AROUND = frozenset({"registry", "organisation", "embedder", "policy"})
+_EXACT = ("selected", "propensity_error", "confidence", "tokens_selected", "tokens_total")
+_OF_CANDIDATES = ("score", "mean", "spread", "show", "propensity")
+
+
+class Lost(Exception):
+    """Something that the event was decided with is not to be had."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replayed:
+    """What came of deciding an event again.
+
+    Attributes:
+        event: its row.
+        selection: what was decided now; None where it could not be.
+        missing: what could not be had as it was, in sentences; empty where everything could.
+        differences: between the event and the selection, in sentences.
+    """
+
+    event: sa.Row[Any]
+    selection: Selection | None
+    missing: tuple[str, ...]
+    differences: tuple[str, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether all that the event says came out again, to the last bit."""
+        return self.selection is not None and not self.missing and not self.differences
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; no text of the user is in it."""
+        event, selection = self.event, self.selection
+        return {
+            "event_id": event.event_id,
+            "same": self.is_same,
+            "missing": list(self.missing),
+            "differences": list(self.differences),
+            "logged": list(event.selected),
+            "decided": None if selection is None else list(selection.names),
+            "profile": event.profile,
+            "catalog_revision": event.catalog_revision,
+            "registry_revision": event.registry_revision,
+            "learned_revision": event.learned_revision,
+            "degraded": list(event.degraded),
+        }
+
+    def __str__(self) -> str:
+        of = f"event {self.event.event_id}"
+        if self.selection is None:
+            return "\n".join([f"{of}: cannot be decided again", *self._listed(self.missing)])
+        if self.is_same:
+            tools = len(self.event.selected)
+            return f"{of}: decided again as it was, to the last bit ({tools} tools of {self.selection.total})"
+        said = [f"{of}: decided again" + (", not as it was" if self.differences else " as it was")]
+        if self.missing:
+            said += ["without", *self._listed(self.missing)]
+        if self.differences:
+            said += ["different", *self._listed(self.differences)]
+        return "\n".join(said)
+
+    @staticmethod
+    def _listed(sentences: tuple[str, ...]) -> Iterator[str]:
+        return (f"  {sentence}" for sentence in sentences)
+
+
+def replay(
+    database: Database,
+    event_id: str,
+    assembly_of: Callable[[str], Assembly],
+    rates: LearningRates | None = None,
+    *,
+    org: str | None = None,
+    profile: str = "",
+) -> Replayed:
+    """Decides an event again.
+
+    assembly_of: how pipelines of a profile are made, by the name of the profile; may raise NotFound. rates:
+        of learning, if others than the usual ones. org: whose event it must be; None for whosever it is.
+        profile: under which to decide, instead of the event's own and its variant.
+
+    Raises:
+        NotFound: there is no such event.
+        StoreUnavailable: the store does not answer.
+    """
+    event = _event(database, event_id, org)
+    missing: list[str] = []
+    try:
+        assembly = _assembly(event, assembly_of, profile)
+        selection = _decided(database, event, assembly, rates or LearningRates(), missing)
+    except Lost as lost:
+        return Replayed(event, None, (*missing, str(lost)), ())
+    return Replayed(event, selection, tuple(missing), tuple(_differences(event, selection)))
+
+
+def _event(database: Database, event_id: str, org: str | None) -> sa.Row[Any]:
+    table = tables.selection_events
+    query = sa.select(table).where(table.c.event_id == words(event_id, "event"))
+    with database.reading() as connection:
+        row = connection.execute(query).first()
+    if row is None or (org is not None and row.org != org):
+        raise NotFound(
+            f"event {event_id!r:.80}: is not in the store; it was never there, or it has been pruned since"
+        )
+    return row
+
+
+def _assembly(event: sa.Row[Any], assembly_of: Callable[[str], Assembly], profile: str) -> Assembly:
+    """How the pipeline of the event was made; an experiment's variants are profiles over the same catalog."""
+    try:
+        assembly = assembly_of(profile or event.profile)
+        if profile or not event.variant:
+            return assembly
+        return replace(assembly, variants={event.variant: assembly_of(event.variant).parameters})
+    except NotFound as error:
+        raise Lost(f"its profile is not known here: {error}") from error
+
+
+def _decided(
+    database: Database,
+    event: sa.Row[Any],
+    assembly: Assembly,
+    rates: LearningRates,
+    missing: list[str],
+) -> Selection:
+    form = event.message_form
+    if form != "kept":
+        raise Lost(f"its message was not kept: it was {form}")
+    embedder, space = assembly.embedder, event.space
+    if space and (embedder is None or embedder.identity != space):
+        here = "none" if embedder is None else embedder.identity
+        raise Lost(f"its message was embedded by {space}; the embedder here is {here}")
+    pipeline = _pipeline(database, event, assembly)
+    pipeline = pipeline.variants.get(event.variant, pipeline)
+    learned = _learned(database, event, embedder, rates, missing)
+    return pipeline.decide(turn_of(event, pipeline, embedder, learned, missing), event.event_id)
+
+
+# The catalog and the rules.
+
+
+def _pipeline(database: Database, event: sa.Row[Any], assembly: Assembly) -> Pipeline:
+    """What decided: the catalog that the event names, under the rules of its time."""
+    org, revision = event.org, event.registry_revision
+    try:
+        now = as_of(database, revision, [org])
+    except NotFound as error:
+        raise Lost(str(error)) from error
+    in_force = InForce.of(now.governance, assembly.parameters.on_policy_error, None).concerning(org)
+    # Catalogs are built off the path of every selection: it may be of a revision before that of the rules.
+    tried: list[tuple[object, object]] = []
+    for number in (revision, *earlier(database, revision, [org], MOST_REVISIONS)):
+        try:
+            was = now if number == revision else as_of(database, number, [org])
+        except NotFound as error:
+            raise Lost(str(error)) from error
+        definitions = (was.definitions(""), was.definitions(org))
+        if definitions in tried:
+            continue
+        tried.append(definitions)
+        for pipeline in _built(assembly, event, was, in_force):
+            if pipeline.catalog.revision == event.catalog_revision:
+                return pipeline.without(_gone(was, now, org))
+    raise Lost(
+        f"catalog {event.catalog_revision} does not come out of registry revision {revision}, nor of the "
+        f"{len(tried) - 1} before it: it was built otherwise (by another version of toolroll or of its "
+        "embedder), or not from this registry"
+    )
+
+
+def _built(assembly: Assembly, event: sa.Row[Any], was: Replica, in_force: InForce) -> Iterator[Pipeline]:
+    """The pipelines that may have decided, the likeliest first."""
+    org = event.org
+    ways = [assembly]
+    if assembly.embedder is not None and not event.space:
+        ways.append(replace(assembly, embedder=None))  # it was away
+    for way in ways:
+        try:
+            shared = way.pipeline(was.definitions(""), in_force)
+            if org in was.orgs:
+                yield way.stacked(shared, was.definitions(org), in_force)
+            yield shared
+        except EmbedderUnavailable as error:
+            raise Lost(f"the embedder does not answer: {error}") from error
+        except ToolrollError:
+            continue  # what makes no catalog has decided nothing
+
+
+def _gone(was: Replica, now: Replica, org: str) -> frozenset[str]:
+    """Names of tools that were indexed and could not be selected any more."""
+    gone = set()
+    for whose in {"", org}:
+        active = {tool.name for tool in now.definitions(whose).tools if tool.status == "active"}
+        gone |= {tool.name for tool in was.definitions(whose).tools} - active
+    return frozenset(gone)
+
+
+# The turn.
+
+
+def turn_of(
+    event: sa.Row[Any],
+    pipeline: Pipeline,
+    embedder: Embedder | None,
+    learned: Learned | None,
+    missing: list[str],
+) -> Turn:
+    """The turn that an event tells of, whose message was kept, for this pipeline. Raises Lost.
+
+    missing: takes what could not be had as it was.
+    """
+    said, limits = event.context, event.limits
+    context = Context(
+        org=event.org,
+        user=said["user"],
+        roles=tuple(said["roles"]),
+        tier=event.tier,
+        page=event.page,
+        settings=tuple(said["settings"]),
+        provider=said["provider"],
+        session=event.session,
+        required=tuple(said["required"]),
+        exclude=tuple(said["exclude"]),
+        within=tuple(said["within"]),
+        everything=said["everything"],
+    )
+    reading = pipeline.reader.read(event.message, ())
+    embed = _Embedding(embedder if pipeline.catalog.dim and event.space else None)
+    vector = _message_vector(event, embed(reading.query), missing)
+    kept = limits.get("conversation")
+    conversation = None if kept is None else Conversation.from_record(kept)
+    earlier = tuple((text, float(weight)) for text, weight in limits["earlier"])
+    parts: list[Part] = [
+        (text, embed(text), embed.trust(text), weight)
+        for text, weight in (*((text, 1.0) for text in reading.clauses), *earlier)
+    ]
+    return Turn(
+        text=reading.text,
+        context=context,
+        vector=vector,
+        k=limits["k"],
+        max_tools=limits["max_tools"],
+        budget_tokens=limits["budget_tokens"],
+        sent=tuple(limits["sent"]),
+        seed=seed_of(event.seed),
+        query=reading.query,
+        trust=embed.trust(reading.query),
+        clauses=tuple(parts[: len(reading.clauses)]),
+        earlier=tuple(parts[len(reading.clauses) :]),
+        at=seconds(event.at),
+        learned=learned,
+        category=event.category,
+        conversation=conversation,
+        room=pipeline.retention.room(conversation),
+        variant=event.variant,
+    )
+
+
+class _Embedding:
+    """What an embedder makes of texts, and what that counts; the same as in the engine."""
+
+    def __init__(self, embedder: Embedder | None) -> None:
+        self._embedder = embedder
+        self._is_english = bool(getattr(embedder, "is_english", False))
+
+    def __call__(self, text: str) -> Vector | None:
+        if self._embedder is None:
+            return None
+        try:
+            return np.asarray(self._embedder.embed_query(text), np.float32)
+        except Exception as error:  # whatever a server of somebody else's may raise
+            raise Lost(f"the embedder does not answer: {error}") from error
+
+    def trust(self, text: str) -> float:
+        return 1.0 if not self._is_english or text.isascii() else latin_share(text)
+
+
+def _message_vector(event: sa.Row[Any], now: Vector | None, missing: list[str]) -> Vector | None:
+    """The vector of the message: the embedder's, if that is what was logged in half precision."""
+    kept = event.vector
+    if now is None or kept is None or now.astype("<f2").tobytes() == kept:
+        return now
+    missing.append(
+        "the vector of its message is not the embedder's: the caller gave one, or the embedder answers "
+        "otherwise now; the logged one stands for it, in half precision"
+    )
+    vector = np.frombuffer(kept, "<f2").astype(np.float32)
+    length = float(np.linalg.norm(vector))
+    return vector / np.float32(length) if length else vector
+
+
+# What was learnt.
+
+
+def _learned(
+    database: Database,
+    event: sa.Row[Any],
+    embedder: Embedder | None,
+    rates: LearningRates,
+    missing: list[str],
+) -> Learned | None:
+    """What the organisation's outcomes had taught, those among them that were taken back later."""
+    org, revision = event.org, event.learned_revision
+    if revision < 0:
+        raise Lost("which outcomes had counted was not known any more when it was written down")
+    dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
+    learned, begins_with = Learned(dim, rates), _shared(database, event, missing)
+    if len(begins_with):
+        learned = learned.fold(begins_with, None)
+    elif not revision:
+        return None
+    table, state = tables.outcomes, tables.learning_state
+    with database.reading() as connection:
+        known = connection.execute(sa.select(state.c.seq).where(state.c.org == org)).scalar() or 0
+        if known < revision:
+            raise Lost(f"{revision} outcomes had been learnt from, and the store has {known}")
+        taken_back = sa.select(table.c.seq).where(
+            table.c.org == org, table.c.seq <= revision, table.c.voided_at <= event.at
+        )
+        gone = set(connection.execute(taken_back).scalars())
+        rows = outcomes_of(connection, org, 0, revision, voided=True)
+        counted = (row for row in rows if row.seq not in gone)
+        while some := list(islice(counted, _CHUNK)):
+            learned = fold(learned, some, dim, space)
+    return learned
+
+
+def _shared(database: Database, event: sa.Row[Any], missing: list[str]) -> npt.NDArray[np.void]:
+    """What organisations shared, with which every one begins; those of the last release alone are kept."""
+    platform = as_of(database, event.registry_revision, ()).tools.get("", {})
+    priors = shared_priors(database, {tool.name: tool for tool in platform.values()})
+    if len(priors) and float(priors["at"].max()) > seconds(event.at):
+        missing.append(
+            "what organisations share was released anew since and is left out; what it was then is not kept"
+        )
+        return priors[:0]
+    return priors
+
+
+# What differs.
+
+
+def _differences(event: sa.Row[Any], selection: Selection) -> Iterator[str]:
+    """Between the event and the same selection described again."""
+    standing = Standing(
+        event.registry_revision,
+        event.learned_revision,
+        event.profile,
+        event.experiment,
+        event.variant,
+    )
+    has_odds = event.propensity_error is not None  # under load they are left out
+    now = event_row(selection, exposure_in(event), standing, Messages("dropped"), has_odds=has_odds)
+    for name in _EXACT:
+        was = getattr(event, name)
+        if now[name] != was:
+            yield f"{name}: {_shown(was)} → {_shown(now[name])}"
+    before, after = set(event.degraded) - _AROUND, set(now["degraded"]) - _AROUND
+    if before != after:
+        yield f"failed: {_shown(sorted(before))} → {_shown(sorted(after))}"
+    old_numbers = {name: numbers for name, *numbers in event.candidates}
+    new_numbers = {name: numbers for name, *numbers in now["candidates"]}
+    if list(old_numbers) != list(new_numbers):
+        yield f"candidates: {_shown(list(old_numbers))} → {_shown(list(new_numbers))}"
+    for name in old_numbers.keys() & new_numbers.keys():
+        for what, old, new in zip(_OF_CANDIDATES, old_numbers[name], new_numbers[name], strict=True):
+            if old != new:
+                yield f"{what} of {name}: {_shown(old)} → {_shown(new)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value) or "nothing"
+    return "none" if value is None else repr(value)

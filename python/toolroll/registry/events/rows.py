@@ -1,0 +1,379 @@
+"""Events and outcomes as rows of the store, and back."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import struct
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import sqlalchemy as sa
+
+from toolroll.identity import ToolKey
+from toolroll.learning.deduplication import Said, Settled, Step
+from toolroll.learning.effects import EFFECTS, Change
+from toolroll.learning.exposure import Exposure, Shown
+from toolroll.learning.outcomes import Report
+from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
+
+MessageForm: TypeAlias = Literal["kept", "hashed", "dropped"]
+
+LONGEST_WORD = 128  # characters of what contexts are told apart by: it stands in keys of indexes
+_FORM = 1  # of a record in the journal
+_TOOL = struct.Struct("<QQQd")  # a tool's three keys, and its share of calls
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
+_NO_NUL = {0: "\u2400"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+
+
+def word(text: str, longest: int = LONGEST_WORD) -> str:
+    """The text as both databases keep it; of a longer one the beginning and a digest."""
+    text = storable(text)
+    if len(text) <= longest:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return f"{text[: longest - 17]}…{digest}"
+
+
+def storable(text: str) -> str:
+    """The text with signs in place of what neither database keeps: NUL and halves of surrogate pairs."""
+    return text if text.isprintable() else text.translate(_NO_NUL)
+
+
+def instant(seconds: float) -> datetime:
+    """Seconds since the epoch as what the store holds."""
+    return datetime.fromtimestamp(round(seconds, 6), timezone.utc)
+
+
+def seconds(at: datetime) -> float:
+    """And back."""
+    return at.timestamp()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Received:
+    """A report as it was acknowledged, with what it is about: all that it takes to count it.
+
+    Attributes:
+        at: when it was received, seconds since the epoch.
+    """
+
+    exposure: Exposure
+    report: Report
+    at: float
+
+    def to_bytes(self) -> bytes:
+        """For the journal: JSON, with the numbers packed, since whoever reports waits for this."""
+        exposure, report, vector = self.exposure, self.report, self.exposure.vector
+        tools = (*exposure.shown, *report.found)
+        packed = b"".join([_TOOL.pack(*tool.key, tool.expected) for tool in tools])
+        return _ENCODE(
+            {
+                "form": _FORM,
+                "at": self.at,
+                "event": [
+                    exposure.event_id,
+                    exposure.org,
+                    exposure.at,
+                    exposure.reporter,
+                    exposure.page,
+                    exposure.tier,
+                    exposure.category,
+                    exposure.space,
+                ],
+                "shown": [tool.name for tool in exposure.shown],
+                "found": [tool.name for tool in report.found],
+                "said": [[entry.name, entry.kind] for entry in report.entries],
+                "final": report.is_final,
+                "tools": b64encode(packed).decode(),
+                "vector": None if vector is None else b64encode(vector.tobytes()).decode(),
+            }
+        ).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Received:
+        """From what `to_bytes` made. Raises KeyError, TypeError or ValueError for anything else."""
+        record = json.loads(data)
+        if record["form"] != _FORM:
+            raise ValueError(f"is of form {record['form']!r:.80}, must be {_FORM}")
+        event_id, org, at, reporter, page, tier, category, space = record["event"]
+        for word_of in (event_id, org, reporter, page, tier, category, space):
+            if not isinstance(word_of, str):
+                raise TypeError(f"has {word_of!r:.80} where text must be")
+        vector, names = record["vector"], [*record["shown"], *record["found"]]
+        packed = b64decode(record["tools"], validate=True)
+        if len(packed) != len(names) * _TOOL.size:
+            raise ValueError(f"has {len(packed)} bytes of keys for {len(names)} tools")
+        tools = [
+            Shown(name, ToolKey(arm, intent, group), expected)
+            for name, (arm, intent, group, expected) in zip(names, _TOOL.iter_unpack(packed), strict=True)
+        ]
+        count = len(record["shown"])
+        exposure = Exposure(
+            event_id,
+            org,
+            float(at),
+            reporter,
+            page,
+            tier,
+            category,
+            tuple(tools[:count]),
+            None if vector is None else np.frombuffer(b64decode(vector, validate=True), "<f2"),
+            space,
+        )
+        report = Report.from_record(
+            {"event_id": event_id, "entries": record["said"], "found": [], "is_final": record["final"]}
+        )
+        return cls(exposure, replace(report, found=tuple(tools[count:])), float(record["at"]))
+
+
+def normal(exposure: Exposure) -> Exposure:
+    """The exposure as it comes back from the store, so that it counts alike in every process."""
+    vector = None if exposure.vector is None else np.ascontiguousarray(exposure.vector, "<f2")
+    return Exposure(
+        exposure.event_id,
+        exposure.org,
+        round(exposure.at, 6),
+        word(exposure.reporter),
+        word(exposure.page),
+        word(exposure.tier),
+        word(exposure.category),
+        exposure.shown,
+        vector,
+        exposure.space,
+    )
+
+
+# Events.
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """What is kept of messages.
+
+    Attributes:
+        form: "kept", "hashed" (the same text has the same digest, and nobody without the key can tell which
+            text it was) or "dropped".
+        secret: of the digests.
+    """
+
+    form: MessageForm = "kept"
+    secret: bytes = b""
+
+    def of(self, text: str) -> str:
+        """What is written down."""
+        if self.form == "kept":
+            return text if text.isprintable() else text.translate(_NO_NUL)
+        if self.form == "hashed":
+            return hmac.new(self.secret, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+        return ""
+
+
+def shown_records(exposure: Exposure) -> list[list[Any]]:
+    """The tools of an exposure as an event's row holds them."""
+    return [tool.to_record() for tool in exposure.shown]
+
+
+def exposure_in(row: Any) -> Exposure:
+    """What was shown, of a row of `selection_events`."""
+    return Exposure(
+        row.event_id,
+        row.org,
+        seconds(row.at),
+        row.reporter,
+        row.page,
+        row.tier,
+        row.category,
+        tuple(map(Shown.from_record, row.shown)),
+        None if row.vector is None else np.frombuffer(row.vector, "<f2"),
+        row.space,
+    )
+
+
+def summary(settled: Settled) -> tuple[dict[str, str], str | None]:
+    """`called` and `outcome` of an event: what became of each tool, and the gist of it."""
+    called: dict[str, str] = {name: said.kind for name, said in settled.said.items()}
+    kinds = set(called.values())
+    for outcome, signs in _GIST:
+        if kinds & signs:
+            return called, outcome
+    return called, "unused" if settled.closed else None
+
+
+_GIST: tuple[tuple[str, frozenset[str]], ...] = (
+    ("corrected", frozenset({"corrected", "meant"})),
+    ("wanted", frozenset({"wanted", "wanted_succeeded", "wanted_failed"})),
+    ("failed", frozenset({"failed"})),
+    ("succeeded", frozenset({"succeeded"})),
+    ("called", frozenset({"called"})),
+)
+
+
+# Outcomes.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """One row of `outcomes`: what a report added.
+
+    Attributes:
+        seq: its number among those of the organisation.
+        step: its number among those of its event.
+        exposure: of a row that closes its event, all tools that were shown; else those that changed.
+        changes: tool by tool.
+        closes: whether it closed the event.
+        closing_weight: what the event counts as a whole, where it does.
+        received_at: seconds since the epoch.
+        voided: whether it counts no more.
+    """
+
+    seq: int
+    step: int
+    exposure: Exposure
+    changes: tuple[Change, ...]
+    closes: bool
+    closing_weight: float
+    received_at: float
+    voided: bool = False
+
+    def to_row(self) -> dict[str, Any]:
+        """For the store."""
+        exposure = self.exposure
+        pulls = any(EFFECTS[change.after].pull != EFFECTS[change.before].pull for change in self.changes)
+        vector = exposure.vector if pulls else None
+        return {
+            "org": exposure.org,
+            "seq": self.seq,
+            "event_id": exposure.event_id,
+            "step": self.step,
+            "at": instant(exposure.at),
+            "received_at": instant(self.received_at),
+            "reporter": exposure.reporter,
+            "page": exposure.page,
+            "tier": exposure.tier,
+            "category": exposure.category,
+            "entries": self._entries(),
+            "closes": self.closes,
+            "closing_weight": self.closing_weight,
+            "vector": None if vector is None else np.ascontiguousarray(vector, "<f2").tobytes(),
+            "space": exposure.space,
+            "voided_at": None,
+        }
+
+    def _entries(self) -> list[list[Any]]:
+        by_name = {change.tool.name: change for change in self.changes}
+        shown = {tool.name for tool in self.exposure.shown}
+        entries = []
+        for tool in self.exposure.shown:
+            change = by_name.get(tool.name)
+            if change is not None:
+                entries.append([*tool.to_record(), change.before, change.after, change.weight, True])
+            elif self.closes:
+                entries.append([*tool.to_record(), None, None, 0.0, True])
+        for change in self.changes:
+            if change.tool.name not in shown:
+                entries.append([*change.tool.to_record(), change.before, change.after, change.weight, False])
+        return entries
+
+    @classmethod
+    def of(cls, row: Any) -> Counted:
+        """From a row of the store."""
+        shown, changes = [], []
+        for *tool, before, after, weight, was_shown in row.entries:
+            read = Shown.from_record(tool)
+            if was_shown:
+                shown.append(read)
+            if after is not None:
+                changes.append(Change(read, before, after, weight))
+        exposure = Exposure(
+            row.event_id,
+            row.org,
+            seconds(row.at),
+            row.reporter,
+            row.page,
+            row.tier,
+            row.category,
+            tuple(shown),
+            None if row.vector is None else np.frombuffer(row.vector, "<f2"),
+            row.space,
+        )
+        return cls(
+            row.seq,
+            row.step,
+            exposure,
+            tuple(changes),
+            row.closes,
+            row.closing_weight,
+            seconds(row.received_at),
+            row.voided_at is not None,
+        )
+
+
+def counted(
+    seq: int, step: int, exposure: Exposure, what: Step, closing_weight: float, received_at: float
+) -> Counted:
+    """What a step adds, with the tools' shares of calls as they are kept."""
+    kept = {tool.name: Shown.from_record(tool.to_record()) for tool in exposure.shown}
+    changes = tuple(
+        change._replace(tool=kept.get(change.tool.name) or Shown.from_record(change.tool.to_record()))
+        for change in what.changes
+    )
+    changed = {change.tool.name for change in changes}
+    shown = tuple(tool for name, tool in kept.items() if what.closes or name in changed)
+    exposure = replace(exposure, shown=shown)
+    return Counted(seq, step, exposure, changes, what.closes, closing_weight, received_at)
+
+
+def settled_by(rows: Sequence[Counted]) -> Settled:
+    """What is known of an event after all its rows, in the order of their steps.
+
+    What was voided is known and counts nothing: said again, it is nothing new.
+    """
+    said: dict[str, Said] = {}
+    closed = False
+    for row in rows:
+        for change in row.changes:
+            weight = 0.0 if row.voided else change.weight
+            said[change.tool.name] = Said(change.after, weight)
+        closed = closed or row.closes
+    return Settled(said, closed)
+
+
+def by_event(rows: Sequence[Counted]) -> Mapping[str, list[Counted]]:
+    """Rows of each event, in the order of their steps."""
+    found: dict[str, list[Counted]] = {}
+    for row in sorted(rows, key=lambda row: row.step):
+        found.setdefault(row.exposure.event_id, []).append(row)
+    return found
+
+
+_table = tables.selection_events
+
+
+def exposure_of_event(database: Database, event_id: str) -> Exposure | None:
+    """The exposure of an event, or None where the store does not know it.
+
+    Raises:
+        StoreUnavailable: the store cannot be read.
+    """
+    query = sa.select(
+        _table.c.event_id,
+        _table.c.org,
+        _table.c.at,
+        _table.c.reporter,
+        _table.c.page,
+        _table.c.tier,
+        _table.c.category,
+        _table.c.shown,
+        _table.c.vector,
+        _table.c.space,
+    ).where(_table.c.event_id == event_id)
+    with database.reading() as connection:
+        row = connection.execute(query).first()
+    return None if row is None else exposure_in(row)

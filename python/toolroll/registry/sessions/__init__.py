@@ -1,0 +1,1 @@
+"""What conversations hold, kept in the store: it survives restarts and goes from replica to replica."""

@@ -1,0 +1,388 @@
+"""Sessions in the database: compare-and-set, one session or many in one transaction.
+
+Whoever writes locks the rows first, in one order for all, so what is compared under the lock is still true
+when it is written, and nobody waits in a circle. One that is new to two writers at once goes to who was
+faster; the other is told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+
+from toolroll.errors import Conflict, InvalidInput
+from toolroll.registry.sessions.records import (
+    LIFETIME_S,
+    Kept,
+    Key,
+    Record,
+    Stored,
+    first_version,
+    key_of,
+    mark_of,
+    next_version,
+    org_of,
+    turn_in,
+)
+from toolroll.registry.store import tables
+from toolroll.registry.store.bulk_insert import add_missing, upsert
+from toolroll.registry.store.database import Database
+from toolroll.registry.store.gil import Breath
+
+Merge: TypeAlias = Callable[[Record, Record], Record]  # what is in the store, what was noted here → both
+
+_TABLE, _C = tables.sessions, tables.sessions.c
+# Read here and not by the driver, so that one that is damaged is not the error of all.
+_TEXT = sa.cast(_C.record, sa.Text).label("record")
+# Made once: that takes as long as asking it.
+_ONE = sa.select(_TEXT, _C.version, _C.updated_at, _C.expires_at).where(
+    _C.org == sa.bindparam("of_org"), _C.session == sa.bindparam("of_session")
+)
+_SOME = 128  # keys in a query
+_SOME_GONE = 500  # sessions that one transaction clears away
+_LONGEST_S = 100 * 365 * 24 * 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A session to be written.
+
+    Attributes:
+        key: as `key_of` makes it.
+        record: what it holds now.
+        version: of what the record was made from; 0 for nothing; None where nobody knows.
+        at: when it came to that.
+    """
+
+    key: Key
+    record: Record
+    version: int | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A session that was written.
+
+    Attributes:
+        version: what it has now.
+        is_merged: it holds what another has written, too.
+    """
+
+    version: int
+    is_merged: bool = False
+
+
+class SessionStore:
+    """The sessions of a database. Any thread may use it; every call waits for the database."""
+
+    def __init__(self, database: Database, lifetime_s: float | None = LIFETIME_S) -> None:
+        """lifetime_s: for how long a session is kept that is not written to; None for good."""
+        if lifetime_s is not None and not 0 < lifetime_s <= _LONGEST_S:
+            raise InvalidInput(
+                f"sessions: lifetime_s is {lifetime_s!r:.80}, must be > 0 and at most {_LONGEST_S:,.0f}, or "
+                "None for good"
+            )
+        self._database, self._lifetime_s = database, lifetime_s
+
+    def read(self, org: str, session: str) -> Stored | None:
+        """The session; None if there is none, or it has expired.
+
+        Raises:
+            InvalidInput: no session can have this id.
+            StoreUnavailable: the store cannot be read.
+        """
+        key = key_of(org, session)
+        with self._database.reading() as connection:
+            row = connection.execute(_ONE, {"of_org": key[0], "of_session": key[1]}).first()
+        if row is None or _has_expired(row, _now()):
+            return None
+        record = _read(row.record)
+        # What is damaged is as good as gone; with its version it can be written over.
+        return Stored({} if record is None else record, row.version, row.updated_at)
+
+    def write(self, org: str, session: str, record: Record, version: int) -> int:
+        """Writes the session if it is still at this version, and says at which it is now.
+
+        version: what `read` or `write` said before; 0 where there was none.
+
+        Raises:
+            Conflict: it was written, forgotten or begun meanwhile; read it again.
+            InvalidInput: the record is no JSON or too large, or no session can have this id.
+            StoreUnavailable: nothing was written, or nobody knows: read it again.
+        """
+        draft = Draft(key_of(org, session), record, version, _now())
+        done = self.write_all([draft]).get(draft.key)
+        if isinstance(done, Written):
+            return done.version
+        if done is not None:
+            raise done
+        raise Conflict(
+            f"session {session!r:.80} of organisation {org!r:.80}: is not at version {version} any more: "
+            "another has written or forgotten it; read it again"
+        )
+
+    def write_all(
+        self, drafts: Iterable[Draft], merge: Merge | None = None, mark: int = 0
+    ) -> dict[Key, Written | InvalidInput]:
+        """Writes sessions in one transaction, each unless it has moved on since its draft was made.
+
+        One that was last written with this mark has not: it holds nothing that the writer had not seen.
+
+        Args:
+            drafts: each session once.
+            merge: makes one record of what is there and what is drafted, for those that have moved on. It
+                runs within the transaction, may meet the same record twice, and must change neither.
+            mark: who writes, see `records`; 0 for nobody in particular.
+
+        Returns:
+            What became of each: written, or why it cannot be. Those that are missing have moved on: where
+            nothing merges, or because they were new to two writers at once.
+
+        Raises:
+            InvalidInput: a session is drafted twice; nothing was written.
+            StoreUnavailable: nothing was written, or nobody knows; writing them again with `merge` is safe.
+        """
+        batch = _Batch(merge, mark, self._lifetime_s)
+        batch.check(drafts)
+        if batch.drafts:
+            with self._database.recording() as connection:
+                batch.write(connection)
+        return batch.done
+
+    def forget(self, org: str, session: str) -> bool:
+        """Deletes the session; whether there was one.
+
+        Raises:
+            InvalidInput: no session can have this id.
+            StoreUnavailable: nothing was deleted, or nobody knows.
+        """
+        key = key_of(org, session)
+        with self._database.recording() as connection:
+            return connection.execute(sa.delete(_TABLE).where(*_is(key))).rowcount > 0
+
+    def prune(
+        self, older_than_s: float | None = None, *, org: str | None = None, most: int | None = None
+    ) -> int:
+        """Deletes sessions that have expired, or were not written to for so long. Says how many.
+
+        Args:
+            older_than_s: 0 for all of them; None for those that have expired alone.
+            org: of this organisation alone; None for all.
+            most: how many at the most; None for all.
+
+        Raises:
+            StoreUnavailable: those that are deleted so far are gone, the rest is not.
+        """
+        now = _now()
+        is_old = sa.and_(_C.expires_at.is_not(None), _C.expires_at <= now)
+        if older_than_s is not None:
+            is_old = sa.or_(is_old, _C.updated_at <= _before(now, older_than_s))
+        old = sa.select(_C.org, _C.session).where(is_old)
+        if org is not None:
+            old = old.where(_C.org == org_of(org))
+        gone = 0
+        while most is None or gone < most:
+            some = _SOME_GONE if most is None else min(_SOME_GONE, most - gone)
+            with self._database.recording() as connection:
+                # one that is locked is being written, and so not old
+                found = connection.execute(old.limit(some).with_for_update(skip_locked=True)).all()
+                keys = [tuple(row) for row in found]
+                for start in range(0, len(keys), _SOME):
+                    connection.execute(sa.delete(_TABLE).where(_among(keys[start : start + _SOME])))
+            gone += len(keys)
+            if len(keys) < some:
+                break
+        return gone
+
+    def list(
+        self, org: str | None = None, *, limit: int = 50, before: Kept | datetime | None = None
+    ) -> tuple[Kept, ...]:
+        """Sessions, the one that was written last first; expired ones too, until they are cleared away.
+
+        Args:
+            org: of this organisation alone; None for all.
+            limit: how many at the most.
+            before: those behind this one, for the next page; or those last written before then.
+
+        Raises:
+            InvalidInput: `limit` is below 1, or `before` is neither.
+            StoreUnavailable: the store cannot be read.
+        """
+        if not isinstance(limit, int) or limit < 1:
+            raise InvalidInput(f"sessions: limit is {limit!r:.80}, must be a whole number of at least 1")
+        order = (_C.updated_at, _C.org, _C.session)
+        query = sa.select(*(_C[name] for name in Kept.__slots__)).limit(limit)
+        query = query.order_by(*(column.desc() for column in order))
+        if org is not None:
+            query = query.where(_C.org == org_of(org))
+        if isinstance(before, Kept):
+            last = (before.updated_at, before.org, before.session)
+            query = query.where(
+                sa.tuple_(*order) < sa.tuple_(*map(sa.literal, last, (column.type for column in order)))
+            )
+        elif isinstance(before, datetime) and before.tzinfo is not None:
+            query = query.where(_C.updated_at < before)
+        elif before is not None:
+            raise InvalidInput(
+                f"sessions: before is {before!r:.80}, must be one of the list, or a datetime with its zone"
+            )
+        with self._database.reading() as connection:
+            return tuple(Kept(*row) for row in connection.execute(query))
+
+
+class _Batch:
+    """One transaction."""
+
+    def __init__(self, merge: Merge | None, mark: int, lifetime_s: float | None) -> None:
+        self._merge, self._mark, self._lifetime_s = merge, mark, lifetime_s
+        self.drafts: dict[Key, tuple[Draft, int]] = {}  # with the turn; in the order of their keys
+        self.done: dict[Key, Written | InvalidInput] = {}
+        self._breath = Breath()
+
+    def check(self, drafts: Iterable[Draft]) -> None:
+        """Sets aside what cannot be kept, before there is a transaction that it could undo."""
+        for draft in sorted(drafts, key=lambda draft: draft.key):
+            if draft.key in self.drafts:
+                raise InvalidInput(f"session {draft.key[1]!r:.80}: is drafted twice, must be once")
+            try:
+                self.drafts[draft.key] = draft, turn_in(draft.record, draft.key)
+            except InvalidInput as error:
+                self.done[draft.key] = error
+            self._breath()
+
+    def write(self, connection: sa.Connection) -> None:
+        there = self._locked(connection)
+        self._add(connection, [key for key in self.drafts if key not in there])
+        moved_on, rows = list[sa.Row[Any]](), list[dict[str, Any]]()
+        for key, row in there.items():
+            draft, turn = self.drafts[key]
+            if _has_expired(row, draft.at) or self._is_known(row, draft):
+                rows.append(self._row(draft, turn, draft.record, row, self._mark))
+                self.done[key] = Written(rows[-1]["version"])
+            elif self._merge is not None:
+                moved_on.append(row)
+        if moved_on:
+            rows += self._merged(connection, moved_on)
+        upsert(connection, _TABLE, rows)
+
+    def _locked(self, connection: sa.Connection) -> dict[Key, sa.Row[Any]]:
+        columns = (_C.org, _C.session, _C.version, _C.created_at, _C.updated_at, _C.expires_at)
+        found: dict[Key, Any] = {}
+        for some in _parts(list(self.drafts)):
+            query = sa.select(*columns).where(_among(some)).order_by(_C.org, _C.session).with_for_update()
+            for row in connection.execute(query):
+                found[row.org, row.session] = row
+                self._breath()
+        return found
+
+    def _add(self, connection: sa.Connection, keys: Sequence[Key]) -> None:
+        """Inserts those that are not there, unless they were forgotten or another is faster."""
+        rows: dict[Key, dict[str, Any]] = {}
+        for key in keys:
+            draft, turn = self.drafts[key]
+            if self._merge is not None or not draft.version:
+                rows[key] = self._row(draft, turn, draft.record, None, self._mark)
+        add_missing(connection, _TABLE, rows.values())
+        for some in _parts(list(rows)):
+            query = sa.select(_C.org, _C.session, _C.version).where(_among(some))
+            for org, session, version in connection.execute(query):
+                if version == rows[org, session]["version"]:
+                    self.done[org, session] = Written(version)
+
+    def _is_known(self, row: sa.Row[Any], draft: Draft) -> bool:
+        return row.version == draft.version or (self._mark != 0 and mark_of(row.version) == self._mark)
+
+    def _merged(self, connection: sa.Connection, moved_on: Sequence[sa.Row[Any]]) -> list[dict[str, Any]]:
+        assert self._merge is not None
+        theirs: dict[Key, Record | None] = {}
+        for some in _parts([(row.org, row.session) for row in moved_on]):
+            query = sa.select(_C.org, _C.session, _TEXT).where(_among(some))
+            for org, session, text in connection.execute(query):
+                theirs[org, session] = _read(text)
+                self._breath()
+        rows = []
+        for row in moved_on:
+            key = (row.org, row.session)
+            draft, record = self.drafts[key][0], theirs[key]
+            try:
+                both = merged(self._merge, record or {}, draft.record, key)
+                rows.append(self._row(draft, turn_in(both, key), both, row, 0))
+                self.done[key] = Written(rows[-1]["version"], is_merged=True)
+            except InvalidInput as error:  # the other sessions get through
+                self.done[key] = error
+            self._breath()
+        return rows
+
+    def _row(
+        self, draft: Draft, turn: int, record: Record, before: sa.Row[Any] | None, mark: int
+    ) -> dict[str, Any]:
+        begins = before is None or _has_expired(before, draft.at)
+        at = draft.at if before is None else max(draft.at, before.updated_at)
+        return {
+            "org": draft.key[0],
+            "session": draft.key[1],
+            "turn": turn,
+            "record": dict(record),
+            "version": first_version(mark) if before is None else next_version(before.version, mark),
+            "created_at": at if begins or before is None else before.created_at,
+            "updated_at": at,
+            "expires_at": None if self._lifetime_s is None else at + timedelta(seconds=self._lifetime_s),
+        }
+
+
+def merged(merge: Merge, theirs: Record, mine: Record, key: Key) -> Record:
+    """Both records in one; mine where there is nothing in theirs.
+
+    Raises:
+        InvalidInput: the one that merges cannot make one of these.
+    """
+    if not theirs:
+        return mine
+    try:
+        return merge(theirs, mine)
+    except Exception as error:  # whatever it is, it is of these two records
+        raise InvalidInput(f"session {key[1]!r:.80}: cannot be merged: {error!r:.200}") from error
+
+
+def _parts(keys: Sequence[Key]) -> Iterable[Sequence[Key]]:
+    return (keys[start : start + _SOME] for start in range(0, len(keys), _SOME))
+
+
+def _among(keys: Iterable[Any]) -> sa.ColumnElement[bool]:
+    return sa.tuple_(_C.org, _C.session).in_(list(keys))
+
+
+def _is(key: Key) -> tuple[sa.ColumnElement[bool], ...]:
+    return _C.org == key[0], _C.session == key[1]
+
+
+def _read(text: str | None) -> Record | None:
+    """The record; None if something else has damaged it."""
+    try:
+        record = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _has_expired(row: sa.Row[Any], now: datetime) -> bool:
+    return row.expires_at is not None and row.expires_at <= now
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def _before(now: datetime, seconds: float) -> datetime:
+    try:
+        if seconds >= 0:
+            return now - timedelta(seconds=seconds)
+    except (TypeError, OverflowError):
+        pass
+    raise InvalidInput(f"sessions: older_than_s is {seconds!r:.80}, must be seconds of at least 0")

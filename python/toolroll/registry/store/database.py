@@ -1,0 +1,311 @@
+"""A registry's database: consistent reads, and writes that happen whole or not at all.
+
+Every write takes a revision, and writers take turns at the one row that counts them. So revisions commit in
+their order: who has seen revision 7 and reads the rows above 7 misses none.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NoReturn
+
+import sqlalchemy as sa
+
+from toolroll.errors import InvalidInput, StoreUnavailable
+from toolroll.registry.store import bulk_insert, engines, schema, sqlite_file, tables
+from toolroll.registry.store.engines import BEGIN
+from toolroll.registry.store.errors import translated
+from toolroll.registry.store.url import Address, Dialect
+
+logger = logging.getLogger(__name__)
+
+WAIT_S = 10.0  # for another writer
+CHECKED_BYTES = 64 * 2**20  # a file up to this size is checked for damage when it is opened
+CHANNEL = "toolroll"  # PostgreSQL tells its listeners each revision here
+LONGEST_WORDS = 4_096  # characters of an actor, an organisation, a reason
+
+# Pools of the process that this one was forked from: closing their connections, as collecting them would,
+# takes away locks that the other process believes to hold.
+_inherited: list[object] = []
+
+
+@dataclass(eq=False, slots=True)
+class Write:
+    """One writing transaction.
+
+    Attributes:
+        connection: what to write by.
+        revision: the registry's after it; every row that is touched gets it.
+        actor, org: on whose behalf.
+        at: the instant of all that is written, in UTC.
+    """
+
+    connection: sa.Connection
+    revision: int
+    actor: str
+    org: str
+    at: datetime
+    _log: list[dict[str, Any]] = field(default_factory=list)
+    _is_abandoned: bool = False
+
+    def log(
+        self, action: str, subject: str, details: Mapping[str, Any] | None = None, reason: str = ""
+    ) -> None:
+        """Adds a line to the audit log, in the same transaction."""
+        self._log.append(
+            {
+                "revision": self.revision,
+                "org": self.org,
+                "at": self.at,
+                "actor": self.actor,
+                "action": action,
+                "subject": subject,
+                "reason": words(reason, "reason"),
+                "details": dict(details or {}),
+            }
+        )
+
+    def abandon(self) -> None:
+        """Undoes everything at the end, the revision too: it turned out that nothing changes."""
+        self._is_abandoned = True
+
+
+class Database:
+    """Safe to use from any thread. After a fork the child connects anew; it cannot be pickled.
+
+    Attributes:
+        dialect: "sqlite" or "postgresql".
+        url: where it is, without password and options.
+    """
+
+    dialect: Dialect
+
+    def __init__(self, address: Address, wait_s: float = WAIT_S) -> None:
+        """Connects to nothing yet; `open` is what checks the schema."""
+        self.dialect, self.url = address.dialect, address.text
+        self._address, self._wait_s = address, wait_s
+        self._engine = engines.engine_for(address, wait_s)
+        self._pid = os.getpid()
+        self._file: sqlite_file.Identity | None = None  # with its log: what the connections are to
+        self._log: sqlite_file.Identity | None = None
+        self._is_closed = False
+
+    @classmethod
+    def open(cls, url: str, *, create: bool, migrate: bool, wait_s: float = WAIT_S) -> Database:
+        """Opens a registry's database.
+
+        Args:
+            url: sqlite:///FILE or postgresql://USER@HOST/DATABASE.
+            create: makes the tables where the database is empty, and SQLite's file where there is none.
+            migrate: brings an older schema to ours.
+            wait_s: how long a write waits for that of another process before it gives up.
+
+        Raises:
+            InvalidInput: the URL is of no kind that is known.
+            NotFound: there is no registry, and `create` is False.
+            StoreUnavailable: no connection, a damaged file, a schema that is not ours, older or newer.
+        """
+        address = Address.of(url)
+        if address.path is not None:
+            sqlite_file.find(address, address.path, create)
+        database = cls(address, wait_s)
+        try:
+            database._prepare(create, migrate)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection that sees one state of the registry, whatever others write meanwhile."""
+        with self._translated(), self._connected().connect() as connection:
+            if self.dialect == "postgresql":
+                connection = connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+                # nobody waits for good behind who rebuilds a table
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{self._wait_s * 1000:.0f}ms'")
+            yield connection
+
+    @contextmanager
+    def writing(self, actor: str, org: str = "") -> Iterator[Write]:
+        """A transaction that changes what catalogs are made of; an exception undoes it.
+
+        A transaction inside another one of the same thread waits for itself, in vain.
+
+        Raises:
+            StoreUnavailable: another writer held the registry for too long, or the database fails.
+        """
+        words(actor, "actor")
+        words(org, "org")
+        with self.recording() as connection:
+            advance = (
+                sa.update(tables.registry_state)
+                .values(revision=tables.registry_state.c.revision + 1)
+                .returning(tables.registry_state.c.revision)
+            )
+            revision = connection.execute(advance).scalar_one()
+            write = Write(connection, revision, actor, org, datetime.now(timezone.utc))
+            yield write
+            if write._is_abandoned:
+                connection.rollback()
+                return
+            assert write._log, "a change without a line in the log"
+            bulk_insert.insert(connection, tables.changes, write._log)
+            if self.dialect == "postgresql":
+                connection.execute(sa.select(sa.func.pg_notify(CHANNEL, str(revision))))
+
+    @contextmanager
+    def recording(self) -> Iterator[sa.Connection]:
+        """A transaction that writes what no catalog is made of: embeddings, events, statistics.
+
+        It takes no revision and tells nobody. An exception undoes it.
+        """
+        with self._translated(writes=True), self._connected().connect() as connection:
+            # On SQLite, a transaction that begins to write after it has read fails at once where another was
+            # faster, whatever the time it may wait: writers say so when they begin.
+            connection = connection.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
+            with connection.begin():
+                if self.dialect == "postgresql":
+                    connection.exec_driver_sql(
+                        # a writer that hangs must not hold up all others for good
+                        f"SET LOCAL lock_timeout = '{self._wait_s * 1000:.0f}ms'; "
+                        "SET LOCAL idle_in_transaction_session_timeout = '60s'"
+                    )
+                yield connection
+
+    def revision(self) -> int:
+        """The number of changes so far: what differs between two calls has changed between them."""
+        with self.reading() as connection:
+            return int(connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one())
+
+    def close(self) -> None:
+        """Gives the connections back. Using the database afterwards raises StoreUnavailable."""
+        self._is_closed = True
+        if os.getpid() == self._pid:
+            self._engine.dispose()
+
+    def identity(self) -> sqlite_file.Identity | None:
+        """Which file it is on SQLite; another value where another was put in its place.
+
+        Raises StoreUnavailable where it has gone.
+        """
+        path = self._address.path
+        return None if path is None else sqlite_file.identity(self._address, path)
+
+    def __repr__(self) -> str:
+        return f"Database({self.url!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} holds connections and cannot be pickled: open it in the other process")
+
+    def connect_alone(self) -> Any:
+        """A connection of the driver that is nobody else's, for who keeps it for long and closes it."""
+        with self._translated():
+            connection = self._connected().raw_connection()
+            connection.detach()
+            return connection.dbapi_connection
+
+    def _translated(self, *, writes: bool = False) -> AbstractContextManager[None]:
+        return translated(self._address, self._wait_s, writes=writes)
+
+    def _connected(self) -> sa.Engine:
+        if self._is_closed:
+            raise StoreUnavailable(f"{self.url}: is closed; open it again")
+        if os.getpid() != self._pid:
+            _inherited.append(self._engine.pool)
+            self._engine.dispose(close=False)
+            self._pid = os.getpid()
+        if self._address.path is not None:
+            self._follow_file(self._address.path)
+        return self._engine
+
+    def _follow_file(self, path: Path) -> None:
+        file, log = self.identity(), sqlite_file.log_of(path)
+        if file != self._file:
+            if self._file is not None:
+                self._connect_anew(is_log_old=sqlite_file.has_log(path) and log == self._log)
+            self._file = file
+        self._log = log
+
+    def _connect_anew(self, is_log_old: bool) -> None:
+        """Leaves the connections to a file that another has replaced, if that one is a registry too."""
+        if is_log_old:  # SQLite would take the changes in it for changes of the new file
+            raise StoreUnavailable(
+                f"{self.url}: was replaced, and the log of the file that was there is still beside it; "
+                "stop what uses it, delete the two files that end in -wal and -shm, and replace it again"
+            )
+        logger.info("%s: was replaced; it is opened anew", self.url)
+        self._engine.dispose()
+        with self._engine.connect() as connection:
+            if not schema.check(connection, self._address, create=False, migrate=False):
+                raise schema.absent(self._address)
+            self._check_damage(connection)
+
+    def _prepare(self, create: bool, migrate: bool) -> None:
+        address = self._address
+        with self.reading() as connection:
+            is_ready = schema.check(connection, address, create=create, migrate=migrate)
+            if is_ready:
+                self._check_damage(connection)
+        if address.path is not None and sqlite_file.may_write(address.path):
+            self._use_log()
+        if not is_ready:
+            with self.recording() as connection:
+                schema.upgrade(connection, address)
+                self._begin_counting(connection)
+
+    def _begin_counting(self, connection: sa.Connection) -> None:
+        state = tables.registry_state
+        if connection.execute(sa.select(state.c.id)).first() is None:
+            first = {"id": 1, "revision": 0, "tiers": [], "created_at": datetime.now(timezone.utc)}
+            connection.execute(sa.insert(state), first)
+
+    def _check_damage(self, connection: sa.Connection) -> None:
+        path = self._address.path
+        if path is None or path.stat().st_size > CHECKED_BYTES:
+            return
+        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        if found != "ok":
+            raise StoreUnavailable(
+                f"{self.url}: is damaged ({' '.join(str(found).split())}); "
+                "stop what uses it and restore it from a backup"
+            )
+
+    def _use_log(self) -> None:
+        """Turns on the write-ahead log, with which readers and the writer do not wait for each other."""
+        give_up = time.monotonic() + self._wait_s
+        while True:
+            try:
+                with self._translated(), self._connected().connect() as connection:
+                    connection = connection.execution_options(**{BEGIN: ""})  # not within a transaction
+                    mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
+                    if mode != "wal":
+                        mode = connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar()
+                break
+            except StoreUnavailable as error:
+                # SQLite does not wait here for another process that is making the same file
+                if error.retry_after_s is None or time.monotonic() > give_up:
+                    raise
+                time.sleep(0.02)
+        if mode != "wal":
+            logger.warning("%s: its disk allows no write-ahead log; readers and writers will wait", self.url)
+
+
+def words(text: str, what: str, longest: int = LONGEST_WORDS) -> str:
+    """The text, if both databases can keep it. Raises InvalidInput."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"{what} is {type(text).__name__}, must be text")
+    if len(text) > longest:
+        raise InvalidInput(f"{what} has {len(text):,} characters, must have at most {longest:,}")
+    if "\0" in text or (not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)):
+        raise InvalidInput(f"{what} is {text!r:.80}: NUL and halves of surrogate pairs cannot be kept")
+    return text

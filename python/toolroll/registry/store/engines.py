@@ -1,0 +1,143 @@
+"""How each of the two databases is connected to, so that everything above may treat them alike."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from weakref import WeakSet
+
+import sqlalchemy as sa
+from sqlalchemy.pool import QueuePool
+
+from toolroll.errors import StoreUnavailable
+from toolroll.registry.store import sqlite_file
+from toolroll.registry.store.url import Address
+
+logger = logging.getLogger(__name__)
+
+SOUND_SQLITE = (3, 51, 3)  # those before lose data where two connections race for the log
+BEGIN = "toolroll_begin"  # execution option: how a transaction begins on SQLite
+
+# Found dead within a quarter of a minute, whatever the network does with its packets.
+_POSTGRESQL: dict[str, Any] = {
+    "connect_timeout": 5,
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+    "application_name": "toolroll",
+}
+
+
+def engine_for(address: Address, wait_s: float) -> sa.Engine:
+    """An engine; nothing is connected yet."""
+    if address.path is not None:
+        return _sqlite(address, address.path, wait_s)
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        raise StoreUnavailable(
+            f"{address.text}: needs psycopg: pip install 'toolroll[postgres]' ({error})"
+        ) from error
+    logging.getLogger("psycopg").addFilter(_is_news)
+    options = {name: value for name, value in _POSTGRESQL.items() if name not in address.url.query}
+    # A statement that was prepared may be another client's behind a pooler.
+    return sa.create_engine(
+        address.url,
+        connect_args={"prepare_threshold": None, **options},
+        pool_pre_ping=True,
+        json_serializer=_json,
+        **_POOL,
+    )
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    # What it could not tidy up after a lost connection; the loss itself is raised.
+    return not str(record.msg).startswith("error ignored")
+
+
+_POOL: dict[str, Any] = {"pool_size": 5, "max_overflow": 10, "pool_timeout": 10}
+
+
+def sqlite_module() -> ModuleType:
+    """pysqlite3, which brings a SQLite of its own, or else Python's."""
+    try:
+        return importlib.import_module("pysqlite3")
+    except ImportError:
+        return importlib.import_module("sqlite3")
+
+
+def _sqlite(address: Address, path: Path, wait_s: float) -> sa.Engine:
+    module = sqlite_module()
+    if module.sqlite_version_info < SOUND_SQLITE:
+        logger.warning(
+            "%s: SQLite %s may damage a registry that several connections write to; "
+            "install pysqlite3, or a Python with SQLite %s",
+            address.text,
+            module.sqlite_version,
+            ".".join(map(str, SOUND_SQLITE)),
+        )
+    factory = _closing_cursors(module)
+
+    def connect() -> Any:
+        uri = f"{path.as_uri()}?{sqlite_file.open_as(path)}"
+        connection = module.connect(
+            uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False, factory=factory
+        )
+        for pragma in ("foreign_keys=ON", "synchronous=FULL", "trusted_schema=OFF", "cell_size_check=ON"):
+            connection.execute(f"PRAGMA {pragma}").close()
+        return connection
+
+    engine = sa.create_engine(
+        "sqlite://", module=module, creator=connect, poolclass=QueuePool, json_serializer=_json, **_POOL
+    )
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        how = connection.get_execution_options().get(BEGIN, "BEGIN")
+        if how:
+            connection.exec_driver_sql(how)
+
+    return engine
+
+
+def _closing_cursors(module: ModuleType) -> Any:
+    """A connection that closes its cursors where a transaction ends.
+
+    One that was not read to its end shares its statement with the next that asks the same. When it is
+    collected, at whatever time, pysqlite3 sets the other back: rows come twice, or binding fails.
+    """
+
+    class Connection(module.Connection):  # type: ignore[misc, name-defined]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            self._cursors: WeakSet[Any] = WeakSet()
+            super().__init__(*arguments, **options)
+
+        def cursor(self, *arguments: Any, **options: Any) -> Any:
+            cursor = super().cursor(*arguments, **options)
+            self._cursors.add(cursor)
+            return cursor
+
+        def commit(self) -> None:
+            self._close_cursors()
+            super().commit()
+
+        def rollback(self) -> None:
+            self._close_cursors()
+            super().rollback()
+
+        def _close_cursors(self) -> None:
+            for cursor in tuple(self._cursors):
+                cursor.close()
+            self._cursors.clear()
+
+    return Connection
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)

@@ -1,0 +1,1 @@
+"""Tools that a plugin sends: checked, compared with what is there, and applied all or nothing."""

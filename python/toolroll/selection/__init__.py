@@ -1,0 +1,1 @@
+"""One turn, from message to `Selection`. Decisions are pure; only `engine.py` has state."""

@@ -1,0 +1,181 @@
+"""Rules and page mappings as they are written, as they are in force, and over one catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from toolroll.catalog.catalog import Catalog
+from toolroll.errors import Failure, InvalidDefinition
+from toolroll.rules import OnPolicyError, PageMapping, Rule
+from toolroll.selection.policy import pages as page_patterns
+from toolroll.selection.policy import policy
+from toolroll.selection.policy.pages import PageTable
+from toolroll.selection.policy.policy import Policy
+from toolroll.selection.stages.page import Page
+from toolroll.selection.stages.visibility import Visibility
+
+
+@dataclass(frozen=True, slots=True)
+class Governance:
+    """Who sees what, and what belongs to which page, as it is written.
+
+    Attributes:
+        rules, pages: of the platform ("") and of organisations.
+        tiers: lowest first.
+        broken: organisation → why what is written there cannot be read.
+        unread: why nothing at all could be read; None where it could.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    pages: tuple[PageMapping, ...] = ()
+    tiers: tuple[str, ...] = ()
+    broken: Mapping[str, Exception] = field(default_factory=dict, hash=False)
+    unread: Exception | None = None
+
+    @property
+    def authors(self) -> frozenset[str]:
+        """Whose rules and mappings these are."""
+        return frozenset({rule.org for rule in self.rules} | {page.org for page in self.pages})
+
+    def of(self, orgs: Iterable[str]) -> Governance:
+        """What these organisations have written, "" for the platform."""
+        wanted = frozenset(orgs)
+        return Governance(
+            tuple(rule for rule in self.rules if rule.org in wanted),
+            tuple(page for page in self.pages if page.org in wanted),
+            self.tiers,
+            {org: error for org, error in self.broken.items() if org in wanted},
+        )
+
+    def check(self) -> None:
+        """Raises what is wrong with a rule or a mapping.
+
+        Raises:
+            InvalidDefinition: see `policy.check` and `pages.check`; or two rules have one name.
+        """
+        for error in (self.unread, *self.broken.values()):
+            if error is not None:
+                raise error
+        names = set()
+        for rule in self.rules:
+            policy.check(rule, self.tiers)
+            if (rule.org, rule.name) in names:
+                raise InvalidDefinition(f"rule {rule.name!r:.80}: there are two of that name", field="name")
+            names.add((rule.org, rule.name))
+        for page in self.pages:
+            page_patterns.check(page)
+
+    def sound_denials(self, known: Iterable[Rule]) -> tuple[Rule, ...]:
+        """Deny rules that can be read, of other names than the known ones: these only ever hide more."""
+        names, sound = {rule.name for rule in known}, []
+        for rule in self.rules:
+            if rule.effect == "deny" and rule.name not in names:
+                try:
+                    policy.check(rule, self.tiers)
+                except InvalidDefinition:
+                    continue
+                names.add(rule.name)
+                sound.append(rule)
+        return tuple(sound)
+
+    def errors(self) -> dict[str, Exception]:
+        """Organisation → why what it has written cannot be read; one that is broken breaks no other."""
+        found = dict(self.broken)
+        for org in self.authors - found.keys():
+            try:
+                self.of((org,)).check()
+            except InvalidDefinition as error:
+                found[org] = error
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """What counts, whatever could be read.
+
+    Attributes:
+        governance: the rules, mappings and tiers that count; nothing in it is broken.
+        closed: organisation → why its contexts see public tools only; "" for all contexts.
+        failures: organisation → what its selections have to say of this; "" for all of them.
+        strict: whether a toolkit's tier that is not configured is an error; else nobody gets the toolkit.
+    """
+
+    governance: Governance = field(default_factory=Governance)
+    closed: Mapping[str, Exception] = field(default_factory=dict, hash=False)
+    failures: Mapping[str, tuple[Failure, ...]] = field(default_factory=dict, hash=False, compare=False)
+    strict: bool = False
+
+    @classmethod
+    def strictly(cls, written: Governance) -> InForce:
+        """All that is written, or an error: for rules that the caller has at hand.
+
+        Raises:
+            InvalidDefinition: see `Governance.check`.
+        """
+        written.check()
+        return cls(written, strict=True)
+
+    @classmethod
+    def of(cls, written: Governance, on_error: OnPolicyError, known: InForce | None) -> InForce:
+        """What can be read, and in place of what cannot what `on_error` says.
+
+        Whose rules cannot be read sees public tools only, unless `on_error` is "last_known" and `known` has
+        rules of theirs (with what is newly denied beside them), or it is "open". known: what was in force
+        before.
+        """
+        if written.unread is not None:
+            failures = {"": (Failure("policy", written.unread),)}
+            if on_error == "last_known" and known is not None:
+                return replace(known, failures=failures)
+            return cls(closed={} if on_error == "open" else {"": written.unread}, failures=failures)
+        errors = written.errors()
+        if not errors:
+            return cls(written)
+        kept = written.of(written.authors - errors.keys())
+        closed = {}
+        for org, error in errors.items():
+            before = Governance() if known is None else known.governance.of((org,))
+            before = replace(before, tiers=written.tiers)
+            if on_error == "last_known" and before.rules and not before.errors():
+                rules = before.rules + written.of((org,)).sound_denials(before.rules)
+                kept = replace(kept, rules=kept.rules + rules, pages=kept.pages + before.pages)
+            elif on_error != "open":
+                closed[org] = error
+        return cls(kept, closed, {org: (Failure("policy", error),) for org, error in errors.items()})
+
+    def concerning(self, org: str) -> InForce:
+        """What counts for one organisation: the platform's and its own."""
+        orgs = ("", org)
+        return InForce(
+            self.governance.of(orgs),
+            {name: error for name, error in self.closed.items() if name in orgs},
+            strict=self.strict,
+        )
+
+    def stages(self, catalog: Catalog, platform: Policy | None = None) -> tuple[Visibility, Page]:
+        """The two stages over a catalog.
+
+        platform: the policy of the shared catalog under the same rules, whose platform's hold here too.
+
+        Raises:
+            InvalidDefinition: a toolkit's tier is not configured, where that is an error.
+        """
+        governance = self.governance
+        rules: Iterable[Rule] = governance.rules
+        if platform is not None and platform.tiers == governance.tiers:
+            rules = (rule for rule in rules if rule.org)
+        else:
+            platform = None
+        compiled = Policy.of(
+            len(catalog),
+            rules,
+            catalog.names,
+            catalog.below,
+            catalog.toolkits,
+            governance.tiers,
+            platform=platform,
+            strict=self.strict,
+        )
+        table = PageTable.of(len(catalog), governance.pages, catalog.below)
+        return Visibility(compiled, self.closed), Page(table)

@@ -1,0 +1,64 @@
+"""What a selection showed, as learning keeps it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from toolroll.embedder import TEMPERATURE
+from toolroll.learning.exposure import Exposure, Shown
+from toolroll.selection.candidates import is_retrieved
+from toolroll.selection.selection import Selection
+
+# A model calls some tool on nine messages of ten, and none where all that it sees is far from the best.
+_CALLS = 0.9
+_ELSEWHERE = 0.08
+
+
+def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
+    """The exposure of a selection.
+
+    reporter: who will say what came of it; "" for the application itself. category: of the message.
+    """
+    turn, catalog = selection.turn, selection.catalog
+    context = turn.context
+    rows = selection.rows.tolist()
+    keys = [catalog.tool_key(row) for row in rows]
+    expected = _expected(selection, rows)
+    return Exposure(
+        selection.event_id,
+        context.org,
+        turn.at,
+        reporter,
+        context.page,
+        context.tier,
+        category,
+        tuple(map(Shown, selection.names, keys, expected)),
+        None if turn.vector is None or not turn.trust else turn.vector.astype(np.float16),
+        catalog.space if turn.vector is not None else "",
+    )
+
+
+def found_of(selection: Selection, names: Iterable[str]) -> tuple[Shown, ...]:
+    """Those of the names that this caller could have been shown and was not."""
+    catalog, candidates = selection.catalog, selection.candidates
+    found = []
+    for name in names:
+        row = catalog.names.get(name)
+        if row is not None and name not in selection and row in candidates.allowed:
+            found.append(Shown(name, catalog.tool_key(row), 0.0))
+    return tuple(found)
+
+
+def _expected(selection: Selection, rows: list[int]) -> list[float]:
+    """For each row, the share of calls that similarity alone makes one expect."""
+    step = selection.candidates.last(is_retrieved)
+    if step is None or not len(step.rows):
+        return [0.0] * len(rows)
+    best = float(step.scores.max())
+    scores = dict(zip(step.rows.tolist(), step.scores.tolist(), strict=True))
+    odds = [math.exp((scores[row] - best) / TEMPERATURE) if row in scores else 0.0 for row in rows]
+    total = sum(odds) + _ELSEWHERE
+    return [_CALLS * each / total for each in odds]

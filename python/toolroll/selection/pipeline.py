@@ -1,0 +1,167 @@
+"""Runs the stages: hard ones fail closed, soft ones hand their input on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import numpy as np
+
+from toolroll._core import Bitset
+from toolroll.catalog.catalog import Catalog
+from toolroll.catalog.message_text import Reader
+from toolroll.context import Turn
+from toolroll.conversation import Retention
+from toolroll.errors import Failure
+from toolroll.selection.candidates import Candidates
+from toolroll.selection.selection import Selection
+from toolroll.selection.stages import Stage
+
+_RETENTION = Retention()
+_AS_IT_IS = Reader(None, str.split, clauses=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pipeline:
+    """A catalog and the stages over it: everything a turn needs, swapped as one.
+
+    Attributes:
+        catalog: what rows mean.
+        hard: run always, in order; a failure leaves only public tools.
+        required: instead of soft, when the caller names the tools.
+        whole: instead of soft, when the catalog is small for its reader (`passes_through`).
+        soft: the selection proper.
+        finding: instead of soft, for a search: what fits, whatever is selected anyway.
+        passes_through: whether the candidates are handed on whole.
+        withdrawn: rows that must not be selected any more, though they are still indexed.
+        standing: failures that every selection has until the next catalog, such as tools without vectors.
+        variants: name → other stages over the same catalog, for those that an experiment deals them to.
+        retention: how long a conversation keeps its tools.
+        reader: what makes texts to look for of a message, before they are embedded.
+        reads_vectors: whether a stage reads the message's vector; where none does, it is not embedded.
+    """
+
+    catalog: Catalog
+    hard: tuple[Stage, ...]
+    required: tuple[Stage, ...]
+    whole: tuple[Stage, ...]
+    soft: tuple[Stage, ...]
+    passes_through: Callable[[Candidates, Turn], bool]
+    finding: tuple[Stage, ...] = ()
+    reader: Reader = _AS_IT_IS
+    reads_vectors: bool = True
+    standing: tuple[Failure, ...] = ()
+    withdrawn: Bitset | None = None
+    variants: Mapping[str, Pipeline] = field(default_factory=dict)
+    retention: Retention = _RETENTION
+    _start: Candidates = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        start = Candidates.everything(len(self.catalog))
+        if self.catalog.inactive is not None:  # before any stage, so that none that fails brings one back
+            start = start.forbid(self.catalog.inactive, "status.inactive")
+        if self.withdrawn is not None:
+            start = start.forbid(self.withdrawn, "withdrawn")
+        object.__setattr__(self, "_start", start)
+
+    def without(self, names: Iterable[str]) -> Pipeline:
+        """The same without these tools: what is deleted must be gone before the next catalog is indexed."""
+        known = self.catalog.names
+        rows = np.array(sorted(known[name] for name in names if name in known), np.int32)
+        if not len(rows):
+            return self
+        gone = Bitset.of(len(self.catalog), rows)
+        withdrawn = gone if self.withdrawn is None else self.withdrawn | gone
+        return self._everywhere(lambda pipeline: replace(pipeline, withdrawn=withdrawn))
+
+    def lacking(self, *standing: Failure) -> Pipeline:
+        """The same, and every selection says that it lacks this."""
+        return self._everywhere(lambda pipeline: replace(pipeline, standing=standing))
+
+    def governed(self, visibility: Stage, page: Stage) -> Pipeline:
+        """The same under other rules and page mappings; nothing is indexed again."""
+        return self._everywhere(
+            lambda pipeline: replace(
+                pipeline, hard=(visibility, *pipeline.hard[1:]), soft=(page, *pipeline.soft[1:])
+            )
+        )
+
+    def _everywhere(self, change: Callable[[Pipeline], Pipeline]) -> Pipeline:
+        """The change, made to this and to its variants."""
+        variants = {name: change(variant) for name, variant in self.variants.items()}
+        return replace(change(self), variants=variants)
+
+    def decide(
+        self,
+        turn: Turn,
+        event_id: str = "",
+        failures: tuple[Failure, ...] = (),
+        timings: tuple[tuple[str, int], ...] = (),
+    ) -> Selection:
+        """Selects. Pure but for the clock of its timings: the same turn gives the same tools.
+
+        failures, timings: of the steps before the decision, such as embedding the message.
+        """
+        log = _Log([*self.standing, *failures], list(timings))
+        candidates = self._allowed(turn, log)
+        if turn.context.required:
+            stages = self.required
+        elif self.passes_through(candidates, turn):
+            candidates = candidates.narrow(candidates.allowed, "pass_through")
+            stages = self.whole
+        else:
+            stages = self.soft
+        return self._selection(stages, candidates, turn, log, event_id)
+
+    def find(self, turn: Turn, failures: tuple[Failure, ...] = ()) -> Selection:
+        """What fits the text of the turn best, core tools no more than others. As pure as `decide`."""
+        log = _Log([*self.standing, *failures], [])
+        return self._selection(self.finding, self._allowed(turn, log), turn, log, "")
+
+    def allowed(self, turn: Turn) -> Bitset:
+        """The rows that the hard stages leave to whoever asks."""
+        return self._allowed(turn, _Log([], [])).allowed
+
+    def _allowed(self, turn: Turn, log: _Log) -> Candidates:
+        candidates = self._start
+        for stage in self.hard:
+            candidates, failed = log.run(stage, candidates, turn)
+            if failed:
+                candidates = candidates.forbid(self.catalog.not_public, "failed.closed")
+        return candidates
+
+    def _selection(
+        self, stages: tuple[Stage, ...], candidates: Candidates, turn: Turn, log: _Log, event_id: str
+    ) -> Selection:
+        for stage in stages:
+            candidates, _ = log.run(stage, candidates, turn)
+        return Selection.of(candidates, self.catalog, turn, tuple(log.failures), tuple(log.timings), event_id)
+
+
+@dataclass(slots=True)
+class _Log:
+    """Runs stages and keeps what failed and how long each took."""
+
+    failures: list[Failure]
+    timings: list[tuple[str, int]]
+
+    def run(self, stage: Stage, candidates: Candidates, turn: Turn) -> tuple[Candidates, bool]:
+        """The stage's answer, or its input and True if it failed."""
+        name = _name(type(stage))
+        start = time.perf_counter_ns()
+        failed = False
+        try:
+            candidates = stage(candidates, turn)
+        except Exception as error:
+            self.failures.append(Failure(name, error))
+            failed = True
+        self.timings.append((name, time.perf_counter_ns() - start))
+        return candidates, failed
+
+
+@cache
+def _name(kind: type) -> str:
+    """What a stage is called in timings and failures."""
+    return kind.__name__.lower()

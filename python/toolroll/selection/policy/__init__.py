@@ -1,0 +1,1 @@
+"""Who may see which tool: rules, conditions, page mappings. Pure functions of a context."""

@@ -1,0 +1,168 @@
+"""Page patterns, compiled to toolkits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from toolroll._core import Bitset
+from toolroll.arrays import NO_ROWS, Rows
+from toolroll.context import Context
+from toolroll.errors import InvalidDefinition
+from toolroll.rules import PageMapping
+
+_REMEMBERED = 1024  # pages whose answer is kept; forgotten all at once when there are more
+_LONGEST_REMEMBERED = 512  # a page is the caller's text: whole documents are not kept as keys
+
+
+def matches(pattern: str, page: str) -> bool:
+    """Whether a page is one that the pattern means, letter by letter; "*" means every page."""
+    starts, ends = pattern.startswith("*"), pattern.endswith("*")
+    if starts and ends:
+        return pattern[1:-1] in page
+    if starts:
+        return page.endswith(pattern[1:])
+    if ends:
+        return page.startswith(pattern[:-1])
+    return page == pattern
+
+
+def pattern_problem(pattern: str) -> str:
+    """What is wrong with a pattern, in words; "" for nothing."""
+    if not pattern:
+        return "must not be empty: say '*' for every page"
+    if pattern != "*" and (pattern == "**" or "*" in pattern[1:-1]):
+        return "may have '*' only as its first or last character: page, prefix*, *suffix, *contains*"
+    return ""
+
+
+def check(page: PageMapping) -> None:
+    """Checks the shape of one mapping.
+
+    Raises:
+        InvalidDefinition: the pattern has '*' inside or is empty, no toolkit is named, or a type is wrong.
+    """
+    pattern, toolkits = page.pattern, page.toolkits
+    if not isinstance(pattern, str):
+        raise InvalidDefinition(
+            f"page mapping: pattern is {pattern!r:.80}, must be a string", field="pattern"
+        )
+    of = f"page mapping {pattern!r:.80}"
+    if not isinstance(page.org, str):
+        raise InvalidDefinition(f"{of}: org is {page.org!r:.80}, must be a string", field="org")
+    if problem := pattern_problem(pattern):
+        raise InvalidDefinition(f"{of}: pattern {problem}", field="pattern")
+    if not isinstance(toolkits, (tuple, list)) or not all(isinstance(name, str) for name in toolkits):
+        raise InvalidDefinition(
+            f"{of}: toolkits is {toolkits!r:.80}, must be names of toolkits", field="toolkits"
+        )
+    if not toolkits or "" in toolkits:
+        raise InvalidDefinition(f"{of}: must name at least one toolkit, and none by ''", field="toolkits")
+    if type(page.priority) is not int:
+        raise InvalidDefinition(
+            f"{of}: priority is {page.priority!r:.80}, must be a whole number", field="priority"
+        )
+
+
+class OnPage(NamedTuple):
+    """What belongs to a page.
+
+    Attributes:
+        rows: of the toolkits, and of those below them.
+        toolkits: their names, by the highest priority of a mapping that names them, then by name.
+        words: toolkit → the mapping that put it there, such as "page 'contacts*'".
+    """
+
+    rows: Bitset
+    toolkits: tuple[str, ...]
+    words: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageTable:
+    """Turns a page into the rows that belong to it. Safe to read from many threads.
+
+    Attributes:
+        size: rows in the catalog.
+        mappings: organisation → its mappings, highest priority first; "" has the platform's.
+        below: toolkit → rows of it and those below it.
+    """
+
+    size: int
+    mappings: Mapping[str, tuple[PageMapping, ...]]
+    below: Mapping[str, Rows]
+    _answers: dict[tuple[str, str], OnPage | None] = field(default_factory=dict, repr=False)
+    _sets: dict[tuple[str, ...], Bitset] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, size: int, pages: Iterable[PageMapping], below: Mapping[str, Rows]) -> PageTable:
+        """Checks and sorts the mappings. A toolkit that is not in `below` matches no row.
+
+        Raises:
+            InvalidDefinition: see `check`.
+        """
+        mappings: dict[str, list[PageMapping]] = {}
+        for page in pages:
+            check(page)
+            mappings.setdefault(page.org, []).append(page)
+        return cls(
+            size,
+            {
+                org: tuple(sorted(own, key=lambda page: (-page.priority, page.pattern, tuple(page.toolkits))))
+                for org, own in mappings.items()
+            },
+            below,
+        )
+
+    def kept(self, context: Context) -> OnPage | None:
+        """What belongs to the context's page, by the platform's mappings and its organisation's.
+
+        None where the context names no page, or none that a mapping matches.
+        """
+        page = context.page
+        if not page or not self.mappings:
+            return None
+        # The key is all that the answer is made of. Organisations without mappings share theirs.
+        asked = (context.org if context.org in self.mappings else "", page)
+        try:
+            return self._answers[asked]  # None is an answer, too
+        except KeyError:
+            pass
+        answer = self._find(*asked)
+        if len(page) <= _LONGEST_REMEMBERED:
+            if len(self._answers) >= _REMEMBERED:
+                self._answers.clear()
+                self._sets.clear()
+            self._answers[asked] = answer
+        return answer
+
+    def _find(self, org: str, page: str) -> OnPage | None:
+        mappings = self.mappings.get("", ())
+        if org:
+            mappings += self.mappings[org]
+        hits = [mapping for mapping in mappings if matches(mapping.pattern, page)]
+        if not hits:
+            return None
+        best: dict[str, tuple[int, str]] = {}  # toolkit → the mapping it comes from, as (-priority, pattern)
+        for mapping in hits:
+            place = (-mapping.priority, mapping.pattern)
+            for name in mapping.toolkits:
+                best[name] = min(place, best.get(name, place))
+        names = tuple(sorted(best, key=lambda name: (best[name][0], name)))
+        words = tuple((name, f"page {best[name][1]!r}") for name in names)
+        return OnPage(self._rows_of(names), names, words)
+
+    def _rows_of(self, names: tuple[str, ...]) -> Bitset:
+        """One set for all the pages that keep the same toolkits."""
+        rows = self._sets.get(names)
+        if rows is None:
+            found = [self.below[name] for name in names if name in self.below]
+            rows = Bitset.of(self.size, np.concatenate([NO_ROWS, *found]))
+            self._sets[names] = rows
+        return rows
+
+
+NO_PAGES = PageTable(0, {}, {})

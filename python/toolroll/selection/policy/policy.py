@@ -1,0 +1,359 @@
+"""Rules, compiled to sets of rows: which tools a context must not see, and why.
+
+There are two levels, the platform's rules and those of the context's organisation, and a tool is visible
+where both show it: an organisation can take away and never add. At one level, of the matching rules that
+name a tool the one of the highest priority decides, and deny at equal priority. A tool that none names is
+visible, unless an allow rule matches: then the level is an allow list, even where what that rule names does
+not exist.
+
+An allow rule matches where its condition is true, a deny rule unless its condition is false: what a caller
+does not say is unknown, and unknown never helps. A toolkit's lowest tier is a denial of the platform that no
+priority outweighs.
+
+Nothing leaks from one caller to another: an answer is kept under a digest of every attribute that the rules
+in force can read, each with its length, and of no other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import compress, groupby
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from toolroll._core import Bitset
+from toolroll.arrays import Rows
+from toolroll.context import Context
+from toolroll.errors import InvalidDefinition, NotFound
+from toolroll.rules import EVERYTHING, Rule
+from toolroll.selection.policy.conditions import Condition, Facts, facts_of
+from toolroll.selection.policy.rule_checks import (
+    check as check,  # what a registry asks before it keeps a rule
+)
+from toolroll.selection.policy.rule_checks import check_fields, condition_of, tier_problem, tiers_of, wrong
+from toolroll.tools import Toolkit
+
+LevelName: TypeAlias = Literal["platform", "organisation", ""]
+
+_REMEMBERED = 4096  # callers whose answer is kept; forgotten all at once when there are more
+_REMEMBERED_BYTES = 4 << 20  # what their sets of rows may take: many callers share one
+_SHOWN = 200  # characters of a condition in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a context sees a tool, and what decided it.
+
+    Attributes:
+        visible: as in a selection.
+        rule: the rule that decided, or by which the level is an allow list; None where none did.
+        level: whose rules decided; "" where nothing did.
+        reason: a sentence for people.
+    """
+
+    visible: bool
+    rule: Rule | None
+    level: LevelName
+    reason: str
+
+
+def attribute_key(context: Context, attributes: Iterable[str]) -> bytes:
+    """A digest of these attributes of a context: equal exactly where all of them are equal.
+
+    Each is written with its name and its length, so no text can pass for two ("a|b" is not "a" and "b").
+    Roles count as a set.
+    """
+    parts = []
+    for attribute in attributes:
+        if attribute == "role":
+            roles = sorted(set(context.roles))
+            parts.append(f"role{len(roles)}:")
+            parts += [f"{len(role)}:{role}" for role in roles]
+        else:
+            value: str = getattr(context, attribute)
+            parts.append(f"{attribute}{len(value)}:{value}")
+    # Lone surrogates are text, too; each gets bytes of its own.
+    return blake2b("".join(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Level:
+    """The platform's rules, or one organisation's, without a catalog: many catalogs may share it.
+
+    Attributes:
+        rules: highest priority first, at equal priority deny before allow.
+        conditions: each once, though several rules may have it.
+        places: for each rule, where its condition is.
+        denies: for each rule, whether it denies.
+        reads: the attributes that some condition looks at.
+    """
+
+    rules: tuple[Rule, ...]
+    conditions: tuple[Condition, ...]
+    places: tuple[int, ...]
+    denies: tuple[bool, ...]
+    reads: frozenset[str]
+
+    @classmethod
+    def of(cls, rules: Iterable[Rule], tiers: tuple[str, ...]) -> _Level:
+        ordered = sorted(rules, key=lambda rule: (-rule.priority, rule.effect != "deny", rule.name))
+        places: dict[Condition, int] = {}
+        at = [places.setdefault(condition_of(rule, tiers), len(places)) for rule in ordered]
+        return cls(
+            tuple(ordered),
+            tuple(places),
+            tuple(at),
+            tuple(rule.effect == "deny" for rule in ordered),
+            frozenset().union(*(condition.reads() for condition in places)),
+        )
+
+    def matching(self, facts: Facts) -> bytes:
+        """For each rule 1 where it matches, else 0."""
+        truths = [condition.truth(facts) for condition in self.conditions]
+        return bytes(
+            [
+                truths[at] is not False if denies else truths[at] is True
+                for at, denies in zip(self.places, self.denies, strict=True)
+            ]
+        )
+
+
+_NO_RULES = _Level((), (), (), (), frozenset())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Policy:
+    """The rules in force over one catalog. Safe to use from many threads; the caches need no lock.
+
+    Attributes:
+        size: rows in the catalog.
+        names: tool name → row.
+        below: toolkit → rows of it and those below it, ascending.
+        tiers: as configured, lowest first.
+        levels: organisation → its rules; "" has the platform's.
+        gates: toolkits with a lowest tier → the tiers that get them.
+        attributes: organisation → what its contexts' answers depend on, sorted; "" for those without rules
+            of their own. None where nothing can be denied.
+    """
+
+    size: int
+    names: Mapping[str, int]
+    below: Mapping[str, Rows]
+    tiers: tuple[str, ...]
+    levels: Mapping[str, _Level]
+    gates: Mapping[str, tuple[str, ...]]
+    attributes: Mapping[str, tuple[str, ...] | None]
+    _answers: dict[bytes, Bitset | None] = field(default_factory=dict, repr=False)
+    # Callers for whom the same rules match see the same: thousands of users share a few sets.
+    _sets: dict[tuple[str, bytes, bytes, bytes], Bitset | None] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        size: int,
+        rules: Iterable[Rule],
+        names: Mapping[str, int],
+        below: Mapping[str, Rows],
+        toolkits: Mapping[str, Toolkit],
+        tiers: Sequence[str],
+        *,
+        platform: Policy | None = None,
+        strict: bool = True,
+    ) -> Policy:
+        """Checks every rule and compiles them. A rule whose tool or toolkit is not there matches no row.
+
+        strict: False lets nobody see a toolkit whose tier is not one of `tiers`, instead of raising.
+        platform: a policy with the same tiers whose platform rules hold here, too: they are compiled once
+        for all organisations' catalogs, and not passed again.
+
+        Raises:
+            InvalidDefinition: see `check`; two rules of one organisation have the same name; a toolkit's
+                tier is not one of `tiers`.
+        """
+        known = tiers_of(tiers)
+        by_org: dict[str, dict[str, Rule]] = {}
+        for rule in rules:
+            check_fields(rule)
+            own = by_org.setdefault(rule.org, {})
+            if rule.name in own:
+                raise wrong(rule, "name", "is taken by another rule: must be unique in an organisation")
+            own[rule.name] = rule
+        levels = {org: _Level.of(own.values(), known) for org, own in by_org.items()}
+        if platform is not None:
+            assert platform.tiers == known and "" not in levels
+            levels[""] = platform.levels.get("", _NO_RULES)
+        gates: dict[str, tuple[str, ...]] = {}
+        for toolkit in toolkits.values():
+            if toolkit.tier is not None:
+                problem = tier_problem(toolkit.tier, known)
+                if problem and not strict:
+                    gates[toolkit.name] = ()
+                    continue
+                if problem:
+                    raise InvalidDefinition(f"toolkit {toolkit.name!r:.80}: tier {problem}", field="tier")
+                gates[toolkit.name] = known[known.index(toolkit.tier) :]
+        return cls(size, names, below, known, levels, gates, _attributes(levels, bool(gates)))
+
+    def denied(self, context: Context) -> Bitset | None:
+        """The rows that this context must not see; None where there are none."""
+        org = context.org
+        if org not in self.attributes:
+            org = ""
+        attributes = self.attributes[org]
+        if attributes is None:
+            return None
+        asked = attribute_key(context, attributes)
+        try:
+            return self._answers[asked]  # None is an answer, too
+        except KeyError:
+            pass
+        answer = self._find(org, facts_of(context))
+        if len(self._answers) >= _REMEMBERED:
+            self._forget()
+        self._answers[asked] = answer
+        return answer
+
+    def why(self, name: str, context: Context) -> Verdict:
+        """Whether the context sees the tool, and which rule decided. For explanations: O(rules).
+
+        Raises:
+            NotFound: there is no such tool in the catalog.
+        """
+        if name not in self.names:
+            raise NotFound(f"tool {name!r:.80}: is not in the catalog")
+        row = self.names[name]
+        for toolkit, tiers in sorted(self.gates.items()):
+            if context.tier not in tiers and self._is_below(row, toolkit):
+                said = f"tier {context.tier!r:.80}" if context.tier else "no tier"
+                whom = f"tier {tiers[0]!r} and above" if tiers else "a tier that is not configured"
+                reason = f"toolkit {toolkit!r} is for {whom}, the context has {said}"
+                return Verdict(False, None, "platform", reason)
+        facts = facts_of(context)
+        verdict = self._judge("platform", self.levels.get("", _NO_RULES), name, row, facts)
+        if verdict.visible and context.org and context.org in self.levels:
+            own = self._judge("organisation", self.levels[context.org], name, row, facts)
+            if own.rule is not None:
+                return own
+        return verdict
+
+    def without_target(self) -> tuple[Rule, ...]:
+        """Rules that name a tool or a toolkit that this catalog does not have."""
+        return tuple(
+            rule
+            for level in self.levels.values()
+            for rule in level.rules
+            if rule.toolkit != EVERYTHING
+            and (rule.tool not in self.names if rule.tool else rule.toolkit not in self.below)
+        )
+
+    def _find(self, org: str, facts: Facts) -> Bitset | None:
+        platform = self.levels.get("", _NO_RULES)
+        own = self.levels[org] if org else _NO_RULES
+        by_platform, by_org = platform.matching(facts), own.matching(facts)
+        shut = bytes([facts["tier"] not in tiers for tiers in self.gates.values()])
+        matched = (org, by_platform, by_org, shut)
+        try:
+            return self._sets[matched]
+        except KeyError:
+            pass
+        denied = self._rows_of((), compress(self.gates, shut))
+        denied = denied | self._denied_by(compress(platform.rules, by_platform))
+        denied = denied | self._denied_by(compress(own.rules, by_org))
+        answer = denied if denied else None
+        bytes_each = self.size // 8 + len(by_platform) + len(by_org)
+        if (len(self._sets) + 1) * bytes_each > _REMEMBERED_BYTES:
+            self._forget()
+        self._sets[matched] = answer
+        return answer
+
+    def _denied_by(self, rules: Iterable[Rule]) -> Bitset:
+        """What these rules of one level deny. They all match, and come in the order in which they decide.
+
+        Rule by rule and tool by tool is the obvious way. Here neighbours with the same effect are one step,
+        since it doesn't matter which of them decides, and a target is looked up where it comes first.
+        """
+        undecided, denied = Bitset.full(self.size), Bitset.empty(self.size)
+        decided: set[tuple[str, str]] = set()
+        is_allow_list = False
+        for effect, run in groupby(rules, key=lambda rule: rule.effect):
+            targets = dict.fromkeys((rule.tool, rule.toolkit) for rule in run)
+            new = [target for target in targets if target not in decided]
+            decided.update(new)
+            if ("", EVERYTHING) in new:
+                rows = Bitset.full(self.size)
+            else:
+                rows = self._rows_of([tool for tool, _ in new if tool], [kit for _, kit in new if kit])
+            if effect == "deny":
+                denied = denied | (undecided & rows)
+            else:
+                is_allow_list = True
+            undecided = undecided - rows
+            if not undecided:
+                break
+        return denied | undecided if is_allow_list else denied
+
+    def _rows_of(self, tools: Iterable[str], toolkits: Iterable[str]) -> Bitset:
+        """The rows of all of these; what is not in the catalog has none."""
+        rows = [np.array([self.names[name] for name in tools if name in self.names], np.int32)]
+        rows += [self.below[name] for name in toolkits if name in self.below]
+        return Bitset.of(self.size, np.concatenate(rows) if len(rows) > 1 else rows[0])
+
+    def _forget(self) -> None:
+        self._answers.clear()
+        self._sets.clear()
+
+    # Explanations: plainly, rule by rule, so that masks and words can be compared.
+
+    def _judge(self, name: LevelName, level: _Level, tool: str, row: int, facts: Facts) -> Verdict:
+        matching = []
+        for rule, place in zip(level.rules, level.places, strict=True):
+            truth = level.conditions[place].truth(facts)
+            if truth is True or (truth is None and rule.effect == "deny"):
+                matching.append((rule, level.conditions[place].unknown(facts)))
+        naming = [(rule, unknown) for rule, unknown in matching if self._names(rule, tool, row)]
+        if naming:
+            rule, unknown = max(naming, key=lambda found: (found[0].priority, found[0].effect == "deny"))
+            visible = rule.effect == "allow"
+            verb = "shown" if visible else "hidden"
+            return Verdict(visible, rule, name, f"{verb} by {_described(rule, name)}{_unsaid(unknown)}")
+        allows = [rule for rule, _ in matching if rule.effect == "allow"]
+        if allows:
+            rule = max(allows, key=lambda rule: rule.priority)
+            reason = f"an allow list is in force and does not name it: {_described(rule, name)}"
+            return Verdict(False, rule, name, reason)
+        return Verdict(True, None, "", "no rule names it")
+
+    def _names(self, rule: Rule, tool: str, row: int) -> bool:
+        if rule.tool:
+            return rule.tool == tool
+        return rule.toolkit == EVERYTHING or self._is_below(row, rule.toolkit)
+
+    def _is_below(self, row: int, toolkit: str) -> bool:
+        return toolkit in self.below and bool((self.below[toolkit] == row).any())
+
+
+def _described(rule: Rule, level: LevelName) -> str:
+    owner = "the platform's" if level == "platform" else f"{rule.org!r:.80}'s"
+    condition = json.dumps(rule.condition, ensure_ascii=False, default=dict)
+    condition = condition.encode("utf-8", "replace").decode()  # can be printed, whatever it compares with
+    if len(condition) > _SHOWN:
+        condition = condition[: _SHOWN - 1] + "…"
+    return f"{owner} rule {rule.name!r:.80} ({rule.effect}, priority {rule.priority}): {condition}"
+
+
+def _unsaid(unknown: frozenset[str]) -> str:
+    return f"; unknown of this context, so it counts: {', '.join(sorted(unknown))}" if unknown else ""
+
+
+def _attributes(levels: Mapping[str, _Level], has_gates: bool) -> dict[str, tuple[str, ...] | None]:
+    """For each organisation, what the answers of its contexts depend on."""
+    platform = levels.get("", _NO_RULES)
+    reads = platform.reads | ({"tier"} if has_gates else set())
+    shared = tuple(sorted(reads)) if platform.rules or has_gates else None
+    # An organisation's own rules are in force for nobody else: whose they are is part of the answer.
+    own = {org: tuple(sorted(reads | level.reads | {"org"})) for org, level in levels.items() if org}
+    return {"": shared, **own}

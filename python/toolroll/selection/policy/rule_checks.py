@@ -1,0 +1,223 @@
+"""Reads rules: their fields checked, their conditions made from JSON.
+
+Whatever is wrong is said with the rule's name, the place in it and what is allowed, since rules are written
+by hand, and one that silently means something else is worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+from toolroll.errors import InvalidDefinition
+from toolroll.rules import EFFECTS, EVERYTHING, KINDS, Rule
+from toolroll.selection.policy.conditions import (
+    ATTRIBUTES,
+    OPERATORS,
+    TIER_OPERATORS,
+    Among,
+    Condition,
+    Not,
+    Several,
+)
+from toolroll.selection.policy.pages import pattern_problem
+
+MAX_DEPTH = 16  # conditions within conditions
+MAX_NODES = 1_000  # comparisons, and what combines them
+
+
+def check(rule: Rule, tiers: Sequence[str]) -> None:
+    """Checks the shape of one rule. tiers: as configured, lowest first.
+
+    Raises:
+        InvalidDefinition: names the rule and the place in it, and says what is allowed.
+    """
+    condition_of(rule, tiers_of(tiers))
+
+
+def condition_of(rule: Rule, tiers: Sequence[str]) -> Condition:
+    """Reads a rule and gives its condition. tiers: as configured, lowest first. Equal conditions are equal.
+
+    Raises:
+        InvalidDefinition: names the rule and the place in the condition, and says what is allowed.
+    """
+    check_fields(rule)
+    return _Reader(rule, tuple(tiers)).read(rule.condition, "condition", 1)
+
+
+def wrong(rule: Rule, place: str, problem: str) -> InvalidDefinition:
+    """An error that names the rule and the place in it."""
+    of = f" of organisation {rule.org!r:.80}" if rule.org and isinstance(rule.org, str) else ""
+    return InvalidDefinition(f"rule {rule.name!r:.80}{of}: {place} {problem}", field=place)
+
+
+def allowed(value: object, known: Sequence[str]) -> str:
+    """Says which values there are, the nearest first where one is near."""
+    near = get_close_matches(value, known, n=1) if isinstance(value, str) else []
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"{hint}must be {'one of ' if len(known) > 1 else ''}{', '.join(known)}"
+
+
+class _Reader:
+    """Reads one condition, counting how large it gets."""
+
+    def __init__(self, rule: Rule, tiers: tuple[str, ...]) -> None:
+        self._rule = rule
+        self._tiers = tiers
+        self._nodes = 0
+
+    def read(self, condition: object, place: str, depth: int) -> Condition:
+        """Reads the condition at a place such as "condition.any[2].not"."""
+        if not isinstance(condition, Mapping):
+            raise self._wrong(place, f'is {condition!r:.80}, must be an object such as {{"tier": "pro"}}')
+        if not condition:
+            raise self._wrong(place, 'is {}, must say something: {"all": []} is always true')
+        if depth > MAX_DEPTH:
+            raise self._wrong(place, f"is nested {depth} deep, must be at most {MAX_DEPTH}")
+        parts = []
+        for key, value in condition.items():
+            below = f"{place}.{key}"
+            if key in ATTRIBUTES:
+                parts.append(self._attribute(key, value, below))
+                continue
+            self._count(place)
+            if key == "not":
+                parts.append(Not(self.read(value, below, depth + 1)))
+            elif key in ("all", "any"):
+                if not isinstance(value, (list, tuple)):
+                    raise self._wrong(below, f"is {value!r:.80}, must be a list of conditions")
+                inner = (self.read(one, f"{below}[{at}]", depth + 1) for at, one in enumerate(value))
+                parts.append(Several(tuple(inner), settles=key == "any"))
+            else:
+                raise self._wrong(
+                    place, f"has the key {key!r:.80}; {allowed(key, (*ATTRIBUTES, 'all', 'any', 'not'))}"
+                )
+        return _all_of(parts)
+
+    def _attribute(self, attribute: str, value: object, place: str) -> Condition:
+        kind = self._rule.kind
+        if kind not in ("composite", attribute):
+            raise self._wrong(
+                place,
+                f"reads {attribute!r}, but the rule is of kind {kind!r}: "
+                f"must read {kind!r} alone, or be of kind 'composite'",
+            )
+        comparisons = value if isinstance(value, Mapping) else {"eq": value}
+        if not comparisons:
+            raise self._wrong(place, 'is {}, must compare, such as {"eq": …}')
+        parts = []
+        for operator, operand in comparisons.items():
+            self._count(place)
+            at = f"{place}.{operator}" if isinstance(value, Mapping) else place
+            parts.append(self._comparison(attribute, operator, operand, place, at))
+        return _all_of(parts)
+
+    def _comparison(
+        self, attribute: str, operator: object, operand: object, place: str, at: str
+    ) -> Condition:
+        operators = TIER_OPERATORS if attribute == "tier" else OPERATORS
+        if operator not in operators:
+            of_tiers = operator in TIER_OPERATORS
+            raise self._wrong(
+                place,
+                f"compares by {operator!r:.80}; "
+                + ("only tiers have an order: " if of_tiers else "")
+                + allowed(None if of_tiers else operator, operators),
+            )
+        values = self._values(attribute, operand, at, is_list=operator == "in")
+        if operator in OPERATORS:
+            plain = frozenset(value for value in values if attribute != "page" or "*" not in value)
+            patterns = tuple(sorted({value for value in values if value not in plain}))
+            # A tier that nobody configured is a caller's slip ("Free"): unknown, as under an order.
+            known = frozenset(self._tiers if attribute == "tier" else ())
+            among = Among(attribute, plain, patterns, known)
+            return Not(among) if operator == "ne" else among
+        place_of = self._tiers.index(values[0])
+        higher, lower = self._tiers[place_of + 1 :], self._tiers[:place_of]
+        with_equal = {"gt": higher, "gte": (*higher, values[0]), "lt": lower, "lte": (*lower, values[0])}
+        return Among(attribute, frozenset(with_equal[str(operator)]), known=frozenset(self._tiers))
+
+    def _values(self, attribute: str, operand: object, place: str, is_list: bool) -> tuple[str, ...]:
+        if is_list and not isinstance(operand, (list, tuple)):
+            raise self._wrong(place, f"is {operand!r:.80}, must be a list of strings")
+        values = tuple(operand) if is_list and isinstance(operand, (list, tuple)) else (operand,)
+        for value in values:
+            if not isinstance(value, str):
+                raise self._wrong(
+                    place,
+                    f"{'holds' if is_list else 'is'} {value!r:.80}, must {'hold' if is_list else 'be'} "
+                    + ("strings" if is_list else "a string; a list goes with 'in'"),
+                )
+            if attribute == "tier" and (problem := tier_problem(value, self._tiers)):
+                raise self._wrong(place, problem)
+            if attribute == "page" and "*" in value and (problem := pattern_problem(value)):
+                raise self._wrong(place, f"is {value!r:.80}, {problem}")
+        return values
+
+    def _count(self, place: str) -> None:
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise self._wrong(
+                place,
+                f"goes beyond {MAX_NODES:,} comparisons and combinations: make several rules of it, "
+                "or list values with 'in'",
+            )
+
+    def _wrong(self, place: str, problem: str) -> InvalidDefinition:
+        return wrong(self._rule, place, problem)
+
+
+def tier_problem(tier: object, tiers: Sequence[str]) -> str:
+    """What is wrong with a tier, in words; "" where it is one of the configured."""
+    if tier in tiers:
+        return ""
+    if not tiers:
+        return f"is {tier!r:.80}, but no tiers are configured"
+    return f"is {tier!r:.80}; {allowed(tier, tiers)}"
+
+
+def _all_of(parts: Sequence[Condition]) -> Condition:
+    return parts[0] if len(parts) == 1 else Several(tuple(parts), settles=False)
+
+
+def check_fields(rule: Rule) -> None:
+    """Checks everything but the condition.
+
+    Raises:
+        InvalidDefinition: names the rule and the field, and says what is allowed.
+    """
+    for name in ("name", "org", "tool", "toolkit", "rule_id"):
+        if not isinstance(value := getattr(rule, name), str):
+            raise wrong(rule, name, f"is {value!r:.80}, must be a string")
+    if not rule.name:
+        raise wrong(rule, "name", "is empty, must be text: it is what `why` answers with")
+    for name, known in (("effect", EFFECTS), ("kind", KINDS)):
+        value = getattr(rule, name)
+        if not isinstance(value, str) or value not in known:
+            raise wrong(rule, name, f"is {value!r:.80}; {allowed(value, sorted(known))}")
+    if type(rule.priority) is not int:
+        raise wrong(rule, "priority", f"is {rule.priority!r:.80}, must be a whole number")
+    if bool(rule.tool) == bool(rule.toolkit):
+        both = f"tool {rule.tool!r:.80} and toolkit {rule.toolkit!r:.80}"
+        said = f"names {both}, must name one of them" if rule.tool else "names nothing"
+        raise wrong(rule, "tool", f"{said}: a tool, or a toolkit, or toolkit '*' for everything")
+    if rule.tool == EVERYTHING:
+        raise wrong(rule, "tool", "is '*', which is no tool: toolkit '*' means everything")
+
+
+def tiers_of(tiers: Sequence[str]) -> tuple[str, ...]:
+    """The configured tiers as a tuple.
+
+    Raises:
+        InvalidDefinition: they are no list of names, or name one twice.
+    """
+    is_list = isinstance(tiers, Sequence) and not isinstance(tiers, (str, bytes))
+    if not is_list or not all(isinstance(tier, str) and tier for tier in tiers):
+        raise InvalidDefinition(
+            f"tiers: is {tiers!r:.80}, must be a list of names, lowest first", field="tiers"
+        )
+    if len(set(tiers)) != len(tiers):
+        raise InvalidDefinition(
+            f"tiers: {list(tiers)!r:.200} names one twice, must order them", field="tiers"
+        )
+    return tuple(tiers)

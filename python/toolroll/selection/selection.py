@@ -1,0 +1,313 @@
+"""What came out: the tools in the order to send them, and why these and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from toolroll.arrays import Rows
+from toolroll.catalog.catalog import Catalog
+from toolroll.context import Turn
+from toolroll.errors import Denied, Failure, NotFound
+from toolroll.formats.providers import How
+from toolroll.formats.schemas import PROVIDERS, Form, Loss, convert_all, losses, provider_names
+from toolroll.formats.schemas.names import is_replaced
+from toolroll.formats.schemas.requests import copied
+from toolroll.selection.candidates import Candidates, Evidence
+from toolroll.tools import Tool
+
+if TYPE_CHECKING:
+    from toolroll.selection.delivery import Delivery
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Estimated tokens of tool schemas.
+
+    Attributes:
+        selected: of the tools in the selection.
+        total: of all tools that this caller could have been sent.
+    """
+
+    selected: int
+    total: int
+
+    @property
+    def saved(self) -> int:
+        """What the selection keeps out of the prompt."""
+        return self.total - self.selected
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection:
+    """The tools for one turn. Immutable; explanations are made when somebody asks.
+
+    Attributes:
+        names: in the order to send.
+        failures: what failed on the way; `degraded` has their names.
+        timings: (stage, nanoseconds) in the order they ran.
+        event_id: names this selection in outcomes.
+    """
+
+    names: tuple[str, ...]
+    candidates: Candidates
+    catalog: Catalog
+    turn: Turn
+    failures: tuple[Failure, ...]
+    timings: tuple[tuple[str, int], ...]
+    event_id: str
+
+    @classmethod
+    def of(
+        cls,
+        candidates: Candidates,
+        catalog: Catalog,
+        turn: Turn,
+        failures: tuple[Failure, ...],
+        timings: tuple[tuple[str, int], ...],
+        event_id: str,
+    ) -> Selection:
+        """Reads the names off the final candidates."""
+        if candidates.pool is not None:  # the stage that cuts has failed: everything allowed, by name
+            candidates = candidates.narrow(candidates.pool.rows(), "failed.open")
+        tools = catalog.tools
+        names = tuple([tools[row].name for row in candidates.rows.tolist()])
+        return cls(names, candidates, catalog, turn, failures, timings, event_id)
+
+    @property
+    def rows(self) -> Rows:
+        """int32[n]: the selected rows of `catalog`, in order."""
+        return self.candidates.rows
+
+    @property
+    def tools(self) -> tuple[Any, ...]:
+        """The caller's own tool objects, untouched; a `Tool` where it came from a file."""
+        return tuple(tool if tool.original is None else tool.original for tool in self.definitions)
+
+    @property
+    def definitions(self) -> tuple[Tool, ...]:
+        """The selected tools as toolroll reads them."""
+        return tuple(self.catalog.tools[row] for row in self.rows.tolist())
+
+    def schemas(
+        self,
+        provider: str,
+        *,
+        strict: bool = False,
+        json_schema: bool = False,
+        returns: bool = False,
+        deferred: Collection[str] = (),
+    ) -> list[dict[str, Any]]:
+        """What to send as `tools`: "openai", "openai_responses", "anthropic", "gemini" or "mcp".
+
+        A name that the provider refuses is sent as another one; `sent_names` has the way back. The
+        dictionaries are the caller's to change: nothing of the catalog is in them.
+
+        strict: in OpenAI's strict mode, wherever it can say what a tool takes.
+        json_schema: Gemini's parameters as JSON Schema, not translated to its own subset of OpenAPI.
+        returns: with the schemas of what tools answer, where the provider has a place for them.
+        deferred: names of tools that stay out of the prompt until a search finds them (Anthropic, Responses).
+
+        Raises:
+            InvalidInput: the provider is unknown, or doesn't have what is asked for; all of Anthropic's tools
+                are deferred.
+        """
+        form = Form(strict, json_schema, returns)
+        return copied(convert_all(self.definitions, provider, form, deferred)[0])  # type: ignore[no-any-return]
+
+    def losses(
+        self, provider: str, *, strict: bool = False, json_schema: bool = False, returns: bool = False
+    ) -> tuple[Loss, ...]:
+        """What the provider is not told of these tools: keywords, annotations, marks without a place there.
+
+        Raises:
+            InvalidInput: the provider is unknown, or doesn't have what is asked for.
+        """
+        return losses(self.definitions, provider, Form(strict, json_schema, returns))
+
+    def deliver(
+        self,
+        provider: str,
+        how: How = "replace",
+        *,
+        core: Collection[str] | None = None,
+        meta_tools: Iterable[Tool] | None = None,
+        must_call: bool = False,
+        strict: bool = False,
+        json_schema: bool = False,
+        returns: bool = False,
+    ) -> Delivery:
+        """The fields to merge into the provider's request, in one of four ways.
+
+        "replace": the selected tools. "allow": all that this caller may see, the same on each turn, of
+        which only the selected may be called. "defer": the core and a search, all others out of the prompt.
+        "meta-tools": the core, and tools to search and to call.
+
+        core: names of tools that every turn has; None for pinned tools and those of base toolkits, or for the
+            context's required tools where it has some. What the caller may not see is passed over.
+        meta_tools: sent in front of all others; None for those that the way needs.
+        must_call: the model must call a tool.
+        strict, json_schema, returns: as in `schemas`.
+
+        Raises:
+            InvalidInput: the provider is unknown or cannot do this; more tools than it takes.
+        """
+        from toolroll.selection.delivery import deliver
+
+        form = Form(strict, json_schema, returns)
+        return deliver(self, provider, how, core=core, meta_tools=meta_tools, must_call=must_call, form=form)
+
+    def sent_names(self, provider: str) -> dict[str, str]:
+        """Name that the provider's model will call → the tool's own name."""
+        return provider_names(self.names, provider)
+
+    def check(self, name: str) -> Tool:
+        """The tool of this name, its own or one it was sent under, if it was offered.
+
+        Listing and calling go through this one decision.
+
+        Raises:
+            Denied: the tool was not offered in this selection, or there is no such tool. A name that looks
+                like a replaced one is nobody's own: models are sent the tool that has it under another.
+        """
+        if not isinstance(name, str):  # from a model's reply, so it may be anything
+            raise Denied(f"tool {name!r:.80}: is no name; offered: {', '.join(self.names) or 'none'}")
+        own = self._sent_as.get(name, "" if is_replaced(name) else name)
+        if own not in self._offered:
+            raise Denied(
+                f"tool {name!r}: was not offered in this turn; offered: {', '.join(self.names) or 'none'}"
+            )
+        return self.catalog.tools[self.catalog.names[own]]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._offered
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    @cached_property
+    def _offered(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    @cached_property
+    def _sent_as(self) -> dict[str, str]:
+        """Names that some provider is sent in place of the tools' own → the tools' own."""
+        sent: dict[str, str] = {}
+        for provider in PROVIDERS:
+            sent |= {name: own for name, own in self.sent_names(provider).items() if name != own}
+        return sent
+
+    def __repr__(self) -> str:
+        return f"<Selection {self.summary()}>"
+
+    @property
+    def catalog_revision(self) -> str:
+        """Revision of the catalog that was read."""
+        return self.catalog.revision
+
+    @property
+    def total(self) -> int:
+        """How many tools the catalog holds."""
+        return len(self.catalog)
+
+    @cached_property
+    def _judged(self) -> Evidence | None:
+        """What retrieval found, where it ran."""
+        step = self.candidates.last(
+            lambda step: step.evidence is not None and step.evidence.confidence is not None
+        )
+        return None if step is None else step.evidence
+
+    @property
+    def confidence(self) -> float | None:
+        """How sure it is that some tool serves the message, in [0, 1]; None where retrieval was not asked.
+
+        The share of messages which this catalog does serve that look no better: 0.05 means that one in twenty
+        of those would be turned away at this value.
+        """
+        return self._judged.confidence if self._judged is not None else None
+
+    @property
+    def applies(self) -> bool:
+        """False where no tool seems to serve this: confidence below the profile's `least_confidence`."""
+        return self._judged is None or self._judged.applies
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """Stages and dependencies that failed; empty when all went well."""
+        return tuple(dict.fromkeys(failure.where for failure in self.failures))
+
+    @property
+    def corrected(self) -> tuple[tuple[str, str], ...]:
+        """Words of the message that were read as others: (as written, as read), in their order."""
+        text = self.turn.text
+        if self.turn.query == text:
+            return ()
+        return tuple((text[start:end], word) for start, end, word in self.catalog.speller.corrections(text))
+
+    @property
+    def unresolved(self) -> tuple[str, ...]:
+        """Names in `Context.required` that are unknown or not allowed here."""
+        return tuple(name for name in dict.fromkeys(self.turn.context.required) if name not in self._offered)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """Estimated tokens of the selection, and of everything this caller could have been sent."""
+        allowed = self.candidates.allowed.rows()
+        return Tokens(self.catalog.tokens_of(self.rows), self.catalog.tokens_of(allowed))
+
+    @property
+    def timings_us(self) -> dict[str, float]:
+        """Microseconds by stage, with their sum as "total"."""
+        spent: dict[str, float] = {}
+        for stage, nanoseconds in self.timings:
+            spent[stage] = spent.get(stage, 0.0) + nanoseconds / 1e3
+        return spent | {"total": sum(spent.values())}
+
+    @cached_property
+    def activated(self) -> dict[str, str]:
+        """Toolkit → what speaks for it most, such as "keyword 'rain'"; toolkits with a selected tool only."""
+        from toolroll.selection.explanation import activated
+
+        return activated(self)
+
+    def explain(self, name: str | None = None) -> str:
+        """A table: each tool, which stage put it there or took it out, with which score.
+
+        name: only this tool.
+
+        Raises:
+            NotFound: no tool of that name in the catalog.
+        """
+        from toolroll.selection.explanation import explain
+
+        if name is not None and not (isinstance(name, str) and name in self.catalog.names):
+            raise NotFound(f"tool {name!r}: is not in the catalog")
+        return explain(self, name)
+
+    def summary(self) -> str:
+        """A line for a log: 18/35 tools | activated: weather(keyword 'rain'), mail(dense 0.52) | 0.21 ms."""
+        from toolroll.selection.explanation import summary
+
+        return summary(self)
+
+    def log_lines(self) -> tuple[str, ...]:
+        """What came from where, as `key=value` for a log; a second line where something was cut for space.
+
+        tool selection: method=retrieval+routes, core=5, retrieved=10, routes=8, total=23/72, top_score=0.682
+        tool cap: kept=25/35, dropped=10: browser_click, browser_open, …
+        """
+        from toolroll.selection.log_lines import log_lines
+
+        return log_lines(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `toolroll select --json` prints: plain values, ready for JSON."""
+        from toolroll.selection.explanation import to_dict
+
+        return to_dict(self)

@@ -1,0 +1,77 @@
+"""What serves: a pipeline for everybody, and one for each organisation that has tools of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from toolroll.context import Context
+from toolroll.errors import Failure, Unavailable
+from toolroll.learning.experiments import Experiment
+from toolroll.selection.pipeline import Pipeline
+
+_NO_SETTINGS: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Serving:
+    """Everything that turns read, swapped as one. Looking something up waits for nothing.
+
+    Attributes:
+        shared: for all who have no pipeline of their own.
+        own: organisation → pipeline over the shared tools and its own.
+        awaited: organisations with tools of their own whose pipeline is not built yet: the shared one serves
+            them meanwhile, and says so.
+        stored: organisation → settings that storage has a value for, the platform's ("") among them.
+        experiments: organisation → what deals its turns out to variants; "" for everybody else's.
+        standing: what has failed and lasts, such as a registry that cannot be reached.
+        lasting: organisation → what has failed for it alone, such as rules that cannot be read; "" for all.
+        revision: of the registry whose rules these are; a catalog may be of one before it.
+    """
+
+    shared: Pipeline
+    own: Mapping[str, Pipeline] = field(default_factory=dict)
+    awaited: frozenset[str] = frozenset()
+    stored: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    experiments: Mapping[str, Experiment] = field(default_factory=dict)
+    standing: tuple[Failure, ...] = ()
+    lasting: Mapping[str, tuple[Failure, ...]] = field(default_factory=dict)
+    revision: int = 0
+
+    def pipeline(self, org: str) -> Pipeline:
+        """What decides for this organisation now."""
+        return self.own.get(org, self.shared)
+
+    def dealt(self, context: Context) -> tuple[str, Pipeline]:
+        """What decides for this context now, and the name of the variant that it is; "" for none."""
+        pipeline = self.own.get(context.org, self.shared)
+        if not self.experiments:
+            return "", pipeline
+        experiment = self.experiment(context.org)
+        variant = "" if experiment is None else experiment.variant(context)
+        dealt = pipeline.variants.get(variant)
+        return ("", pipeline) if dealt is None else (variant, dealt)
+
+    def experiment(self, org: str) -> Experiment | None:
+        """The experiment that runs for this organisation's turns."""
+        return self.experiments.get(org) or self.experiments.get("")
+
+    def settings(self, org: str) -> frozenset[str]:
+        """Settings that storage has a value for, of this organisation or of the platform."""
+        stored = self.stored
+        if not stored:
+            return _NO_SETTINGS
+        found = stored.get(org)
+        return stored.get("", _NO_SETTINGS) if found is None else found
+
+    def failures(self, org: str) -> tuple[Failure, ...]:
+        """What every selection for this organisation lacks at the moment."""
+        failures = self.standing
+        if self.lasting:
+            failures += self.lasting.get("", ())
+            if org:
+                failures += self.lasting.get(org, ())
+        if org in self.awaited:
+            waiting = Unavailable(f"organisation {org!r}: its own tools are being indexed", retry_after_s=1.0)
+            failures += (Failure("organisation", waiting),)
+        return failures

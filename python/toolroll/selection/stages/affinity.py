@@ -1,0 +1,73 @@
+"""Lets the toolkits of what was just called count: who has listed mails is about to read or answer one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolroll.arrays import Rows
+from toolroll.context import Turn
+from toolroll.conversation import Conversation
+from toolroll.selection.candidates import Candidates, Evidence
+from toolroll.tools import Tool
+
+AFFINITY = "session.affinity"
+
+_FADES = 0.5  # with every turn
+_MOST_ROWS = 256  # of a toolkit: that one of so many was called says little of the others
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Affinity:
+    """Soft. Adds to the scores of toolkits whose tools the conversation called in its last turns.
+
+    It is no evidence that the message needs a tool, so confidence does not count it.
+
+    Attributes:
+        weight: what it adds for the last turn; half of that for the turn before, and so on.
+        tools, names: of the catalog, by row, and name → row.
+        below: toolkit → rows of its tools and of those below it.
+    """
+
+    weight: float
+    tools: Sequence[Tool]
+    names: Mapping[str, int]
+    below: Mapping[str, Rows]
+
+    def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
+        conversation = turn.conversation
+        if conversation is None or not conversation.called or not self.weight or candidates.pool is None:
+            return candidates
+        gains = self._gains(conversation)
+        if not gains:
+            return candidates
+        rows = np.fromiter(gains, np.int32, len(gains))
+        gained = np.fromiter(gains.values(), np.float32, len(gains))
+        found = Evidence(rows, (("toolkit called before", 1.0, gained),))
+        if not len(candidates.rows):
+            return candidates.rescore(gained, AFFINITY, rows, found)
+        is_known = np.isin(rows, candidates.rows)
+        both = np.concatenate((candidates.rows, rows[~is_known]))
+        scores = np.concatenate((candidates.scores, gained[~is_known]))
+        known = [gains.get(row, 0.0) for row in candidates.rows.tolist()] if is_known.any() else ()
+        scores[: len(known)] += known
+        return candidates.rescore(scores, AFFINITY, both, found)
+
+    def _gains(self, conversation: Conversation) -> dict[int, float]:
+        """Row → what it gains, of the toolkits that were called; the latest turn counts."""
+        weights: dict[str, float] = {}
+        for number, names in conversation.called:
+            weight = self.weight * _FADES ** max(conversation.turn - number - 1, 0)
+            for name in names:
+                if (row := self.names.get(name)) is not None:
+                    weights.setdefault(self.tools[row].toolkit, weight)
+        gains: dict[int, float] = {}
+        for toolkit, weight in weights.items():
+            rows = self.below.get(toolkit)
+            if rows is not None and len(rows) <= _MOST_ROWS:
+                for row in rows.tolist():
+                    if gains.get(row, 0.0) < weight:
+                        gains[row] = weight
+        return gains

@@ -1,0 +1,46 @@
+"""Removes what cannot be used here: toolkits without their settings, and what the caller rules out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolroll._core import Bitset
+from toolroll.catalog.settings import StackedSwitches, Switches
+from toolroll.context import Turn
+from toolroll.selection.candidates import Candidates
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Availability:
+    """Hard. Forbids toolkits that are switched off and tools that the caller rules out, by name.
+
+    What is not active is out before any stage runs.
+
+    Attributes:
+        switches: toolkits that need settings.
+        names: tool name → row.
+    """
+
+    switches: Switches | StackedSwitches
+    names: Mapping[str, int]
+
+    def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
+        context = turn.context
+        if not context.everything:
+            off = self.switches.off(turn)
+            if off is not None:
+                candidates = candidates.forbid(off, "settings.missing")
+        if context.exclude:
+            candidates = candidates.forbid(self._rows(context.exclude), "caller.excluded")
+        if context.within:
+            outside = candidates.allowed - self._rows(context.within)
+            candidates = candidates.forbid(outside, "caller.outside")
+        return candidates
+
+    def _rows(self, names: tuple[str, ...]) -> Bitset:
+        """The rows of these names; one that is not in the catalog is passed over."""
+        rows = [self.names[name] for name in names if name in self.names]
+        return Bitset.of(self.switches.size, np.array(rows, np.int32))

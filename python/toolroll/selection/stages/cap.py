@@ -1,0 +1,108 @@
+"""Cuts to what the caller, the provider and the token budget allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolroll.catalog.stacked import Costs
+from toolroll.context import Turn
+from toolroll.selection.candidates import Candidates
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cap:
+    """Soft. Keeps core tools first, then the best by score, then the others by name.
+
+    k bounds what retrieval adds, so it does not touch core tools nor what was put beside them without a
+    score, and where nothing was retrieved (the stage failed, or the profile has none) it does not apply.
+    `max_tools` and the budget bound everything, from the end; a tool that does not fit the budget is passed
+    over and cheaper ones behind it still have their chance.
+
+    Attributes:
+        core: rows that k does not count, base toolkits and pinned tools → their place in front: the same on
+            every turn, so that a provider's prompt cache keeps its prefix.
+        costs: int32[n], tokens of each tool's schema.
+        k: how many retrieved tools, unless the turn says.
+        max_tools: how many tools at the most, unless the turn says; None for no limit.
+        unranked: how many tools at the most where nothing could be ranked; None where nothing was to be.
+        provider_limits: provider → how many tools its API takes.
+    """
+
+    core: Mapping[int, int]
+    costs: Costs
+    k: int | None
+    max_tools: int | None
+    unranked: int | None
+    provider_limits: Mapping[str, int]
+
+    def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
+        unranked = None
+        if candidates.pool is not None:
+            candidates = self._in_tiers(candidates)
+            unranked = self.unranked
+        else:
+            candidates = self.found(candidates, turn)
+        limit = self.limit(turn, unranked)
+        if limit is not None and len(candidates.rows) > limit:
+            candidates = candidates.narrow(slice(0, limit), "cap.max_tools")
+        if turn.budget_tokens is not None:
+            candidates = self._within(candidates, turn.budget_tokens)
+        return candidates
+
+    def found(self, candidates: Candidates, turn: Turn) -> Candidates:
+        """Of columns: what retrieval may add, and what k does not count."""
+        return self._at_most_k(candidates, turn.places(self.k))
+
+    def limit(self, turn: Turn, unranked: int | None = None) -> int | None:
+        """How many tools at the most; None for any number."""
+        limits = (turn.max_tools, self.max_tools, self.provider_limits.get(turn.context.provider), unranked)
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def _in_tiers(self, candidates: Candidates) -> Candidates:
+        """Makes columns of a pool: core, by score, by name (rows ascend with names)."""
+        assert candidates.pool is not None
+        rows = candidates.pool.rows()
+        scores = np.zeros(candidates.pool.size, np.float32)
+        scores[candidates.rows] = candidates.scores
+        place = np.full(candidates.pool.size, len(self.core))
+        place[list(self.core)] = list(self.core.values())
+        order = np.lexsort((rows, -scores[rows], place[rows]))
+        return candidates.narrow(rows[order], "cap.whole" if self.unranked is None else "cap.unranked")
+
+    def _at_most_k(self, candidates: Candidates, k: int | None) -> Candidates:
+        """Core in its places, then the k best of what was retrieved, in order already.
+
+        What has no score was not retrieved: it stays, where it is.
+        """
+        core: list[int] = []  # positions of core rows in the columns
+        if self.core:
+            rows = candidates.rows.tolist()
+            core = [at for at, row in enumerate(rows) if row in self.core]
+            core.sort(key=lambda at: self.core[rows[at]])
+            if core != list(range(len(core))):
+                behind = [at for at, row in enumerate(rows) if row not in self.core]
+                candidates = candidates.reorder(np.array([*core, *behind]), "cap.core_first")
+        if k is None or len(core) + k >= len(candidates.rows):
+            return candidates
+        scores = candidates.scores[len(core) :]
+        found = np.count_nonzero(scores)
+        if found == len(scores):
+            return candidates.narrow(slice(0, len(core) + k), "cap.k")
+        if found <= k:
+            return candidates
+        stays = (scores == 0) | (np.cumsum(scores != 0) <= k)
+        kept = np.concatenate((candidates.rows[: len(core)], candidates.rows[len(core) :][stays]))
+        return candidates.narrow(kept, "cap.k")
+
+    def _within(self, candidates: Candidates, budget: int) -> Candidates:
+        kept = []
+        for row, cost in zip(candidates.rows.tolist(), self.costs[candidates.rows].tolist(), strict=True):
+            if cost <= budget:
+                budget -= cost
+                kept.append(row)
+        if len(kept) == len(candidates.rows):
+            return candidates
+        return candidates.narrow(np.array(kept, np.int32), "cap.budget")

@@ -1,0 +1,130 @@
+"""Adds what a conversation holds, and keeps its list steady: a provider's prompt cache keeps its prefix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolroll._core import Bitset
+from toolroll.context import Turn
+from toolroll.conversation import Conversation, Retention
+from toolroll.selection.candidates import Candidates
+from toolroll.selection.stages.cap import Cap
+
+LISTED = "listing"
+
+_BATCH = 1 / 3  # of a list that is full goes at once: what is cached behind the first gap is lost anyway
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listing:
+    """Soft. Brings in what is loaded and what was called or sent before, and lets in the best of what is new.
+
+    k counts none of these. A tool that was sent costs a tenth while the provider's cache holds it, and a new
+    one costs itself once. So what this turn selected stays where it is core, held by the conversation or sent
+    already; of the rest, which a changed message has always some of, the first few come in. Where the list is
+    too long, or over `max_tools`, the provider's limit or the budget, what was selected longest ago goes, a
+    third at once. What was sent keeps its place, and newcomers go behind it.
+
+    Attributes:
+        names: tool name → row.
+        cap: how many, and which of them k does not count.
+        retention: how long called tools stay, how far the list may grow, and by how much in a turn.
+    """
+
+    names: Mapping[str, int]
+    cap: Cap
+    retention: Retention
+
+    def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
+        conversation = turn.conversation
+        if conversation is None or candidates.pool is not None:
+            return candidates
+        found, allowed, known = candidates.rows.tolist(), candidates.allowed, self.names
+        core = self.cap.core
+        sent = _allowed(
+            {row: at for at, name in enumerate(conversation.listed) if (row := known.get(name)) is not None},
+            allowed,
+        )
+        held = [row for name in conversation.held(self.retention) if (row := known.get(name)) is not None]
+        if not sent.keys() >= set(held):
+            held = list(_allowed(dict.fromkeys(held, 0), allowed))
+        ahead = dict.fromkeys([*[row for row in found if row in core], *held])
+        counted = [row for row in found if row not in ahead]
+        k, growth = turn.places(self.cap.k), self.retention.growth
+        most = None if k is None or not growth or conversation.is_whole else math.ceil(k * growth)
+        if most is not None and k is not None and sent:
+            room = round(k * self.retention.newcomers)
+            counted = counted[:room] + [row for row in counted[room:] if row in sent]
+        picked = [*ahead, *counted]
+        if conversation.is_whole:
+            order = list(dict.fromkeys((*sent, *picked, *allowed.rows().tolist())))
+        elif most is not None:
+            order = list(dict.fromkeys((*sent, *picked)))
+        else:
+            stays = set(picked)
+            order = [row for row in sent if row in stays] + [row for row in picked if row not in sent]
+        limit, budget = self.cap.limit(turn), turn.budget_tokens
+        is_full = most is not None and len(order) - len(ahead) > most
+        if is_full or budget is not None or (limit is not None and len(order) > limit):
+            back = self._latest(set(order).difference(picked), sent, conversation)
+            if is_full and most is not None:
+                back = back[: max(0, math.floor(most * (1 - _BATCH)) - len(counted))]
+            batch = 0.0 if conversation.is_whole else _BATCH
+            order = self._bounded(order, picked, back, (limit, budget), batch)
+        return candidates if order == found else candidates.arrange(order, LISTED)
+
+    def _latest(
+        self, back: Collection[int], sent: Mapping[int, int], conversation: Conversation
+    ) -> list[int]:
+        """These rows, latest picked first; of one turn, as they were sent."""
+        last = conversation.picked
+        return sorted(back, key=lambda row: (-last[sent[row]], sent[row]) if row in sent else (0, row))
+
+    def _bounded(
+        self,
+        order: list[int],
+        picked: list[int],
+        back: list[int],
+        bounds: tuple[int | None, int | None],
+        batch: float,
+    ) -> list[int]:
+        """Of that order what was picked, and what else is within the bounds, the last ones out first.
+
+        bounds: how many tools, and how many tokens. batch: how much of them is made free at once where that
+            does not do.
+        """
+        limit, budget = bounds
+        if limit is not None and len(picked) + len(back) > limit:
+            picked = picked[:limit]
+            back = back[: max(0, math.floor(limit * (1 - batch)) - len(picked))]
+        if budget is not None:
+            picked, left = self._affordable(picked, budget)
+            if sum(cost for _, cost in self._priced(back)) > left:
+                back, _ = self._affordable(back, left - math.floor(budget * batch))
+        stays = {*picked, *back}
+        return [row for row in order if row in stays]
+
+    def _affordable(self, rows: list[int], left: int) -> tuple[list[int], int]:
+        """Those that fit, one after the other, and what is left then."""
+        chosen = []
+        for row, cost in self._priced(rows):
+            if cost <= left:
+                left -= cost
+                chosen.append(row)
+        return chosen, left
+
+    def _priced(self, rows: list[int]) -> list[tuple[int, int]]:
+        return list(zip(rows, self.cap.costs[np.array(rows, np.int32)].tolist(), strict=True))
+
+
+def _allowed(places: dict[int, int], allowed: Bitset) -> dict[int, int]:
+    """Those of the rows that are allowed, in their order."""
+    if places:
+        rows = np.fromiter(places, np.int32, len(places))
+        if not allowed.holds_all(rows):
+            return {row: places[row] for row in rows[allowed.holds(rows)].tolist()}
+    return places

@@ -1,0 +1,32 @@
+"""Keeps to the toolkits that belong to the page where the message was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolroll.arrays import NO_ROWS
+from toolroll.context import Turn
+from toolroll.selection.candidates import Candidates, Evidence
+from toolroll.selection.policy.pages import PageTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Page:
+    """Soft. Narrows to the toolkits of every mapping that matches the page.
+
+    Where the context names no page, none matches or nothing in play belongs to it, the input is handed on.
+
+    Attributes:
+        table: the compiled mappings.
+    """
+
+    table: PageTable
+
+    def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
+        found = self.table.kept(turn.context)
+        if found is None:
+            return candidates
+        kept = candidates.narrow(found.rows, "page.match", Evidence(NO_ROWS, words=found.words))
+        # A pool's columns are only what has evidence so far: it is the pool that says what is left.
+        left = kept.rows.size if kept.pool is None else kept.pool
+        return kept if left else candidates

@@ -1,0 +1,29 @@
+"""The short cut: a caller that knows its tools gets those, and nothing else runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolroll.context import Turn
+from toolroll.selection.candidates import Candidates
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Required:
+    """Keeps the tools that the context names, in that order; unknown and forbidden names are passed over.
+
+    `Selection.unresolved` reports the names that were passed over.
+
+    Attributes:
+        names: tool name → row.
+    """
+
+    names: Mapping[str, int]
+
+    def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
+        wanted = dict.fromkeys(turn.context.required)
+        rows = np.array([self.names[name] for name in wanted if name in self.names], np.int32)
+        return candidates.narrow(rows, "required")

@@ -1,0 +1,123 @@
+"""Keywords and patterns in the message switch toolkits on, and its nearness to what they describe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from toolroll._core import Bitset
+from toolroll.arrays import NO_ROWS, Rows, Scores
+from toolroll.catalog.routes import RouteTable
+from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
+from toolroll.context import Turn
+from toolroll.selection.candidates import Candidates, Evidence
+from toolroll.selection.stages.cap import Cap
+
+Reading: TypeAlias = Literal["favour", "narrow", "fill", "ignore"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Routes:
+    """Soft. Turns hits into evidence ("favour"), or into toolkits that are there whole.
+
+    A keyword is right about what it names and silent about the rest of the message ("if it rains, add it
+    to my calendar"), so the default lets it add to a tool's score and not take others away.
+
+    "narrow" leaves only the toolkits that were hit in play. "fill" runs after retrieval and puts what it did
+    not find of them behind what it did; where nothing was retrieved it narrows. For both, a toolkit of which
+    nothing is in play was not hit: a keyword of what is switched off, or denied, says nothing. "ignore" lets
+    the message hit nothing.
+
+    Attributes:
+        table: the compiled routes.
+        reading: what a hit means.
+        weight: what a hit adds to the score of each tool of the toolkit, with "favour".
+        no_hit: otherwise, toolkits that count as hit when nothing is; None keeps all with "narrow" and
+            "ignore", and adds none with "fill".
+        toolkits: vectors of the toolkits; None leaves them to their keywords and patterns.
+        threshold: cosine of message and toolkit from which on it counts as hit.
+        cap: with "fill", says what retrieval may add: what it found beyond that may be put behind again.
+        scores: whether, with "narrow", the tools have the strength of the hit as their score: for profiles
+            without retrieval, which would add to it.
+    """
+
+    table: RouteTable
+    reading: Reading = "favour"
+    weight: float = 0.25
+    no_hit: tuple[str, ...] | None = None
+    toolkits: ToolkitIndex | None = None
+    threshold: float = 0.0
+    cap: Cap | None = None
+    scores: bool = False
+
+    def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
+        if self.reading == "ignore":
+            if self.no_hit is None:
+                return candidates
+            return candidates.narrow(self.table.bitset_of(self.no_hit), "route.ignore")
+        hits, cosines = self._hits(turn)
+        if self.reading == "favour":
+            return self._favour(candidates, hits)
+        # What an earlier stage left is what can be hit; retrieval has since picked some of it.
+        before = candidates.last(lambda step: step.pool is not None)
+        assert before is not None
+        assert before.pool is not None
+        pool = before.pool
+        hits = {name: word for name, word in hits.items() if pool.holds(self.table.rows_of((name,))).any()}
+        if self.reading == "fill" and candidates.pool is None:
+            return self._fill(candidates, hits, pool, turn)
+        return self._narrow(candidates, hits, cosines)
+
+    def _hits(self, turn: Turn) -> tuple[dict[str, str], dict[str, float]]:
+        """Toolkit → what hit it; and the cosine of those that have neither keyword nor pattern."""
+        hits = self.table.hits(turn.text, turn.query)
+        cosines: dict[str, float] = {}
+        if self.toolkits is not None and turn.vector is not None and turn.trust > 0:
+            near = self.toolkits.near(turn.vector, self.threshold)
+            cosines = {name: cosine for name, cosine in near.items() if name not in hits}
+            hits |= {name: f"dense {cosine:.2f}" for name, cosine in cosines.items()}
+        return hits, cosines
+
+    def _favour(self, candidates: Candidates, hits: dict[str, str]) -> Candidates:
+        if not hits:
+            return candidates
+        rows = self.table.rows_of(hits)
+        weights = np.full(len(rows), self.weight, np.float32)
+        return candidates.rescore(weights, "route.hit", rows, _evidence(hits))
+
+    def _narrow(self, candidates: Candidates, hits: dict[str, str], cosines: dict[str, float]) -> Candidates:
+        if not hits:
+            if self.no_hit is None:
+                return candidates
+            return candidates.narrow(self.table.bitset_of(self.no_hit), "route.default")
+        if not self.scores:
+            return candidates.narrow(self.table.bitset_of(hits), "route.hit", _evidence(hits))
+        rows = self.table.rows_of(hits)
+        strengths = self._strengths(rows, {name: cosines.get(name, 1.0) for name in hits})
+        kept = candidates.narrow(Bitset.of(self.table.size, rows), "route.hit")
+        return kept.rescore(strengths, "route.score", rows, _evidence(hits))
+
+    def _fill(self, candidates: Candidates, hits: dict[str, str], pool: Bitset, turn: Turn) -> Candidates:
+        if hits:
+            rows, reason, evidence = self.table.rows_of(hits), "route.fill", _evidence(hits)
+        elif self.no_hit is not None:
+            rows, reason, evidence = self.table.rows_of(self.no_hit), "route.default", None
+        else:
+            return candidates
+        if self.cap is not None:
+            candidates = self.cap.found(candidates, turn)
+        return candidates.admit(rows[pool.holds(rows)], reason, evidence, behind=True)
+
+    def _strengths(self, rows: Rows, hits: dict[str, float]) -> Scores:
+        """float32[len(rows)]: for each row the strongest hit that means it. rows: of all hits, ascending."""
+        strengths = np.zeros(len(rows), np.float32)
+        for name, strength in hits.items():
+            at = np.searchsorted(rows, self.table.rows_of((name,)))
+            strengths[at] = np.maximum(strengths[at], np.float32(strength))
+        return strengths
+
+
+def _evidence(hits: dict[str, str]) -> Evidence:
+    return Evidence(NO_ROWS, words=tuple(hits.items()))

@@ -1,0 +1,31 @@
+"""Keeps the places of tools already sent, so that a provider's prompt cache keeps its prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolroll.context import Turn
+from toolroll.selection.candidates import Candidates
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """Soft. What was already sent keeps its place, newcomers go behind it in the order they came.
+
+    Attributes:
+        names: tool name → row.
+    """
+
+    names: Mapping[str, int]
+
+    def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
+        if not turn.sent or candidates.pool is not None:
+            return candidates
+        sent = dict.fromkeys(turn.sent)  # a name counts where it came first
+        place = {self.names[name]: at for at, name in enumerate(sent) if name in self.names}
+        behind = len(place)
+        ranks = [place.get(row, behind) for row in candidates.rows.tolist()]
+        return candidates.reorder(np.argsort(np.array(ranks), kind="stable"), "order.sent_first")

@@ -1,0 +1,46 @@
+"""Why a tool may or may not be seen: one plain answer, apart from the masks that decide it."""
+
+from __future__ import annotations
+
+from toolroll.context import Context, Turn
+from toolroll.errors import NotFound
+from toolroll.selection.pipeline import Pipeline
+from toolroll.selection.policy.policy import Verdict as Verdict
+from toolroll.selection.stages.visibility import Visibility
+
+
+def judge(pipeline: Pipeline, name: str, context: Context, stored: frozenset[str]) -> Verdict:
+    """What the hard stages do with one tool, first reason first.
+
+    Raises:
+        NotFound: no tool of that name in the catalog.
+    """
+    catalog = pipeline.catalog
+    if name not in catalog.names:
+        raise NotFound(
+            f"tool {name!r}: is not in the catalog; in a registry it may be deleted or wait for review "
+            f"(`toolroll registry show {name} --catalog URL`)"
+        )
+    row = catalog.names[name]
+    tool = catalog.tools[row]
+    verdict = Verdict(True, None, "", "no rule names it")
+    for stage in pipeline.hard:
+        if isinstance(stage, Visibility):
+            if (error := stage.closes(context.org)) is not None:
+                reason = f"rules cannot be read, so only public tools are shown: {error}"
+                return Verdict(tool.public, None, "", reason)
+            if stage.policy is not None:
+                verdict = stage.policy.why(name, context)
+    if not verdict.visible:
+        return verdict
+    if tool.status != "active":
+        return Verdict(False, None, "", f"its status is {tool.status!r}, must be 'active'")
+    if name in context.exclude:
+        return Verdict(False, None, "", "the caller excludes it")
+    if context.within and name not in context.within:
+        return Verdict(False, None, "", "the caller asks for others only (within)")
+    if not context.everything:
+        off = catalog.switches.off(Turn("", context, stored=stored))
+        if off is not None and row in off:
+            return Verdict(False, None, "", f"toolkit {tool.toolkit!r}, or one above it, lacks its settings")
+    return verdict

@@ -1,0 +1,98 @@
+"""Tools that could be loaded, as text for a prompt: name and description, by toolkit, within a budget.
+
+The less room there is, the less is said: of some tools their whole description, of others the first sentence
+or the name, and at last only how many there are. Toolkits take turns, so that a large one leaves the others
+their share. What is written here comes from whoever wrote the tools: each has a line, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from toolroll.arrays import Rows
+from toolroll.catalog.catalog import Catalog
+from toolroll.catalog.tokens import estimate_tokens
+from toolroll.formats.schemas.names import said_name
+from toolroll.tools import Tool
+
+TITLE = "# Tools that can be loaded"
+LONGEST = 400  # characters of a description
+_SENTENCE = 90
+_BREAK = 1.5  # tokens of a line break, and what an estimate is rounded by
+_NAMES = 0.6  # of the room is for names alone, the rest for what the tools do
+_MORE = "- … and {} more: search for them"
+_OTHERS = "- … and {} toolkits more"
+
+
+def hints(catalog: Catalog, rows: Rows, budget_tokens: int) -> str:
+    """The text; "" where there is nothing to say of, or no room to say it. O(n log n) of the rows.
+
+    rows: of the tools, in any order; they are listed by toolkit and name.
+    """
+    groups: dict[str, list[Tool]] = {}
+    for tool in sorted(
+        (catalog.tools[row] for row in rows.tolist()), key=lambda tool: (tool.toolkit, tool.name)
+    ):
+        groups.setdefault(tool.toolkit, []).append(tool)
+    left = budget_tokens - _cost(TITLE) - _cost(_OTHERS.format(len(groups)))
+    headings: dict[str, str] = {}
+    for name, tools in groups.items():
+        heading = f"## {plain(name, _SENTENCE) or 'others'}"
+        left -= _cost(heading) + _cost(_MORE.format(len(tools)))
+        if left < 0:
+            break
+        headings[name] = heading
+    if not headings:
+        return ""
+    lines: dict[str, dict[int, str]] = {name: {} for name in headings}
+    left = max(left, 0.0)
+    for said, kept in ((_by_name, (1 - _NAMES) * left), (_in_short, 0.0), (_in_full, 0.0)):
+        for name, at, tool in _in_turns({name: groups[name] for name in headings}):
+            line, before = said(tool), lines[name].get(at)
+            more = _cost(line) - (0.0 if before is None else _cost(before))
+            if (before is not None or said is _by_name) and more <= left - kept:
+                left -= more
+                lines[name][at] = line
+    text = [TITLE]
+    for name, heading in headings.items():
+        text += [heading, *[lines[name][at] for at in sorted(lines[name])]]
+        if unsaid := len(groups[name]) - len(lines[name]):
+            text.append(_MORE.format(unsaid))
+    if len(headings) < len(groups):
+        text.append(_OTHERS.format(len(groups) - len(headings)))
+    return "\n".join(text)
+
+
+def _in_turns(groups: dict[str, list[Tool]]) -> Iterator[tuple[str, int, Tool]]:
+    """(toolkit, place, tool): the first of each toolkit, then the second of each, and so on."""
+    for at, some in enumerate(zip_longest(*groups.values())):
+        for name, tool in zip(groups, some, strict=True):
+            if tool is not None:
+                yield name, at, tool
+
+
+def _cost(line: str) -> float:
+    return estimate_tokens(line) + _BREAK
+
+
+def plain(text: str, longest: int) -> str:
+    """The text on one line, without what cannot be seen, cut to so many characters."""
+    text = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * longest])
+    text = " ".join(text.split())
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
+
+
+def _by_name(tool: Tool) -> str:
+    return f"- {plain(said_name(tool.name), LONGEST)}"
+
+
+def _in_short(tool: Tool) -> str:
+    said = plain(tool.summary or tool.description, LONGEST)
+    sentence = plain(said.partition(". ")[0], _SENTENCE)
+    return f"{_by_name(tool)}: {sentence}" if sentence else _by_name(tool)
+
+
+def _in_full(tool: Tool) -> str:
+    said = plain(tool.summary or tool.description, LONGEST)
+    return f"{_by_name(tool)}: {said}" if said else _by_name(tool)

@@ -1,0 +1,174 @@
+"""What a model is told when it loads, unloads, searches or calls: short, and with what to do next.
+
+A tool that policy denies and one that does not exist are answered alike: "No tool is named …", with the
+nearest names of those that this caller may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from toolroll.formats.schemas import canonical_json, object_schema
+from toolroll.formats.schemas.names import said_name
+from toolroll.sessions.hints import plain
+from toolroll.tools import Tool
+
+_LONGEST_NAME = 80  # characters of what a model wrote that are said back to it
+_MOST_NAMES = 64  # that are said at once
+_LONGEST_TEXT = 600  # characters of a description
+_LONGEST_PARAMETERS = 8_000  # characters of a schema
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What a model asked for through `call_tool`: for the caller to run.
+
+    Attributes:
+        tool: one that this caller may have.
+        arguments: as the model gave them.
+    """
+
+    tool: Tool
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a meta-tool.
+
+    Attributes:
+        text: for the model, as the result of its call; "" where there is a call to run.
+        tools: that were loaded, unloaded or found.
+        unknown: names that are none of a tool that this caller may have.
+        call: what the caller should run now, and answer with.
+        is_error: whether nothing was done.
+    """
+
+    text: str
+    tools: tuple[Tool, ...] = ()
+    unknown: tuple[str, ...] = ()
+    call: ToolCall | None = None
+    is_error: bool = False
+
+
+def loaded(
+    tools: Sequence[Tool],
+    there: Sequence[Tool],
+    unknown: Mapping[str, Sequence[str]],
+    hidden: Sequence[Tool] = (),
+) -> Answer:
+    """Of a load.
+
+    there: that needed none. unknown: name → the nearest ones that there are. hidden: those of the tools for
+    which the list has no room.
+    """
+    said = []
+    if tools:
+        said.append(f"Loaded: {_names(tools)}.")
+    if hidden:
+        said.append(f"The list has no room for {_names(hidden)}: use call_tool for {_it(hidden)}.")
+    elif tools:
+        said.append(f"Call {_it(tools)} now.")
+    if there:
+        said.append(f"Always there: {_names(there)}.")
+    said += _unknown(unknown)
+    return Answer(" ".join(said), tuple(tools), tuple(unknown), None, not (tools or there))
+
+
+def unloaded(
+    tools: Sequence[Tool],
+    there: Sequence[Tool],
+    unknown: Mapping[str, Sequence[str]],
+    stays: Sequence[Tool] = (),
+) -> Answer:
+    """Of an unload. there: that cannot be unloaded. stays: that this turn selects all the same."""
+    said = []
+    if tools:
+        said.append(f"Unloaded: {_names(tools)}.")
+    if stays:
+        said.append(f"Not loaded any more, but selected for this message: {_names(stays)}.")
+    if there:
+        said.append(f"Cannot be unloaded, always there: {_names(there)}.")
+    said += _unknown(unknown)
+    return Answer(" ".join(said), (*tools, *stays), tuple(unknown), None, not (tools or stays))
+
+
+def everything(count: int, of: int) -> Answer:
+    """Of a fallback. count: tools that can be called in this turn, of so many."""
+    if count < of:
+        return Answer(
+            f"{count} of {of} tools are loaded, for this turn only: the list has no room for more. Search "
+            "for others, and use call_tool for them."
+        )
+    return Answer(f"All {count} tools are loaded, for this turn only.")
+
+
+def found(tools: Sequence[Tool], queries: Sequence[str], doubtful: Sequence[str]) -> Answer:
+    """Of a search: name, description and parameters of each tool, as JSON, best first.
+
+    doubtful: those of the queries that no tool seems to serve.
+    """
+    if not tools:
+        return Answer(f"No tool fits {_quoted(queries)}. Say what it should do, in other words.")
+    listed = [
+        {
+            "name": said_name(tool.name),
+            "description": plain(tool.description, _LONGEST_TEXT),
+            "parameters": _parameters(tool),
+        }
+        for tool in tools
+    ]
+    content: dict[str, Any] = {"tools": listed}
+    if doubtful:
+        content["note"] = f"No tool seems to serve {_quoted(doubtful)}; the nearest are listed."
+    return Answer(canonical_json(content), tuple(tools))
+
+
+def unknown_tool(name: str, nearest: Sequence[str]) -> Answer:
+    """Of a call of something that is not there, or that this caller may not have."""
+    return Answer(" ".join(_unknown({name: nearest})), (), (name,), None, True)
+
+
+def refused(reason: str) -> Answer:
+    """Of arguments that cannot be read."""
+    return Answer(reason, is_error=True)
+
+
+def near(name: str, names: Iterable[str]) -> list[str]:
+    """At most three of the names that are spelt like this one, the nearest first."""
+    by_folded = {each.casefold(): each for each in names}
+    close = get_close_matches(name.casefold()[:_LONGEST_NAME], by_folded, 3, 0.6)
+    return [by_folded[each] for each in close]
+
+
+def _it(tools: Sequence[Tool]) -> str:
+    return "it" if len(tools) == 1 else "them"
+
+
+def _parameters(tool: Tool) -> Any:
+    """What a call needs, if it is no essay."""
+    parameters = object_schema(tool.parameters)
+    if len(canonical_json(parameters)) <= _LONGEST_PARAMETERS:
+        return parameters
+    return {"type": "object", "description": "Too long to be shown here: load the tool to see them."}
+
+
+def _quoted(queries: Sequence[str]) -> str:
+    return ", ".join(repr(plain(query, _LONGEST_NAME)) for query in queries)
+
+
+def _names(tools: Sequence[Tool]) -> str:
+    said = ", ".join(said_name(tool.name) for tool in tools[:_MOST_NAMES])
+    return said if len(tools) <= _MOST_NAMES else f"{said} and {len(tools) - _MOST_NAMES} more"
+
+
+def _unknown(unknown: Mapping[str, Sequence[str]]) -> list[str]:
+    said = []
+    for name, nearest in list(unknown.items())[:_MOST_NAMES]:
+        close = ", ".join(map(said_name, nearest))
+        hint = f"Nearest: {close}." if close else "Search for what it should do."
+        said.append(f"No tool is named {plain(name, _LONGEST_NAME)!r}. {hint}")
+    return said

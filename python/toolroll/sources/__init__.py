@@ -1,8 +1,0 @@
-"""Where tools come from: folders of toolkit files, dictionaries of any provider, annotated functions."""
-
-from __future__ import annotations
-
-from toolroll.sources.dicts import as_tool, read_dicts
-from toolroll.sources.folder import read_folder
-
-__all__ = ["as_tool", "read_dicts", "read_folder"]

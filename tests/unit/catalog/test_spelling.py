@@ -1,0 +1,124 @@
+"""A catalog's speller, with the general vocabulary behind it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from toolroll import Parameters, Route, Toolkit, Toolroll
+from toolroll.catalog.spelling import general_words, speller_of
+from toolroll.catalog.tool_text import fields
+from toolroll.errors import InvalidInput
+from toolroll.tools import Tool
+
+TOOLS = (
+    Tool("get_weather", description="Forecast for a city", examples=("do I need an umbrella",)),
+    Tool(
+        "create_event",
+        description="Adds an appointment to the calendar",
+        parameters={"type": "object", "properties": {"attendeeEmails": {"type": "array"}}},
+    ),
+)
+SPELLER = speller_of(list(zip(*map(fields, TOOLS), strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("message", "read"),
+    [
+        ("whats the wether forcast", "whats the weather forecast"),
+        ("add an apointment to my calender", "add an appointment to my calendar"),
+        ("do i need an umbrela", "do i need an umbrella"),
+        ("who is the atendee", "who is the attendee"),
+        ("please choose a restarant for the evening", "please choose a restaurant for the evening"),
+    ],
+)
+def test_words_of_names_prose_parameters_examples_and_english_are_known(message, read):
+    assert SPELLER.correct(message) == read
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Could you please check whether Jane's flight from Boston arrives on time?",
+        "post it in the Trello board and tell Zeynep",
+        "reschedule everything that overlaps",
+        "Wie ist das Wetter heute und brauche ich einen Regenschirm",
+        "Quel temps fait-il demain à Paris",
+        "내일 서울 날씨 어때",
+        "",
+    ],
+)
+def test_messages_without_typos_stay(message):
+    assert SPELLER.correct(message) == message
+
+
+def test_words_of_names_are_preferred_to_words_of_prose():
+    prose = ["whether and whether or not whether"]
+    assert speller_of([["get_weather"], prose, [], []]).correct("wether") == "weather"
+    assert speller_of([["get_it"], prose, [], []], ["weather"]).correct("wether") == "weather"
+
+
+def test_a_catalog_without_tools_still_knows_english():
+    assert speller_of([[]] * 4).correct("add it to the calender") == "add it to the calendar"
+
+
+def test_the_general_words_are_read_once():
+    assert general_words() is general_words()
+    assert general_words().memory_bytes < 2_000_000
+
+
+CITY = Tool("city_guide", toolkit="travel", description="Sights of a town")
+KITS = (Toolkit("travel"),)
+
+
+def rolled(*routes: Route, **parameters: object) -> Toolroll:
+    profile = Parameters(pass_through_tools=0, **parameters)  # type: ignore[arg-type]
+    return Toolroll.from_tools((*TOOLS, CITY), toolkits=KITS, routes=routes, profile=profile)
+
+
+@pytest.mark.parametrize("embedder", ["static", "none"])
+def test_a_message_with_typos_selects_as_if_it_had_none(embedder):
+    roll = Toolroll.from_tools(TOOLS, embedder=embedder)
+    clean = roll.select("put the appointment into my calendar", k=1)
+    typos = roll.select("put the apointment into my calender", k=1)
+    assert typos.names == clean.names == ("create_event",)
+    assert typos.candidates.scores.tolist() == clean.candidates.scores.tolist()
+
+
+async def _selected(roll: Toolroll, message: str) -> tuple[str, ...]:
+    return (await roll.aselect(message, k=1)).names
+
+
+def test_the_async_twin_mends_too():
+    assert asyncio.run(_selected(rolled(), "the calender")) == ("create_event",)
+
+
+def test_a_selection_says_which_words_were_read_as_others():
+    picked = rolled().select("Wether for my calender please", k=2)
+    assert picked.corrected == (("Wether", "weather"), ("calender", "calendar"))
+    assert "read 'calender' as 'calendar'" in picked.explain()
+    assert rolled().select("weather", k=1).corrected == ()
+
+
+def test_keywords_read_the_mended_message_and_patterns_the_message_itself():
+    keyword = rolled(Route(("travel",), keywords=("sightseeing",)))
+    assert keyword.select("some sigthseeing", k=1).names == ("city_guide",)
+    pattern = rolled(Route(("travel",), patterns=("calender",)), route_weight=9.0)
+    assert pattern.select("the calender", k=1).names == ("city_guide",)
+
+
+def test_a_keyword_is_a_known_word():
+    roll = rolled(Route(("travel",), keywords=("calenders",)), route_weight=9.0)
+    assert roll.select("the calenders", k=1).names == ("city_guide",)
+
+
+def test_without_the_parameter_messages_are_read_as_they_are():
+    picked = rolled(spelling=False).select("calender", k=1)
+    assert picked.corrected == ()
+    assert picked.turn.query == "calender"
+
+
+def test_the_parameter_is_true_or_false():
+    with pytest.raises(InvalidInput, match="parameter spelling: is 'yes', must be True or False"):
+        Parameters(spelling="yes")  # type: ignore[arg-type]

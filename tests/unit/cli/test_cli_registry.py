@@ -1,0 +1,318 @@
+"""What the registry's commands do before there is a registry: arguments, help, what is printed and how."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from toolroll.cli import catalog_options, main, terminal
+from toolroll.cli.arguments import assignment
+from toolroll.cli.registry import rules, tools
+from toolroll.cli.registry.rules import condition
+from toolroll.cli.registry.tools import field
+from toolroll.registry.store.database import Database
+
+SECRET = "hunter2-s3cret"
+
+
+@pytest.fixture(autouse=True)
+def no_default(monkeypatch):
+    monkeypatch.delenv(catalog_options.CATALOG, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("sqlite:///tools.db", True),
+        ("sqlite:////srv/tools.db", True),
+        ("postgresql://me@host/tools", True),
+        ("postgres://host/tools", True),
+        ("PostgreSQL+psycopg://host/tools", True),
+        ("mysql://host/tools", True),  # so that the error is that of a URL
+        ("toolkits/", False),
+        ("./sqlite/tools.jsonl", False),
+        ("C:\\tools\\mine", False),
+        ("/srv/a:b", False),
+        ("", False),
+    ],
+)
+def test_a_registry_is_told_from_a_folder_by_its_scheme(text, is_one):
+    assert catalog_options.is_registry(text) is is_one
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://me:{SECRET}@host/tools",
+        f"postgresql://me:{SECRET}@1@host:5432/tools",
+        f"postgresql://me:a/{SECRET}@host/tools",
+        f"postgresql://:{SECRET}@host/tools",
+        f"postgresql://me:'{SECRET}@host/tools",
+        f"postgresql://host/tools?user=me&password={SECRET}&sslmode=require",
+        f"mysql://me:{SECRET}@host/tools",
+    ],
+)
+def test_a_password_is_never_printed(capsys, url):
+    for arguments in (
+        ("registry", "list", "--catalog", url.replace("postgresql:", "mysql:")),
+        ("registry", "list", url),
+        ("import", "/no/such/folder", "--to", url),
+        ("registry", "list", f"--limit={url}"),
+        ("select", "x", "--catalog", url.replace("postgresql:", "mysql:")),
+    ):
+        try:
+            status = main(arguments)
+        except SystemExit as stop:
+            status = stop.code
+        out, err = capsys.readouterr()
+        assert status in (1, 2) and err
+        assert SECRET not in out + err
+
+
+def test_what_is_no_password_stays_readable():
+    text = "postgresql://me@host:5432/tools: refuses this user (me@host)"
+    assert catalog_options.redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("registry",), "a COMMAND is missing"),
+        (("registry", "list"), "names no registry; give its URL, or set TOOLROLL_CATALOG"),
+        (("registry", "lst"), "lst"),
+        (("registry", "show", "--catalog", "sqlite:///x.db"), "NAME"),
+        (("registry", "update", "x"), "--set"),
+        (("registry", "update", "x", "--set", "summary"), "must be FIELD=VALUE"),
+        (("registry", "update", "x", "--set", "tags=a,b"), "tags: must be JSON"),
+        (
+            ("registry", "update", "x", "--set", "summary=a", "--set", "summary=b"),
+            "--set summary: is given twice",
+        ),
+        (("registry", "rollback", "x"), "--to"),
+        (("registry", "rollback", "x", "--to", "0"), "must be at least 1"),
+        (("registry", "diff", "x", "one", "2"), "must be a whole number"),
+        (("registry", "sync", "folder"), "--plugin"),
+        (("registry", "sync", "folder", "--plugin", "p", "--review", "never"), "never"),
+        (("registry", "rules", "add", "r", "--deny", "--tool", "t"), "--when"),
+        (("registry", "rules", "add", "r", "--tool", "t", "--when", "{}"), "--allow --deny"),
+        (("registry", "rules", "add", "r", "--deny", "--when", "{}"), "--tool --toolkit"),
+        (("registry", "rules", "add", "r", "--deny", "--allow", "--when", "{}"), "not allowed with"),
+        (("registry", "rules", "add", "r", "--deny", "--tool", "t", "--when", "tier"), "must be JSON"),
+        (("registry", "rules", "add", "r", "--deny", "--tool", "t", "--when", "[]"), "must be a JSON object"),
+        (("registry", "rules", "add", "r", "--deny", "--tool", "t", "--priority", "x"), "whole number"),
+        (("registry", "pages", "add", "contacts*"), "TOOLKIT"),
+        (("registry", "tiers", "free", "--clear"), "goes without names"),
+        (("registry", "settings", "set", "key", "value"), "unrecognized arguments: value"),
+        (("import", "--to", "sqlite:///x.db"), "PATH|URL"),
+        (("import", "folder"), "--to: names no registry"),
+        (("import", "folder", "--to", "sqlite:///x.db", "--review", "all"), "goes with --plugin"),
+        (("embed",), "--catalog: names no registry"),
+        (("embed", "--catalog", "sqlite:///x.db", "--embedder", "none"), "embeds nothing"),
+    ],
+)
+def test_wrong_use_exits_with_2_and_does_nothing(capsys, tmp_path, monkeypatch, arguments, what):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert stop.value.code == 2
+    assert out == "" and what in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_names_no_registry_is_an_error_that_says_what_does(capsys):
+    assert main(("registry", "list", "--catalog", "toolkits/")) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("toolroll registry list: --catalog 'toolkits/': is not a registry")
+    assert "sqlite:///FILE" in err and err.count("\n") == 1
+
+
+def test_the_registry_may_be_named_by_the_environment(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv(catalog_options.CATALOG, f"sqlite:///{tmp_path}/absent.db")
+    assert main(("registry", "list")) == 1
+    err = capsys.readouterr().err
+    assert "absent.db" in err and "toolroll import" in err
+    assert main(("registry", "list", "--catalog", f"sqlite:///{tmp_path}/other.db")) == 1
+    assert "other.db" in capsys.readouterr().err
+
+
+def test_reading_makes_no_database(capsys, tmp_path):
+    url = f"sqlite:///{tmp_path}/absent.db"
+    for arguments in (
+        ("registry", "list"),
+        ("registry", "status"),
+        ("registry", "upgrade"),
+        ("registry", "why", "x"),
+        ("registry", "tiers", "free"),
+        ("embed",),
+        ("select", "x"),
+    ):
+        assert main((*arguments, "--catalog", url)) == 1
+        out, err = capsys.readouterr()
+        assert out == "" and "no registry is there" in err and err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_help_loads_neither_databases_nor_arrays():
+    program = (
+        "import sys\n"
+        "from toolroll.cli import main\n"
+        "for arguments in sys.argv[1:]:\n"
+        "    try: main(arguments.split())\n"
+        "    except SystemExit as stop: assert stop.code == 0\n"
+        "heavy = {'sqlalchemy', 'alembic', 'psycopg', 'pysqlite3', 'numpy', 'getpass'} & set(sys.modules)\n"
+        "sys.exit(f'loaded: {heavy}' if heavy else 0)"
+    )
+    commands = ["", "registry", "registry rules add", "registry settings", "import", "embed", "select"]
+    helps = [f"{command} --help" for command in commands]
+    before = "import toolroll, sys; sys.exit('numpy' in sys.modules)"
+    if subprocess.run([sys.executable, "-c", before]).returncode:
+        program = program.replace("'numpy', ", "")  # `import toolroll` itself brings it
+    subprocess.run([sys.executable, "-c", program, *helps], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("summary=Sends mail", ("summary", "Sends mail")),
+        ("description=7", ("description", "7")),
+        ("description=", ("description", "")),
+        ("when_to_use=a=b", ("when_to_use", "a=b")),
+        ("status=deprecated", ("status", "deprecated")),
+        ("pinned=true", ("pinned", True)),
+        ("pin_weight=-3", ("pin_weight", -3)),
+        ('examples=["one", "two"]', ("examples", ["one", "two"])),
+        ("parameters=null", ("parameters", None)),
+    ],
+)
+def test_a_field_is_text_or_json_by_what_it_holds(text, value):
+    assert tools.field(text) == value
+
+
+def test_a_priority_may_be_below_0():
+    assert rules.whole("-5") == -5
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("café 날씨 🙂", "café 날씨 🙂"),
+        ("two\nlines", "two\nlines"),
+        ("\x1b[2Jgone", "\\x1b[2Jgone"),
+        ("a\u202eb\u200bc", "a\\u202eb\\u200bc"),
+        ("tab\tand\rreturn", "tab\\tand\\rreturn"),
+        ("half \ud800", "half \\ud800"),
+    ],
+)
+def test_what_a_terminal_would_act_on_is_escaped(text, shown):
+    assert terminal.printable(text) == shown
+
+
+def test_a_table_keeps_its_columns_whatever_is_in_them(capsys):
+    terminal.print_table(("NAME", "TEXT"), [("날씨", "one"), ("a\nb\x1b", "two"), ("plain", "")])
+    assert capsys.readouterr().out.splitlines() == [
+        "NAME     TEXT",
+        "날씨     one",
+        "a b\\x1b  two",
+        "plain",
+    ]
+
+
+def test_an_actor_is_the_login_name_unless_one_is_given(monkeypatch):
+    import argparse
+
+    monkeypatch.setattr("getpass.getuser", lambda: "ada")
+    assert catalog_options.actor_of(argparse.Namespace(actor=None)) == "ada"
+    assert catalog_options.actor_of(argparse.Namespace(actor="bo")) == "bo"
+
+    def nobody() -> str:
+        raise OSError("no name for uid 1000")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    assert catalog_options.actor_of(argparse.Namespace(actor=None)) == "unknown"
+
+
+@pytest.mark.parametrize("words", [["registry", "list"], ["embed"], ["select", "x"], ["import", ".", "--to"]])
+def test_without_the_extra_a_registry_says_how_to_get_it(words):
+    program = (
+        "import sys; sys.modules['sqlalchemy'] = None\n"
+        "from toolroll.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    catalog = [] if "--to" in words else ["--catalog"]
+    command = [sys.executable, "-c", program, *words, *catalog, "sqlite:///x.db"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "pip install 'toolroll[store]'" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="arguments are no bytes there")
+def test_bytes_that_are_no_utf8_are_one_line(tmp_path):
+    url = f"sqlite:///{tmp_path}/x.db"
+    Database.open(url, create=True, migrate=True).close()
+    for words in ([b"show", b"caf\xe9"], [b"list", b"--org", b"\xff"], [b"list", b"--catalog", b"\xff"]):
+        command = [
+            sys.executable,
+            "-m",
+            "toolroll",
+            "registry",
+            words[0],
+            b"--catalog",
+            url.encode(),
+            *words[1:],
+        ]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 1 and "Traceback" not in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+class Interrupting:
+    """Standard input of somebody who types Ctrl-C."""
+
+    buffer = property(lambda self: self)
+
+    def isatty(self) -> bool:
+        return False
+
+    def read(self, _size: int = -1) -> bytes:
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        raise AssertionError("a signal that nobody heard")
+
+
+@pytest.mark.parametrize(
+    "words", [("select", "-"), ("registry", "settings", "set", "KEY", "--catalog", "sqlite:///tools.db")]
+)
+def test_an_interrupted_command_is_one_line_and_status_130(capsys, monkeypatch, words):
+    monkeypatch.setattr("sys.stdin", Interrupting())
+    assert main(words) == 130
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "toolroll: interrupted; what was not acknowledged is undone\n"
+
+
+def test_a_registry_url_whose_password_is_not_encoded_is_said_without_any_part_of_it(capsys):
+    assert main(["registry", "status", "--catalog", "postgresql://me:hun@ter2@host/tools"]) == 1
+    out, err = capsys.readouterr()
+    assert "percent-encode" in err
+    assert not any(part in out + err for part in ("hun", "ter2"))
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (condition, '{"org": "x", "org": "y"}'),
+        (condition, '{"any": [{"tier": {"lt": "a", "lt": "b"}}]}'),
+        (field, 'parameters={"type": "object", "type": "string"}'),
+        (assignment, 'x={"a": 1, "a": 2}'),
+    ],
+)
+def test_a_key_given_twice_in_json_is_refused(read, text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is given twice in one object"):
+        read(text)

@@ -1,0 +1,85 @@
+"""Parameters from the environment."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from toolroll import Parameters
+from toolroll.cli import main
+from toolroll.cli.environment import from_environment
+from toolroll.errors import InvalidInput, NotFound
+from toolroll.selection.profiles import PROFILES
+
+# The variables of seed 5 and the like, and what is here in their place.
+TWINS = {
+    "TOOL_SELECTOR_THRESHOLD": "TOOLROLL_THRESHOLD",
+    "TOOL_SELECTOR_TOP_K": "TOOLROLL_K",
+    "TOOL_SELECTOR_MIN_TOOLS": "TOOLROLL_MINIMUM",
+    "TOOL_SELECTOR_MAX_TOOLS": "TOOLROLL_MAX_TOOLS",
+    "THINKER_STICKY_TOOLS_LOOKBACK": "TOOLROLL_STICKY_TURNS",
+    "THINKER_STICKY_TOOLS_MAX": "TOOLROLL_STICKY_TOOLS",
+}
+
+
+def test_each_variable_of_the_seeds_has_its_twin():
+    environ = dict(zip(TWINS.values(), ("0.25", "20", "3", "40", "5", "6"), strict=True))
+    assert from_environment("merged", environ) == PROFILES["merged"].with_(
+        threshold=0.25, k=20, minimum=3, max_tools=40, sticky_turns=5, sticky_tools=6
+    )
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Parameters)])
+def test_every_parameter_has_a_variable(field):
+    value = getattr(Parameters(), field)
+    written = "none" if value is None else str(value).replace("True", "on")
+    assert from_environment("default", {f"TOOLROLL_{field.upper()}": written}) == Parameters()
+
+
+def test_the_environment_names_the_profile_unless_the_caller_does():
+    environ = {"TOOLROLL_PROFILE": "layers", "TOOLROLL_TOOLKIT_THRESHOLD": "0.6"}
+    assert from_environment(None, environ) == PROFILES["layers"].with_(toolkit_threshold=0.6)
+    assert from_environment("domains", environ) == PROFILES["domains"].with_(toolkit_threshold=0.6)
+    assert from_environment(PROFILES["static"], {}) == PROFILES["static"]
+    assert from_environment(None, {}) == Parameters()
+
+
+def test_a_list_is_written_as_json():
+    environ = {"TOOLROLL_NO_HIT": '["search", "memory"]'}
+    assert from_environment("default", environ).no_hit == ("search", "memory")
+
+
+def test_an_empty_variable_and_those_of_others_are_passed_over():
+    environ = {"TOOLROLL_K": " ", "TOOLROLL_PROFILE": "", "TOOLROLL_CATALOG": "x", "K": "3"}
+    assert from_environment(None, environ) == Parameters()
+
+
+def test_a_wrong_value_is_refused_with_the_name_of_its_variable():
+    for variable, value in (
+        ("TOOLROLL_MAX_TOOLS", "many"),
+        ("TOOLROLL_DENSE", "NaN"),
+        ("TOOLROLL_K", "[" * 9_999),
+    ):
+        with pytest.raises(InvalidInput, match=f"environment variable {variable}: parameter"):
+            from_environment("default", {variable: value})
+    with pytest.raises(NotFound, match="profile 'nothing'"):
+        from_environment(None, {"TOOLROLL_PROFILE": "nothing"})
+
+
+def test_the_command_line_reads_it(monkeypatch, capsys):
+    monkeypatch.setenv("TOOLROLL_K", "1")
+    monkeypatch.setenv("TOOLROLL_EMBEDDER", "none")
+    assert main(["select", "will it rain"]) == 0
+    few = capsys.readouterr().out.split()
+    monkeypatch.setenv("TOOLROLL_K", "2")
+    assert main(["select", "will it rain"]) == 0
+    assert len(capsys.readouterr().out.split()) == len(few) + 1
+    monkeypatch.setenv("TOOLROLL_K", "few")
+    assert main(["select", "will it rain"]) != 0
+    assert "environment variable TOOLROLL_K" in capsys.readouterr().err
+
+
+def test_a_library_call_does_not(monkeypatch, demo):
+    monkeypatch.setenv("TOOLROLL_K", "1")
+    assert len(demo.select("will it rain")) > 2

@@ -1,0 +1,367 @@
+from __future__ import annotations
+
+import copy
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.formats.repair.histories import FORMS, broken, faults, valid
+from toolroll.errors import InvalidInput, ToolrollError
+from toolroll.formats.repair.history import repair_history
+from toolroll.formats.repair.messages import EARLIER, MISSING
+from toolroll.formats.repair.trimming import truncate_results, window
+
+
+def user(content="hi"):
+    return {"role": "user", "content": content}
+
+
+def says(content="done"):
+    return {"role": "assistant", "content": content}
+
+
+def calling(*ids):
+    function = {"name": "f", "arguments": "{}"}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": one, "type": "function", "function": function} for one in ids],
+    }
+
+
+def result(call_id, content="ok"):
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def using(*ids):
+    return says([{"type": "tool_use", "id": one, "name": "f", "input": {}} for one in ids])
+
+
+def block(call_id, content="ok"):
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content}
+
+
+def text(words):
+    return {"type": "text", "text": words}
+
+
+def whats(history):
+    return [fix.what for fix in history.changes]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(st.data())
+@settings(max_examples=100)
+def test_a_history_in_order_is_not_changed(form, data):
+    messages = data.draw(valid(form))
+    assert faults(messages, form) == []
+    repaired = repair_history(messages, form)
+    assert repaired.messages == messages and repaired.changes == ()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(st.data())
+@settings(max_examples=300)
+def test_whatever_was_broken_the_provider_takes_the_repaired_list_and_a_second_repair_changes_nothing(
+    form, data
+):
+    messages = data.draw(broken(form))
+    before = copy.deepcopy(messages)
+    repaired = repair_history(messages, form)
+    assert faults(repaired.messages, form) == []
+    assert bool(repaired.changes) == (repaired.messages != before)
+    again = repair_history(repaired.messages, form)
+    assert again.messages == repaired.messages and again.changes == ()
+    assert messages == before
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(st.data())
+@settings(max_examples=100)
+def test_what_was_said_and_the_results_of_calls_that_are_there_are_kept(form, data):
+    messages = data.draw(broken(form))
+    kept = str(repair_history(messages, form).messages)
+    for message in messages:
+        if isinstance(message.get("content"), str) and message["role"] in ("user", "assistant"):
+            assert message["content"] in kept
+
+
+def test_a_result_without_a_call_and_a_second_result_are_removed():
+    messages = [result("x"), user(), calling("a"), result("a"), result("a", "again"), says()]
+    repaired = repair_history(messages)
+    assert repaired.messages == [user(), calling("a"), result("a"), says()]
+    assert [(fix.index, fix.what, fix.call_id) for fix in repaired.changes] == [
+        (0, "result removed", "x"),
+        (4, "result removed", "a"),
+    ]
+
+
+def test_a_call_without_a_result_gets_one_that_says_so():
+    assert repair_history([user(), calling("a", "b"), result("b"), says()]).messages == [
+        user(), calling("a", "b"), result("b"), result("a", MISSING), says(),
+    ]  # fmt: skip
+    repaired = repair_history([user(), using("a"), user("never mind")])
+    assert repaired.messages[2]["content"] == [{**block("a", MISSING), "is_error": True}, text("never mind")]
+
+
+def test_a_result_that_stands_elsewhere_moves_behind_its_call():
+    repaired = repair_history([user(), calling("a"), user("wait"), result("a"), says()])
+    assert repaired.messages == [user(), calling("a"), result("a"), user("wait"), says()]
+    assert whats(repaired) == ["result moved"]
+    early = repair_history([user(), result("a"), calling("a"), says()])
+    assert early.messages == [user(), calling("a"), result("a"), says()]
+    blocks = repair_history([user(), using("a"), user([text("here"), block("a")])])
+    assert blocks.messages[2]["content"] == [block("a"), text("here")]
+
+
+def test_an_id_that_comes_again_in_a_later_turn_is_another_call():
+    messages = [user(), calling("a"), result("a", "1"), calling("a"), result("a", "2")]
+    assert repair_history(messages).messages == messages
+    lost = repair_history([user(), calling("a"), user(), calling("a"), result("a", "2")])
+    assert lost.messages == [
+        user(),
+        calling("a"),
+        result("a", MISSING),
+        user(),
+        calling("a"),
+        result("a", "2"),
+    ]
+
+
+def test_neighbours_of_one_role_are_merged_for_anthropic_only():
+    image = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
+    repaired = repair_history([user("a"), user([image]), says(), says("more")], "anthropic")
+    assert repaired.messages == [user([text("a"), image]), says([text("done"), text("more")])]
+    assert whats(repaired) == ["merged", "merged"]
+    assert repair_history([user("a"), user("b")], "openai").changes == ()
+
+
+def test_a_list_that_begins_with_the_assistant_begins_with_the_user_for_anthropic():
+    assert repair_history([says(), user()], "anthropic").messages == [user(EARLIER), says(), user()]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("nothing", ["", "  \n", None, [], [text("")]])
+def test_messages_without_content_are_removed(form, nothing):
+    repaired = repair_history([user(), says(nothing), user(nothing)], form)
+    assert repaired.messages == [user()] and whats(repaired) == ["empty removed"] * 2
+
+
+def test_what_has_something_else_to_say_is_not_empty():
+    messages = [
+        user(),
+        {"role": "assistant", "content": None, "refusal": "No."},
+        {"role": "assistant", "audio": {"id": "x"}},
+    ]
+    assert repair_history(messages, "openai").messages == messages
+
+
+def test_calls_that_nothing_can_answer_are_removed():
+    sound = calling("a")["tool_calls"][0]
+    odd = [{**sound, "id": ""}, sound, {**sound, "id": 5}, "x", sound]
+    repaired = repair_history([user(), {**calling(), "tool_calls": odd}, result("a")])
+    assert repaired.messages == [user(), calling("a"), result("a")]
+    assert repair_history([user(), {**calling(), "tool_calls": []}], "openai").messages == [user()]
+    assert repair_history([user([block("a"), using("a")["content"][0], text("t")])]).messages == [
+        user([text("t")])
+    ]
+    item = {"type": "function_call", "name": "f", "arguments": "{}"}
+    assert whats(repair_history([item, {**item, "call_id": "a"}])) == ["call removed", "result added"]
+
+
+def test_calls_that_the_provider_runs_itself_are_left_alone():
+    own = says(
+        [
+            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+            {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
+        ]
+    )
+    assert repair_history([user(), own], "anthropic").changes == ()
+
+
+def test_lists_of_two_forms_are_refused():
+    with pytest.raises(InvalidInput, match=r"messages\[1\] is openai's, messages\[2\] is anthropic's"):
+        repair_history([user(), calling("a"), using("b")])
+
+
+@pytest.mark.parametrize("wrong", [5, None, "messages", {"role": "user"}, [user(), "hi"], [None]])
+def test_what_is_no_list_of_messages_is_refused(wrong):
+    for function in (repair_history, window, truncate_results):
+        with pytest.raises(InvalidInput, match="must be"):
+            function(wrong)
+    with pytest.raises(InvalidInput, match="form is 'cohere'"):
+        repair_history([], "cohere")
+
+
+@pytest.mark.parametrize(
+    "first", [{"metadata": 1}, {"metadata": 1, "content": " "}, {"content": None, "x": 1}]
+)
+@pytest.mark.parametrize("second", [user(), user(""), user([text("t")]), {"role": "user", "metadata": 2}])
+def test_a_message_without_text_is_merged_without_any(first, second):
+    first = {"role": "user", **first}
+    for messages in ([first, second], [second, first], [using("a"), first, user([block("a")])]):
+        made = repair_history(messages, "anthropic").messages
+        assert repair_history(made, "anthropic").changes == ()
+        parts = [part for one in made if isinstance(one.get("content"), list) for part in one["content"]]
+        assert all(part["text"].strip() for part in parts if part["type"] == "text")
+
+
+def test_a_value_too_deep_to_be_shown_is_refused_all_the_same():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    for function in (repair_history, window, truncate_results):
+        with pytest.raises(InvalidInput, match="must be a message object"):
+            function([deep])
+    assert repair_history([user(), {"role": "assistant", "content": deep}]).changes == ()
+
+
+# --- the window
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(st.data())
+@settings(max_examples=100)
+def test_a_window_of_a_history_in_order_needs_no_repair_but_the_users_first_message(form, data):
+    messages = data.draw(valid(form))
+    last = data.draw(st.integers(0, len(messages) + 1))
+    seen = window(messages, last, form)
+    assert [message for message in seen if message.get("role") == "system"] == [
+        message for message in messages if message.get("role") == "system"
+    ]
+    others = [message for message in seen if message.get("role") != "system"]
+    assert others == messages[len(messages) - len(others) :]
+    assert set(faults(seen, form)) <= {"the user is not first"}
+    if last and any(message.get("role") != "system" for message in messages):
+        assert others
+
+
+def test_a_window_does_not_begin_between_a_call_and_its_result():
+    messages = [user("1"), calling("a", "b"), result("a"), result("b"), says("x")]
+    assert window(messages, 2) == [says("x")]
+    assert window(messages, 4) == messages[1:]
+    assert window([{"role": "system", "content": "s"}, *messages], 1) == [
+        {"role": "system", "content": "s"},
+        says("x"),
+    ]
+
+
+def test_a_window_that_one_exchange_overflows_holds_the_whole_exchange():
+    messages = [user("1"), calling("a", "b"), result("a"), result("b")]
+    assert window(messages, 1) == messages[1:]
+
+
+def test_the_window_is_fifty_messages():
+    messages = [user(str(i)) for i in range(80)]
+    assert window(messages) == messages[30:]
+    assert window(messages[:50]) == messages[:50]
+
+
+# --- old results
+
+
+def test_results_of_all_but_the_last_two_exchanges_become_one_line():
+    long = "x" * 5_000
+    messages = [
+        user(),
+        calling("a", "b"),
+        result("a", long),
+        result("b", "short"),
+        calling("c"),
+        result("c", long),
+        calling("d"),
+        result("d", long),
+    ]
+    made = truncate_results(messages)
+    assert made == [*messages[:2], result("a", "[f: truncated, was 5000 chars]"), *messages[3:]]
+    assert truncate_results(made) == made
+    assert messages[2]["content"] == long
+
+
+def test_the_line_names_the_tool_in_every_form():
+    line = "[f: truncated, was 900 chars]"
+    blocks = truncate_results([user(), using("a"), user([block("a", [text("x" * 900)]), text("t")])], 0)
+    assert blocks[2]["content"] == [block("a", line), text("t")]
+    call = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "a", "output": "x" * 900}
+    assert truncate_results([call, output], 0)[1]["output"] == line
+    assert (
+        truncate_results([{**result("a", "x" * 900), "name": "g"}], 0)[0]["content"]
+        == "[g: truncated, was 900 chars]"
+    )
+    assert truncate_results([result("a", "x" * 900)], 0)[0]["content"] == "[tool: truncated, was 900 chars]"
+
+
+def test_calls_of_one_turn_are_one_exchange():
+    calls = [{"type": "function_call", "call_id": one, "name": "f", "arguments": "{}"} for one in "ab"]
+    outputs = [{"type": "function_call_output", "call_id": one, "output": "x" * 900} for one in "ab"]
+    assert truncate_results([*calls, *outputs], 1) == [*calls, *outputs]
+    chat = [calling("a", "b"), result("a", "x" * 900), result("b", "x" * 900)]
+    assert truncate_results(chat, 1) == chat
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(st.data())
+@settings(max_examples=100)
+def test_truncation_keeps_a_history_in_order_and_touches_results_only(form, data):
+    messages = data.draw(valid(form))
+    before = copy.deepcopy(messages)
+    made = truncate_results(messages, data.draw(st.integers(0, 3)), form)
+    assert faults(made, form) == [] and messages == before
+    assert truncate_results(made, 0, form) == truncate_results(messages, 0, form)
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, None, True, "5"])
+def test_counts_must_be_counts(count):
+    with pytest.raises(InvalidInput, match="last is"):
+        window([], count)
+    with pytest.raises(InvalidInput, match="keep_last is"):
+        truncate_results([], count)
+
+
+# --- whatever comes
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["", "a", "user", "assistant", "tool", "tool_use", "tool_result", "function_call", "function_call_output", "text", "\ud800"]),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["role", "content", "tool_calls", "tool_call_id", "id", "call_id", "type", "tool_use_id", "name", "function", "text", "output"]), inner, max_size=5),
+    max_leaves=15,
+)  # fmt: skip
+
+
+@given(st.lists(junk, max_size=5) | junk, st.sampled_from([None, *FORMS]))
+@settings(max_examples=150)
+@example([{"type": []}], "responses")
+@example([{"role": {}, "content": [{"type": []}], "tool_calls": [{"id": [], "function": []}]}], "openai")
+@example([{"role": "assistant", "content": [{"type": "tool_use", "id": {}}, {"type": []}, []]}], "anthropic")
+def test_malformed_histories_never_crash_and_settle(messages, form):
+    before = copy.deepcopy(messages)
+    try:
+        once = repair_history(messages, form).messages
+        window(messages, 1, form), truncate_results(messages, 0, form)
+        assert repair_history(once, form).messages == once
+    except ToolrollError:
+        pass
+    assert messages == before
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [calling("a")] * 20_000,
+        [result("a")] * 20_000,
+        [user(), using(*map(str, range(20_000))), user([block(str(i)) for i in range(20_000)])],
+        [user([block(str(i))]) for i in range(20_000)],
+        [using("a")] * 20_000,
+        [user()] * 20_000,
+        [calling(*map(str, range(20_000)))],
+    ],
+    ids=range(7),
+)
+def test_long_histories_take_time_in_proportion(messages):
+    form = "anthropic" if "tool_calls" not in messages[0] and messages[0]["role"] != "tool" else "openai"
+    started = time.process_time()
+    repair_history(messages, form), window(messages, 50, form), truncate_results(messages, 2, form)
+    assert time.process_time() - started < 10

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from hypothesis import strategies as st
 
-from toolroll import Context, Parameters, Route, Tool, Toolkit
+from toolroll import Context, Profile, Route, Tool, Toolkit
 from toolroll._core import Bitset
 from toolroll.conversation import Conversation, Loaded
 from toolroll.rules import PageMapping, Rule
@@ -47,15 +47,15 @@ def examples() -> st.SearchStrategy[tuple[str, ...]]:
     return st.lists(texts(), max_size=2).map(tuple) | many
 
 
-def parameters() -> st.SearchStrategy[Parameters]:
+def parameters() -> st.SearchStrategy[Profile]:
     """Profiles: how routes are read, and everything that retrieval can be told."""
     return st.builds(
-        Parameters,
+        Profile,
         retrieve=st.sampled_from(("tools", "tools", "none")),
         k=st.none() | st.integers(0, 9),
         dense=st.sampled_from((0.0, 1.0)),
         lexical=st.sampled_from((0.0, 0.05, 1.0)),
-        lexical_mass=st.sampled_from((1.0, 200.0, float("inf"))),
+        lexical_saturation=st.sampled_from((1.0, 200.0, float("inf"))),
         intents=st.sampled_from((0.0, 0.5)),
         intent_floor=st.sampled_from((-1.0, 0.0, 0.3, 1.0)),
         clauses=st.sampled_from((0.0, 0.3, 1.0)),
@@ -182,7 +182,7 @@ def contexts(draw: st.DrawFn) -> Context:
         settings=tuple(draw(st.lists(st.sampled_from(SETTINGS), unique=True))),
         required=draw(st.just(()) | some),
         exclude=draw(some),
-        within=draw(st.just(()) | some),
+        only=draw(st.just(()) | some),
         everything=draw(st.booleans()),
         provider=draw(st.sampled_from(("", "openai"))),
     )

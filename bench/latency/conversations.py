@@ -14,7 +14,7 @@ from bench.peers.run import rss_bytes
 from toolroll import Context, Toolroll
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.evaluation import workloads
-from toolroll.formats.sources.dicts import read_dicts
+from toolroll.formats.sources.dicts import read_tools
 from toolroll.sessions.session import Session
 
 MESSAGES, TURNS, K = 4096, 10, 7
@@ -32,7 +32,7 @@ def cases(quick: bool) -> Iterator[Case | Figure]:
 
 
 def _roll(n: int) -> Toolroll:
-    return Toolroll.from_tools(read_dicts(workloads.tools(n)).tools, embedder=StaticEmbedder())
+    return Toolroll.from_tools(read_tools(workloads.tools(n)).tools, embedder=StaticEmbedder())
 
 
 def _turn(n: int) -> Case:

@@ -8,7 +8,7 @@ from bench.harness import Case, sizes
 from toolroll import Context, Toolroll
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.evaluation import workloads
-from toolroll.formats.sources.dicts import read_dicts
+from toolroll.formats.sources.dicts import read_tools
 from toolroll.rules import PageMapping, Rule
 from toolroll.tools import Toolkit
 
@@ -27,7 +27,7 @@ def cases(quick: bool) -> Iterator[Case]:
 
 
 def _case(n: int) -> Case:
-    tools = read_dicts(workloads.tools(n)).tools
+    tools = read_tools(workloads.tools(n)).tools
     names = sorted({tool.toolkit for tool in tools if tool.toolkit})
     toolkits = [
         Toolkit(name, settings_keys=(f"{name}_key",) if at % 3 == 0 else ()) for at, name in enumerate(names)

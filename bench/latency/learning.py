@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench.harness import Case, sizes
-from toolroll import Context, Parameters, Toolroll
+from toolroll import Context, Profile, Toolroll
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.evaluation import workloads
-from toolroll.formats.sources.dicts import read_dicts
+from toolroll.formats.sources.dicts import read_tools
 from toolroll.selection.selection import Selection
 
 MESSAGES = 4096
@@ -28,11 +28,11 @@ def cases(quick: bool) -> Iterator[Case]:
 
 
 def _cases(n: int) -> Iterator[Case]:
-    tools = read_dicts(workloads.tools(n)).tools
+    tools = read_tools(workloads.tools(n)).tools
     embedder = StaticEmbedder()
-    learning = Toolroll.from_tools(tools, embedder=embedder, profile=Parameters(rescored=30))
-    plain = Toolroll.from_tools(tools, embedder=embedder, profile=Parameters(learning=None))
-    wide = Toolroll.from_tools(tools, embedder=embedder, profile=Parameters(learning=None, candidates=30))
+    learning = Toolroll.from_tools(tools, embedder=embedder, profile=Profile(rescored=30))
+    plain = Toolroll.from_tools(tools, embedder=embedder, profile=Profile(learning=None))
+    wide = Toolroll.from_tools(tools, embedder=embedder, profile=Profile(learning=None, candidates=30))
     asked = workloads.messages(MESSAGES, n)
     contexts = [
         Context(user=f"user-{at}", tier=_TIERS[at % 3], page=f"page-{at % _PAGES}") for at in range(_USERS)

@@ -91,7 +91,7 @@ def _measured(case: str, url: str, tools: int, orgs: int) -> dict[str, Any] | No
 
 def _measure(case: str, url: str, n: int, orgs: int) -> dict[str, tuple[float, str, str]]:
     from toolroll import Context, Toolroll
-    from toolroll.formats.sources.dicts import read_dicts
+    from toolroll.formats.sources.dicts import read_tools
     from toolroll.registry.registry import Registry
     from toolroll.tools import Definitions
 
@@ -104,7 +104,7 @@ def _measure(case: str, url: str, n: int, orgs: int) -> dict[str, tuple[float, s
     def now() -> tuple[float, float]:
         return time.perf_counter(), time.process_time()
 
-    tools = tuple(replace(tool, version="1.0.0") for tool in read_dicts(workloads.tools(n)).tools)
+    tools = tuple(replace(tool, version="1.0.0") for tool in read_tools(workloads.tools(n)).tools)
     changed = tuple(
         replace(tool, description=f"{tool.description} Revised.") if at % 100 == 0 else tool
         for at, tool in enumerate(tools)

@@ -170,10 +170,10 @@ def _with_routes(n: int) -> Case:
         return Case("select with routes", f"{n:,} tools", str(error), {}, lambda: "")
     from dataclasses import replace
 
-    from toolroll.formats.sources.dicts import read_dicts
+    from toolroll.formats.sources.dicts import read_tools
 
     catalog = workloads.tools(n)
-    given = read_dicts(_definitions(n)).tools
+    given = read_tools(_definitions(n)).tools
     apps = {tool["name"]: tool["server"] for tool in catalog}
     kept = [replace(tool, toolkit=apps[tool.name]) for tool in given]
     stock = workloads.keywords(2_000)[500:]  # behind the single words, which would be in every message

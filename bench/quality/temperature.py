@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from bench.quality.attacks import embedder_of
 
-from toolroll import Parameters, Toolroll
+from toolroll import Profile, Toolroll
 from toolroll.evaluation.dataset import Dataset, read_dataset
 
 TEMPERATURES = (0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.11, 0.12, 0.14, 0.16, 0.2)
@@ -24,7 +24,7 @@ CANDIDATES = 40
 
 def losses(dataset: Dataset, embedder: str, most: int, seed: int) -> npt.NDArray[np.float64]:
     """float64[len(TEMPERATURES)]: mean negative log-likelihood of the needed tools."""
-    profile = Parameters(candidates=CANDIDATES, learning=None, pass_through_tools=0)
+    profile = Profile(candidates=CANDIDATES, learning=None, pass_through_tools=0)
     roll = Toolroll.from_tools(dataset.definitions.tools, embedder=embedder_of(embedder), profile=profile)
     order = np.random.default_rng(seed).permutation(len(dataset.queries))
     found = []

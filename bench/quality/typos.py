@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.quality.typo_model import KINDS, mistyped
 
-from toolroll import Parameters, Tool, Toolroll
+from toolroll import Profile, Tool, Toolroll
 from toolroll.evaluation.dataset import Query, read_dataset, with_examples
 from toolroll.evaluation.metrics import recall
 
@@ -33,10 +33,12 @@ def _ask(tools: Sequence[Tool], asked: Sequence[Query], options: argparse.Namesp
     clean = [query.text for query in asked]
     typos = [mistyped(message, SEED, kinds=options.kind or ("wrong",)) for message in clean]
     mends = Toolroll.from_tools(tools, embedder=options.embedder)
-    reads = Toolroll.from_tools(tools, embedder=options.embedder, profile=Parameters(spelling=False))
+    reads = Toolroll.from_tools(tools, embedder=options.embedder, profile=Profile(spelling=False))
     figures = [_recall(roll, asked, messages) for messages in (clean, typos) for roll in (reads, mends)]
     figures.append(figures[0] - figures[3])  # what typos cost, clean as it was and typos mended
-    figures.append(sum(bool(mends.select(message, k=1).corrected) for message in clean) / len(clean) * 100)
+    figures.append(
+        sum(bool(mends.select(message, k=1).spelling_corrections) for message in clean) / len(clean) * 100
+    )
     return "".join(f"{figure:>9.1f}" for figure in figures)
 
 

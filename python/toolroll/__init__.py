@@ -5,31 +5,49 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolroll.catalog.catalog import Catalog as Catalog
     from toolroll.context import Context as Context
+    from toolroll.embedder import Embedder as Embedder
+    from toolroll.errors import Conflict as Conflict
+    from toolroll.errors import Denied as Denied
+    from toolroll.errors import InvalidDefinition as InvalidDefinition
+    from toolroll.errors import InvalidInput as InvalidInput
+    from toolroll.errors import NotFound as NotFound
     from toolroll.errors import ToolrollError as ToolrollError
+    from toolroll.errors import Unavailable as Unavailable
+    from toolroll.formats import meta_tools as meta_tools
+    from toolroll.formats import repair as repair
+    from toolroll.formats.sources.dicts import read_tools as read_tools
     from toolroll.learning.experiments import Experiment as Experiment
     from toolroll.registry.registry import Registry as Registry
     from toolroll.roll import Toolroll as Toolroll
     from toolroll.rules import PageMapping as PageMapping
     from toolroll.rules import Rule as Rule
-    from toolroll.selection.profiles import Parameters as Parameters
+    from toolroll.selection.delivery import Delivery as Delivery
+    from toolroll.selection.profiles import Profile as Profile
     from toolroll.selection.selection import Selection as Selection
     from toolroll.sessions.session import Session as Session
+    from toolroll.tools import Definitions as Definitions
     from toolroll.tools import Route as Route
     from toolroll.tools import Tool as Tool
     from toolroll.tools import Toolkit as Toolkit
 
 __version__ = "0.1.0"
 
-# Where each public name lives. They are imported when first used, so that `import toolroll` costs a
-# millisecond and numpy is paid for by those who select.
+# Where each public name lives. Each is imported when it is first used, so that `import toolroll` costs a
+# millisecond and only programs that select pay for numpy.
 _HOMES = {
-    "Catalog": "toolroll.catalog.catalog",
+    "Conflict": "toolroll.errors",
     "Context": "toolroll.context",
+    "Definitions": "toolroll.tools",
+    "Delivery": "toolroll.selection.delivery",
+    "Denied": "toolroll.errors",
+    "Embedder": "toolroll.embedder",
     "Experiment": "toolroll.learning.experiments",
+    "InvalidDefinition": "toolroll.errors",
+    "InvalidInput": "toolroll.errors",
+    "NotFound": "toolroll.errors",
     "PageMapping": "toolroll.rules",
-    "Parameters": "toolroll.selection.profiles",
+    "Profile": "toolroll.selection.profiles",
     "Registry": "toolroll.registry.registry",
     "Route": "toolroll.tools",
     "Rule": "toolroll.rules",
@@ -39,6 +57,10 @@ _HOMES = {
     "Toolkit": "toolroll.tools",
     "Toolroll": "toolroll.roll",
     "ToolrollError": "toolroll.errors",
+    "Unavailable": "toolroll.errors",
+    "meta_tools": "toolroll.formats",
+    "read_tools": "toolroll.formats.sources.dicts",
+    "repair": "toolroll.formats",
 }
 
 __all__ = ["__version__", *_HOMES]
@@ -49,7 +71,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'toolroll' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    home = import_module(_HOMES[name])
+    # A module such as `repair` is no attribute of its package until somebody imports it.
+    return getattr(home, name) if hasattr(home, name) else import_module(f"{_HOMES[name]}.{name}")
 
 
 def __dir__() -> list[str]:

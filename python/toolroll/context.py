@@ -30,7 +30,7 @@ class Context:
         session: conversation the turn belongs to.
         required: names of tools that are the selection; retrieval is not asked.
         exclude: names of tools that must not be selected.
-        within: names of tools: nothing else may be selected. Empty for no such limit.
+        only: names of tools: nothing else may be selected. Empty for no such limit.
         everything: skips the settings test, for clients that get every toolkit (MCP). Nothing else.
     """
 
@@ -44,14 +44,14 @@ class Context:
     session: str = ""
     required: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    within: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
     everything: bool = False
 
     def __post_init__(self) -> None:
         for name in ("org", "user", "tier", "page", "provider", "session"):
             if not isinstance(value := getattr(self, name), str):
                 raise InvalidInput(f"context: {name} is {value!r:.80}, must be a str")
-        for name in ("roles", "required", "exclude", "within"):
+        for name in ("roles", "required", "exclude", "only"):
             if (value := getattr(self, name)) != ():
                 object.__setattr__(self, name, names(value, f"context: {name}"))
         if isinstance(self.settings, (str, bytes)) or not isinstance(self.settings, Collection):

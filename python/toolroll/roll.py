@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
@@ -22,24 +22,23 @@ from toolroll.conversation import Retention
 from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
 from toolroll.errors import Denied, EmbedderUnavailable, InvalidInput, NotFound
-from toolroll.formats.sources.dicts import read_dicts
+from toolroll.formats.sources.dicts import read_tools
 from toolroll.formats.sources.folder import read_folder
-from toolroll.learning.example_bank import ExampleBank
 from toolroll.learning.experiments import Experiment
 from toolroll.learning.memory import Memory, Recorded
 from toolroll.learning.outcomes import NOT_SHOWN, Called, Report, read_called
 from toolroll.rules import PageMapping, Rule
-from toolroll.selection.effective_policy import Governance, InForce
+from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
 from toolroll.selection.engine import Engine
-from toolroll.selection.exposure import found_of
+from toolroll.selection.exposure import not_shown
 from toolroll.selection.pipeline import Pipeline
-from toolroll.selection.pipeline_builder import Assembly
-from toolroll.selection.profiles import Parameters, profile
+from toolroll.selection.pipeline_builder import PipelineBuilder
+from toolroll.selection.profiles import Profile, profile
 from toolroll.selection.selection import Selection
-from toolroll.selection.snapshot import Serving
+from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.verdict import Verdict, judge
 from toolroll.sessions.session import Session
-from toolroll.sessions.state import Live, LiveConversations
+from toolroll.sessions.state import ConversationCache, ConversationState
 from toolroll.tools import Definitions, Route, Toolkit
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ _log = logging.getLogger("toolroll")
 Progress = Callable[[int, int], None]
 
 _RECENT = 128  # selections that an event's id still finds
-_LONGEST_SOURCE = 4_096
+_LONGEST_REPORTER = 4_096
 MOST_CONVERSATIONS = 100_000  # in memory
 _LONGEST_SESSION = 1_024
 
@@ -66,25 +65,23 @@ class Toolroll:
         definitions: Definitions,
         *,
         embedder: EmbedderChoice = "static",
-        profile: str | Parameters = "default",
-        graph: bool = False,
+        profile: str | Profile = "default",
+        hnsw: bool = False,
         experiment: Experiment | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._read: Callable[[], Definitions] | None = None
         self._declared = Definitions()  # what was given beside the tools
-        self._assembly = Assembly(
-            named.embedder(embedder), parameters_of(profile), graph, variants_of(experiment)
+        self._builder = PipelineBuilder(
+            named.embedder(embedder), profile_of(profile), hnsw, variants_of(experiment)
         )
-        self._grown = ExampleBank()
-        self._adding = threading.Lock()  # held for one addition
         self._building = threading.RLock()  # held while a catalog is built: the later one wins
         self._definitions = definitions
         self._experiments = {} if experiment is None else {"": experiment}
-        self._engine = Engine(self._serving(self._first(definitions, progress)), self._assembly.embedder)
+        self._engine = Engine(self._snapshot(self._first(definitions, progress)), self._builder.embedder)
         self._recent: deque[Selection] = deque(maxlen=_RECENT)  # that an event's id still finds
         self._memory = Memory(self.catalog.dim)
-        self._live = LiveConversations(MOST_CONVERSATIONS)
+        self._live = ConversationCache(MOST_CONVERSATIONS)
         self._engine.learned = self._memory.learned
         self._engine.observe = self._recent.append
 
@@ -99,8 +96,8 @@ class Toolroll:
         pages: Iterable[PageMapping] = (),
         tiers: Iterable[str] = (),
         embedder: EmbedderChoice = "static",
-        profile: str | Parameters = "default",
-        graph: bool = False,
+        profile: str | Profile = "default",
+        hnsw: bool = False,
         experiment: Experiment | None = None,
         progress: Progress | None = None,
     ) -> Toolroll:
@@ -109,7 +106,7 @@ class Toolroll:
         toolkits, routes: what the tools themselves do not say. rules, pages: who sees what, and what belongs
         to which page (`docs/registry.md`). tiers: subscription tiers, lowest first. embedder: "static"
         (offline, built in), "minilm", "multilingual", "ollama:MODEL", … (`docs/embedders.md`), "none" for
-        lexical retrieval only, or an `Embedder`. graph: also builds an HNSW graph, which pays above some
+        lexical retrieval only, or an `Embedder`. hnsw: also builds an HNSW graph, which pays above some
         50,000 tools. experiment: deals selections out to profiles by their names (`docs/learning.md`).
         progress: called with (texts embedded, in all).
 
@@ -121,7 +118,7 @@ class Toolroll:
             _joined(tools, declared),
             embedder=embedder,
             profile=profile,
-            graph=graph,
+            hnsw=hnsw,
             experiment=experiment,
             progress=progress,
         )
@@ -137,8 +134,8 @@ class Toolroll:
         pages: Iterable[PageMapping] = (),
         tiers: Iterable[str] = (),
         embedder: EmbedderChoice = "static",
-        profile: str | Parameters = "default",
-        graph: bool = False,
+        profile: str | Profile = "default",
+        hnsw: bool = False,
         experiment: Experiment | None = None,
         progress: Progress | None = None,
     ) -> Toolroll:
@@ -159,7 +156,7 @@ class Toolroll:
             return replace(found, rules=declared.rules, pages=declared.pages, tiers=declared.tiers)
 
         roll = cls(
-            read(), embedder=embedder, profile=profile, graph=graph, experiment=experiment, progress=progress
+            read(), embedder=embedder, profile=profile, hnsw=hnsw, experiment=experiment, progress=progress
         )
         roll._read, roll._declared = read, declared
         return roll
@@ -170,8 +167,8 @@ class Toolroll:
         url: str,
         *,
         embedder: EmbedderChoice = "static",
-        profile: str | Parameters = "default",
-        graph: bool = False,
+        profile: str | Profile = "default",
+        hnsw: bool = False,
         progress: Progress | None = None,
         poll_s: float = 0.5,
         settings_s: float = 10.0,
@@ -211,12 +208,12 @@ class Toolroll:
             ) from error
         pace = pace_of(poll_s, settings_s, organisations, listens)
         keeping = keeping_of(messages, journal, durable)
-        assembly = Assembly(named.embedder(embedder), parameters_of(profile), graph)
+        builder = PipelineBuilder(named.embedder(embedder), profile_of(profile), hnsw)
         name = profile if isinstance(profile, str) else "custom"
-        return RegistryRoll(url, assembly, pace, progress, keeping, name, sessions_s)
+        return RegistryRoll(url, builder, pace, progress, keeping, name, sessions_s)
 
     @classmethod
-    def demo(cls, *, embedder: EmbedderChoice = "static", profile: str | Parameters = "default") -> Toolroll:
+    def demo(cls, *, embedder: EmbedderChoice = "static", profile: str | Profile = "default") -> Toolroll:
         """The built-in demonstration catalog: a revenue platform, a personal assistant, a home server."""
         return cls.from_folder(
             Path(__file__).with_name("demo") / "toolkits", embedder=embedder, profile=profile
@@ -293,7 +290,7 @@ class Toolroll:
                 definitions = self._read()
             else:
                 raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
-            self._engine.swap(self._serving(self._compose(definitions, progress)))
+            self._engine.swap(self._snapshot(self._compose(definitions, progress)))
             self._definitions = definitions
             return self.catalog
 
@@ -305,7 +302,7 @@ class Toolroll:
         wanted: Called = (),
         corrected: Mapping[str, str | None] | Iterable[str] = (),
         final: bool = True,
-        source: str | None = None,
+        reporter: str | None = None,
     ) -> Recorded:
         """Says what the model did with a selection; the next ones are better for it.
 
@@ -320,7 +317,7 @@ class Toolroll:
             wanted: the same for tools that were not shown, and that the model found by a search and called.
             corrected: tools that were called and were the wrong ones → the right one, or None.
             final: False where more of this turn is to be reported.
-            source: who this comes from, such as a user's id; None for the context's user. What one source
+            reporter: who this comes from, such as a user's id; None for the context's user. What one reporter
                 says counts for a tool three times a day, and what fewer than three of them say teaches
                 nothing. "" is the application itself, whose word counts.
 
@@ -333,9 +330,9 @@ class Toolroll:
             replace(entry, name=own_name(selection, entry.name))
             for entry in read_called(called, wanted, corrected)
         )
-        reporter = selection.turn.context.user if source is None else source_of(source)
-        exposure = self._engine.exposure(selection, reporter)
-        found = found_of(selection, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
+        said_by = selection.turn.context.user if reporter is None else checked_reporter(reporter)
+        exposure = self._engine.exposure(selection, said_by)
+        found = not_shown(selection, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
         return self._memory.record(exposure, Report(selection.event_id, entries, found, final))
 
     def session(self, session: str, context: Context | None = None, *, learns: bool = True) -> Session:
@@ -365,80 +362,10 @@ class Toolroll:
         """What an organisation's outcomes have taught so far; None for nothing."""
         return self._engine.learned.get(org)
 
-    def grow(self, picked: Selection, message: str, succeeded: Iterable[str], *, source: str) -> int:
-        """Keeps the message as an example of the tools that were called for it with success.
-
-        Counts only what this selection offered. Nothing changes until `apply_grown` or `refresh`; adding
-        waits for neither of them, and no selection waits for it.
-
-        Args:
-            picked: the selection that the model was sent.
-            message: what the user wrote, without what must not be kept: it stays readable in the bank.
-            succeeded: names of the tools that were called and did what was asked.
-            source: who this comes from, such as a user's id: each fills only a part of a tool's examples.
-
-        Returns:
-            How many tools have a new example.
-
-        Raises:
-            InvalidInput: an argument is of the wrong type, or the source is empty.
-        """
-        if not isinstance(picked, Selection):
-            raise InvalidInput(f"picked: is {type(picked).__name__}, must be the Selection that was sent")
-        if isinstance(succeeded, str):
-            raise InvalidInput(f"succeeded: is {succeeded!r:.80}, must be a sequence of names")
-        called = set(_offered(picked, succeeded))
-        with self._adding:
-            bank, added = self._grown, 0
-            for name in sorted(called):
-                grown = bank.add(name, message, source)
-                added += grown is not bank
-                bank = grown
-            self._grown = bank
-        return added
-
-    def apply_grown(self, *, progress: Progress | None = None) -> Catalog:
-        """Builds the next catalog with the examples that have been grown, and puts it in place.
-
-        Only texts that are new need a vector where the embedder keeps them (`minilm` does) or makes them in
-        microseconds (`static` does).
-        """
-        with self._building:
-            self._engine.swap(self._serving(self._compose(self._definitions, progress)))
-            return self.catalog
-
-    @property
-    def grown(self) -> ExampleBank:
-        """What use has taught so far; assign a bank to start from what was kept elsewhere."""
-        return self._grown
-
-    @grown.setter
-    def grown(self, bank: ExampleBank) -> None:
-        if not isinstance(bank, ExampleBank):
-            raise InvalidInput(
-                f"grown: is {type(bank).__name__}, must be toolroll.learning.example_bank.ExampleBank"
-            )
-        with self._adding:
-            self._grown = bank
-
-    def forget(self, *, tool: str | None = None, source: str | None = None) -> int:
-        """Takes grown examples back, by tool, by source or both; they go with the next `apply_grown`.
-
-        Returns:
-            How many there were.
-
-        Raises:
-            InvalidInput: neither is given.
-        """
-        with self._adding:
-            before = len(self._grown)
-            self._grown = self._grown.remove(tool=tool, source=source)
-            return before - len(self._grown)
-
     @property
     def catalog(self) -> Catalog:
         """The snapshot that the next selection reads; of a registry, the shared one."""
-        return self._engine.serving.shared.catalog
+        return self._engine.snapshot.shared.catalog
 
     def why(self, name: str, context: Context | None = None) -> Verdict:
         """Whether this context may see the tool, and what decides it: a rule, its status or a setting.
@@ -447,14 +374,14 @@ class Toolroll:
             NotFound: no tool of that name in the catalog.
         """
         context = context or Context()
-        serving = self._engine.serving
-        return judge(serving.pipeline(context.org), name, context, serving.settings(context.org))
+        snapshot = self._engine.snapshot
+        return judge(snapshot.pipeline(context.org), name, context, snapshot.settings(context.org))
 
     def __len__(self) -> int:
         return len(self.catalog)
 
     def _retention(self, org: str) -> Retention:
-        return self._engine.serving.pipeline(org).retention
+        return self._engine.snapshot.pipeline(org).retention
 
     def _report(
         self,
@@ -466,8 +393,8 @@ class Toolroll:
         """What a session says of a turn."""
         self.record(picked, called, wanted=wanted, final=final)
 
-    def _serving(self, pipeline: Pipeline) -> Serving:
-        return Serving(pipeline, experiments=self._experiments)
+    def _snapshot(self, pipeline: Pipeline) -> Snapshot:
+        return Snapshot(pipeline, experiments=self._experiments)
 
     def _selection(self, picked: Selection | str) -> Selection:
         """The selection itself, if it was made here."""
@@ -494,10 +421,10 @@ class Toolroll:
             return self._compose(definitions, progress)
         except EmbedderUnavailable as error:
             _log.warning("catalog: built without vectors until refresh(): %s", error)
-            return self._assembly.by_words(definitions, _in_force(definitions), error)
+            return self._builder.by_words(definitions, _in_force(definitions), error)
 
     def _compose(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
-        return self._assembly.pipeline(self._grown.apply(definitions), _in_force(definitions), progress)
+        return self._builder.pipeline(definitions, _in_force(definitions), progress)
 
 
 def of_session(session: object, context: Context | None) -> Context:
@@ -516,17 +443,21 @@ def of_session(session: object, context: Context | None) -> Context:
     return context if context.session == session else replace(context, session=session)
 
 
-def _unheard(context: Context, live: Live) -> None:
+def _unheard(context: Context, live: ConversationState) -> None:
     """In memory there is nobody to tell of a change."""
 
 
-def source_of(source: object) -> str:
-    """Who reports, checked."""
-    if not isinstance(source, str) or len(source) > _LONGEST_SOURCE:
+def checked_reporter(reporter: object) -> str:
+    """The name of who reports.
+
+    Raises:
+        InvalidInput: it is no text, or too long.
+    """
+    if not isinstance(reporter, str) or len(reporter) > _LONGEST_REPORTER:
         raise InvalidInput(
-            f"source: is {source!r:.80}, must be a str of at most {_LONGEST_SOURCE:,} characters"
+            f"reporter: is {reporter!r:.80}, must be a str of at most {_LONGEST_REPORTER:,} characters"
         )
-    return source
+    return reporter
 
 
 def own_name(selection: Selection, name: str) -> str:
@@ -538,15 +469,8 @@ def own_name(selection: Selection, name: str) -> str:
     return name
 
 
-def _in_force(definitions: Definitions) -> InForce:
-    return InForce.strictly(Governance(definitions.rules, definitions.pages, definitions.tiers))
-
-
-def _offered(picked: Selection, names: Iterable[str]) -> Iterator[str]:
-    """The tools' own names, of those that the selection offered; models name others too."""
-    for name in names:
-        with suppress(Denied):
-            yield picked.check(name).name
+def _in_force(definitions: Definitions) -> EffectivePolicy:
+    return EffectivePolicy.validated(PolicySource(definitions.rules, definitions.pages, definitions.tiers))
 
 
 def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:
@@ -563,7 +487,7 @@ def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:
     for page in declared.pages:
         if not isinstance(page, PageMapping):
             raise InvalidInput(f"pages: holds {page!r:.80}, must hold toolroll.PageMapping")
-    given = read_dicts(tools)
+    given = read_tools(tools)
     known = {toolkit.name for toolkit in declared.toolkits}
     implied = (toolkit for toolkit in given.toolkits if toolkit.name not in known)
     return replace(
@@ -574,7 +498,7 @@ def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:
     )
 
 
-def variants_of(experiment: Experiment | None) -> dict[str, Parameters]:
+def variants_of(experiment: Experiment | None) -> dict[str, Profile]:
     """The profiles that an experiment deals out, by their names.
 
     Raises:
@@ -583,9 +507,9 @@ def variants_of(experiment: Experiment | None) -> dict[str, Parameters]:
     return {} if experiment is None else {name: profile(name) for name in experiment.variants}
 
 
-def parameters_of(choice: str | Parameters) -> Parameters:
+def profile_of(choice: str | Profile) -> Profile:
     """The profile of that name, or the parameters themselves."""
-    if isinstance(choice, Parameters):
+    if isinstance(choice, Profile):
         return choice
     if not isinstance(choice, str):
         raise InvalidInput(f"profile: is {choice!r:.80}, must be a name or toolroll.Parameters")

@@ -16,10 +16,10 @@ from toolroll.arrays import Part
 from toolroll.context import Turn
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.selection.candidates import Candidates
-from toolroll.selection.effective_policy import Governance, InForce
+from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
 from toolroll.selection.pipeline import Pipeline
-from toolroll.selection.pipeline_builder import Assembly
-from toolroll.selection.profiles import Parameters
+from toolroll.selection.pipeline_builder import PipelineBuilder
+from toolroll.selection.profiles import Profile
 
 
 class Remembering(HashingEmbedder):
@@ -31,18 +31,18 @@ class Remembering(HashingEmbedder):
 
 
 EMBEDDER = Remembering(64)
-DEFAULT = Parameters()
+DEFAULT = Profile()
 HARD = ("Visibility", "Availability")
 SOFT = ("Page", "Routes", "Affinity", "Retrieval", "Additions", "Cap", "Listing", "Order")
 STAGES = (*HARD, *SOFT, "Required")
 
 
 def pipeline_of(definitions_, parameters_=DEFAULT) -> Pipeline:
-    in_force = InForce(Governance(definitions_.rules, definitions_.pages, definitions_.tiers))
-    return Assembly(EMBEDDER, parameters_).pipeline(definitions_, in_force)
+    in_force = EffectivePolicy(PolicySource(definitions_.rules, definitions_.pages, definitions_.tiers))
+    return PipelineBuilder(EMBEDDER, parameters_).pipeline(definitions_, in_force)
 
 
-def with_stage(parameters_: Parameters, name: str) -> Parameters:
+def with_stage(parameters_: Profile, name: str) -> Profile:
     """The parameters, if need be changed so that there is such a stage."""
     return parameters_.with_(retrieve="tools") if name in ("Retrieval", "Affinity") else parameters_
 
@@ -162,11 +162,11 @@ def test_what_retrieval_says_of_a_turn_is_in_range_and_kept(definitions_, turn, 
     selection = pipeline.decide(turn)
     assert selection.degraded == ()
     if selection.confidence is None:
-        assert selection.applies
+        assert selection.has_match
         return
     assert 0 <= selection.confidence <= 1
-    assert selection.applies == (selection.confidence >= parameters_.least_confidence)
-    if not selection.applies and parameters_.on_no_tool == "empty":
+    assert selection.has_match == (selection.confidence >= parameters_.least_confidence)
+    if not selection.has_match and parameters_.on_no_tool == "empty":
         core = set(pipeline.catalog.base.tolist()) | set(pipeline.catalog.pinned.tolist())
         assert set(selection.rows.tolist()) <= core
 
@@ -211,7 +211,7 @@ def test_no_inactive_excluded_outside_or_unconfigured_tool_is_ever_selected(defi
         tool = pipeline.catalog.tools[pipeline.catalog.names[name]]
         assert tool.status == "active"
         assert name not in turn.context.exclude
-        assert not turn.context.within or name in turn.context.within
+        assert not turn.context.only or name in turn.context.only
         at = kits.get(tool.toolkit)
         while at is not None and not turn.context.everything:
             assert not at.settings_keys or any(turn.context.has_setting(key) for key in at.settings_keys)
@@ -227,7 +227,7 @@ def test_required_names_are_the_selection_in_their_order(definitions_, turn, par
     allowed = {pipeline.catalog.tools[row].name for row in selection.candidates.allowed.rows().tolist()}
     wanted = dict.fromkeys(turn.context.required)
     assert selection.names == tuple(name for name in wanted if name in allowed)
-    assert set(selection.unresolved) == set(wanted) - allowed
+    assert set(selection.missing_required) == set(wanted) - allowed
 
 
 @given(definitions(), turns(), parameters())

@@ -39,7 +39,7 @@ def event(days: float = 0.0, **changes: Any) -> dict[str, Any]:
             "provider": "",
             "required": [],
             "exclude": [],
-            "within": [],
+            "only": [],
             "everything": False,
         },
         "limits": {"k": None, "max_tools": None, "budget_tokens": None, "sent": [], "earlier": []},

@@ -358,7 +358,7 @@ def test_an_experiments_units_are_those_of_its_events_with_an_outcome(database):
     found = counts(database, trial)
     assert found.strays == 1
     assert found.unknown == {"default": 0, "learned": 2}
-    assert found.dealt == {"default": 2, "learned": 3}  # `d` among them, of whom nothing is known
+    assert found.assigned == {"default": 2, "learned": 3}  # `d` among them, of whom nothing is known
     default, learned = found.tallies["default"], found.tallies["learned"]
     assert (default.units, default.events, default.reward) == (2, 3, 1)
     assert (learned.units, learned.events, learned.reward) == (2, 2, 2)

@@ -21,7 +21,7 @@ from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Entry, Report
 from toolroll.registry.events import writer as module
-from toolroll.registry.events.event_row import Standing, seed_of
+from toolroll.registry.events.event_row import SelectionOrigin, seed_of
 from toolroll.registry.events.ingest import drain
 from toolroll.registry.events.journal import Journal
 from toolroll.registry.events.maintenance import prune
@@ -79,7 +79,7 @@ def new_recorder(
         Journal(journal),
         exposure_of,
         messages=None if messages is None else lambda: messages,
-        standing_of=lambda selection: Standing(7, 3, "default", "test", "b"),
+        standing_of=lambda selection: SelectionOrigin(7, 3, "default", "test", "b"),
         **options,
     )
 

@@ -37,18 +37,18 @@ def test_units_get_their_variant_which_stands_in_the_event_and_is_counted(databa
 
     until(lambda: any(selected(f"probe-{n}").turn.variant for n in range(8)))
     assert selected("u1", org="other").turn.variant == "" and selected("").turn.variant == ""
-    dealt = {}
+    assigned = {}
     for n in range(40):
         user = f"u{n % 20}"
         picked = selected(user)
-        assert dealt.setdefault(user, picked.turn.variant) == picked.turn.variant
+        assert assigned.setdefault(user, picked.turn.variant) == picked.turn.variant
         roll.record(picked, {picked.names[0]: n % 4 != 0})
-    assert set(dealt.values()) == set(variants)
-    assert dealt == {user: trial.experiment.variant(Context(org="acme", user=user)) for user in dealt}
+    assert set(assigned.values()) == set(variants)
+    assert assigned == {user: trial.experiment.variant(Context(org="acme", user=user)) for user in assigned}
     assert roll.flush()
     found = counts(database, find(database, "ranking"))
     for name in variants:
-        assert found.tallies[name].units == sum(variant == name for variant in dealt.values())
+        assert found.tallies[name].units == sum(variant == name for variant in assigned.values())
     assert sum(tally.events for tally in found.tallies.values()) == 40
     assert sum(tally.reward for tally in found.tallies.values()) == 30
     assert found.strays == 0 and sum(found.unknown.values()) >= 1  # the probes, of which nothing was said

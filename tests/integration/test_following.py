@@ -216,11 +216,11 @@ def test_rules_that_cannot_be_read_leave_those_before_them_in_force(registry, ro
 def test_rules_that_were_never_readable_close_the_catalog_unless_told_otherwise(
     registry, database_url, choice, left
 ):
-    from toolroll import Parameters
+    from toolroll import Profile
 
     registry.rules.add(Rule("no five", "deny", "composite", {"all": []}, tool="tool_5"))
     damage(database_url)
-    with Toolroll.open(database_url, profile=Parameters(on_policy_error=choice)) as roll:
+    with Toolroll.open(database_url, profile=Profile(on_policy_error=choice)) as roll:
         picked = roll.select("number 5", k=30)
         assert "policy" in picked.degraded
         assert left is None or set(picked.names) == left
@@ -264,11 +264,6 @@ def test_a_registry_that_is_not_there_is_named_with_what_to_do(tmp_path):
 def test_options_out_of_range_are_refused(database_url, options):
     with pytest.raises(InvalidInput):
         Toolroll.open(database_url, **options)
-
-
-def test_what_use_teaches_is_not_put_into_a_shared_catalog(registry, roll):
-    with pytest.raises(InvalidInput, match="organisations"):
-        roll.grow(roll.select("number 5"), "number 5 please", ["tool_5"], source="ada")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -381,9 +376,9 @@ def test_what_one_organisation_says_in_its_tools_corrects_nobody_elses_words(reg
     roll.refresh()
     roll.prepare()
     message = "show the zorblix of the quarter please"
-    assert roll.select(message, Context(org="acme"), k=2).corrected
+    assert roll.select(message, Context(org="acme"), k=2).spelling_corrections
     for context in (Context(org="globex"), Context()):
-        assert not roll.select(message, context, k=2).corrected
+        assert not roll.select(message, context, k=2).spelling_corrections
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])

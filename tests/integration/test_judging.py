@@ -13,7 +13,7 @@ from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.selection.pipeline_builder import Assembly
+from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import profile
 
 TURNS = 18
@@ -38,7 +38,7 @@ def use(url):
 
 
 def again_under(database, **parameters):
-    return Redecider(database, Assembly(embedder("static"), profile("default").with_(**parameters)))
+    return Redecider(database, PipelineBuilder(embedder("static"), profile("default").with_(**parameters)))
 
 
 def rows_of(database):

@@ -17,13 +17,13 @@ from tests.integration.outcomes import DIM, NOW, Tape, eventually, exposure, row
 from toolroll.errors import StoreUnavailable
 from toolroll.registry.events import follower as module
 from toolroll.registry.events.fold import fold, outcomes_of
-from toolroll.registry.events.follower import Follower, Making
+from toolroll.registry.events.follower import Follower, LearnedFactory
 from toolroll.registry.events.ingest import drain
 from toolroll.registry.events.maintenance import Which, forget
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
-MAKING = Making(Tape, Tape.from_bytes, DIM, "hash@1", "these rates")
+MAKING = LearnedFactory(Tape, Tape.from_bytes, DIM, "hash@1", "these rates")
 
 
 def report(database: Database, *events: str, org: str = "acme", **kinds: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tests.integration.governance import Governed
+from tests.integration.policy_source import Governed
 from toolroll import Tool, Toolkit
 from toolroll.errors import NotFound, ToolrollError
 from toolroll.registry.history import as_of, earlier
@@ -27,7 +27,7 @@ ORGS = ("", "acme", "blue")
 
 def seen(replica: Replica, org: str) -> tuple[Any, ...]:
     """All that decides for an organisation."""
-    governance = replica.governance.of(("", org))
+    policy_source = replica.policy_source.of(("", org))
     return (
         replica.definitions("").toolkits,
         replica.definitions("").routes,
@@ -35,9 +35,9 @@ def seen(replica: Replica, org: str) -> tuple[Any, ...]:
         replica.definitions(org).toolkits,
         replica.definitions(org).routes,
         sorted(replica.definitions(org).tools, key=lambda tool: tool.name),
-        sorted(governance.rules, key=lambda rule: rule.rule_id),
-        sorted(governance.pages, key=lambda page: page.page_id),
-        governance.tiers,
+        sorted(policy_source.rules, key=lambda rule: rule.rule_id),
+        sorted(policy_source.pages, key=lambda page: page.page_id),
+        policy_source.tiers,
     )
 
 
@@ -198,7 +198,7 @@ def test_what_another_organisation_changes_makes_no_other_catalog_here(database:
 def test_an_empty_registry_was_empty_at_the_beginning(database: Database) -> None:
     Registry(database).create(Tool("mail", "sends"))
     was = as_of(database, 0, ["acme"])
-    assert not was.tools and not was.toolkits and not was.governance.rules
+    assert not was.tools and not was.toolkits and not was.policy_source.rules
 
 
 def test_a_revision_that_is_not_there_is_said_to_be_missing(database: Database) -> None:

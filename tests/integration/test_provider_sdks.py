@@ -14,7 +14,7 @@ from toolroll import Toolroll
 from toolroll.formats.meta_tools import META_TOOLS, read_search
 from toolroll.formats.providers import PROVIDERS
 from toolroll.formats.schemas import convert_all, provider_name
-from toolroll.formats.sources import read_dicts
+from toolroll.formats.sources import read_tools
 from toolroll.selection.delivery import Delivery, answer_search
 
 openai = pytest.importorskip("openai")
@@ -257,6 +257,6 @@ def test_an_mcp_server_lists_what_is_delivered(roll):
     for delivery in deliveries(roll, "mcp"):
         listed = mcp_types.ListToolsResult.model_validate(delivery.request)
         assert len(listed.tools) == len(delivery.request["tools"])
-        again, _ = convert_all(read_dicts(listed.tools).tools, "mcp")
+        again, _ = convert_all(read_tools(listed.tools).tools, "mcp")
         for tool, given in zip(again, delivery.request["tools"], strict=True):
             assert tool == {**given, "name": provider_name(given["name"], "mcp")}

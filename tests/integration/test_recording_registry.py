@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.outcomes import dump, eventually, raw_counts, rows_of
-from toolroll import Context, Parameters, Rule, Tool, Toolroll
+from toolroll import Context, Profile, Rule, Tool, Toolroll
 from toolroll._core import inclusion
 from toolroll.errors import Denied, InvalidInput, NotFound, StoreUnavailable
 from toolroll.registry.events import receipts
@@ -271,7 +271,7 @@ def test_a_cut_that_came_after_the_draw_has_no_propensities(roll: RegistryRoll, 
 
 
 def test_exploration_has_a_stated_error(url: str, tmp_path: Path) -> None:
-    profile = Parameters(explore=0.2)
+    profile = Profile(explore=0.2)
     with Toolroll.open(url, profile=profile, journal=tmp_path / "journal") as roll:
         teach(roll, "post_message")
         roll.select("inform the team of lunch", k=4)

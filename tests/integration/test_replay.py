@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.commands import Typed
-from tests.integration.governance import Governed
+from tests.integration.policy_source import Governed
 from toolroll import Context, Tool, Toolkit, Toolroll
 from toolroll.embedders.named import embedder
 from toolroll.errors import NotFound
@@ -28,7 +28,7 @@ from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.rules import PageMapping, Rule
-from toolroll.selection.pipeline_builder import Assembly
+from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import profile
 from toolroll.selection.selection import Selection
 
@@ -93,8 +93,8 @@ class World:
             connection.execute(sa.update(table).where(table.c.event_id == event_id).values(values))
 
 
-def assembly_of(name: str) -> Assembly:
-    return Assembly(embedder("static"), profile(name))
+def assembly_of(name: str) -> PipelineBuilder:
+    return PipelineBuilder(embedder("static"), profile(name))
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_events_are_decided_again_to_the_last_bit_whatever_has_happened_since(wo
                     settings=draw.choice(((), ("crm_key", "SMTP_HOST"))),
                     everything=draw.random() < 0.3,
                     exclude=draw.choice(((), ("search_news",))),
-                    within=draw.choice(((), (), ("acme_search", "search_news", "list_events"))),
+                    only=draw.choice(((), (), ("acme_search", "search_news", "list_events"))),
                 ),
                 k=draw.choice((None, 3, 7)),
                 max_tools=draw.choice((None, 5)),
@@ -244,9 +244,9 @@ def test_what_organisations_share_is_where_every_one_begins(new_database_url: An
 def test_a_tool_that_was_deleted_before_its_catalog_was_built_anew_is_gone_in_a_replay(here: World) -> None:
     engine = here.roll._engine
     here.registry.delete("search_news")
-    serving = engine.serving
-    gone = serving.shared.without(["search_news"])
-    engine.swap(replace(serving, shared=gone, revision=serving.revision + 1))  # as upkeep does it
+    snapshot = engine.snapshot
+    gone = snapshot.shared.without(["search_news"])
+    engine.swap(replace(snapshot, shared=gone, revision=snapshot.revision + 1))  # as upkeep does it
     again = here.replay(here.log(here.select("Search the web for news")))
     assert again.is_same, str(again)
     assert again.selection is not None and "search_news" not in again.selection.names
@@ -257,7 +257,7 @@ def test_an_event_of_an_organisation_whose_catalog_was_not_there_yet_is_decided_
     here: World,
 ) -> None:
     engine = here.roll._engine
-    engine.swap(replace(engine.serving, own={}, awaited=frozenset({"acme"})))
+    engine.swap(replace(engine.snapshot, own={}, awaited=frozenset({"acme"})))
     picked = here.select("Search the shelves", "acme")
     assert picked.degraded == ("organisation",)
     again = here.replay(here.log(picked))
@@ -293,7 +293,7 @@ def test_another_embedder_is_said_to_be_another(here: World) -> None:
         again = replay(
             here.database,
             event_id,
-            lambda profile_name, other=other: Assembly(embedder(other), profile("default")),
+            lambda profile_name, other=other: PipelineBuilder(embedder(other), profile("default")),
         )
         assert again.selection is None
         assert f"the embedder here is {name}" in again.missing[0]

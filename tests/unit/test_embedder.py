@@ -11,7 +11,7 @@ from toolroll import Context, Toolroll
 from toolroll.embedder import MEAN, SPREAD, Scale, scale_of
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.selection.profiles import Parameters, fusion_of
+from toolroll.selection.profiles import Profile, fusion_of
 from toolroll.selection.selection import Selection
 
 ANYONE = Context(everything=True)
@@ -108,7 +108,7 @@ def rankings(examples: bool) -> list[tuple[Selection, Selection]]:
     tools = Toolroll.demo().catalog.tools
     known = [replace(tool, pinned=False, examples=tool.examples * examples) for tool in tools]
     plain, narrow = (
-        Toolroll.from_tools(known, embedder=Narrow(mixed), profile=Parameters(damping=False))
+        Toolroll.from_tools(known, embedder=Narrow(mixed), profile=Profile(damping=False))
         for mixed in (0.0, 2.0)
     )
     messages = [tool.examples[0] for tool in tools if tool.examples]
@@ -131,8 +131,8 @@ def test_the_best_tools_by_examples_survive_it_too():
 
 def test_without_the_scale_the_rankings_would_not_survive():
     """So the test above does see it: raw cosines of the narrow embedder drown the words."""
-    narrow = fusion_of(Parameters(), scale_of(Narrow(2.0)))
-    assert narrow.dense == pytest.approx(fusion_of(Parameters(), scale_of(Narrow(0.0))).dense * 5, rel=1e-3)
+    narrow = fusion_of(Profile(), scale_of(Narrow(2.0)))
+    assert narrow.dense == pytest.approx(fusion_of(Profile(), scale_of(Narrow(0.0))).dense * 5, rel=1e-3)
     assert narrow.dense_floor > 0.75
     assert -1 <= narrow.intent_floor <= 1
 

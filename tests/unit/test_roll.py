@@ -11,7 +11,7 @@ import threading
 import numpy as np
 import pytest
 
-from toolroll import Context, Parameters, Route, Tool, Toolkit, Toolroll
+from toolroll import Context, Profile, Route, Tool, Toolkit, Toolroll
 from toolroll.errors import EmbedderUnavailable, InvalidDefinition, InvalidInput, NotFound
 from toolroll.tools import Definitions
 
@@ -186,9 +186,9 @@ def test_a_message_that_can_be_embedded_is_read_by_words_where_the_tools_could_n
 def test_parameters_out_of_range_are_refused(changes):
     (name,) = changes
     with pytest.raises(InvalidInput, match=f"parameter {name}: is"):
-        Parameters(**changes)
+        Profile(**changes)
     with pytest.raises(InvalidInput, match="parameter 'heat': unknown"):
-        Parameters().with_(heat=1)
+        Profile().with_(heat=1)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_a_graph_gives_the_same_tools_on_a_small_catalog():
     tools = [
         Tool(f"tool_{i}", f"{word} things") for i, word in enumerate(["red", "green", "blue", "mail", "rain"])
     ]
-    exact, graph = Toolroll.from_tools(tools), Toolroll.from_tools(tools, graph=True)
+    exact, graph = Toolroll.from_tools(tools), Toolroll.from_tools(tools, hnsw=True)
     assert graph.select("blue", k=2).names == exact.select("blue", k=2).names
 
 
@@ -386,4 +386,4 @@ def test_vectors_of_another_float_type_are_vectors():
 @pytest.mark.parametrize("name", ["dense", "lexical", "intents", "threshold", "route_weight"])
 def test_a_weight_beyond_all_measure_is_refused(name):
     with pytest.raises(InvalidInput, match=f"parameter {name}"):
-        Parameters(**{name: 1e300})
+        Profile(**{name: 1e300})

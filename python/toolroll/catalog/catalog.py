@@ -19,7 +19,7 @@ from toolroll._core import Bitset, Bm25Index, Fusion, Speller, ToolKeys, VectorI
 from toolroll.arrays import Rows
 from toolroll.catalog.calibration import Trial
 from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, Probed, Probes, probes_of
-from toolroll.catalog.retriever import Indexes, Tuned, trial_of, vectors_of_probes
+from toolroll.catalog.retriever import CalibratedRetriever, Indexes, trial_of, vectors_of_probes
 from toolroll.catalog.routes import RouteTable
 from toolroll.catalog.settings import StackedSwitches, Switches
 from toolroll.catalog.spelling import speller_of
@@ -113,7 +113,7 @@ class Catalog:
     space: str
     dim: int
     revision: str
-    _tunings: dict[tuple[float, ...], Tuned] = field(default_factory=dict, repr=False)
+    _tunings: dict[tuple[float, ...], CalibratedRetriever] = field(default_factory=dict, repr=False)
     _tool_keys: dict[int, ToolKey] = field(default_factory=dict, repr=False)  # of rows that were shown
     _texts: dict[Hashable, Any] = field(default_factory=dict, repr=False)  # see `remembered`
 
@@ -123,7 +123,7 @@ class Catalog:
         definitions: Definitions,
         embedder: Embedder | None,
         *,
-        graph: bool = False,
+        hnsw: bool = False,
         toolkits_by_meaning: bool = False,
         description_counts: float = DESCRIPTION_COUNTS,
         keyword_mode: Mode | None = None,
@@ -131,7 +131,7 @@ class Catalog:
     ) -> Catalog:
         """Checks the definitions and builds every index.
 
-        graph: also builds an HNSW graph over the vectors; pays above some 50,000 tools, costs about 50 s of
+        hnsw: also builds an HNSW graph over the vectors; pays above some 50,000 tools, costs about 50 s of
         CPU for 100,000. toolkits_by_meaning: also embeds the toolkits, for a profile with a
         `toolkit_threshold`. description_counts: as many examples as a description does in a tool's vector.
         keyword_mode: how keywords stand in a message where their author did not say; None for what their
@@ -143,7 +143,7 @@ class Catalog:
         return _built(
             definitions,
             embedder,
-            graph=graph,
+            hnsw=hnsw,
             toolkits_by_meaning=toolkits_by_meaning,
             description_counts=description_counts,
             keyword_mode=keyword_mode,
@@ -157,7 +157,7 @@ class Catalog:
         own: Definitions,
         embedder: Embedder | None,
         *,
-        graph: bool = False,
+        hnsw: bool = False,
         toolkits_by_meaning: bool = False,
         description_counts: float = DESCRIPTION_COUNTS,
         keyword_mode: Mode | None = None,
@@ -190,7 +190,7 @@ class Catalog:
         part = _built(
             own,
             embedder,
-            graph=graph,
+            hnsw=hnsw,
             toolkits_by_meaning=toolkits_by_meaning,
             description_counts=description_counts,
             keyword_mode=keyword_mode,
@@ -229,7 +229,7 @@ class Catalog:
             revision=hashlib.sha256(f"{shared.revision} {part.revision}".encode()).hexdigest()[:16],
         )
 
-    def tuned(self, fusion: Fusion, damped: bool) -> Tuned:
+    def tuned(self, fusion: Fusion, damped: bool) -> CalibratedRetriever:
         """Retrieval with these weights, measured when they are first asked for.
 
         damped: whether tools that are found for everybody's messages count less.
@@ -243,11 +243,11 @@ class Catalog:
             self._tunings[key] = tuned
         return tuned
 
-    def _tune(self, fusion: Fusion, damped: bool) -> Tuned:
+    def _tune(self, fusion: Fusion, damped: bool) -> CalibratedRetriever:
         if self.parts is not None:
             shared, own = self.parts
-            return Tuned.stacked(shared.tuned(fusion, damped), own.tuned(fusion, damped))
-        return Tuned.of(
+            return CalibratedRetriever.stacked(shared.tuned(fusion, damped), own.tuned(fusion, damped))
+        return CalibratedRetriever.of(
             self.indexes,
             self.tools,
             self.probes,
@@ -290,7 +290,7 @@ def _built(
     definitions: Definitions,
     embedder: Embedder | None,
     *,
-    graph: bool,
+    hnsw: bool,
     toolkits_by_meaning: bool,
     description_counts: float,
     keyword_mode: Mode | None,
@@ -322,7 +322,7 @@ def _built(
         if shared is None or not shared.tools:
             scale = scale_of(embedder)
         embedded = Embedded.of(tools, embedder, progress, description_counts)
-        vectors, intents = VectorIndex.build(embedded.vectors(), graph), embedded.intents()
+        vectors, intents = VectorIndex.build(embedded.vectors(), hnsw), embedded.intents()
         probed = vectors_of_probes(probes, tools, embedded, embedder)
         if shared is not None:  # many parts are kept, and half the bits say who is greedy as well
             probed = probed.astype(np.float16)

@@ -38,7 +38,7 @@ class Indexes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tuned:
+class CalibratedRetriever:
     """Retrieval with one set of weights.
 
     Attributes:
@@ -62,7 +62,7 @@ class Tuned:
         trial: Trial | None,
         fusion: Fusion,
         damped: bool,
-    ) -> Tuned:
+    ) -> CalibratedRetriever:
         """Measures what the weights come to. damped: whether greedy tools are looked for."""
         factors = None
         if damped:
@@ -74,7 +74,7 @@ class Tuned:
         return cls(indexes.retriever(factors), factors, calibration)
 
     @classmethod
-    def stacked(cls, shared: Tuned, own: Tuned) -> Tuned:
+    def stacked(cls, shared: CalibratedRetriever, own: CalibratedRetriever) -> CalibratedRetriever:
         """Both as one. Scores mean what they mean in the shared part where that could be measured."""
         assert isinstance(shared.retriever, Retriever)
         assert isinstance(own.retriever, Retriever)

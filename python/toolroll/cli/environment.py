@@ -12,15 +12,13 @@ from dataclasses import fields
 
 from toolroll.cli.arguments import value_of
 from toolroll.errors import InvalidInput
-from toolroll.selection.profiles import Parameters, profile
+from toolroll.selection.profiles import Profile, profile
 
 PREFIX = "TOOLROLL_"
 PROFILE = PREFIX + "PROFILE"
 
 
-def from_environment(
-    of: str | Parameters | None = None, environ: Mapping[str, str] = os.environ
-) -> Parameters:
+def from_environment(of: str | Profile | None = None, environ: Mapping[str, str] = os.environ) -> Profile:
     """The parameters of a profile, with those changed that the environment has a variable for.
 
     of: the profile, or parameters to begin with; None for the profile that `TOOLROLL_PROFILE` names, or the
@@ -33,7 +31,7 @@ def from_environment(
     if of is None:
         of = environ.get(PROFILE) or "default"
     parameters = profile(of) if isinstance(of, str) else of
-    for field in fields(Parameters):
+    for field in fields(Profile):
         variable = PREFIX + field.name.upper()
         if text := environ.get(variable, "").strip():
             try:

@@ -122,13 +122,15 @@ def _show(options: argparse.Namespace) -> int:
             return _list(trials(database), options)
         trial = find(database, options.name)
         found = counts(database, trial)
-    verdict = compare(trial.experiment, found.tallies, found.dealt, error=options.error, worth=options.worth)
+    verdict = compare(
+        trial.experiment, found.tallies, found.assigned, error=options.error, worth=options.worth
+    )
     if options.json:
         print_json(
             {
                 **trial.to_dict(),
                 **verdict.to_dict(),
-                "dealt": dict(found.dealt),
+                "dealt": dict(found.assigned),
                 "unknown": dict(found.unknown),
                 "strays": found.strays,
             }
@@ -140,7 +142,7 @@ def _show(options: argparse.Namespace) -> int:
             (
                 name,
                 f"{share:.0%}",
-                f"{found.dealt[name]:,}",
+                f"{found.assigned[name]:,}",
                 f"{verdict.tallies[name].events:,.0f}",
                 f"{verdict.tallies[name].mean:.2%}" if verdict.tallies[name].events else "-",
                 f"{found.unknown[name]:,}",

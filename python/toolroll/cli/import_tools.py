@@ -134,11 +134,11 @@ def _of_registry(url: str, org: str) -> Definitions:
         check_whole(database, redacted(url), org)
     finally:
         database.close()
-    governance = replica.governance
-    governance.check()
+    policy_source = replica.policy_source
+    policy_source.check()
     return replace(
         replica.definitions(org),
-        pages=tuple(page for page in governance.pages if page.org == org),
+        pages=tuple(page for page in policy_source.pages if page.org == org),
     )
 
 

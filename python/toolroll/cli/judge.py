@@ -47,11 +47,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> int:
     """Judges and prints."""
     from toolroll.embedders import named
-    from toolroll.selection.pipeline_builder import Assembly
+    from toolroll.selection.pipeline_builder import PipelineBuilder
     from toolroll.selection.profiles import profile
 
     progress = Progress()
-    assembly = Assembly(named.embedder(options.embedder), profile(options.profile))
+    builder = PipelineBuilder(named.embedder(options.embedder), profile(options.profile))
     with stored(options) as database:
         from toolroll.registry.analytics.off_policy_log import judge_events
         from toolroll.registry.analytics.redecide import Redecider
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
             found = judge_events(
                 database,
                 window,
-                Redecider(database, assembly),
+                Redecider(database, builder),
                 clip=options.clip,
                 most=options.most,
                 progress=lambda done: progress(f"{done:,} events") if done % 100 == 0 else None,

@@ -9,7 +9,7 @@ from toolroll.cli.catalog_options import add_catalog, command, url_of
 from toolroll.cli.terminal import print_json
 
 if TYPE_CHECKING:
-    from toolroll.selection.pipeline_builder import Assembly
+    from toolroll.selection.pipeline_builder import PipelineBuilder
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     from toolroll.registry.events.replay import replay
     from toolroll.registry.store.database import Database
     from toolroll.registry.vectors import StoredEmbedder
-    from toolroll.selection.pipeline_builder import Assembly
+    from toolroll.selection.pipeline_builder import PipelineBuilder
     from toolroll.selection.profiles import profile
 
     embedder = named.embedder(options.embedder)
@@ -51,8 +51,8 @@ def run(options: argparse.Namespace) -> int:
         if embedder is not None and not embedder.is_instant:
             embedder = StoredEmbedder(embedder, database)
 
-        def assembly_of(name: str) -> Assembly:
-            return Assembly(embedder, profile(name or "default"))
+        def assembly_of(name: str) -> PipelineBuilder:
+            return PipelineBuilder(embedder, profile(name or "default"))
 
         replayed = replay(
             database, options.event, assembly_of, org=options.org, profile=options.profile or ""

@@ -119,7 +119,7 @@ def run(options: argparse.Namespace) -> int:
         print_json(picked.to_dict())
     elif options.schemas:
         print_json(picked.schemas(options.schemas))
-        for loss in picked.losses(options.schemas):
+        for loss in picked.conversion_losses(options.schemas):
             note(str(loss))
     elif options.explain:
         print(picked.explain())

@@ -19,7 +19,7 @@ from toolroll.evaluation.dataset import Dataset, Examples, Query, Split, divide,
 from toolroll.evaluation.metrics import recall
 from toolroll.evaluation.runner import Progress
 from toolroll.roll import Toolroll
-from toolroll.selection.profiles import Parameters
+from toolroll.selection.profiles import Profile
 from toolroll.selection.profiles import profile as named
 from toolroll.selection.selection import Selection
 
@@ -88,7 +88,7 @@ class Conversations:
 def converse(
     dataset: Dataset,
     *,
-    profile: str | Parameters = "static",
+    profile: str | Profile = "static",
     parameters: Mapping[str, object] | None = None,
     embedder: EmbedderChoice = "static",
     k: int = 15,
@@ -187,7 +187,7 @@ def _session(
 
 
 def _context(query: Query, session: str = "") -> Context:
-    return Context(within=query.candidates, everything=True, session=session)
+    return Context(only=query.candidates, everything=True, session=session)
 
 
 def _number(query: Query) -> int:

@@ -28,7 +28,7 @@ from toolroll.evaluation.dataset import (
 from toolroll.evaluation.metrics import Answer, Figures, figures
 from toolroll.evaluation.runner import Latency, Progress, Times, answer, select, time_messages
 from toolroll.roll import Toolroll
-from toolroll.selection.profiles import Parameters
+from toolroll.selection.profiles import Profile
 from toolroll.selection.profiles import profile as named
 from toolroll.tools import Definitions
 
@@ -111,7 +111,7 @@ class Evaluation:
 def evaluate(
     folder: str | PathLike[str] | Dataset,
     *,
-    profile: str | Parameters = "default",
+    profile: str | Profile = "default",
     parameters: Mapping[str, object] | None = None,
     embedder: EmbedderChoice = "static",
     ks: Sequence[int] = KS,

@@ -62,7 +62,7 @@ def select(roll: Toolroll, query: Query, k: int, history: bool) -> Selection:
     """One message, as its user would have sent it. history: whether what was said before is shown."""
     return roll.select(
         query.text,
-        Context(within=query.candidates, everything=True),
+        Context(only=query.candidates, everything=True),
         k,
         history=query.history if history else (),
     )
@@ -79,7 +79,7 @@ def answer(picked: Selection, depth: int) -> Answer:
     rows = step.rows[order].tolist()
     return Answer(
         ranked=tuple(picked.catalog.tools[row].name for row in rows),
-        abstained=not picked.names or not picked.applies,
+        abstained=not picked.names or not picked.has_match,
         confidence=picked.confidence or 0.0,
         degraded=picked.degraded,
     )

@@ -65,7 +65,7 @@ class Step:
         return bool(self.changes) or self.closes
 
 
-def settle(
+def deduplicate(
     exposure: Exposure, before: Settled, report: Report, weight_of: Callable[[str], float] = lambda name: 1.0
 ) -> Step:
     """What of the report is new.

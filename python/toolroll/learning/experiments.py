@@ -207,7 +207,7 @@ class Verdict:
 def compare(
     experiment: Experiment,
     tallies: Mapping[str, Tally],
-    dealt: Mapping[str, int] | None = None,
+    assigned: Mapping[str, int] | None = None,
     *,
     error: float = ERROR,
     worth: float = WORTH,
@@ -236,8 +236,8 @@ def compare(
         _contrast(b, a, found[b], found[a], error / len(pairs), worth) for b, a in pairs
     )  # one in `error`, over all pairs
     units = [tally.units for tally in found.values()]
-    if dealt is not None:
-        units = [dealt.get(name, 0) for name in names]
+    if assigned is not None:
+        units = [assigned.get(name, 0) for name in names]
     doubt = _shares_error(units, list(experiment.variants.values()), _PRIOR)
     better = {(c.variant, c.against) for c in contrasts if c.low > 0}
     better |= {(c.against, c.variant) for c in contrasts if c.high < 0}

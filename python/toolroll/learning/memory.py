@@ -10,7 +10,7 @@ import numpy as np
 
 from toolroll._core import Learned, LearningRates
 from toolroll.errors import NotFound
-from toolroll.learning.deduplication import NOTHING_SAID, Settled, closing_weight, most_a_day, settle
+from toolroll.learning.deduplication import NOTHING_SAID, Settled, closing_weight, deduplicate, most_a_day
 from toolroll.learning.effects import Change, deltas
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
@@ -66,7 +66,7 @@ class Memory:
                 asked.append(who)
                 return 1.0 if not exposure.reporter or today[who] < most_a_day(tool) else 0.0
 
-            step = settle(exposure, before or NOTHING_SAID, report, weight)
+            step = deduplicate(exposure, before or NOTHING_SAID, report, weight)
             if step.is_new:
                 self._fold(exposure, step.changes, closing_weight(step, weight))
             today.update(asked)

@@ -20,7 +20,7 @@ from toolroll.registry.rules import rule_in
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.versions import version_of
-from toolroll.selection.effective_policy import Governance
+from toolroll.selection.effective_policy import PolicySource
 from toolroll.tools import Tool
 
 # The word before the dot of an action → whose rows it changes, and the column that its subject names.
@@ -54,7 +54,7 @@ def as_of(database: Database, revision: int, orgs: Iterable[str]) -> Replica:
             revision=revision,
             tools=_tools(connection, orgs, revision),
             toolkits=toolkits,
-            governance=Governance(
+            policy_source=PolicySource(
                 tuple(rule_in(row) for row in before.alive("rule") if row["active"]),
                 tuple(mapping_in(row) for row in before.alive("page")),
                 before.tiers,

@@ -9,7 +9,7 @@ from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,24 +19,23 @@ from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
 from toolroll.embedder import Embedder
 from toolroll.errors import InvalidInput
-from toolroll.learning.example_bank import ExampleBank
 from toolroll.learning.exposure import Exposure, Shown
 from toolroll.learning.memory import Recorded
 from toolroll.learning.outcomes import NOT_SHOWN, Called, read_called
-from toolroll.registry.events.event_row import Standing
+from toolroll.registry.events.event_row import SelectionOrigin
 from toolroll.registry.events.fold import rates_key
-from toolroll.registry.events.follower import Making
+from toolroll.registry.events.follower import LearnedFactory
 from toolroll.registry.events.journal import Durable
 from toolroll.registry.events.maintenance import Which, forget
 from toolroll.registry.events.priors import shared_priors
-from toolroll.registry.events.recording import Keeping, LoggedMessages, Recording
-from toolroll.registry.follow.refresher import Pace, Refresher
+from toolroll.registry.events.recording import LoggedMessages, Recording, RecordingOptions
+from toolroll.registry.follow.refresher import FollowOptions, Refresher
 from toolroll.registry.sessions.conversations import StoredConversations
 from toolroll.registry.store.database import Database
 from toolroll.registry.vectors import StoredEmbedder
-from toolroll.roll import MOST_CONVERSATIONS, Toolroll, of_session, own_name, source_of
-from toolroll.selection.exposure import found_of
-from toolroll.selection.pipeline_builder import Assembly, Progress
+from toolroll.roll import MOST_CONVERSATIONS, Toolroll, checked_reporter, of_session, own_name
+from toolroll.selection.exposure import not_shown
+from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.selection.selection import Selection
 from toolroll.sessions.session import Session
 
@@ -50,10 +49,10 @@ class RegistryRoll(Toolroll):
     def __init__(
         self,
         url: str,
-        assembly: Assembly,
-        pace: Pace,
+        builder: PipelineBuilder,
+        pace: FollowOptions,
         progress: Progress | None,
-        keeping: Keeping,
+        keeping: RecordingOptions,
         profile: str,
         sessions_s: float | None,
     ) -> None:
@@ -62,17 +61,17 @@ class RegistryRoll(Toolroll):
         profile: its name. sessions_s: for how long a conversation is kept that nobody goes on with.
         """
         self._database = database = Database.open(url, create=False, migrate=False)
-        embedder = assembly.embedder
+        embedder = builder.embedder
         if embedder is not None and not embedder.is_instant:  # one that is instant is faster than a database
-            assembly = replace(assembly, embedder=StoredEmbedder(embedder, database))
+            builder = replace(builder, embedder=StoredEmbedder(embedder, database))
         try:
-            self._refresher = Refresher(database, assembly, pace, progress)
+            self._refresher = Refresher(database, builder, pace, progress)
         except BaseException:
             database.close()
             raise
         self._engine, self._profile = self._refresher.engine, profile
         priors = self._priors()
-        making = making_of(assembly.embedder, priors=priors)
+        making = making_of(builder.embedder, priors=priors)
         self._recording = Recording(
             database,
             url,
@@ -80,7 +79,7 @@ class RegistryRoll(Toolroll):
             making,
             exposure_of=self._engine.exposure,
             found_in=self._found_in,
-            standing_of=self._standing,
+            origin_of=self._origin,
             poll_s=pace.poll_s,
             organisations=pace.organisations,
         )
@@ -124,7 +123,7 @@ class RegistryRoll(Toolroll):
         wanted: Called = (),
         corrected: Mapping[str, str | None] | Iterable[str] = (),
         final: bool = True,
-        source: str | None = None,
+        reporter: str | None = None,
         org: str | None = None,
     ) -> Recorded:
         """Says what the model did with a selection; the next ones are better for it, in every process.
@@ -140,7 +139,7 @@ class RegistryRoll(Toolroll):
             corrected: what was the wrong one.
             final: whether that is all. A turn that has partial reports alone is taken for closed ten minutes
                 after the first of them.
-            source: who this comes from.
+            reporter: who this comes from.
             org: who reports, where that is known: what belongs to another organisation is refused.
 
         Raises:
@@ -155,10 +154,10 @@ class RegistryRoll(Toolroll):
         if isinstance(picked, Selection):
             selection = self._own(picked)
             entries = tuple(replace(entry, name=own_name(selection, entry.name)) for entry in entries)
-            found = found_of(selection, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
-        reporter = None if source is None else source_of(source)
+            found = not_shown(selection, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
+        said_by = None if reporter is None else checked_reporter(reporter)
         return self._recording.record(
-            picked, entries, final=final, source=reporter, org=org, now=self._engine.clock(), found=found
+            picked, entries, final=final, reporter=said_by, org=org, now=self._engine.clock(), found=found
         )
 
     def session(self, session: str, context: Context | None = None, *, learns: bool = True) -> Session:
@@ -249,17 +248,17 @@ class RegistryRoll(Toolroll):
 
     def health(self) -> dict[str, Any]:
         """What a readiness probe asks: revision, age in seconds, organisations, and what has failed."""
-        serving, replica = self._engine.serving, self._refresher.replica
-        failures = (*serving.failures(""), *serving.shared.standing)
+        snapshot, replica = self._engine.snapshot, self._refresher.replica
+        failures = (*snapshot.failures(""), *snapshot.shared.lasting_failures)
         return {
             "revision": replica.revision,
-            "catalog_revision": serving.shared.catalog.revision,
-            "tools": len(serving.shared.catalog),
+            "catalog_revision": snapshot.shared.catalog.revision,
+            "tools": len(snapshot.shared.catalog),
             "age_s": round(self._refresher.age_s, 3),
             "organisations": {
-                "ready": len(serving.own.keys() - serving.awaited),
-                "waiting": len(serving.awaited),
-                "failing": sorted(serving.lasting.keys() - {""}),
+                "ready": len(snapshot.own.keys() - snapshot.awaited),
+                "waiting": len(snapshot.awaited),
+                "failing": sorted(snapshot.org_failures.keys() - {""}),
             },
             "degraded": [str(failure) for failure in failures],
             "recording": self._recording.health(),
@@ -286,35 +285,6 @@ class RegistryRoll(Toolroll):
     ) -> None:
         self.close()
 
-    # What use teaches belongs to one organisation; over a shared catalog it would reach the others.
-
-    def grow(self, picked: Selection, message: str, succeeded: Iterable[str], *, source: str) -> int:
-        """Not for a registry: write the examples into the tools."""
-        self._no_growing()
-
-    def apply_grown(self, *, progress: Progress | None = None) -> Catalog:
-        """Not for a registry."""
-        self._no_growing()
-
-    def forget(self, *, tool: str | None = None, source: str | None = None) -> int:
-        """Not for a registry."""
-        self._no_growing()
-
-    @property
-    def grown(self) -> ExampleBank:
-        """Not for a registry."""
-        self._no_growing()
-
-    @grown.setter
-    def grown(self, bank: ExampleBank) -> None:
-        self._no_growing()
-
-    def _no_growing(self) -> NoReturn:
-        raise InvalidInput(
-            "grown examples: a registry is shared by organisations, and what one of them says must not reach "
-            "another; write examples into the tools (`toolroll registry update NAME --set examples=…`)"
-        )
-
     def _priors(self) -> npt.NDArray[np.void]:
         platform = self._refresher.replica.tools.get("", {})
         return shared_priors(self._database, {tool.name: tool for tool in platform.values()})
@@ -323,7 +293,7 @@ class RegistryRoll(Toolroll):
 
     def _found_in(self, exposure: Exposure, names: Iterable[str]) -> tuple[Shown, ...]:
         # Roles and whatever else rules read is not in a receipt: what is not known shows nothing here, too.
-        catalog = self._engine.serving.pipeline(exposure.org).catalog
+        catalog = self._engine.snapshot.pipeline(exposure.org).catalog
         context = Context(
             org=exposure.org,
             user=exposure.reporter,
@@ -337,9 +307,9 @@ class RegistryRoll(Toolroll):
             if name in catalog.names and self.why(name, context).visible
         )
 
-    def _standing(self, selection: Selection) -> Standing:
-        experiment = self._engine.serving.experiment(selection.turn.context.org)
-        return Standing(
+    def _origin(self, selection: Selection) -> SelectionOrigin:
+        experiment = self._engine.snapshot.experiment(selection.turn.context.org)
+        return SelectionOrigin(
             registry_revision=selection.turn.revision,
             profile=self._profile,
             experiment="" if experiment is None else experiment.name,
@@ -349,7 +319,7 @@ class RegistryRoll(Toolroll):
 
 def making_of(
     embedder: Embedder | None, rates: LearningRates | None = None, priors: npt.NDArray[np.void] | None = None
-) -> Making[Learned]:
+) -> LearnedFactory[Learned]:
     """How a process begins to learn, with messages of this embedder.
 
     priors: DELTA[n], what organisations share; every one begins with it.
@@ -362,10 +332,12 @@ def making_of(
     if priors is not None and len(priors):
         begins = begins.fold(priors, None)
         numbers.append(("priors", priors.tobytes()))
-    return Making(lambda: begins, Learned.from_bytes, dim, space, rates_key(dim, space, numbers))
+    return LearnedFactory(lambda: begins, Learned.from_bytes, dim, space, rates_key(dim, space, numbers))
 
 
-def keeping_of(messages: LoggedMessages, journal: str | PathLike[str] | None, durable: Durable) -> Keeping:
+def keeping_of(
+    messages: LoggedMessages, journal: str | PathLike[str] | None, durable: Durable
+) -> RecordingOptions:
     """The options of `Toolroll.open` for events and outcomes, checked.
 
     Raises:
@@ -373,10 +345,10 @@ def keeping_of(messages: LoggedMessages, journal: str | PathLike[str] | None, du
     """
     if journal is not None and not isinstance(journal, (str, PathLike)):
         raise InvalidInput(f"journal: is {journal!r:.80}, must be a folder")
-    return Keeping(messages, None if journal is None else Path(journal).absolute(), durable)
+    return RecordingOptions(messages, None if journal is None else Path(journal).absolute(), durable)
 
 
-def pace_of(poll_s: float, settings_s: float, organisations: int, listens: bool) -> Pace:
+def pace_of(poll_s: float, settings_s: float, organisations: int, listens: bool) -> FollowOptions:
     """The options of `Toolroll.open`, checked.
 
     Raises:
@@ -389,4 +361,4 @@ def pace_of(poll_s: float, settings_s: float, organisations: int, listens: bool)
         raise InvalidInput(f"organisations: is {organisations!r:.80}, must be a whole number of at least 1")
     if not isinstance(listens, bool):
         raise InvalidInput(f"listens: is {listens!r:.80}, must be True or False")
-    return Pace(poll_s, settings_s, organisations, listens)
+    return FollowOptions(poll_s, settings_s, organisations, listens)

@@ -22,7 +22,7 @@ from toolroll.registry.records import tool_in
 from toolroll.registry.rules import rule_in
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.selection.effective_policy import Governance
+from toolroll.selection.effective_policy import PolicySource
 from toolroll.tools import Definitions, Route, Tool, Toolkit
 
 _NOTHING: Mapping[str, Any] = {}
@@ -48,7 +48,7 @@ class Replica:
     at: datetime | None = None
     tools: Mapping[str, Mapping[str, Tool]] = field(default_factory=dict)
     toolkits: Mapping[str, Mapping[str, tuple[Toolkit, tuple[Route, ...]]]] = field(default_factory=dict)
-    governance: Governance = field(default_factory=Governance)
+    policy_source: PolicySource = field(default_factory=PolicySource)
     settings: Mapping[str, frozenset[str]] = field(default_factory=dict)
     experiments: Mapping[str, Experiment] = field(default_factory=dict)
     damaged: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def catch_up(database: Database, seen: Replica) -> Replica:
             _written_at(connection, revision),
             _merged(connection, tables.tools, seen.revision, seen.tools, _tool, damaged),
             _merged(connection, tables.toolkits, seen.revision, seen.toolkits, _toolkit, damaged),
-            _governance(connection),
+            _policy_source(connection),
             read_settings(connection),
             read_experiments(connection),
             {org: rows for org, rows in damaged.items() if rows},
@@ -228,19 +228,19 @@ def toolkit_in(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]]:
     return toolkit, (Route((toolkit.name,), words, tuple(patterns), modes if any(modes) else ()),)
 
 
-def _governance(connection: sa.Connection) -> Governance:
+def _policy_source(connection: sa.Connection) -> PolicySource:
     rules, pages = tables.visibility_rules, tables.page_mappings
     broken: dict[str, Exception] = {}
     try:
         tiers = tuple(connection.execute(sa.select(tables.registry_state.c.tiers)).scalar_one())
-        return Governance(
+        return PolicySource(
             tuple(_read_rows(connection, rules, rules.c.active, rule_in, broken)),
             tuple(_read_rows(connection, pages, sa.true(), mapping_in, broken)),
             tiers,
             broken,
         )
     except (ValueError, TypeError) as error:  # what somebody wrote there by hand
-        return Governance(unread=InvalidDefinition(f"rules or page mappings are damaged: {error}"))
+        return PolicySource(unread=InvalidDefinition(f"rules or page mappings are damaged: {error}"))
 
 
 def _read_rows(

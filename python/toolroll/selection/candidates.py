@@ -53,7 +53,7 @@ class Evidence:
         terms: name of the term, its weight in the score, float32[n].
         words: toolkit → what switched it on, such as "keyword 'rain'".
         confidence: in [0, 1]: how sure it is that some tool serves the message; None where nobody judged.
-        applies: False where the confidence is too low for any tool.
+        has_match: False where the confidence is too low for any tool.
         leaders: rows that would be first, had nothing been learnt; None where nobody ranked.
         draw: what the scores were drawn from; None where nothing was drawn.
     """
@@ -62,7 +62,7 @@ class Evidence:
     terms: tuple[tuple[str, float, Scores], ...] = ()
     words: tuple[tuple[str, str], ...] = ()
     confidence: float | None = None
-    applies: bool = True
+    has_match: bool = True
     leaders: Rows | None = None
     draw: Draw | None = None
 

@@ -17,7 +17,7 @@ from toolroll.selection.stages.visibility import Visibility
 
 
 @dataclass(frozen=True, slots=True)
-class Governance:
+class PolicySource:
     """Who sees what, and what belongs to which page, as it is written.
 
     Attributes:
@@ -38,10 +38,10 @@ class Governance:
         """Whose rules and mappings these are."""
         return frozenset({rule.org for rule in self.rules} | {page.org for page in self.pages})
 
-    def of(self, orgs: Iterable[str]) -> Governance:
+    def of(self, orgs: Iterable[str]) -> PolicySource:
         """What these organisations have written, "" for the platform."""
         wanted = frozenset(orgs)
-        return Governance(
+        return PolicySource(
             tuple(rule for rule in self.rules if rule.org in wanted),
             tuple(page for page in self.pages if page.org in wanted),
             self.tiers,
@@ -91,7 +91,7 @@ class Governance:
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class EffectivePolicy:
     """What counts, whatever could be read.
 
     Attributes:
@@ -101,23 +101,25 @@ class InForce:
         strict: whether a toolkit's tier that is not configured is an error; else nobody gets the toolkit.
     """
 
-    governance: Governance = field(default_factory=Governance)
+    policy_source: PolicySource = field(default_factory=PolicySource)
     closed: Mapping[str, Exception] = field(default_factory=dict, hash=False)
     failures: Mapping[str, tuple[Failure, ...]] = field(default_factory=dict, hash=False, compare=False)
     strict: bool = False
 
     @classmethod
-    def strictly(cls, written: Governance) -> InForce:
+    def validated(cls, written: PolicySource) -> EffectivePolicy:
         """All that is written, or an error: for rules that the caller has at hand.
 
         Raises:
-            InvalidDefinition: see `Governance.check`.
+            InvalidDefinition: see `PolicySource.check`.
         """
         written.check()
         return cls(written, strict=True)
 
     @classmethod
-    def of(cls, written: Governance, on_error: OnPolicyError, known: InForce | None) -> InForce:
+    def of(
+        cls, written: PolicySource, on_error: OnPolicyError, known: EffectivePolicy | None
+    ) -> EffectivePolicy:
         """What can be read, and in place of what cannot what `on_error` says.
 
         Whose rules cannot be read sees public tools only, unless `on_error` is "last_known" and `known` has
@@ -135,7 +137,7 @@ class InForce:
         kept = written.of(written.authors - errors.keys())
         closed = {}
         for org, error in errors.items():
-            before = Governance() if known is None else known.governance.of((org,))
+            before = PolicySource() if known is None else known.policy_source.of((org,))
             before = replace(before, tiers=written.tiers)
             if on_error == "last_known" and before.rules and not before.errors():
                 rules = before.rules + written.of((org,)).sound_denials(before.rules)
@@ -144,11 +146,11 @@ class InForce:
                 closed[org] = error
         return cls(kept, closed, {org: (Failure("policy", error),) for org, error in errors.items()})
 
-    def concerning(self, org: str) -> InForce:
+    def concerning(self, org: str) -> EffectivePolicy:
         """What counts for one organisation: the platform's and its own."""
         orgs = ("", org)
-        return InForce(
-            self.governance.of(orgs),
+        return EffectivePolicy(
+            self.policy_source.of(orgs),
             {name: error for name, error in self.closed.items() if name in orgs},
             strict=self.strict,
         )
@@ -161,9 +163,9 @@ class InForce:
         Raises:
             InvalidDefinition: a toolkit's tier is not configured, where that is an error.
         """
-        governance = self.governance
-        rules: Iterable[Rule] = governance.rules
-        if platform is not None and platform.tiers == governance.tiers:
+        policy_source = self.policy_source
+        rules: Iterable[Rule] = policy_source.rules
+        if platform is not None and platform.tiers == policy_source.tiers:
             rules = (rule for rule in rules if rule.org)
         else:
             platform = None
@@ -173,9 +175,9 @@ class InForce:
             catalog.names,
             catalog.below,
             catalog.toolkits,
-            governance.tiers,
+            policy_source.tiers,
             platform=platform,
             strict=self.strict,
         )
-        table = PageTable.of(len(catalog), governance.pages, catalog.below)
+        table = PageTable.of(len(catalog), policy_source.pages, catalog.below)
         return Visibility(compiled, self.closed), Page(table)

@@ -29,7 +29,7 @@ from toolroll.learning.exposure import Exposure
 from toolroll.selection.exposure import exposure_of
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.selection import Selection
-from toolroll.selection.snapshot import Serving
+from toolroll.selection.snapshot import Snapshot
 
 _log = logging.getLogger("toolroll")
 
@@ -38,13 +38,13 @@ _NOTHING_FAILED: tuple[Failure, ...] = ()
 
 
 class Engine:
-    """Selects with what serves. Safe to call from many threads: a turn reads `serving` once."""
+    """Selects with what serves. Safe to call from many threads: a turn reads `snapshot` once."""
 
     def __init__(
-        self, serving: Serving, embedder: Embedder | None, want: Callable[[str], None] | None = None
+        self, snapshot: Snapshot, embedder: Embedder | None, want: Callable[[str], None] | None = None
     ) -> None:
         """want: called with an organisation that asks before its pipeline is there; must not wait."""
-        self._serving = serving
+        self._snapshot = snapshot
         self._embedder = embedder
         self._want = want
         self._is_built_in = isinstance(embedder, StaticEmbedder)
@@ -58,15 +58,15 @@ class Engine:
         self._degraded: tuple[str, ...] = ()  # as the last selection was: what lasts is logged once
 
     @property
-    def serving(self) -> Serving:
+    def snapshot(self) -> Snapshot:
         """What the next turn will use."""
-        return self._serving
+        return self._snapshot
 
-    def swap(self, serving: Serving) -> None:
+    def swap(self, snapshot: Snapshot) -> None:
         """Puts something else in place; turns under way finish with what they read."""
-        was_whole = not self._serving.shared.standing
-        self._serving = serving
-        if not was_whole and not serving.shared.standing:
+        was_whole = not self._snapshot.shared.lasting_failures
+        self._snapshot = snapshot
+        if not was_whole and not snapshot.shared.lasting_failures:
             _log.warning("selection is whole again")
 
     def select(
@@ -83,8 +83,8 @@ class Engine:
         conversation: Conversation | None = None,
     ) -> Selection:
         """Gathers, decides and logs; see `Toolroll.select` for the arguments."""
-        serving, context = self._serving, _checked(context)
-        variant, pipeline = serving.dealt(context)
+        snapshot, context = self._snapshot, _checked(context)
+        variant, pipeline = snapshot.variant_for(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
@@ -93,8 +93,8 @@ class Engine:
         embedded = time.perf_counter_ns()
         timings = (("read", read - start), ("embed", embedded - read))
         limits = (k, max_tools, budget_tokens)
-        turn = self._turn(serving, pipeline, reading, vectors, context, variant, limits, sent, conversation)
-        return self._finish(serving, pipeline, turn, failures, timings, strict)
+        turn = self._turn(snapshot, pipeline, reading, vectors, context, variant, limits, sent, conversation)
+        return self._finish(snapshot, pipeline, turn, failures, timings, strict)
 
     async def aselect(
         self,
@@ -110,8 +110,8 @@ class Engine:
         conversation: Conversation | None = None,
     ) -> Selection:
         """The same; an embedder that may wait does so outside the event loop."""
-        serving, context = self._serving, _checked(context)
-        variant, pipeline = serving.dealt(context)
+        snapshot, context = self._snapshot, _checked(context)
+        variant, pipeline = snapshot.variant_for(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         start = time.perf_counter_ns()
         reading = pipeline.reader.read(message, history)
@@ -124,8 +124,8 @@ class Engine:
         embedded = time.perf_counter_ns()
         timings = (("read", read - start), ("embed", embedded - read))
         limits = (k, max_tools, budget_tokens)
-        turn = self._turn(serving, pipeline, reading, vectors, context, variant, limits, sent, conversation)
-        return self._finish(serving, pipeline, turn, failures, timings, strict)
+        turn = self._turn(snapshot, pipeline, reading, vectors, context, variant, limits, sent, conversation)
+        return self._finish(snapshot, pipeline, turn, failures, timings, strict)
 
     def _asked(self, pipeline: Pipeline, context: Context) -> Embedder | None:
         """The embedder, where a stage of this turn reads vectors and the catalog has some to compare with."""
@@ -135,32 +135,32 @@ class Engine:
 
     def again(self, selection: Selection, conversation: Conversation) -> Selection:
         """The same turn decided again, for what its conversation holds by now; no event of its own."""
-        serving, turn = self._serving, selection.turn
-        _, pipeline = serving.dealt(turn.context)
+        snapshot, turn = self._snapshot, selection.turn
+        _, pipeline = snapshot.variant_for(turn.context)
         turn = replace(
             turn,
             conversation=conversation,
             room=pipeline.retention.room(conversation),
             vector=turn.vector if pipeline.catalog.dim else None,
-            stored=serving.settings(turn.context.org),
-            revision=serving.revision,
+            stored=snapshot.settings(turn.context.org),
+            revision=snapshot.revision,
         )
-        return pipeline.decide(turn, os.urandom(12).hex(), serving.failures(turn.context.org))
+        return pipeline.decide(turn, os.urandom(12).hex(), snapshot.failures(turn.context.org))
 
     def find(self, query: str, context: Context, k: int) -> Selection:
         """What this caller may have that fits the query best; no event, and core tools count as others do."""
-        serving = self._serving
-        variant, pipeline = serving.dealt(context)
+        snapshot = self._snapshot
+        variant, pipeline = snapshot.variant_for(context)
         reading = pipeline.reader.read(query, ())
         vectors, failures = _embed(self._embedder if pipeline.catalog.dim else None, reading, None)
-        turn = self._turn(serving, pipeline, reading, vectors, context, variant, (k, None, None), (), None)
-        return pipeline.find(turn, (*serving.failures(context.org), *failures))
+        turn = self._turn(snapshot, pipeline, reading, vectors, context, variant, (k, None, None), (), None)
+        return pipeline.find(turn, (*snapshot.failures(context.org), *failures))
 
     def allowed(self, context: Context) -> tuple[Catalog, Bitset]:
         """The catalog, and the rows of it that this caller may have."""
-        serving = self._serving
-        pipeline = serving.pipeline(context.org)
-        turn = Turn("", context, stored=serving.settings(context.org), revision=serving.revision)
+        snapshot = self._snapshot
+        pipeline = snapshot.pipeline(context.org)
+        turn = Turn("", context, stored=snapshot.settings(context.org), revision=snapshot.revision)
         return pipeline.catalog, pipeline.allowed(turn)
 
     def exposure(self, selection: Selection, reporter: str) -> Exposure:
@@ -181,7 +181,7 @@ class Engine:
 
     def _turn(
         self,
-        serving: Serving,
+        snapshot: Snapshot,
         pipeline: Pipeline,
         reading: Reading,
         vectors: Sequence[Vector | None],
@@ -211,8 +211,8 @@ class Engine:
             trust=self._trust(reading.query),
             clauses=tuple(parts[: len(reading.clauses)]),
             earlier=tuple(parts[len(reading.clauses) :]),
-            stored=serving.settings(context.org),
-            revision=serving.revision,
+            stored=snapshot.settings(context.org),
+            revision=snapshot.revision,
             at=round(self.clock(), 6),  # as events keep it: a replay must read the same
             learned=learned,
             category="" if learned is None else self._category(reading.text, vectors[0]),
@@ -224,7 +224,7 @@ class Engine:
 
     def _finish(
         self,
-        serving: Serving,
+        snapshot: Snapshot,
         pipeline: Pipeline,
         turn: Turn,
         failures: tuple[Failure, ...],
@@ -232,17 +232,17 @@ class Engine:
         strict: bool,
     ) -> Selection:
         org = turn.context.org
-        lasting = serving.failures(org)
-        if org in serving.own:
+        org_failures = snapshot.failures(org)
+        if org in snapshot.own:
             self.used[org] = time.perf_counter_ns()
-        if org in serving.awaited and self._want is not None:
+        if org in snapshot.awaited and self._want is not None:
             self._want(org)
-        selection = pipeline.decide(turn, os.urandom(12).hex(), (*lasting, *failures), timings)
+        selection = pipeline.decide(turn, os.urandom(12).hex(), (*org_failures, *failures), timings)
         self.observe(selection)
         if strict and selection.failures:
             raise selection.failures[0].error
         # What lasts was logged by whoever found it: it comes and goes with the organisation that asks.
-        passing = selection.failures[len(pipeline.standing) + len(lasting) :]
+        passing = selection.failures[len(pipeline.lasting_failures) + len(org_failures) :]
         degraded = tuple([failure.where for failure in passing]) if passing else ()
         if degraded != self._degraded:
             self._degraded = degraded
@@ -317,7 +317,7 @@ def _embedded(embedder: Embedder, text: str) -> Vector:
 
 def _lost(pipeline: Pipeline) -> bool:
     """Whether the catalog has no vectors for now only: then one that the caller has counts for nothing."""
-    return bool(pipeline.standing) and not pipeline.catalog.dim
+    return bool(pipeline.lasting_failures) and not pipeline.catalog.dim
 
 
 def _given(vector: npt.ArrayLike, dim: int) -> Vector:

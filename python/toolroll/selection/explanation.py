@@ -105,8 +105,8 @@ def _standing(row: int, selection: Selection, said: Sequence[str]) -> list[str]:
     if selection.turn.context.required or not selection.candidates.in_play(row):
         return []
     catalog, conversation = selection.catalog, selection.turn.conversation
-    standing = [("base", catalog.base), ("pinned", catalog.pinned)]
-    reasons = [KEPT[reason] for reason, rows in standing if row in rows and KEPT[reason] not in said]
+    lasting_failures = [("base", catalog.base), ("pinned", catalog.pinned)]
+    reasons = [KEPT[reason] for reason, rows in lasting_failures if row in rows and KEPT[reason] not in said]
     if conversation is not None:
         name = catalog.tools[row].name
         if any(one.name == name for one in conversation.loaded):
@@ -168,14 +168,14 @@ def summary(selection: Selection) -> str:
     parts = [f"{len(selection)}/{selection.total} tools"]
     if selection.turn.context.required:
         wanted = len(dict.fromkeys(selection.turn.context.required))
-        parts.append(f"required: resolved={wanted - len(selection.unresolved)}/{wanted}")
+        parts.append(f"required: resolved={wanted - len(selection.missing_required)}/{wanted}")
     elif listed := [
         f"{toolkit}({reason})"
         for toolkit, reason in selection.activated.items()
         if reason not in (KEPT["base"], KEPT["pinned"])
     ]:
         parts.append(f"activated: {', '.join(listed)}")
-    if not selection.applies:
+    if not selection.has_match:
         parts.append(f"no tool seems to apply ({selection.confidence:.2f})")
     if selection.degraded:
         parts.append(f"degraded: {', '.join(selection.degraded)}")
@@ -190,7 +190,7 @@ def explain(selection: Selection, name: str | None) -> str:
     chosen = selection.rows.tolist()
     cut = [row for row in _found(selection) if row not in set(chosen)][:_NEAR_MISSES]
     table = _table([account(selection, row) for row in [*chosen, *cut]])
-    read = [f"read {written!r} as {word!r}" for written, word in selection.corrected]
+    read = [f"read {written!r} as {word!r}" for written, word in selection.spelling_corrections]
     return "\n".join([table, *_removed(selection), *read, *map(str, selection.failures)])
 
 
@@ -262,10 +262,10 @@ def to_dict(selection: Selection) -> dict[str, Any]:
         "timings_us": {stage: round(spent, 3) for stage, spent in selection.timings_us.items()},
         "activated": selection.activated,
         "confidence": None if selection.confidence is None else round(selection.confidence, 6),
-        "applies": selection.applies,
-        "corrected": [list(pair) for pair in selection.corrected],
+        "has_match": selection.has_match,
+        "spelling_corrections": [list(pair) for pair in selection.spelling_corrections],
         "degraded": [str(failure) for failure in selection.failures],
-        "unresolved": list(selection.unresolved),
+        "missing_required": list(selection.missing_required),
         "event_id": selection.event_id,
         "catalog_revision": selection.catalog_revision,
     }

@@ -41,7 +41,7 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
     )
 
 
-def found_of(selection: Selection, names: Iterable[str]) -> tuple[Shown, ...]:
+def not_shown(selection: Selection, names: Iterable[str]) -> tuple[Shown, ...]:
     """Those of the names that this caller could have been shown and was not."""
     catalog, candidates = selection.catalog, selection.candidates
     found = []

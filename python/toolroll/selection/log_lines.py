@@ -55,9 +55,9 @@ def _line(what: str, facts: Iterable[str], selection: Selection) -> str:
 
 def _required(selection: Selection) -> list[str]:
     wanted = len(dict.fromkeys(selection.turn.context.required))
-    facts = ["method=required", f"resolved={wanted - len(selection.unresolved)}/{wanted}"]
-    unresolved = " ".join(map(_printable, selection.unresolved[:_LISTED]))
-    return [*facts, f"unresolved={unresolved}"] if unresolved else facts
+    facts = ["method=required", f"resolved={wanted - len(selection.missing_required)}/{wanted}"]
+    missing_required = " ".join(map(_printable, selection.missing_required[:_LISTED]))
+    return [*facts, f"unresolved={missing_required}"] if missing_required else facts
 
 
 def _selected(selection: Selection, steps: Sequence[Candidates]) -> list[str]:

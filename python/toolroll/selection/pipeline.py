@@ -52,7 +52,7 @@ class Pipeline:
     finding: tuple[Stage, ...] = ()
     reader: Reader = _AS_IT_IS
     reads_vectors: bool = True
-    standing: tuple[Failure, ...] = ()
+    lasting_failures: tuple[Failure, ...] = ()
     withdrawn: Bitset | None = None
     variants: Mapping[str, Pipeline] = field(default_factory=dict)
     retention: Retention = _RETENTION
@@ -76,9 +76,9 @@ class Pipeline:
         withdrawn = gone if self.withdrawn is None else self.withdrawn | gone
         return self._everywhere(lambda pipeline: replace(pipeline, withdrawn=withdrawn))
 
-    def lacking(self, *standing: Failure) -> Pipeline:
+    def lacking(self, *lasting_failures: Failure) -> Pipeline:
         """The same, and every selection says that it lacks this."""
-        return self._everywhere(lambda pipeline: replace(pipeline, standing=standing))
+        return self._everywhere(lambda pipeline: replace(pipeline, lasting_failures=lasting_failures))
 
     def governed(self, visibility: Stage, page: Stage) -> Pipeline:
         """The same under other rules and page mappings; nothing is indexed again."""
@@ -104,7 +104,7 @@ class Pipeline:
 
         failures, timings: of the steps before the decision, such as embedding the message.
         """
-        log = _Log([*self.standing, *failures], list(timings))
+        log = _Log([*self.lasting_failures, *failures], list(timings))
         candidates = self._allowed(turn, log)
         if turn.context.required:
             stages = self.required
@@ -117,7 +117,7 @@ class Pipeline:
 
     def find(self, turn: Turn, failures: tuple[Failure, ...] = ()) -> Selection:
         """What fits the text of the turn best, core tools no more than others. As pure as `decide`."""
-        log = _Log([*self.standing, *failures], [])
+        log = _Log([*self.lasting_failures, *failures], [])
         return self._selection(self.finding, self._allowed(turn, log), turn, log, "")
 
     def allowed(self, turn: Turn) -> Bitset:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from toolroll.catalog.catalog import Catalog
 from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, Failure
-from toolroll.selection.effective_policy import InForce
+from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import Policy
-from toolroll.selection.profiles import Parameters, compose
+from toolroll.selection.profiles import Profile, compose
 from toolroll.selection.stages.visibility import Visibility
 from toolroll.tools import Definitions
 
@@ -19,24 +19,24 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Assembly:
+class PipelineBuilder:
     """How pipelines are made here.
 
     Attributes:
         embedder: of tools and messages; None for lexical retrieval only.
         parameters: the profile.
-        graph: whether an HNSW graph is built over the shared tools.
+        hnsw: whether an HNSW graph is built over the shared tools.
         variants: profiles that an experiment deals out. They share the catalog, so how texts count in vectors
             (`description_counts`) and keywords stand (`keyword_mode`) is what `parameters` say.
     """
 
     embedder: Embedder | None
-    parameters: Parameters
-    graph: bool = False
-    variants: Mapping[str, Parameters] = field(default_factory=dict)
+    parameters: Profile
+    hnsw: bool = False
+    variants: Mapping[str, Profile] = field(default_factory=dict)
 
     def pipeline(
-        self, definitions: Definitions, in_force: InForce, progress: Progress | None = None
+        self, definitions: Definitions, in_force: EffectivePolicy, progress: Progress | None = None
     ) -> Pipeline:
         """Indexes the definitions and puts the stages over them.
 
@@ -46,12 +46,14 @@ class Assembly:
         """
         return self._staged(self._catalog(definitions, self.embedder, progress), in_force)
 
-    def by_words(self, definitions: Definitions, in_force: InForce, error: EmbedderUnavailable) -> Pipeline:
+    def by_words(
+        self, definitions: Definitions, in_force: EffectivePolicy, error: EmbedderUnavailable
+    ) -> Pipeline:
         """The same without vectors, which says so in every selection: for an embedder that fails now."""
         pipeline = self._staged(self._catalog(definitions, None, None), in_force)
         return pipeline.lacking(Failure("embedder", error))
 
-    def stacked(self, shared: Pipeline, own: Definitions, in_force: InForce) -> Pipeline:
+    def stacked(self, shared: Pipeline, own: Definitions, in_force: EffectivePolicy) -> Pipeline:
         """An organisation's: over the shared catalog and its own definitions.
 
         in_force: what concerns this organisation.
@@ -69,9 +71,11 @@ class Assembly:
             keyword_mode=self.parameters.keyword_mode,
         )
         pipeline = self._staged(catalog, in_force, _platform(shared))
-        return pipeline.lacking(*shared.standing) if shared.standing else pipeline
+        return pipeline.lacking(*shared.lasting_failures) if shared.lasting_failures else pipeline
 
-    def governed(self, pipeline: Pipeline, in_force: InForce, shared: Pipeline | None = None) -> Pipeline:
+    def governed(
+        self, pipeline: Pipeline, in_force: EffectivePolicy, shared: Pipeline | None = None
+    ) -> Pipeline:
         """The same catalog under other rules and page mappings.
 
         shared: of an organisation's, the pipeline that everybody shares, governed already.
@@ -94,14 +98,16 @@ class Assembly:
         return Catalog.build(
             definitions,
             embedder,
-            graph=self.graph and embedder is not None,
+            hnsw=self.hnsw and embedder is not None,
             toolkits_by_meaning=self._by_meaning,
             description_counts=self.parameters.description_counts,
             keyword_mode=self.parameters.keyword_mode,
             progress=progress,
         )
 
-    def _staged(self, catalog: Catalog, in_force: InForce, platform: Policy | None = None) -> Pipeline:
+    def _staged(
+        self, catalog: Catalog, in_force: EffectivePolicy, platform: Policy | None = None
+    ) -> Pipeline:
         return self.varied(
             compose(catalog, self.parameters, self._at_once, *in_force.stages(catalog, platform))
         )
@@ -110,10 +116,10 @@ class Assembly:
         """The same, with the variants that there are now."""
         if not self.variants and not pipeline.variants:
             return pipeline
-        catalog, standing, withdrawn = pipeline.catalog, pipeline.standing, pipeline.withdrawn
+        catalog, lasting_failures, withdrawn = pipeline.catalog, pipeline.lasting_failures, pipeline.withdrawn
         variants = {
             name: replace(
-                compose(catalog, p, self._at_once), standing=standing, withdrawn=withdrawn
+                compose(catalog, p, self._at_once), lasting_failures=lasting_failures, withdrawn=withdrawn
             ).governed(pipeline.hard[0], pipeline.soft[0])
             for name, p in self.variants.items()
         }

@@ -23,17 +23,17 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.pages import NO_PAGES
 from toolroll.selection.stages import Stage
 from toolroll.selection.stages.affinity import Affinity
-from toolroll.selection.stages.always_included import Additions
+from toolroll.selection.stages.always_included import AlwaysIncluded
 from toolroll.selection.stages.availability import Availability
 from toolroll.selection.stages.cap import Cap
-from toolroll.selection.stages.conversation_list import Listing
+from toolroll.selection.stages.conversation_list import ConversationList
 from toolroll.selection.stages.learning import Learning, Thompson
 from toolroll.selection.stages.learning import Rule as LearningRule
 from toolroll.selection.stages.page import Page
 from toolroll.selection.stages.required import Required
 from toolroll.selection.stages.retrieval import OnNoTool, Retrieval
 from toolroll.selection.stages.routes import Reading, Routes
-from toolroll.selection.stages.stable_order import Order
+from toolroll.selection.stages.stable_order import StableOrder
 from toolroll.selection.stages.visibility import Visibility
 from toolroll.tools import MODES, Mode
 
@@ -43,7 +43,7 @@ _GREATEST = 1_000_000  # of a weight or threshold
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class Profile:
     """What a profile sets.
 
     Attributes:
@@ -51,8 +51,8 @@ class Parameters:
             as routes say.
         k: how many tools retrieval adds, unless the call says.
         dense: weight of the cosine of message and tool.
-        lexical, lexical_mass: weight of BM25, and for how much that a message could reach it halves: among
-            many words more match by chance.
+        lexical, lexical_saturation: weight of BM25, and the best BM25 score in reach of a message at which
+            the weight halves: among many words more match by chance.
         intents, intent_floor: weight of the nearest group of a tool's examples, and the cosine from which on
             it counts.
         description_counts: as how many examples the description counts in a tool's vector; 0: for tools
@@ -62,7 +62,7 @@ class Parameters:
             less.
         threshold: least score of a retrieved tool.
         minimum: how many are kept even below the threshold.
-        least_confidence: below it no tool applies: `Selection.applies` is False.
+        least_confidence: below it no tool applies: `Selection.has_match` is False.
         on_no_tool: what then happens: "tell" says so and keeps the nearest, "empty" keeps none of them.
         toolkit_threshold: cosine of message and toolkit from which on the toolkit counts as hit by a route;
             None leaves toolkits to their routes.
@@ -83,11 +83,11 @@ class Parameters:
         temperature: units of score that are one nat: what e times the odds of being called is worth.
         rescored: how many retrieved tools outcomes may put in another order.
         reliability, lift: weights of whether a tool works, and of what it is called for.
-        temper: how much of what is not known yet is drawn, as a share of its standard deviation.
+        exploration_scale: how much of what is not known yet is drawn, as a share of its standard deviation.
         most_up, most_down: nats by which outcomes may lift or sink a tool, at the most.
-        guard: so many tools stay that retrieval alone would put first, unless they are known to be broken;
-            at most a third of those that are shown.
-        listing: further weight of whether a tool works in the order of those that are shown: models call what
+        protected_leaders: so many of retrieval's best tools stay selected unless they are known to be broken;
+            at most a third of the selection.
+        reliability_in_order: extra weight of reliability in the order of the selected tools: models call what
             they read first.
         explore: how often the last place goes to the tool of which least is known.
         affinity: what the toolkits of tools gain that a conversation called in its last turn.
@@ -104,7 +104,7 @@ class Parameters:
     k: int | None = 7
     dense: float = 1.0
     lexical: float = 0.05
-    lexical_mass: float = 200.0
+    lexical_saturation: float = 200.0
     intents: float = 0.5
     intent_floor: float = 0.3
     description_counts: float = DESCRIPTION_COUNTS
@@ -129,11 +129,11 @@ class Parameters:
     rescored: int = 40
     reliability: float = 1.25
     lift: float = 1.0
-    temper: float = 0.1
+    exploration_scale: float = 0.1
     most_up: float = 1.0
     most_down: float = 4.0
-    guard: int = 2
-    listing: float = 8.0
+    protected_leaders: int = 2
+    reliability_in_order: float = 8.0
     explore: float = 0.0
     affinity: float = 0.2
     idle_turns: int = 5
@@ -153,7 +153,7 @@ class Parameters:
             "max_tools",
             "unranked_tools",
             "rescored",
-            "guard",
+            "protected_leaders",
             "idle_turns",
             "sticky_turns",
             "sticky_tools",
@@ -178,7 +178,7 @@ class Parameters:
             "lift",
             "most_up",
             "most_down",
-            "listing",
+            "reliability_in_order",
             "affinity",
             "opening",
             "newcomers",
@@ -191,7 +191,7 @@ class Parameters:
                 )
         for name, least in (
             ("clauses", 0),
-            ("temper", 0),
+            ("exploration_scale", 0),
             ("explore", 0),
             ("least_confidence", 0),
             ("intent_floor", -1),
@@ -202,7 +202,7 @@ class Parameters:
                 continue
             if not isinstance(value, (int, float)) or not least <= value <= 1:
                 raise InvalidInput(f"parameter {name}: is {value!r:.80}, must be between {least} and 1")
-        for name in ("lexical_mass", "temperature"):
+        for name in ("lexical_saturation", "temperature"):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not value > 0:
                 raise InvalidInput(f"parameter {name}: is {value!r:.80}, must be above 0")
@@ -246,7 +246,7 @@ class Parameters:
             self.growth,
         )
 
-    def with_(self, **changes: object) -> Parameters:
+    def with_(self, **changes: object) -> Profile:
         """A changed copy.
 
         Raises:
@@ -273,13 +273,13 @@ class PassThrough:
         return self.catalog.tokens_of(candidates.allowed.rows()) <= self.most_tokens
 
 
-def fusion_of(p: Parameters, scale: Scale) -> Fusion:
+def fusion_of(p: Profile, scale: Scale) -> Fusion:
     """The weights of retrieval, for cosines of this scale."""
     return Fusion(
         dense=p.dense * scale.gain,
         dense_floor=scale.floor,
         lexical=p.lexical,
-        lexical_mass=p.lexical_mass,
+        lexical_mass=p.lexical_saturation,
         intents=p.intents * scale.gain,
         intent_floor=max(-1.0, min(1.0, scale.floor + p.intent_floor / scale.gain)),
         clauses=p.clauses,
@@ -291,7 +291,7 @@ _NO_RULES, _NO_PAGES = Visibility(None), Page(NO_PAGES)
 
 def compose(
     catalog: Catalog,
-    p: Parameters,
+    p: Profile,
     at_once: bool = True,
     visibility: Visibility = _NO_RULES,
     page: Page = _NO_PAGES,
@@ -313,8 +313,8 @@ def compose(
         p.unranked_tools if p.retrieve == "tools" else None,
         MOST_TOOLS,
     )
-    listing = Listing(catalog.names, cap, retention)
-    order = Order(catalog.names)
+    listing = ConversationList(catalog.names, cap, retention)
+    order = StableOrder(catalog.names)
     fusion = fusion_of(p, catalog.scale)
     tuned = catalog.tuned(fusion, p.damping)
     retrieval = Retrieval(
@@ -344,7 +344,7 @@ def compose(
         soft=(
             page,
             *_reading(catalog, p, retrieval, learning, cap),
-            Additions(catalog.base, catalog.pinned),
+            AlwaysIncluded(catalog.base, catalog.pinned),
             cap,
             listing,
             order,
@@ -362,7 +362,7 @@ def compose(
 
 
 def _reading(
-    catalog: Catalog, p: Parameters, retrieval: Retrieval, learning: tuple[Stage, ...], cap: Cap
+    catalog: Catalog, p: Profile, retrieval: Retrieval, learning: tuple[Stage, ...], cap: Cap
 ) -> tuple[Stage, ...]:
     """The stages that read the message, and what was called before it."""
     routes = Routes(
@@ -383,7 +383,7 @@ def _reading(
     return (routes, affinity, retrieval, *learning)
 
 
-def _learning(catalog: Catalog, p: Parameters) -> tuple[Stage, ...]:
+def _learning(catalog: Catalog, p: Profile) -> tuple[Stage, ...]:
     """The stage that reads outcomes, if any does."""
     if p.learning == "thompson":
         return (Thompson(catalog.keys),)
@@ -392,11 +392,11 @@ def _learning(catalog: Catalog, p: Parameters) -> tuple[Stage, ...]:
     weights = Weights(
         reliability=p.reliability,
         lift=p.lift,
-        temper=p.temper,
+        temper=p.exploration_scale,
         most_up=p.most_up,
         most_down=p.most_down,
-        guard=p.guard,
-        listing=p.listing,
+        guard=p.protected_leaders,
+        listing=p.reliability_in_order,
         explore=p.explore,
     )
     core = Bitset.of(len(catalog), np.union1d(catalog.base, catalog.pinned).astype(np.int32))
@@ -405,7 +405,7 @@ def _learning(catalog: Catalog, p: Parameters) -> tuple[Stage, ...]:
 
 # The seeds: every message is read as it was written, whatever was said and sent before, and no list is small
 # enough to be handed on whole.
-_SEED = Parameters(
+_SEED = Profile(
     spelling=False,
     learning=None,
     affinity=0.0,
@@ -416,9 +416,9 @@ _SEED = Parameters(
 )
 _TOOL2VEC = _SEED.with_(lexical=0.0, intents=0.0, clauses=0.0, description_counts=0.0, damping=False)
 
-PROFILES: Mapping[str, Parameters] = {
-    "default": Parameters(),
-    "static": Parameters(learning=None),
+PROFILES: Mapping[str, Profile] = {
+    "default": Profile(),
+    "static": Profile(learning=None),
     # Seed 1: toolkits that have their settings; of these the ones whose keyword is in the message, or all.
     "domains": _SEED.with_(retrieve="none", routes="narrow", keyword_mode="substring"),
     # Seed 2: what the model asked for, beside the base.
@@ -443,7 +443,7 @@ PROFILES: Mapping[str, Parameters] = {
 }
 
 
-def profile(name: str) -> Parameters:
+def profile(name: str) -> Profile:
     """The parameters of a named profile.
 
     Raises:

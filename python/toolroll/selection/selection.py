@@ -117,7 +117,7 @@ class Selection:
         form = Form(strict, json_schema, returns)
         return copied(convert_all(self.definitions, provider, form, deferred)[0])  # type: ignore[no-any-return]
 
-    def losses(
+    def conversion_losses(
         self, provider: str, *, strict: bool = False, json_schema: bool = False, returns: bool = False
     ) -> tuple[Loss, ...]:
         """What the provider is not told of these tools: keywords, annotations, marks without a place there.
@@ -233,9 +233,9 @@ class Selection:
         return self._judged.confidence if self._judged is not None else None
 
     @property
-    def applies(self) -> bool:
+    def has_match(self) -> bool:
         """False where no tool seems to serve this: confidence below the profile's `least_confidence`."""
-        return self._judged is None or self._judged.applies
+        return self._judged is None or self._judged.has_match
 
     @property
     def degraded(self) -> tuple[str, ...]:
@@ -243,7 +243,7 @@ class Selection:
         return tuple(dict.fromkeys(failure.where for failure in self.failures))
 
     @property
-    def corrected(self) -> tuple[tuple[str, str], ...]:
+    def spelling_corrections(self) -> tuple[tuple[str, str], ...]:
         """Words of the message that were read as others: (as written, as read), in their order."""
         text = self.turn.text
         if self.turn.query == text:
@@ -251,7 +251,7 @@ class Selection:
         return tuple((text[start:end], word) for start, end, word in self.catalog.speller.corrections(text))
 
     @property
-    def unresolved(self) -> tuple[str, ...]:
+    def missing_required(self) -> tuple[str, ...]:
         """Names in `Context.required` that are unknown or not allowed here."""
         return tuple(name for name in dict.fromkeys(self.turn.context.required) if name not in self._offered)
 

@@ -14,7 +14,7 @@ _NO_SETTINGS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Serving:
+class Snapshot:
     """Everything that turns read, swapped as one. Looking something up waits for nothing.
 
     Attributes:
@@ -34,23 +34,23 @@ class Serving:
     awaited: frozenset[str] = frozenset()
     stored: Mapping[str, frozenset[str]] = field(default_factory=dict)
     experiments: Mapping[str, Experiment] = field(default_factory=dict)
-    standing: tuple[Failure, ...] = ()
-    lasting: Mapping[str, tuple[Failure, ...]] = field(default_factory=dict)
+    lasting_failures: tuple[Failure, ...] = ()
+    org_failures: Mapping[str, tuple[Failure, ...]] = field(default_factory=dict)
     revision: int = 0
 
     def pipeline(self, org: str) -> Pipeline:
         """What decides for this organisation now."""
         return self.own.get(org, self.shared)
 
-    def dealt(self, context: Context) -> tuple[str, Pipeline]:
+    def variant_for(self, context: Context) -> tuple[str, Pipeline]:
         """What decides for this context now, and the name of the variant that it is; "" for none."""
         pipeline = self.own.get(context.org, self.shared)
         if not self.experiments:
             return "", pipeline
         experiment = self.experiment(context.org)
         variant = "" if experiment is None else experiment.variant(context)
-        dealt = pipeline.variants.get(variant)
-        return ("", pipeline) if dealt is None else (variant, dealt)
+        variant_for = pipeline.variants.get(variant)
+        return ("", pipeline) if variant_for is None else (variant, variant_for)
 
     def experiment(self, org: str) -> Experiment | None:
         """The experiment that runs for this organisation's turns."""
@@ -66,11 +66,11 @@ class Serving:
 
     def failures(self, org: str) -> tuple[Failure, ...]:
         """What every selection for this organisation lacks at the moment."""
-        failures = self.standing
-        if self.lasting:
-            failures += self.lasting.get("", ())
+        failures = self.lasting_failures
+        if self.org_failures:
+            failures += self.org_failures.get("", ())
             if org:
-                failures += self.lasting.get(org, ())
+                failures += self.org_failures.get(org, ())
         if org in self.awaited:
             waiting = Unavailable(f"organisation {org!r}: its own tools are being indexed", retry_after_s=1.0)
             failures += (Failure("organisation", waiting),)

@@ -37,7 +37,7 @@ def judge(pipeline: Pipeline, name: str, context: Context, stored: frozenset[str
         return Verdict(False, None, "", f"its status is {tool.status!r}, must be 'active'")
     if name in context.exclude:
         return Verdict(False, None, "", "the caller excludes it")
-    if context.within and name not in context.within:
+    if context.only and name not in context.only:
         return Verdict(False, None, "", "the caller asks for others only (within)")
     if not context.everything:
         off = catalog.switches.off(Turn("", context, stored=stored))

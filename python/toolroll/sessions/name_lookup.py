@@ -22,7 +22,7 @@ _BETWEEN = re.compile(r"[,;\n]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ByName:
+class VisibleTools:
     """The tools that one caller may have now.
 
     Attributes:

@@ -31,14 +31,14 @@ from toolroll.learning.deduplication import MOST_FOUND as MOST_WANTED
 from toolroll.learning.outcomes import Called, read_called
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.engine import Engine
-from toolroll.selection.exposure import found_of
+from toolroll.selection.exposure import not_shown
 from toolroll.selection.selection import Selection
 from toolroll.selection.stages.conversation_list import LISTED
 from toolroll.sessions import replies
 from toolroll.sessions.hints import hints
-from toolroll.sessions.name_lookup import META_NAMES, ByName, listed
+from toolroll.sessions.name_lookup import META_NAMES, VisibleTools, listed
 from toolroll.sessions.replies import Answer, ToolCall
-from toolroll.sessions.state import Live
+from toolroll.sessions.state import ConversationState
 from toolroll.tools import Tool
 
 # Takes the selection of a turn, what was called of it, what was called beside it, and whether that is all.
@@ -55,9 +55,9 @@ class Session:
         self,
         engine: Engine,
         context: Context,
-        live: Live,
+        live: ConversationState,
         record: Record | None,
-        note: Callable[[Context, Live], object],
+        note: Callable[[Context, ConversationState], object],
     ) -> None:
         """record: takes what came of a turn; None where nobody learns. note: told of every change; fast."""
         self._context = context
@@ -190,7 +190,7 @@ class Session:
         if self._record is not None and self._first is not None:
             self._is_reported = True
             shown = {name: said[name] for name in known if name in self._first}
-            for left_out in found_of(self._first, known):
+            for left_out in not_shown(self._first, known):
                 if len(self._wanted) < MOST_WANTED:
                     self._wanted.add(left_out.name)
             beside = {name: said[name] for name in known if name in self._wanted}
@@ -277,7 +277,7 @@ class Session:
     def _found(self, queries: Sequence[str], k: int) -> tuple[tuple[Tool, ...], list[str]]:
         """What the queries find, and those of them that no tool seems to serve."""
         found = [self._engine.find(query, self.context, k) for query in queries]
-        doubtful = [query for query, one in zip(queries, found, strict=True) if not one.applies]
+        doubtful = [query for query, one in zip(queries, found, strict=True) if not one.has_match]
         ranked = [[selection.catalog.tools[row] for row in selection.rows.tolist()] for selection in found]
         tools = self._tools()
         together = {
@@ -421,13 +421,13 @@ class Session:
     def _told(self) -> None:
         self._note(self.context, self._live)
 
-    def _tools(self) -> ByName:
+    def _tools(self) -> VisibleTools:
         """What this caller may have now."""
         catalog, allowed = self._engine.allowed(self.context)
         if self._context.required:  # a short cut: nothing else is to be had
             rows = [catalog.names[name] for name in self._context.required if name in catalog.names]
             allowed = allowed & Bitset.of(len(catalog), np.array(rows, np.int32))
-        return ByName(catalog, allowed, self._own, self._names_for)
+        return VisibleTools(catalog, allowed, self._own, self._names_for)
 
     def _names_for(self, text: str) -> Sequence[str]:
         return self._engine.find(text, self.context, MOST_FOUND).names

@@ -15,7 +15,7 @@ Key = tuple[str, str]  # organisation, session
 NEW = Conversation()
 
 
-class Live:
+class ConversationState:
     """The state of one conversation in this process; every `Session` of it holds the same one.
 
     A selection writes what was sent and takes no lock; whatever else changes the state takes turns.
@@ -64,28 +64,28 @@ class Live:
             return has_changed
 
 
-class LiveConversations:
+class ConversationCache:
     """So many conversations, those that were asked for last. Safe to use from many threads."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._looking, self._changing = threading.Lock(), threading.Lock()
-        self._live: OrderedDict[Key, Live] = OrderedDict()
+        self._live: OrderedDict[Key, ConversationState] = OrderedDict()
         survive_forks(self, lambda own: (own._looking, own._changing), lambda own: None)
 
-    def get(self, key: Key, retention: Retention) -> Live:
+    def get(self, key: Key, retention: Retention) -> ConversationState:
         """The conversation, a new one if it is not held here."""
         with self._looking:
             live = self._live.get(key)
             if live is None:
-                live = self._live[key] = Live(NEW, retention, self._changing)
+                live = self._live[key] = ConversationState(NEW, retention, self._changing)
                 while len(self._live) > self._most:
                     self._live.popitem(last=False)
             else:
                 self._live.move_to_end(key)
             return live
 
-    def pop(self, key: Key) -> Live | None:
+    def pop(self, key: Key) -> ConversationState | None:
         """Lets go of the conversation."""
         with self._looking:
             return self._live.pop(key, None)

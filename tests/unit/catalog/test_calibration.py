@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll import Context, Parameters, Tool, Toolroll
+from toolroll import Context, Profile, Tool, Toolroll
 from toolroll._core import Bitset
 from toolroll.arrays import NO_ROWS, NO_SCORES
 from toolroll.catalog.calibration import AT_LARGE, LEAST_HELD_OUT, MOST_HELD_OUT, Calibration, HeldOut
@@ -50,7 +50,7 @@ def message(draw: random.Random, own: list[str], common: list[str]) -> str:
 def calibrated(tools) -> tuple[Catalog, Calibration]:
     catalog = Catalog.build(Definitions(tuple(tools)), EMBEDDER)
     assert catalog.trial is not None
-    return catalog, catalog.trial.calibrate(fusion_of(Parameters(), catalog.scale))
+    return catalog, catalog.trial.calibrate(fusion_of(Profile(), catalog.scale))
 
 
 def calibrations() -> st.SearchStrategy[Calibration]:
@@ -207,7 +207,7 @@ def test_an_examples_own_words_are_what_it_is_found_by_among_all_but_one_tool():
     """Oracle: each best score is that of a search by hand."""
     tools = world(8)
     catalog, calibration = calibrated(tools)
-    trial, fusion = catalog.trial, fusion_of(Parameters(), catalog.scale)
+    trial, fusion = catalog.trial, fusion_of(Profile(), catalog.scale)
     best = []
     for (text, vector, trust, _), clauses in trial.turns:
         everything = Bitset.full(len(tools))
@@ -231,21 +231,21 @@ def test_at_one_in_twenty_one_in_twenty_served_messages_is_refused(examples):
         [message(again, own, common) for _ in range(examples)]
         asked += [message(draw, own, common) for _ in range(20)]
     assert tools[-1].examples[-1] not in asked
-    roll = Toolroll.from_tools(tools, embedder=EMBEDDER, profile=Parameters(least_confidence=0.05))
-    refused = np.mean([not roll.select(text, ANYONE, k=5).applies for text in asked])
+    roll = Toolroll.from_tools(tools, embedder=EMBEDDER, profile=Profile(least_confidence=0.05))
+    refused = np.mean([not roll.select(text, ANYONE, k=5).has_match for text in asked])
     held_out = len(roll.catalog.trial.turns)
     error = math.sqrt(0.05 * 0.95 * (1 / len(asked) + 1 / held_out))
     assert abs(refused - 0.05) < 5 * error
     assert refused > 0
     foreign = [" ".join(words_of(draw, 6)) for _ in range(200)]
-    assert np.mean([not roll.select(text, ANYONE, k=5).applies for text in foreign]) > 0.9
+    assert np.mean([not roll.select(text, ANYONE, k=5).has_match for text in foreign]) > 0.9
 
 
 def test_a_message_of_the_demo_catalog_applies_and_one_in_no_language_does_not(demo):
     picked = demo.select("write an email to Ada about the invoice", ANYONE, k=5)
-    assert picked.applies
+    assert picked.has_match
     assert picked.confidence > 0.5
     picked = demo.select("ζζζ", ANYONE, k=5)
-    assert not picked.applies
+    assert not picked.has_match
     assert picked.confidence < 0.05
     assert "no tool seems to apply" in picked.summary()

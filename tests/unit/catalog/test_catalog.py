@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from toolroll import Catalog, Route, Tool, Toolkit
+from toolroll import Route, Tool, Toolkit
+from toolroll.catalog.catalog import Catalog
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import InvalidDefinition
 from toolroll.tools import Definitions

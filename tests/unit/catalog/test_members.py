@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll import Catalog, Context, Parameters, Route, Rule, Tool, Toolkit, Toolroll
+from toolroll import Context, Profile, Route, Rule, Tool, Toolkit, Toolroll
+from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.toolkits import is_meant, rows_of_members
 from toolroll.errors import InvalidDefinition
 from toolroll.tools import MOST_MEMBERS, Definitions
@@ -84,7 +85,7 @@ KITS = (
     Toolkit("below", parent="above", members=("other",)),
 )
 ROUTES = (Route(("group",), ("recall",)), Route(("above",), ("anything",)))
-NARROW = Parameters(retrieve="none", routes="narrow", no_hit=(), pass_through_tools=0)
+NARROW = Profile(retrieve="none", routes="narrow", no_hit=(), pass_through_tools=0)
 SET = Context(settings=("memory_url",))
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from toolroll import Parameters, Route, Toolkit, Toolroll
+from toolroll import Profile, Route, Toolkit, Toolroll
 from toolroll.catalog.spelling import general_words, speller_of
 from toolroll.catalog.tool_text import fields
 from toolroll.errors import InvalidInput
@@ -73,7 +73,7 @@ KITS = (Toolkit("travel"),)
 
 
 def rolled(*routes: Route, **parameters: object) -> Toolroll:
-    profile = Parameters(pass_through_tools=0, **parameters)  # type: ignore[arg-type]
+    profile = Profile(pass_through_tools=0, **parameters)  # type: ignore[arg-type]
     return Toolroll.from_tools((*TOOLS, CITY), toolkits=KITS, routes=routes, profile=profile)
 
 
@@ -96,9 +96,9 @@ def test_the_async_twin_mends_too():
 
 def test_a_selection_says_which_words_were_read_as_others():
     picked = rolled().select("Wether for my calender please", k=2)
-    assert picked.corrected == (("Wether", "weather"), ("calender", "calendar"))
+    assert picked.spelling_corrections == (("Wether", "weather"), ("calender", "calendar"))
     assert "read 'calender' as 'calendar'" in picked.explain()
-    assert rolled().select("weather", k=1).corrected == ()
+    assert rolled().select("weather", k=1).spelling_corrections == ()
 
 
 def test_keywords_read_the_mended_message_and_patterns_the_message_itself():
@@ -115,10 +115,10 @@ def test_a_keyword_is_a_known_word():
 
 def test_without_the_parameter_messages_are_read_as_they_are():
     picked = rolled(spelling=False).select("calender", k=1)
-    assert picked.corrected == ()
+    assert picked.spelling_corrections == ()
     assert picked.turn.query == "calender"
 
 
 def test_the_parameter_is_true_or_false():
     with pytest.raises(InvalidInput, match="parameter spelling: is 'yes', must be True or False"):
-        Parameters(spelling="yes")  # type: ignore[arg-type]
+        Profile(spelling="yes")  # type: ignore[arg-type]

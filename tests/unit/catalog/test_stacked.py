@@ -12,14 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies as some
-from toolroll import Catalog, Context, Route, Tool, Toolkit
+from toolroll import Context, Route, Tool, Toolkit
 from toolroll._core import Bitset, Fusion
 from toolroll.arrays import NO_ROWS, NO_SCORES
+from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.stacked import Layered, StackedColumn, StackedRows, StackedTools
 from toolroll.context import Turn
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import InvalidDefinition, InvalidInput
-from toolroll.selection.profiles import Parameters, compose
+from toolroll.selection.profiles import Profile, compose
 from toolroll.tools import Definitions
 
 EMBEDDER = HashingEmbedder(64)
@@ -64,8 +65,8 @@ def ranking(catalog: Catalog, fusion: Fusion, text: str, damped: bool = False) -
     return dict(zip(named(catalog, rows), scores.tolist(), strict=True))
 
 
-def select(catalog: Catalog, message: str, p: Parameters | None = None, **context):
-    pipeline = compose(catalog, p or Parameters(pass_through_tools=0))
+def select(catalog: Catalog, message: str, p: Profile | None = None, **context):
+    pipeline = compose(catalog, p or Profile(pass_through_tools=0))
     vector = EMBEDDER.embed_query(message) if catalog.dim else None
     return pipeline.decide(Turn(message, Context(**context), vector))
 
@@ -322,10 +323,10 @@ def test_the_memory_of_a_stack_does_not_follow_the_shared_tools():
         shared = Catalog.build(
             Definitions(tuple(Tool(f"t{i}", f"word{i}", toolkit=f"k{i % 9}") for i in range(n))), EMBEDDER
         )
-        compose(Catalog.stacked(shared, own, EMBEDDER), Parameters())
+        compose(Catalog.stacked(shared, own, EMBEDDER), Profile())
         tracemalloc.start()
         try:
-            pipeline = compose(Catalog.stacked(shared, own, EMBEDDER), Parameters())
+            pipeline = compose(Catalog.stacked(shared, own, EMBEDDER), Profile())
             taken.append(tracemalloc.get_traced_memory()[0])
         finally:
             tracemalloc.stop()

@@ -278,7 +278,7 @@ def test_bench_measures_this_machine(capsys):
         ("damping=off", False),
         ("spelling=on", True),
         ("toolkit_threshold=none", None),
-        ("lexical_mass=inf", float("inf")),
+        ("lexical_saturation=inf", float("inf")),
         ("k=7", 7),
         ("lexical=0.5", 0.5),
         ("routes=narrow", "narrow"),
@@ -289,5 +289,7 @@ def test_a_parameter_is_typed_as_the_documents_write_it(text, value):
 
 
 def test_an_infinite_parameter_is_text_in_json(capsys, tmp_path):
-    status, out, _ = run(capsys, "eval", str(write(tmp_path / "mine")), "--set", "lexical_mass=inf", "--json")
-    assert status == 0 and json.loads(out)["parameters"] == {"lexical_mass": "inf"}
+    status, out, _ = run(
+        capsys, "eval", str(write(tmp_path / "mine")), "--set", "lexical_saturation=inf", "--json"
+    )
+    assert status == 0 and json.loads(out)["parameters"] == {"lexical_saturation": "inf"}

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from toolroll import Parameters
+from toolroll import Profile
 from toolroll.cli import main
 from toolroll.cli.environment import from_environment
 from toolroll.errors import InvalidInput, NotFound
@@ -30,11 +30,11 @@ def test_each_variable_of_the_seeds_has_its_twin():
     )
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(Parameters)])
+@pytest.mark.parametrize("field", [field.name for field in fields(Profile)])
 def test_every_parameter_has_a_variable(field):
-    value = getattr(Parameters(), field)
+    value = getattr(Profile(), field)
     written = "none" if value is None else str(value).replace("True", "on")
-    assert from_environment("default", {f"TOOLROLL_{field.upper()}": written}) == Parameters()
+    assert from_environment("default", {f"TOOLROLL_{field.upper()}": written}) == Profile()
 
 
 def test_the_environment_names_the_profile_unless_the_caller_does():
@@ -42,7 +42,7 @@ def test_the_environment_names_the_profile_unless_the_caller_does():
     assert from_environment(None, environ) == PROFILES["layers"].with_(toolkit_threshold=0.6)
     assert from_environment("domains", environ) == PROFILES["domains"].with_(toolkit_threshold=0.6)
     assert from_environment(PROFILES["static"], {}) == PROFILES["static"]
-    assert from_environment(None, {}) == Parameters()
+    assert from_environment(None, {}) == Profile()
 
 
 def test_a_list_is_written_as_json():
@@ -52,7 +52,7 @@ def test_a_list_is_written_as_json():
 
 def test_an_empty_variable_and_those_of_others_are_passed_over():
     environ = {"TOOLROLL_K": " ", "TOOLROLL_PROFILE": "", "TOOLROLL_CATALOG": "x", "K": "3"}
-    assert from_environment(None, environ) == Parameters()
+    assert from_environment(None, environ) == Profile()
 
 
 def test_a_wrong_value_is_refused_with_the_name_of_its_variable():

@@ -118,7 +118,7 @@ def test_what_is_neither_name_nor_embedder_is_refused(choice: Any) -> None:
 def test_a_missing_extra_is_named_with_what_to_install(
     server: ModelServer, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("endpoint", "guarded", "ollama", "remote"):
+    for name in ("http_endpoint", "guarded", "ollama", "remote"):
         monkeypatch.delitem(sys.modules, f"toolroll.embedders.{name}", raising=False)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(EmbedderUnavailable, match=r'pip install "toolroll\[remote\]"'):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.unit.evaluation.worlds import QUERIES, TOOLS, query, write
-from toolroll import Parameters
+from toolroll import Profile
 from toolroll._files import check_writable, replace_file
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
@@ -144,7 +144,7 @@ def test_parameters_of_the_profile_can_be_changed(tmp_path):
     folder = write(tmp_path)
     without = evaluate(folder, parameters={"dense": 0.0, "lexical": 0.0})
     assert without.answers[0].ranked == ()
-    assert evaluate(folder, profile=Parameters(dense=0.0, lexical=0.0)).answers == without.answers
+    assert evaluate(folder, profile=Profile(dense=0.0, lexical=0.0)).answers == without.answers
     with pytest.raises(InvalidInput, match="parameter 'density': unknown"):
         evaluate(folder, parameters={"density": 1})
 

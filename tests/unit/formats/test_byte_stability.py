@@ -35,7 +35,7 @@ for roll in (Toolroll.demo(), Toolroll.from_tools(odd)):
     picked = roll.select("If it rains tomorrow, plan an indoor workout", k=7)
     for name, provider in PROVIDERS.items():
         strict = provider.takes_strict
-        lines += [picked.schemas(name, strict=strict), sorted(map(str, picked.losses(name, strict=strict)))]
+        lines += [picked.schemas(name, strict=strict), sorted(map(str, picked.conversion_losses(name, strict=strict)))]
         for how in provider.hows:
             if how == "allow" and provider.most_tools < 200 and len(picked.catalog) > 128:
                 continue

@@ -104,11 +104,11 @@ def test_a_vector_of_another_embedder_is_refused() -> None:
 
 
 def test_the_file_is_small_and_belongs_to_the_built_in_table_and_to_the_messages() -> None:
-    models = resources.files("toolroll.embedders.data")
+    models = resources.files("toolroll.learning")
     assert len(models.joinpath(FILE).read_bytes()) <= 20_000
     kept = record()
     assert kept["embedder"] == EMBEDDER.identity
-    content = models.joinpath("category_messages.tsv").read_text("utf-8")
+    content = Path(__file__).parents[3].joinpath("tools/train/category_messages.tsv").read_text("utf-8")
     assert kept["messages"] == hashlib.sha256(content.encode()).hexdigest()
     assert list(kept["cues"]) == cues_of([*written(), *of_verbs()])  # type: ignore[call-overload]
     assert built_in().classes == CLASSES

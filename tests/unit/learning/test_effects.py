@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toolroll import Tool
 from toolroll.errors import InvalidInput
 from toolroll.identity import scopes, tool_key
-from toolroll.learning.deduplication import MOST_FOUND, NOTHING_SAID, settle
+from toolroll.learning.deduplication import MOST_FOUND, NOTHING_SAID, deduplicate
 from toolroll.learning.effects import EFFECTS, Change, deltas
 from toolroll.learning.exposure import Exposure, Shown
 from toolroll.learning.outcomes import KINDS, NOT_SHOWN, Entry, Report
@@ -94,7 +94,7 @@ def play(said, twice=False):
     for entries, is_final in said:
         report = Report("event", tuple(Entry(*each) for each in entries.items()), (), is_final)
         for _ in range(1 + twice):
-            step = settle(EVENT, settled, report)
+            step = deduplicate(EVENT, settled, report)
             rows.append(deltas(EVENT, step.changes, float(step.closes)))
             settled = step.settled
     return rows
@@ -130,28 +130,28 @@ def test_many_reports_count_as_their_last_words_in_one(said):
 
 def test_a_tool_that_was_not_shown_cannot_be_reported():
     with pytest.raises(InvalidInput, match="tool 'z' was not shown; shown: a, b"):
-        settle(EVENT, NOTHING_SAID, Report("event", (Entry("z", "succeeded"),)))
+        deduplicate(EVENT, NOTHING_SAID, Report("event", (Entry("z", "succeeded"),)))
 
 
 def test_what_was_shown_was_not_found_by_a_search():
     with pytest.raises(InvalidInput, match="'a' was shown, so it was not found"):
-        settle(EVENT, NOTHING_SAID, Report("event", (Entry("a", "wanted"),)))
+        deduplicate(EVENT, NOTHING_SAID, Report("event", (Entry("a", "wanted"),)))
 
 
 def test_the_right_tool_may_be_one_that_was_shown():
-    step = settle(EVENT, NOTHING_SAID, Report("event", (Entry("a", "corrected"), Entry("b", "meant"))))
+    step = deduplicate(EVENT, NOTHING_SAID, Report("event", (Entry("a", "corrected"), Entry("b", "meant"))))
     assert [change.after for change in step.changes] == ["corrected", "meant"]
 
 
 def test_an_event_finds_a_few_tools_at_the_most():
     found = tuple(Shown(f"t{i}", tool_key(Tool(f"t{i}")), 0.0) for i in range(MOST_FOUND + 1))
     with pytest.raises(InvalidInput, match="finds 9 tools"):
-        settle(EVENT, NOTHING_SAID, Report("event", (), found))
+        deduplicate(EVENT, NOTHING_SAID, Report("event", (), found))
 
 
 def test_what_weighed_nothing_when_it_was_said_weighs_nothing_when_it_is_revised():
-    first = settle(EVENT, NOTHING_SAID, Report("event", (Entry("a", "failed"),)), lambda name: 0.0)
-    then = settle(EVENT, first.settled, Report("event", (Entry("a", "succeeded"),)), lambda name: 1.0)
+    first = deduplicate(EVENT, NOTHING_SAID, Report("event", (Entry("a", "failed"),)), lambda name: 0.0)
+    then = deduplicate(EVENT, first.settled, Report("event", (Entry("a", "succeeded"),)), lambda name: 1.0)
     assert deltas(EVENT, then.changes).tolist() == []
 
 

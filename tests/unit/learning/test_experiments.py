@@ -184,19 +184,19 @@ def test_units_are_dealt_out_by_their_shares_and_independently_of_other_experime
     uneven = Experiment("uneven", {"a": 0.5, "b": 0.3, "c": 0.2})
     users = [f"user-{number}" for number in range(60_000)]
     names = list(uneven.variants)
-    dealt = np.array([names.index(uneven.assign(user)) for user in users])
-    counts = np.bincount(dealt)
+    assigned = np.array([names.index(uneven.assign(user)) for user in users])
+    counts = np.bincount(assigned)
     assert stats.chisquare(counts, np.array([0.5, 0.3, 0.2]) * len(users)).pvalue > 1e-4
     for other in (Experiment("other", uneven.variants), Experiment("uneven", uneven.variants, salt="2")):
         again = np.array([names.index(other.assign(user)) for user in users])
-        table = np.histogram2d(dealt, again, bins=3)[0]
+        table = np.histogram2d(assigned, again, bins=3)[0]
         assert stats.chi2_contingency(table).pvalue > 1e-4
 
 
 def test_a_unit_keeps_its_variant_in_every_process_and_version():
     # written down: whoever changes these moves users of experiments that run
-    dealt = [Experiment("ranking", {"a": 0.5, "b": 0.5}).assign(f"u{n}") for n in range(8)]
-    assert dealt == ["b", "a", "b", "a", "a", "a", "a", "a"]
+    assigned = [Experiment("ranking", {"a": 0.5, "b": 0.5}).assign(f"u{n}") for n in range(8)]
+    assert assigned == ["b", "a", "b", "a", "a", "a", "a", "a"]
     assert pickle.loads(pickle.dumps(EVEN)) == EVEN
     assert EVEN.assign("user-1") == EVEN.assign("user-1")
 

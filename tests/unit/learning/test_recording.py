@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from toolroll import Context, Parameters, Tool, Toolroll
+from toolroll import Context, Profile, Tool, Toolroll
 from toolroll.errors import InvalidInput, NotFound
 
 TOOLS = [
@@ -22,7 +22,7 @@ MESSAGE = "tell the team about lunch"
 
 
 def made(**parameters):
-    return Toolroll.from_tools(TOOLS, profile=Parameters(**parameters))
+    return Toolroll.from_tools(TOOLS, profile=Profile(**parameters))
 
 
 def user(number, **context):
@@ -141,11 +141,11 @@ def test_a_tool_may_be_named_as_it_was_sent():
     assert roll.record(picked, [sent]).counted == 1
 
 
-@pytest.mark.parametrize("source", [7, "x" * 5_000, None.__class__])
-def test_a_source_is_a_short_text(source):
+@pytest.mark.parametrize("reporter", [7, "x" * 5_000, None.__class__])
+def test_a_reporter_is_a_short_text(reporter):
     roll = made()
-    with pytest.raises(InvalidInput, match="source: is"):
-        roll.record(roll.select(MESSAGE, k=3), source=source)
+    with pytest.raises(InvalidInput, match="reporter: is"):
+        roll.record(roll.select(MESSAGE, k=3), reporter=reporter)
 
 
 def test_one_source_alone_teaches_nothing():
@@ -186,7 +186,7 @@ def test_recording_from_many_threads_loses_nothing():
 
 
 def test_a_sessions_draw_stays_the_same():
-    roll = made(temper=1.0)
+    roll = made(exploration_scale=1.0)
     teach(roll, "post_message", users=range(3))
     shown = {roll.select(MESSAGE, Context(session="s"), k=8).names for _ in range(10)}
     assert len(shown) == 1

@@ -107,6 +107,6 @@ def test_outcomes_of_one_page_and_tier_do_not_count_on_another(roll):
     before = own.select(QUERY, there).names
     for _ in range(5):
         picked = own.select(QUERY, here)
-        own.record(picked, {picked.names[-1]: True}, source="")
+        own.record(picked, {picked.names[-1]: True}, reporter="")
     assert own.learned() is not None
     assert own.select(QUERY, there).names == before

@@ -204,7 +204,7 @@ def test_required_names_that_are_unknown_are_reported(roll):
         "", Context(required=("gmail_get_new_emails", "gmail_get_old_emails", "memory_export"))
     )
     assert picked.names == ("gmail_get_new_emails",)
-    assert picked.unresolved == ("gmail_get_old_emails", "memory_export")
+    assert picked.missing_required == ("gmail_get_old_emails", "memory_export")
     assert picked.log_lines() == (
         "tool selection: method=required, resolved=1/3, unresolved=gmail_get_old_emails memory_export",
     )
@@ -216,7 +216,7 @@ def test_a_proactive_task_never_gets_send_telegram_though_it_is_core(roll):
         assert "send_telegram" not in roll.select(message, proactive)
     asked = Context(exclude=("send_telegram",), required=("send_telegram", *REQUIRED))
     assert roll.select("", asked).names == REQUIRED
-    assert roll.select("", asked).unresolved == ("send_telegram",)
+    assert roll.select("", asked).missing_required == ("send_telegram",)
 
 
 def test_a_task_without_tools_gets_none(roll):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolroll import Context, Parameters, Tool, Toolkit, Toolroll
+from toolroll import Context, Profile, Tool, Toolkit, Toolroll
 from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.formats.meta_tools import CALL_TOOL, MANAGE_TOOLS, META_TOOLS, SEARCH_TOOLS
 from toolroll.formats.providers import HOWS, PROVIDERS
@@ -22,7 +22,7 @@ def tools(*names: str, **more: Any) -> tuple[Tool, ...]:
     return tuple(Tool(name, f"Does {name.replace('_', ' ')}.", TEXT, **more) for name in names)
 
 
-NARROWING = Parameters(pass_through_tools=0)  # even a small catalog is selected from
+NARROWING = Profile(pass_through_tools=0)  # even a small catalog is selected from
 NAMES = ("send_mail", "get.forecast", "play_song", "book_table", "read_file")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.formats.schemas.test_provider_names import ANY as NAMES
 from tests.unit.formats.schemas.test_strict_schema import PARAMETERS
-from toolroll import Context, Parameters, Rule, Tool, Toolroll
+from toolroll import Context, Profile, Rule, Tool, Toolroll
 from toolroll.errors import Denied, InvalidDefinition, NotFound
 from toolroll.formats.meta_tools import META_TOOLS
 from toolroll.formats.providers import PROVIDERS
@@ -38,7 +38,7 @@ def rolls(draw):
     rules = [
         Rule(f"r{i}", "deny", "org", {"org": "acme"}, tool=name) for i, name in enumerate(sorted(denied))
     ]
-    profile = Parameters(pass_through_tools=draw(st.sampled_from([0, 10])))
+    profile = Profile(pass_through_tools=draw(st.sampled_from([0, 10])))
     return Toolroll.from_tools(tools, rules=rules, profile=profile, embedder="none"), denied
 
 

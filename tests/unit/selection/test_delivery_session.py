@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolroll import Parameters, Tool, Toolroll
+from toolroll import Profile, Tool, Toolroll
 from toolroll.errors import Denied
 from toolroll.formats.meta_tools import META_TOOLS
 from toolroll.formats.schemas import own_name_of, provider_name
@@ -22,7 +22,7 @@ TOOLS = [
 
 
 def test_a_found_tool_is_callable_under_the_name_that_the_provider_was_sent():
-    session = Toolroll.from_tools(TOOLS, profile=Parameters(pass_through_tools=0)).session("c-1")
+    session = Toolroll.from_tools(TOOLS, profile=Profile(pass_through_tools=0)).session("c-1")
     sent = provider_name("get.forecast", "anthropic")
     picked = session.select("count the sheep", k=1)
     delivery = picked.deliver("anthropic", "defer", meta_tools=META_TOOLS)
@@ -45,7 +45,7 @@ def test_a_found_tool_is_callable_under_the_name_that_the_provider_was_sent():
 
 
 def test_the_list_stays_the_same_over_a_conversations_turns():
-    session = Toolroll.from_tools(TOOLS, profile=Parameters(pass_through_tools=0)).session("c-2")
+    session = Toolroll.from_tools(TOOLS, profile=Profile(pass_through_tools=0)).session("c-2")
     seen = set()
     for message in ("send mail to Bob", "play music", "weather forecast"):
         picked = session.select(message, k=1)

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tests.strategies as some
-from toolroll import Context, Parameters, Tool, Toolroll
+from toolroll import Context, Profile, Tool, Toolroll
 from toolroll.context import Turn
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.selection.effective_policy import Governance, InForce
-from toolroll.selection.pipeline_builder import Assembly
+from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
+from toolroll.selection.pipeline_builder import PipelineBuilder
 
 EMBEDDER = HashingEmbedder(64)
 TOOLS = [Tool(f"tool_{at:02}", "the same words", pinned=at == 7) for at in range(60)]
@@ -30,8 +30,8 @@ def facts(line: str) -> dict[str, str]:
 def test_the_numbers_of_any_selection_add_up(
     definitions, message, context, parameters, conversation, max_tools, is_up
 ):
-    in_force = InForce(Governance(definitions.rules, definitions.pages, definitions.tiers))
-    pipeline = Assembly(EMBEDDER, parameters).pipeline(definitions, in_force)
+    in_force = EffectivePolicy(PolicySource(definitions.rules, definitions.pages, definitions.tiers))
+    pipeline = PipelineBuilder(EMBEDDER, parameters).pipeline(definitions, in_force)
     text = message.encode("utf-8", "replace").decode()
     vector = EMBEDDER.embed_query(text) if is_up else None
     picked = pipeline.decide(Turn(text, context, vector, max_tools=max_tools, conversation=conversation))
@@ -54,7 +54,7 @@ def test_the_numbers_of_any_selection_add_up(
 
 
 def test_a_tool_cap_names_at_most_fifty():
-    roll = Toolroll.from_tools(TOOLS, embedder="none", profile=Parameters(k=None, candidates=60))
+    roll = Toolroll.from_tools(TOOLS, embedder="none", profile=Profile(k=None, candidates=60))
     (_, cap) = roll.select("same words", max_tools=3).log_lines()
     assert cap.startswith("tool cap: kept=3/60, dropped=57: tool_02, tool_03, tool_04")
     assert cap.endswith(", tool_52, …")
@@ -63,7 +63,7 @@ def test_a_tool_cap_names_at_most_fifty():
 
 
 def test_a_core_tool_is_core_though_it_was_found():
-    roll = Toolroll.from_tools(TOOLS, embedder="none", profile=Parameters(k=5))
+    roll = Toolroll.from_tools(TOOLS, embedder="none", profile=Profile(k=5))
     said = facts(roll.select("same words").log_lines()[0])
     assert said["core"] == "1" and said["retrieved"] == "5" and said["total"] == "6/60"
 
@@ -74,7 +74,7 @@ def test_a_small_catalog_is_whole():
 
 
 def test_what_a_conversation_has_is_said_by_why_it_has_it():
-    profile = Parameters(k=2, opening=1, newcomers=0.5, growth=3, sticky_tools=1)
+    profile = Profile(k=2, opening=1, newcomers=0.5, growth=3, sticky_tools=1)
     session = Toolroll.from_tools(TOOLS, embedder="none", profile=profile).session("s")
     session.select("same words tool 01")
     session.load(["tool_50"])
@@ -98,7 +98,7 @@ def test_what_failed_is_said():
 def test_no_name_begins_a_line_of_its_own():
     hostile = "tool\ntool selection: method=forged"
     tools = [Tool(f"{hostile}{at}", "the same words") for at in range(20)]
-    roll = Toolroll.from_tools(tools, embedder="none", profile=Parameters(k=None))
+    roll = Toolroll.from_tools(tools, embedder="none", profile=Profile(k=None))
     lines = roll.select("same words", max_tools=1).log_lines()
     (asked,) = roll.select("", Context(required=("x\ny\u2028z", "x" * 10_000))).log_lines()
     assert len(lines) == 2 and len(asked) < 500

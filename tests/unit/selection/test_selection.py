@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from toolroll import Context, Parameters, Route, Tool, Toolkit, Toolroll
+from toolroll import Context, Profile, Route, Tool, Toolkit, Toolroll
 from toolroll.errors import Denied, InvalidInput, NotFound
-from toolroll.selection.snapshot import Serving
+from toolroll.selection.snapshot import Snapshot
 
 TOOLS = (
     Tool("get_forecast", "Weather forecast for a city: rain, wind, temperature", toolkit="weather"),
@@ -101,16 +101,16 @@ def test_a_toolkit_without_its_settings_is_off_and_with_everything_on(roll):
 
 def test_within_leaves_nothing_else_not_even_what_is_pinned_or_required(roll):
     within = ("get_forecast", "unheard_of")
-    context = Context(everything=True, within=within)
+    context = Context(everything=True, only=within)
     assert roll.select("send a mail", context, k=9).names in ((), ("get_forecast",))
-    context = Context(everything=True, within=within, required=("send_email", "get_forecast"))
+    context = Context(everything=True, only=within, required=("send_email", "get_forecast"))
     assert roll.select("x", context).names == ("get_forecast",)
-    outside = roll.select("send a mail", Context(everything=True, within=within), k=9)
+    outside = roll.select("send a mail", Context(everything=True, only=within), k=9)
     assert "not among the tools that the caller allows" in outside.explain("send_email")
 
 
 def test_within_unknown_names_leaves_nothing(roll):
-    assert roll.select("send a mail", Context(everything=True, within=("unheard_of",)), k=9).names == ()
+    assert roll.select("send a mail", Context(everything=True, only=("unheard_of",)), k=9).names == ()
 
 
 def test_excluded_tools_stay_out_even_when_pinned(roll):
@@ -122,7 +122,7 @@ def test_required_tools_are_the_selection_and_unknown_names_are_reported(roll):
     context = Context(settings=("mail_key",), required=("send_email", "nonsense", "now", "old_mail"))
     picked = roll.select("whatever", context)
     assert picked.names == ("send_email", "now")
-    assert picked.unresolved == ("nonsense", "old_mail")
+    assert picked.missing_required == ("nonsense", "old_mail")
     assert "resolved=2/4" in picked.summary()
 
 
@@ -134,7 +134,7 @@ def test_keywords_and_patterns_show_up_as_reasons(roll):
 
 def test_narrowing_routes_leave_only_the_toolkits_that_were_hit():
     roll = Toolroll.from_tools(
-        TOOLS, toolkits=TOOLKITS, routes=ROUTES, profile=Parameters(routes="narrow", no_hit=("calendar",))
+        TOOLS, toolkits=TOOLKITS, routes=ROUTES, profile=Profile(routes="narrow", no_hit=("calendar",))
     )
     assert set(roll.select("rain", MAIL, k=5).names) == {"get_forecast", "now", "send_email"}
     assert set(roll.select("nothing hits", MAIL, k=5).names) <= {
@@ -249,7 +249,7 @@ def test_explanations_say_why_a_tool_is_out(roll):
 
 def test_the_same_turn_gives_the_same_selection(roll):
     first = roll.select("rain in the calendar", MAIL, k=2)
-    again = roll._engine.serving.shared.decide(first.turn)
+    again = roll._engine.snapshot.shared.decide(first.turn)
     assert again.names == first.names
     assert again.candidates.scores.tolist() == first.candidates.scores.tolist()
 
@@ -272,8 +272,8 @@ def test_a_k_beyond_every_integer_is_all_that_fits(roll, k):
     ("field", "value"),
     [
         ("exclude", "send_email"),
-        ("within", "send_email"),
-        ("within", ("now", 7)),
+        ("only", "send_email"),
+        ("only", ("now", 7)),
         ("required", "send_email"),
         ("required", 5),
         ("required", ([],)),
@@ -352,9 +352,9 @@ def test_what_could_not_be_ranked_is_bounded_and_says_so():
             raise RuntimeError("no ranking")
 
     roll = Toolroll.from_tools([Tool(f"tool_{i:03}", "same words") for i in range(200)])
-    pipeline = roll._engine.serving.shared
+    pipeline = roll._engine.snapshot.shared
     soft = tuple(Broken() if type(stage).__name__ == "Retrieval" else stage for stage in pipeline.soft)
-    roll._engine.swap(Serving(replace(pipeline, soft=soft)))
+    roll._engine.swap(Snapshot(replace(pipeline, soft=soft)))
     picked = roll.select("same words")
     assert len(picked) == 128
     assert "nothing could be ranked" in picked.explain(picked.names[0])
@@ -363,7 +363,7 @@ def test_what_could_not_be_ranked_is_bounded_and_says_so():
 
 def test_a_catalog_that_passes_through_is_handed_on_whole_however_many_its_limit_allows():
     tools = [Tool(f"tool_{i:03}", "same words") for i in range(200)]
-    roll = Toolroll.from_tools(tools, profile=Parameters(pass_through_tools=500, pass_through_tokens=10**6))
+    roll = Toolroll.from_tools(tools, profile=Profile(pass_through_tools=500, pass_through_tokens=10**6))
     picked = roll.select("same words")
     assert len(picked) == 200
     assert "small catalog, handed on whole" in picked.explain("tool_000")
@@ -374,7 +374,7 @@ def test_the_strongest_evidence_comes_first():
     tools = [Tool(f"filler_{i}", "nothing of the kind") for i in range(20)]
     tools.append(Tool("quark", "zyxomma plugh frobnicate", toolkit="odd"))
     for weights, first in (({"lexical": 10.0}, "lexical"), ({"lexical": 0.001}, "dense")):
-        roll = Toolroll.from_tools(tools, profile=Parameters(**weights))
+        roll = Toolroll.from_tools(tools, profile=Profile(**weights))
         picked = roll.select("please zyxomma frobnicate the plugh", k=1)
         assert picked.names == ("quark",)
         assert picked.activated["odd"].startswith(first)

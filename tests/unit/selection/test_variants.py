@@ -22,10 +22,10 @@ def variants_of(roll, contexts):
 def test_everybody_gets_one_variant_and_keeps_it():
     roll = made({"static": 0.5, "learned": 0.5})
     users = [Context(user=f"user-{i}") for i in range(200)]
-    dealt = variants_of(roll, users)
-    assert dealt == variants_of(roll, users)
-    assert 60 < dealt.count("static") < 140
-    assert set(dealt) == {"static", "learned"}
+    assigned = variants_of(roll, users)
+    assert assigned == variants_of(roll, users)
+    assert 60 < assigned.count("static") < 140
+    assert set(assigned) == {"static", "learned"}
 
 
 def test_users_of_the_same_name_in_two_organisations_are_two():
@@ -85,6 +85,6 @@ def test_a_profile_that_goes_by_toolkits_finds_their_vectors_as_a_variant_too():
     )
     users = [Context(user=f"user-{i}") for i in range(20)]
     found = [roll.select("snow and wind", user) for user in users]
-    dealt = {picked.turn.variant: picked for picked in found}
-    assert dealt["layers"].names == ("a",)
-    assert dealt["layers"].activated["weather"].startswith("dense")
+    assigned = {picked.turn.variant: picked for picked in found}
+    assert assigned["layers"].names == ("a",)
+    assert assigned["layers"].activated["weather"].startswith("dense")

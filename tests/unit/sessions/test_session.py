@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import pytest
 
-from toolroll import Context, Parameters, Rule, Tool, Toolkit, Toolroll
+from toolroll import Context, Profile, Rule, Tool, Toolkit, Toolroll
 from toolroll.errors import Denied, InvalidInput, NotFound
 
 THINGS = (
@@ -202,7 +202,7 @@ def test_what_was_called_is_no_evidence_that_the_next_message_needs_a_tool(share
     session.select("play music", k=2)
     session.used(["play_music"])
     thanks = session.select("thanks, splendid", k=2)
-    assert not thanks.applies
+    assert not thanks.has_match
     assert "play_music" in thanks
 
 
@@ -230,7 +230,7 @@ def test_a_list_that_is_full_lets_go_a_third_at_once_of_what_was_picked_longest_
 
 
 def test_without_growth_each_turn_sends_what_it_selects(shared):
-    plain = roll(profile=Parameters(growth=0.0))
+    plain = roll(profile=Profile(growth=0.0))
     session = plain.session("plain")
     for message in ("send a mail", "zip files"):
         picked = session.select(message, k=3)

@@ -16,12 +16,12 @@ from toolroll.evaluation.simulation.simulated_model import Act, act
 from toolroll.evaluation.simulation.source_data import Ints
 from toolroll.evaluation.simulation.worlds import World
 from toolroll.roll import Toolroll
-from toolroll.selection.profiles import Parameters, profile
+from toolroll.selection.profiles import Profile, profile
 from toolroll.selection.selection import Selection
 from toolroll.tools import Definitions
 
 # Name → profile. The last is seed 4's rule over our own retrieval: what its draws are worth by themselves.
-POLICIES: Mapping[str, Parameters] = {
+POLICIES: Mapping[str, Profile] = {
     "static": profile("static"),
     "learned": profile("learned"),
     "default": profile("default"),

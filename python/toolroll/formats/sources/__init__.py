@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolroll.formats.sources.dicts import as_tool, read_dicts
+from toolroll.formats.sources.dicts import as_tool, read_tools
 from toolroll.formats.sources.folder import read_folder
 
-__all__ = ["as_tool", "read_dicts", "read_folder"]
+__all__ = ["as_tool", "read_tools", "read_folder"]

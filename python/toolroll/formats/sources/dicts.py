@@ -28,7 +28,7 @@ SHAPES = (
 )
 
 
-def read_dicts(items: Iterable[Any]) -> Definitions:
+def read_tools(items: Iterable[Any]) -> Definitions:
     """Reads tools of any known shape, in their order; toolkits are those that the tools name.
 
     Raises InvalidDefinition, with the position as ``tools[3]``, for the first one that is wrong or
@@ -59,7 +59,7 @@ def as_tool(item: Any, toolkit: str = "") -> Tool:
 
 
 def read_items(items: list[Any]) -> Definitions:
-    """`read_dicts` for a source that knows its own places: raises Fault, with the position first."""
+    """`read_tools` for a source that knows its own places: raises Fault, with the position first."""
     tools: list[Tool] = []
     counts: list[int] = []
     for i, item in enumerate(items):

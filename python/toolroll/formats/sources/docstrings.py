@@ -1,6 +1,6 @@
 """What a docstring says: about the function, and about each parameter.
 
-Reads the three styles in use, told by their headings: Google (``Args:``), numpy (``Parameters``
+Reads the three styles in use, told by their headings: Google (``Args:``), numpy (``Profile``
 underlined) and Sphinx (``:param x:``). Text that follows none of them is all description.
 """
 

@@ -143,7 +143,7 @@ def _unreadable(path: str, error: OSError | ValueError) -> InvalidDefinition:
 
 
 def _read_list(items: list[Any], text: str, file: str) -> Definitions:
-    """A file that is one list of tools, in any of the shapes that `read_dicts` knows."""
+    """A file that is one list of tools, in any of the shapes that `read_tools` knows."""
     try:
         return read_items(items)
     except Fault as fault:

@@ -143,7 +143,7 @@ class Counts:
     """
 
     tallies: Mapping[str, Tally]
-    dealt: Mapping[str, int]
+    assigned: Mapping[str, int]
     unknown: Mapping[str, int]
     strays: int
 

@@ -16,9 +16,9 @@ from toolroll.registry.events.rows import Counted, seconds
 from toolroll.registry.replica import Replica, catch_up
 from toolroll.registry.store.database import Database
 from toolroll.registry.vectors import StoredEmbedder
-from toolroll.selection.effective_policy import InForce
+from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
-from toolroll.selection.pipeline_builder import Assembly, Progress
+from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 
 _CHUNK = 1_000  # outcomes that are read at a time
 _OTHERWISE = (
@@ -49,7 +49,7 @@ class Redecider:
     def __init__(
         self,
         database: Database,
-        assembly: Assembly,
+        builder: PipelineBuilder,
         rates: LearningRates | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -59,15 +59,15 @@ class Redecider:
             StoreUnavailable: the registry cannot be read.
             InvalidDefinition: what is in it makes no catalog.
         """
-        embedder = assembly.embedder
+        embedder = builder.embedder
         if embedder is not None and not embedder.is_instant:
-            assembly = replace(assembly, embedder=StoredEmbedder(embedder, database))
-        self._database, self._assembly = database, assembly
+            builder = replace(builder, embedder=StoredEmbedder(embedder, database))
+        self._database, self._builder = database, builder
         self._rates = rates or LearningRates()
         self._replica = catch_up(database, Replica())
-        on_error = assembly.parameters.on_policy_error
-        self._in_force = InForce.of(self._replica.governance, on_error, None)
-        self._shared = assembly.pipeline(self._replica.definitions(""), self._in_force, progress)
+        on_error = builder.parameters.on_policy_error
+        self._in_force = EffectivePolicy.of(self._replica.policy_source, on_error, None)
+        self._shared = builder.pipeline(self._replica.definitions(""), self._in_force, progress)
         self._own: dict[str, Pipeline] = {}
         self._known: dict[str, _Known] = {}
 
@@ -76,7 +76,7 @@ class Redecider:
         if row.message_form != "kept":
             return None
         pipeline = self._pipeline(row.org)
-        embedder = self._assembly.embedder
+        embedder = self._builder.embedder
         try:
             turn = turn_of(row, pipeline, embedder, self._learned(row), [])
         except Lost:
@@ -92,14 +92,14 @@ class Redecider:
         if org not in self._replica.orgs:
             return self._shared
         if org not in self._own:
-            self._own[org] = self._assembly.stacked(
+            self._own[org] = self._builder.stacked(
                 self._shared, self._replica.definitions(org), self._in_force.concerning(org)
             )
         return self._own[org]
 
     def _learned(self, row: Any) -> Learned:
         """What had been reported of the organisation's events when this one was decided."""
-        embedder = self._assembly.embedder
+        embedder = self._builder.embedder
         dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
         known = self._known.setdefault(row.org, _Known(Learned(dim, self._rates)))
         now, before = seconds(row.at), list[Counted]()

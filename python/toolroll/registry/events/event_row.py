@@ -22,7 +22,7 @@ _SIGN = 1 << 63
 Odds: TypeAlias = "tuple[npt.NDArray[np.float64] | None, float | None]"
 
 
-class Standing(NamedTuple):
+class SelectionOrigin(NamedTuple):
     """What a selection does not know of itself.
 
     Attributes:
@@ -41,7 +41,7 @@ class Standing(NamedTuple):
 def event_row(
     selection: Selection,
     exposure: Exposure,
-    standing: Standing,
+    origin: SelectionOrigin,
     messages: Messages,
     *,
     has_odds: bool = True,
@@ -74,7 +74,7 @@ def event_row(
             "provider": word(context.provider),
             "required": [word(name) for name in context.required],
             "exclude": [word(name) for name in context.exclude],
-            "within": [word(name) for name in context.within],
+            "only": [word(name) for name in context.only],
             "everything": context.everything,
         },
         "limits": {
@@ -90,9 +90,9 @@ def event_row(
         "propensity_error": error,
         "selected": list(selection.names),
         "shown": shown_records(exposure),
-        "profile": standing.profile,
-        "experiment": standing.experiment,
-        "variant": standing.variant,
+        "profile": origin.profile,
+        "experiment": origin.experiment,
+        "variant": origin.variant,
         "seed": turn.seed - 2 * _SIGN if turn.seed >= _SIGN else turn.seed,
         "latency_us": timings["total"],
         "timings": {stage: round(spent, 3) for stage, spent in timings.items()},
@@ -100,8 +100,8 @@ def event_row(
         "tokens_total": tokens.total,
         "confidence": selection.confidence,
         "catalog_revision": selection.catalog_revision,
-        "registry_revision": standing.registry_revision,
-        "learned_revision": standing.learned_revision,
+        "registry_revision": origin.registry_revision,
+        "learned_revision": origin.learned_revision,
         "degraded": list(selection.degraded),
         "space": exposure.space,
         "vector": None if exposure.vector is None else exposure.vector.tobytes(),

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from toolroll.learning.effects import deltas
 from toolroll.registry.events.rows import Counted
 from toolroll.registry.store import tables
-from toolroll.registry.store.gil import Breath
+from toolroll.registry.store.gil import GilYielder
 
 _SOME = 100  # rows that are read at a time: more would hold up selections meanwhile
 
@@ -40,14 +40,14 @@ def outcomes_of(
 
     above, up_to: numbers between which they are. voided: also those that count no more.
     """
-    table, breath = tables.outcomes, Breath()
+    table, yielder = tables.outcomes, GilYielder()
     while True:
         query = sa.select(table).where(table.c.org == org, table.c.seq > above)
         if up_to is not None:
             query = query.where(table.c.seq <= up_to)
         rows = connection.execute(query.order_by(table.c.seq).limit(_SOME)).all()
         for row in rows:
-            breath()
+            yielder()
             if voided or row.voided_at is None:
                 yield Counted.of(row)
         if len(rows) < _SOME:
@@ -61,9 +61,9 @@ def fold(learned: L, outcomes: Sequence[Counted], dim: int, space: str) -> L:
     dim, space: width of the messages' vectors, and the embedder they must be of; others pull nothing.
     """
     parts, vectors = [], list[npt.NDArray[np.float16]]()
-    breath = Breath()
+    yielder = GilYielder()
     for outcome in outcomes:
-        breath()
+        yielder()
         exposure, at = outcome.exposure, -1
         if exposure.vector is not None and exposure.space == space and len(exposure.vector) == dim:
             at = len(vectors)

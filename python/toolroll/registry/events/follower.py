@@ -55,7 +55,7 @@ class Held(Generic[L]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Making(Generic[L]):
+class LearnedFactory(Generic[L]):
     """How to begin.
 
     Attributes:
@@ -78,7 +78,7 @@ class Follower(Generic[L]):
     def __init__(
         self,
         database: Database,
-        making: Making[L],
+        making: LearnedFactory[L],
         learned: MutableMapping[str, L],
         *,
         poll_s: float = 0.5,

@@ -19,7 +19,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
-from toolroll.learning.deduplication import Settled, closing_weight, most_a_day, settle
+from toolroll.learning.deduplication import Settled, closing_weight, deduplicate, most_a_day
 from toolroll.learning.effects import EFFECTS
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
@@ -39,7 +39,7 @@ from toolroll.registry.events.rows import (
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, upsert
 from toolroll.registry.store.database import CHANNEL, Database
-from toolroll.registry.store.gil import Breath
+from toolroll.registry.store.gil import GilYielder
 
 CLOSES_AFTER_S = 600.0  # an event that has partial reports alone
 _MOST_DUE = 200
@@ -127,7 +127,7 @@ class _Batch:
     def __init__(self, connection: sa.Connection, window_s: float, known: statistics.Known) -> None:
         self._connection, self._window_s, self._known = connection, window_s, known
         self.counted: dict[str, tuple[tuple[int, int], dict[statistics.Key, statistics.Cell]]] = {}
-        self._done, self._breath = Drained(), Breath()
+        self._done, self._breath = Drained(), GilYielder()
 
     def run(self, events: Sequence[Mapping[str, Any]], reports: Sequence[Received]) -> Drained:
         reports = list(map(self._normal, reports))
@@ -187,7 +187,7 @@ class _Batch:
         try:
             if known_org.setdefault(event_id, org) != org:
                 raise InvalidInput(f"event {event_id}: is another organisation's")
-            step = settle(exposure, before, received.report, ask.weight)
+            step = deduplicate(exposure, before, received.report, ask.weight)
         except InvalidInput as error:
             self._done.refused.append((received, error))
             return

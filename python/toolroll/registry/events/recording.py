@@ -22,8 +22,8 @@ from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.learning.exposure import Exposure, Shown
 from toolroll.learning.memory import Recorded
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
-from toolroll.registry.events.event_row import Standing
-from toolroll.registry.events.follower import Follower, L, Making
+from toolroll.registry.events.event_row import SelectionOrigin
+from toolroll.registry.events.follower import Follower, L, LearnedFactory
 from toolroll.registry.events.journal import MOST_BYTES, Durable, Journal
 from toolroll.registry.events.receipts import LIFETIME_S, Signer, is_receipt, message_secret, signer_of
 from toolroll.registry.events.rows import MessageForm, Messages
@@ -39,7 +39,7 @@ _KEYS_KNOWN_S = 300.0  # for which they are believed
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class RecordingOptions:
     """What is written down, and where it waits until the store has it.
 
     Attributes:
@@ -86,12 +86,12 @@ class Recording(Generic[L]):
         self,
         database: Database,
         url: str,
-        keeping: Keeping,
-        making: Making[L],
+        keeping: RecordingOptions,
+        making: LearnedFactory[L],
         *,
         exposure_of: Callable[[Selection, str], Exposure],
         found_in: Callable[[Exposure, Iterable[str]], tuple[Shown, ...]],
-        standing_of: Callable[[Selection], Standing],
+        origin_of: Callable[[Selection], SelectionOrigin],
         poll_s: float = 0.5,
         organisations: int = 1_000,
     ) -> None:
@@ -103,7 +103,7 @@ class Recording(Generic[L]):
         """
         self._database, self._keeping = database, keeping
         self._given_exposure, self._found_in = exposure_of, found_in
-        self._given_standing = standing_of
+        self._origin_of = origin_of
         self.learned: dict[str, L] = {}
         self.follower = Follower(database, making, self.learned, poll_s=poll_s, most=organisations)
         journal = Journal(
@@ -114,7 +114,7 @@ class Recording(Generic[L]):
             journal,
             lambda selection: self._exposure_of(selection, selection.turn.context.user),
             messages=None if keeping.messages == "none" else self._messages,
-            standing_of=self._standing,
+            origin_of=self._origin,
             drained=lambda seqs: self.follower.wake(),
             window_s=keeping.lifetime_s,
         )
@@ -139,7 +139,7 @@ class Recording(Generic[L]):
         entries: tuple[Entry, ...],
         *,
         final: bool,
-        source: str | None,
+        reporter: str | None,
         org: str | None,
         now: float,
         found: tuple[Shown, ...] | None = None,
@@ -148,7 +148,7 @@ class Recording(Generic[L]):
 
         found: for a selection, the tools that were not shown and that the entries name.
         """
-        exposure = self._what(picked, org, now, source)
+        exposure = self._what(picked, org, now, reporter)
         if found is None:
             names = [entry.name for entry in entries if entry.kind in NOT_SHOWN]
             shown = {tool.name for tool in exposure.shown}
@@ -156,9 +156,9 @@ class Recording(Generic[L]):
         report = Report(exposure.event_id, entries, found, final)
         return Recorded(exposure.event_id, self.recorder.record(exposure, report, now))
 
-    def _what(self, picked: Selection | str, org: str | None, now: float, source: str | None) -> Exposure:
+    def _what(self, picked: Selection | str, org: str | None, now: float, said_by: str | None) -> Exposure:
         if isinstance(picked, Selection):
-            reporter = picked.turn.context.user if source is None else source
+            reporter = picked.turn.context.user if said_by is None else said_by
             exposure = self.recorder.known(picked.event_id, reporter) or self._exposure_of(picked, reporter)
             if org is not None and exposure.org != org:
                 raise NotFound(f"event {exposure.event_id}: is another organisation's")
@@ -171,7 +171,7 @@ class Recording(Generic[L]):
             exposure = self.signer(picked).read(picked, now, org)
         else:
             exposure = self.recorder.exposure(picked, org)
-        return exposure if source is None else replace(exposure, reporter=source)
+        return exposure if said_by is None else replace(exposure, reporter=said_by)
 
     # Receipts.
 
@@ -228,11 +228,11 @@ class Recording(Generic[L]):
             return replace(exposure, vector=None)
         return exposure
 
-    def _standing(self, selection: Selection) -> Standing:
-        standing = self._given_standing(selection)
+    def _origin(self, selection: Selection) -> SelectionOrigin:
+        origin = self._origin_of(selection)
         learned = getattr(selection.turn, "learned", None)
         seq = 0 if learned is None else self.follower.seq_of(selection.turn.context.org, learned)
-        return standing._replace(learned_revision=seq)
+        return origin._replace(learned_revision=seq)
 
     def _messages(self) -> Messages:
         form = self._keeping.messages

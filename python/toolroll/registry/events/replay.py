@@ -22,7 +22,7 @@ from toolroll.context import Context, Turn
 from toolroll.conversation import Conversation
 from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, NotFound, ToolrollError
-from toolroll.registry.events.event_row import Standing, event_row, seed_of
+from toolroll.registry.events.event_row import SelectionOrigin, event_row, seed_of
 from toolroll.registry.events.fold import fold, outcomes_of
 from toolroll.registry.events.priors import shared_priors
 from toolroll.registry.events.rows import Messages, exposure_in, seconds
@@ -30,9 +30,9 @@ from toolroll.registry.history import as_of, earlier
 from toolroll.registry.replica import Replica
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
-from toolroll.selection.effective_policy import InForce
+from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
-from toolroll.selection.pipeline_builder import Assembly
+from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.selection import Selection
 
 MOST_REVISIONS = 20  # of the registry in which an event's catalog is looked for
@@ -107,7 +107,7 @@ class Replayed:
 def replay(
     database: Database,
     event_id: str,
-    assembly_of: Callable[[str], Assembly],
+    assembly_of: Callable[[str], PipelineBuilder],
     rates: LearningRates | None = None,
     *,
     org: str | None = None,
@@ -126,8 +126,8 @@ def replay(
     event = _event(database, event_id, org)
     missing: list[str] = []
     try:
-        assembly = _assembly(event, assembly_of, profile)
-        selection = _decided(database, event, assembly, rates or LearningRates(), missing)
+        builder = _builder(event, assembly_of, profile)
+        selection = _decided(database, event, builder, rates or LearningRates(), missing)
     except Lost as lost:
         return Replayed(event, None, (*missing, str(lost)), ())
     return Replayed(event, selection, tuple(missing), tuple(_differences(event, selection)))
@@ -145,13 +145,15 @@ def _event(database: Database, event_id: str, org: str | None) -> sa.Row[Any]:
     return row
 
 
-def _assembly(event: sa.Row[Any], assembly_of: Callable[[str], Assembly], profile: str) -> Assembly:
+def _builder(
+    event: sa.Row[Any], assembly_of: Callable[[str], PipelineBuilder], profile: str
+) -> PipelineBuilder:
     """How the pipeline of the event was made; an experiment's variants are profiles over the same catalog."""
     try:
-        assembly = assembly_of(profile or event.profile)
+        builder = assembly_of(profile or event.profile)
         if profile or not event.variant:
-            return assembly
-        return replace(assembly, variants={event.variant: assembly_of(event.variant).parameters})
+            return builder
+        return replace(builder, variants={event.variant: assembly_of(event.variant).parameters})
     except NotFound as error:
         raise Lost(f"its profile is not known here: {error}") from error
 
@@ -159,18 +161,18 @@ def _assembly(event: sa.Row[Any], assembly_of: Callable[[str], Assembly], profil
 def _decided(
     database: Database,
     event: sa.Row[Any],
-    assembly: Assembly,
+    builder: PipelineBuilder,
     rates: LearningRates,
     missing: list[str],
 ) -> Selection:
     form = event.message_form
     if form != "kept":
         raise Lost(f"its message was not kept: it was {form}")
-    embedder, space = assembly.embedder, event.space
+    embedder, space = builder.embedder, event.space
     if space and (embedder is None or embedder.identity != space):
         here = "none" if embedder is None else embedder.identity
         raise Lost(f"its message was embedded by {space}; the embedder here is {here}")
-    pipeline = _pipeline(database, event, assembly)
+    pipeline = _pipeline(database, event, builder)
     pipeline = pipeline.variants.get(event.variant, pipeline)
     learned = _learned(database, event, embedder, rates, missing)
     return pipeline.decide(turn_of(event, pipeline, embedder, learned, missing), event.event_id)
@@ -179,14 +181,14 @@ def _decided(
 # The catalog and the rules.
 
 
-def _pipeline(database: Database, event: sa.Row[Any], assembly: Assembly) -> Pipeline:
+def _pipeline(database: Database, event: sa.Row[Any], builder: PipelineBuilder) -> Pipeline:
     """What decided: the catalog that the event names, under the rules of its time."""
     org, revision = event.org, event.registry_revision
     try:
         now = as_of(database, revision, [org])
     except NotFound as error:
         raise Lost(str(error)) from error
-    in_force = InForce.of(now.governance, assembly.parameters.on_policy_error, None).concerning(org)
+    in_force = EffectivePolicy.of(now.policy_source, builder.parameters.on_policy_error, None).concerning(org)
     # Catalogs are built off the path of every selection: it may be of a revision before that of the rules.
     tried: list[tuple[object, object]] = []
     for number in (revision, *earlier(database, revision, [org], MOST_REVISIONS)):
@@ -198,7 +200,7 @@ def _pipeline(database: Database, event: sa.Row[Any], assembly: Assembly) -> Pip
         if definitions in tried:
             continue
         tried.append(definitions)
-        for pipeline in _built(assembly, event, was, in_force):
+        for pipeline in _built(builder, event, was, in_force):
             if pipeline.catalog.revision == event.catalog_revision:
                 return pipeline.without(_gone(was, now, org))
     raise Lost(
@@ -208,12 +210,14 @@ def _pipeline(database: Database, event: sa.Row[Any], assembly: Assembly) -> Pip
     )
 
 
-def _built(assembly: Assembly, event: sa.Row[Any], was: Replica, in_force: InForce) -> Iterator[Pipeline]:
+def _built(
+    builder: PipelineBuilder, event: sa.Row[Any], was: Replica, in_force: EffectivePolicy
+) -> Iterator[Pipeline]:
     """The pipelines that may have decided, the likeliest first."""
     org = event.org
-    ways = [assembly]
-    if assembly.embedder is not None and not event.space:
-        ways.append(replace(assembly, embedder=None))  # it was away
+    ways = [builder]
+    if builder.embedder is not None and not event.space:
+        ways.append(replace(builder, embedder=None))  # it was away
     for way in ways:
         try:
             shared = way.pipeline(was.definitions(""), in_force)
@@ -261,7 +265,7 @@ def turn_of(
         session=event.session,
         required=tuple(said["required"]),
         exclude=tuple(said["exclude"]),
-        within=tuple(said["within"]),
+        only=tuple(said["only"]),
         everything=said["everything"],
     )
     reading = pipeline.reader.read(event.message, ())
@@ -382,7 +386,7 @@ def _shared(database: Database, event: sa.Row[Any], missing: list[str]) -> npt.N
 
 def _differences(event: sa.Row[Any], selection: Selection) -> Iterator[str]:
     """Between the event and the same selection described again."""
-    standing = Standing(
+    origin = SelectionOrigin(
         event.registry_revision,
         event.learned_revision,
         event.profile,
@@ -390,7 +394,7 @@ def _differences(event: sa.Row[Any], selection: Selection) -> Iterator[str]:
         event.variant,
     )
     has_odds = event.propensity_error is not None  # under load they are left out
-    now = event_row(selection, exposure_in(event), standing, Messages("dropped"), has_odds=has_odds)
+    now = event_row(selection, exposure_in(event), origin, Messages("dropped"), has_odds=has_odds)
     for name in _EXACT:
         was = getattr(event, name)
         if now[name] != was:

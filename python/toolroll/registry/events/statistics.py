@@ -19,7 +19,7 @@ from toolroll.learning.effects import EFFECTS, Change
 from toolroll.registry.events.rows import Counted, instant, seconds
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import upsert
-from toolroll.registry.store.gil import Breath
+from toolroll.registry.store.gil import GilYielder
 
 RELIABILITY_HALF_S = 14 * 86_400.0  # of successes and failures
 LIFT_HALF_S = 30 * 86_400.0  # of calls and expected calls
@@ -178,24 +178,24 @@ def add(connection: sa.Connection, org: str, outcomes: Sequence[Counted], cells:
     cells: some of what it holds; those that are missing are read into it, and all brought up.
     """
     wanted: set[Key] = set()
-    breath = Breath()
+    yielder = GilYielder()
     for outcome in outcomes:
         for addition in additions(outcome):
             wanted.update(keys_of(outcome, addition.tool))
-        breath()
+        yielder()
     unknown = sorted(wanted - cells.keys())
     cells.update({key: Cell() for key in unknown})  # unless the table has them
     cells.update(read(connection, org, unknown))
     for outcome in outcomes:
         fold(cells, outcome)
-        breath()
+        yielder()
     write(connection, org, {key: cells[key] for key in wanted})
 
 
 def read(connection: sa.Connection, org: str, keys: Sequence[Key]) -> dict[Key, Cell]:
     """The cells of these keys, as far as they are there."""
     cells: dict[Key, Cell] = {}
-    breath = Breath()
+    yielder = GilYielder()
     place = sa.tuple_(_table.c.tool, _table.c.level, _table.c.context_key)
     for start in range(0, len(keys), _SOME):
         some = keys[start : start + _SOME]
@@ -203,7 +203,7 @@ def read(connection: sa.Connection, org: str, keys: Sequence[Key]) -> dict[Key, 
         some = [*some, *[some[-1]] * (_SOME - len(some))] if len(keys) > _SOME else some
         query = sa.select(_table).where(_table.c.org == org, place.in_(some))
         cells.update(map(_cell, connection.execute(query)))
-        breath()
+        yielder()
     return cells
 
 
@@ -250,10 +250,10 @@ def write(connection: sa.Connection, org: str, cells: dict[Key, Cell]) -> None:
 def rebuild(connection: sa.Connection, org: str, outcomes: Iterator[Counted]) -> dict[Key, Cell]:
     """Makes the organisation's part of the table anew from all its outcomes, in their order."""
     cells: dict[Key, Cell] = {}
-    breath = Breath()
+    yielder = GilYielder()
     for outcome in outcomes:
         fold(cells, outcome)
-        breath()
+        yielder()
     connection.execute(sa.delete(_table).where(_table.c.org == org))
     write(connection, org, cells)
     return cells

@@ -23,17 +23,17 @@ from typing import Any
 
 from toolroll._threads import Full, Overdue, Workers, survive_forks
 from toolroll.errors import NotFound, StoreUnavailable, ToolrollError
-from toolroll.learning.deduplication import NOTHING_SAID, Settled, settle
+from toolroll.learning.deduplication import NOTHING_SAID, Settled, deduplicate
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
-from toolroll.registry.events.event_row import Standing, event_row
+from toolroll.registry.events.event_row import SelectionOrigin, event_row
 from toolroll.registry.events.ingest import Drained, drain, is_due
 from toolroll.registry.events.journal import SYNC_EVERY_S, Journal
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import Messages, Received, exposure_of_event, normal
 from toolroll.registry.events.statistics import Known
 from toolroll.registry.store.database import Database, words
-from toolroll.registry.store.gil import Breath
+from toolroll.registry.store.gil import GilYielder
 from toolroll.selection.selection import Selection
 
 _log = logging.getLogger("toolroll")
@@ -81,7 +81,7 @@ class Recorder:
         exposure_of: Callable[[Selection], Exposure],
         *,
         messages: Callable[[], Messages] | None,
-        standing_of: Callable[[Selection], Standing] = lambda selection: Standing(),
+        origin_of: Callable[[Selection], SelectionOrigin] = lambda selection: SelectionOrigin(),
         drained: Callable[[Mapping[str, int]], None] = lambda seqs: None,
         window_s: float = LIFETIME_S,
     ) -> None:
@@ -93,7 +93,7 @@ class Recorder:
             written. window_s: for how long after an event what is said of it counts.
         """
         self._database, self._journal = database, journal
-        self._exposure_of, self._standing_of, self._drained = exposure_of, standing_of, drained
+        self._exposure_of, self._origin_of, self._drained = exposure_of, origin_of, drained
         self._messages_of, self._messages = messages, None if messages is None else _UNKNOWN
         self._window_s = window_s
         self._is_closed = False
@@ -154,7 +154,7 @@ class Recorder:
         event_id = exposure.event_id
         with self._recording:
             before = self._settled.get(event_id, NOTHING_SAID)
-            step = settle(exposure, before, report)
+            step = deduplicate(exposure, before, report)
             # Also what was said here before: another process may have said something else since.
             at = time.time() if now is None else now
             self._journal.append(Received(exposure, report, at).to_bytes())
@@ -369,7 +369,7 @@ class Recorder:
         if self._messages is _UNKNOWN and self._queue:
             assert self._messages_of is not None
             self._messages = self._messages_of()
-        messages, breath = self._messages, Breath()
+        messages, yielder = self._messages, GilYielder()
         while self._queue and messages is not None and not self._stop.is_set():
             selection = self._queue[0]
             try:
@@ -379,9 +379,9 @@ class Recorder:
                 if len(self._known) > _KNOWN:
                     self._known.popitem(last=False)
                 if len(self._rows) < MOST_ROWS:
-                    standing = self._standing_of(selection)
+                    origin = self._origin_of(selection)
                     in_time = len(self._queue) < MOST_EVENTS // 4
-                    row = event_row(selection, exposure, standing, messages, has_odds=in_time)
+                    row = event_row(selection, exposure, origin, messages, has_odds=in_time)
                     self._rows.append(row)
                     self._wake.set()
                 else:
@@ -389,12 +389,12 @@ class Recorder:
             except Exception as error:  # whatever it is, the next one may do
                 self._drop("no row can be made of one", error)
             self._queue.popleft()
-            breath()
+            yielder()
 
     def _write(self, events: list[dict[str, Any]], records: list[bytes], now: float | None) -> None:
-        reports, breath = [], Breath()
+        reports, yielder = [], GilYielder()
         for record in records:
-            breath()
+            yielder()
             try:
                 reports.append(Received.from_bytes(record))
             except (KeyError, TypeError, ValueError) as error:  # of another version, perhaps

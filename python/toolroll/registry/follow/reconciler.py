@@ -17,12 +17,12 @@ from toolroll.catalog.catalog import Catalog
 from toolroll.errors import EmbedderUnavailable, Failure, InvalidDefinition, ToolrollError
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.replica import Replica
-from toolroll.selection.effective_policy import InForce
+from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.engine import Engine
 from toolroll.selection.pipeline import Pipeline
-from toolroll.selection.pipeline_builder import Assembly, Progress
+from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.selection.profiles import PROFILES
-from toolroll.selection.snapshot import Serving
+from toolroll.selection.snapshot import Snapshot
 from toolroll.tools import Tool
 
 _log = logging.getLogger("toolroll")
@@ -51,12 +51,12 @@ class _Made:
         return is_same and self.shared is shared and self.is_whole
 
 
-class Upkeep:
+class Reconciler:
     """Holds an engine and what its pipelines were made of. One thread at a time, but for `change`."""
 
     def __init__(
         self,
-        assembly: Assembly,
+        builder: PipelineBuilder,
         replica: Replica,
         organisations: int,
         want: Callable[[str], None],
@@ -69,17 +69,17 @@ class Upkeep:
         Raises:
             InvalidDefinition: what is in the replica makes no catalog.
         """
-        self._assembly, self._replica, self._organisations = assembly, replica, organisations
+        self._builder, self._replica, self._organisations = builder, replica, organisations
         self._swapping = threading.Lock()  # held to change what serves
         self._made: dict[str, _Made] = {}  # organisation → of what; "" of the shared catalog
         self._withdrawn: dict[str, frozenset[str]] = {}  # organisation → names taken out since
         self._not_before: dict[str, float] = {}  # organisation → when to try again what could not be built
         self._errors: dict[str, Failure] = {}  # organisation → why not
-        self._written = replica.governance
+        self._written = replica.policy_source
         self._dealt: Mapping[str, Experiment] = {}  # what the variants of pipelines are for
         self._deal(replica)
-        self._in_force = InForce.of(self._written, assembly.parameters.on_policy_error, None)
-        serving = Serving(
+        self._in_force = EffectivePolicy.of(self._written, builder.parameters.on_policy_error, None)
+        snapshot = Snapshot(
             self._made_shared(progress),
             {},
             replica.orgs,
@@ -87,8 +87,8 @@ class Upkeep:
             experiments=replica.experiments,
             revision=replica.revision,
         )
-        self.engine = Engine(serving, assembly.embedder, want)
-        self.change(lasting=self._lasting())
+        self.engine = Engine(snapshot, builder.embedder, want)
+        self.change(org_failures=self._lasting())
 
     @property
     def replica(self) -> Replica:
@@ -98,7 +98,7 @@ class Upkeep:
     def change(self, **fields: Any) -> None:
         """Changes some of what serves, and nothing else of it: two threads do so."""
         with self._swapping:
-            self.engine.swap(replace(self.engine.serving, **fields))
+            self.engine.swap(replace(self.engine.snapshot, **fields))
 
     def reconcile(self, replica: Replica, progress: Progress | None) -> None:
         """Brings what serves to the replica: first what needs no index, then the shared catalog.
@@ -107,20 +107,20 @@ class Upkeep:
             InvalidDefinition: what is in it makes no shared catalog; the last good one goes on serving.
         """
         self._replica = replica
-        if self.engine.serving.stored is not replica.settings:
+        if self.engine.snapshot.stored is not replica.settings:
             self.change(stored=replica.settings)
         if replica.experiments != self._dealt:
             self._deal(replica)
-            serving = self.engine.serving
+            snapshot = self.engine.snapshot
             self.change(
-                shared=self._assembly.varied(serving.shared),
-                own={org: self._assembly.varied(pipeline) for org, pipeline in serving.own.items()},
+                shared=self._builder.varied(snapshot.shared),
+                own={org: self._builder.varied(pipeline) for org, pipeline in snapshot.own.items()},
                 experiments=replica.experiments,
             )
         self._withdraw()
-        if replica.governance != self._written:
+        if replica.policy_source != self._written:
             self._govern()
-        if replica.revision != self.engine.serving.revision:
+        if replica.revision != self.engine.snapshot.revision:
             self.change(revision=replica.revision)
         try:
             if not self._made[""].is_of(replica, "", None) and self.may_build(""):
@@ -139,25 +139,25 @@ class Upkeep:
 
     def due(self) -> str | None:
         """The organisation to build for next: of those with an old catalog, else of those with none."""
-        serving = self.engine.serving
-        waiting = [org for org in serving.awaited if self.may_build(org)]
-        old = [org for org in waiting if org in serving.own]
-        if old or len(serving.own) < self._organisations:
+        snapshot = self.engine.snapshot
+        waiting = [org for org in snapshot.awaited if self.may_build(org)]
+        old = [org for org in waiting if org in snapshot.own]
+        if old or len(snapshot.own) < self._organisations:
             return min(old or waiting, default=None)
         return None
 
     def build(self, org: str) -> bool:
         """Builds the organisation's catalog; False where its tools make none."""
-        shared, lost = self.engine.serving.shared, self._lost
+        shared, lost = self.engine.snapshot.shared, self._lost
         try:
-            pipeline = self._assembly.stacked(
+            pipeline = self._builder.stacked(
                 shared, self._replica.definitions(org), self._in_force.concerning(org)
             )
         except ToolrollError as error:
             _log.warning("organisation %r: its own tools make no catalog: %s", org, error)
             self._errors[org] = Failure("organisation", error)
             self._not_before[org] = time.monotonic() + _LATER_S
-            self.change(lasting=self._lasting())
+            self.change(org_failures=self._lasting())
             return False
         is_whole = self._lost == lost
         self._errors.pop(org, None)
@@ -166,7 +166,7 @@ class Upkeep:
             self._not_before[org] = time.monotonic() + _LATER_S
         self._made[org] = self._making(org, shared.catalog, is_whole)
         self._withdrawn.pop(org, None)
-        own = {**self.engine.serving.own, org: pipeline.without(self._withdrawn.get("", ()))}
+        own = {**self.engine.snapshot.own, org: pipeline.without(self._withdrawn.get("", ()))}
         while len(own) > self._organisations:
             used = self.engine.used
             del own[min(own.keys() - {org}, key=lambda name: used.get(name, 0))]
@@ -180,43 +180,43 @@ class Upkeep:
 
     def _lasting(self) -> dict[str, tuple[Failure, ...]]:
         """Organisation → what its selections lack until somebody mends it."""
-        lasting = dict(self._in_force.failures)
+        org_failures = dict(self._in_force.failures)
         for org, rows in self._replica.damaged.items():
             shown = "; ".join(sorted(rows.values())[:3])
             problem = InvalidDefinition(f"{len(rows)} rows cannot be read and are in no catalog: {shown}")
-            lasting[org] = (*lasting.get(org, ()), Failure("registry", problem))
+            org_failures[org] = (*org_failures.get(org, ()), Failure("registry", problem))
         for org, failure in self._errors.items():
-            lasting[org] = (*lasting.get(org, ()), failure)
-        return lasting
+            org_failures[org] = (*org_failures.get(org, ()), failure)
+        return org_failures
 
     def _sort_out(self) -> None:
         """Drops the pipelines of organisations that have nothing of their own, and says who waits for one."""
-        serving, replica = self.engine.serving, self._replica
-        own = {org: pipeline for org, pipeline in serving.own.items() if org in replica.orgs}
-        current = {org for org in own if self._made[org].is_of(replica, org, serving.shared.catalog)}
+        snapshot, replica = self.engine.snapshot, self._replica
+        own = {org: pipeline for org, pipeline in snapshot.own.items() if org in replica.orgs}
+        current = {org for org in own if self._made[org].is_of(replica, org, snapshot.shared.catalog)}
         for org in self._made.keys() - own.keys() - {""}:
             del self._made[org]
         for org in self._errors.keys() - replica.orgs - {""}:
             del self._errors[org]
-        self.change(own=own, awaited=replica.orgs - current, lasting=self._lasting())
+        self.change(own=own, awaited=replica.orgs - current, org_failures=self._lasting())
 
     def _deal(self, replica: Replica) -> None:
         """Has pipelines made with the variants that the experiments of the replica deal out."""
         names = {name for experiment in replica.experiments.values() for name in experiment.variants}
         variants = {name: PROFILES[name] for name in sorted(names) if name in PROFILES}
-        self._assembly, self._dealt = replace(self._assembly, variants=variants), replica.experiments
+        self._builder, self._dealt = replace(self._builder, variants=variants), replica.experiments
 
     def _withdraw(self) -> None:
         """Takes deleted tools, and those that wait for review, out of what serves."""
-        serving = self.engine.serving
-        gone = {org: self._gone(org) for org in ("", *serving.own)}
+        snapshot = self.engine.snapshot
+        gone = {org: self._gone(org) for org in ("", *snapshot.own)}
         if all(self._withdrawn.get(org, frozenset()) == names for org, names in gone.items()):
             return
         self._withdrawn = gone
         shared = gone[""]
         self.change(
-            shared=serving.shared.without(shared),
-            own={org: pipeline.without(shared | gone[org]) for org, pipeline in serving.own.items()},
+            shared=snapshot.shared.without(shared),
+            own={org: pipeline.without(shared | gone[org]) for org, pipeline in snapshot.own.items()},
         )
 
     def _gone(self, org: str) -> frozenset[str]:
@@ -229,28 +229,28 @@ class Upkeep:
 
     def _govern(self) -> None:
         """Puts the rules and page mappings of the replica over all that serves."""
-        serving, assembly, before = self.engine.serving, self._assembly, self._in_force
-        written = self._replica.governance
-        now = InForce.of(written, assembly.parameters.on_policy_error, before)
-        shared = assembly.governed(serving.shared, now)
+        snapshot, builder, before = self.engine.snapshot, self._builder, self._in_force
+        written = self._replica.policy_source
+        now = EffectivePolicy.of(written, builder.parameters.on_policy_error, before)
+        shared = builder.governed(snapshot.shared, now)
         own = {
-            org: assembly.governed(pipeline, now.concerning(org), shared)
+            org: builder.governed(pipeline, now.concerning(org), shared)
             if now.concerning(org) != before.concerning(org)
             else pipeline
-            for org, pipeline in serving.own.items()
+            for org, pipeline in snapshot.own.items()
         }
         self._written, self._in_force = written, now
-        self.change(shared=shared, own=own, lasting=self._lasting())
+        self.change(shared=shared, own=own, org_failures=self._lasting())
 
     def _made_shared(self, progress: Progress | None) -> Pipeline:
-        definitions, assembly = self._replica.definitions(""), self._assembly
+        definitions, builder = self._replica.definitions(""), self._builder
         lost = self._lost
         try:
-            pipeline = assembly.pipeline(definitions, self._in_force, progress)
+            pipeline = builder.pipeline(definitions, self._in_force, progress)
             is_whole = self._lost == lost
         except EmbedderUnavailable as error:
             _log.warning("catalog: built without vectors until the embedder answers: %s", error)
-            pipeline, is_whole = assembly.by_words(definitions, self._in_force, error), False
+            pipeline, is_whole = builder.by_words(definitions, self._in_force, error), False
         except InvalidDefinition as error:
             self._errors[""] = Failure("registry", error)
             raise
@@ -273,4 +273,4 @@ class Upkeep:
     @property
     def _lost(self) -> int:
         """Texts that could not be embedded so far."""
-        return int(getattr(self._assembly.embedder, "lost", 0))
+        return int(getattr(self._builder.embedder, "lost", 0))

@@ -17,11 +17,11 @@ from typing import TypeVar
 
 from toolroll._threads import Full, Overdue, Workers, survive_forks
 from toolroll.errors import Failure, StoreUnavailable, ToolrollError
-from toolroll.registry.follow.reconciler import Upkeep
+from toolroll.registry.follow.reconciler import Reconciler
 from toolroll.registry.replica import Replica, catch_up, read_settings, stamp_of
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.notifications import Signals
-from toolroll.selection.pipeline_builder import Assembly, Progress
+from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 
 _log = logging.getLogger("toolroll")
 T = TypeVar("T")
@@ -31,7 +31,7 @@ _WHOLE_S = 600.0  # for reading what changed
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class FollowOptions:
     """How often what is looked at, and how much is kept.
 
     Attributes:
@@ -50,7 +50,9 @@ class Pace:
 class Refresher:
     """Reads a registry, in time, and has what serves brought to it. Used by `Toolroll.open`."""
 
-    def __init__(self, database: Database, assembly: Assembly, pace: Pace, progress: Progress | None) -> None:
+    def __init__(
+        self, database: Database, builder: PipelineBuilder, pace: FollowOptions, progress: Progress | None
+    ) -> None:
         """Reads and builds the shared catalog.
 
         Raises:
@@ -69,8 +71,8 @@ class Refresher:
         self._settings_at = time.monotonic()
         first = catch_up(database, Replica())
         self.heard: Callable[[], None] = _nobody  # called when the database may have changed; must not wait
-        self._upkeep = Upkeep(assembly, first, pace.organisations, self._want, progress)
-        self.engine = self._upkeep.engine
+        self._reconciler = Reconciler(builder, first, pace.organisations, self._want, progress)
+        self.engine = self._reconciler.engine
 
     def start(self) -> None:
         """Begins to follow the registry; a child of a fork follows it by itself."""
@@ -104,7 +106,7 @@ class Refresher:
         if self._stop.is_set():
             raise StoreUnavailable("this Toolroll is closed; open the registry again")
         with self._building:
-            self._upkeep.try_again()
+            self._reconciler.try_again()
             self._catch_up(progress)
 
     def prepare(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
@@ -115,13 +117,13 @@ class Refresher:
             ToolrollError: an organisation's tools make no catalog; the others are built.
         """
         self.refresh()
-        awaited = self.engine.serving.awaited
+        awaited = self.engine.snapshot.awaited
         wanted = sorted(awaited if orgs is None else orgs & awaited)
         failed: list[Exception] = []
         for done, org in enumerate(wanted, 1):
             with self._building:
-                if not self._upkeep.build(org):
-                    failed.append(self._upkeep.error(org))
+                if not self._reconciler.build(org):
+                    failed.append(self._reconciler.error(org))
             if progress is not None:
                 progress(done, len(wanted))
         for error in failed:
@@ -139,7 +141,7 @@ class Refresher:
     @property
     def replica(self) -> Replica:
         """The registry as it was last read."""
-        return self._upkeep.replica
+        return self._reconciler.replica
 
     @property
     def age_s(self) -> float:
@@ -149,7 +151,7 @@ class Refresher:
     # The path of a selection ends here: it waits for nothing.
 
     def _want(self, org: str) -> None:
-        if self._upkeep.may_build(org):
+        if self._reconciler.may_build(org):
             self._wanted.append(org)
             self._wake.set()
 
@@ -168,7 +170,7 @@ class Refresher:
 
     def _follow(self) -> None:
         while not self._stop.is_set():
-            self._wake.wait(0 if self._wanted or self._upkeep.due() is not None else self._pace.poll_s)
+            self._wake.wait(0 if self._wanted or self._reconciler.due() is not None else self._pace.poll_s)
             self._wake.clear()
             if self._stop.is_set():
                 return
@@ -190,7 +192,7 @@ class Refresher:
             self._read_settings()
         org = self._next()
         if org is not None:
-            self._upkeep.build(org)
+            self._reconciler.build(org)
 
     # Reading.
 
@@ -203,10 +205,10 @@ class Refresher:
             replica = self._in_time(lambda: catch_up(self._database, seen), _WHOLE_S)
         if replica.settings is not seen.settings:
             self._settings_at = time.monotonic()
-        self._upkeep.reconcile(replica, progress)
-        if self.engine.serving.standing:
+        self._reconciler.reconcile(replica, progress)
+        if self.engine.snapshot.lasting_failures:
             _log.warning("registry: in reach again, catalog is current")
-            self._upkeep.change(standing=())
+            self._reconciler.change(lasting_failures=())
 
     def _read_settings(self) -> None:
         def read() -> Mapping[str, frozenset[str]]:
@@ -215,7 +217,7 @@ class Refresher:
 
         settings = self._in_time(read, _QUICK_S)
         self._settings_at = time.monotonic()
-        self._upkeep.reconcile(replace(self.replica, settings=settings), None)
+        self._reconciler.reconcile(replace(self.replica, settings=settings), None)
 
     def _in_time(self, call: Callable[[], T], timeout_s: float) -> T:
         with self._reaching:
@@ -232,18 +234,18 @@ class Refresher:
         failure = Failure(
             "registry", StoreUnavailable(f"{error}; what serves was current {self.age_s:.0f} s ago")
         )
-        if log and not self.engine.serving.standing:
+        if log and not self.engine.snapshot.lasting_failures:
             _log.warning("%s", failure)
-        self._upkeep.change(standing=(failure,))
+        self._reconciler.change(lasting_failures=(failure,))
 
     def _next(self) -> str | None:
         """Whose catalog to build: of those who ask, then of those with an old one, then of the others."""
-        serving = self.engine.serving
+        snapshot = self.engine.snapshot
         while self._wanted:
             org = self._wanted.popleft()
-            if org in serving.awaited and self._upkeep.may_build(org):
+            if org in snapshot.awaited and self._reconciler.may_build(org):
                 return org
-        return self._upkeep.due()
+        return self._reconciler.due()
 
 
 def _nobody() -> None:
@@ -260,7 +262,7 @@ def _at_work(refresher: Refresher) -> Iterable[threading.Lock]:
 def _begin_anew(refresher: Refresher) -> None:
     """Threads and locks of the parent mean nothing here. The database sees to itself."""
     if not refresher._stop.is_set():
-        refresher._building, refresher._upkeep._swapping = threading.Lock(), threading.Lock()
+        refresher._building, refresher._reconciler._swapping = threading.Lock(), threading.Lock()
         refresher._reaching, refresher._reaching_since = threading.Lock(), None
         refresher._workers = Workers(4, "toolroll-store")
         refresher._stop, refresher._wake = threading.Event(), threading.Event()

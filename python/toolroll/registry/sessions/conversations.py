@@ -17,7 +17,7 @@ from toolroll.registry.sessions.records import MOST_BYTES, Record, is_shortened
 from toolroll.registry.sessions.store import SessionStore
 from toolroll.registry.sessions.writer import SessionKeeper
 from toolroll.registry.store.database import Database
-from toolroll.sessions.state import Live, LiveConversations
+from toolroll.sessions.state import ConversationCache, ConversationState
 
 _log = logging.getLogger("toolroll")
 
@@ -27,11 +27,11 @@ class StoredConversations:
 
     def __init__(self, database: Database, most: int, lifetime_s: float | None) -> None:
         """most: held in memory. lifetime_s: for how long one is kept that nobody goes on with."""
-        self._live = LiveConversations(most)
+        self._live = ConversationCache(most)
         self._keeper = SessionKeeper(SessionStore(database, lifetime_s), merged)
         self._is_failing = False
 
-    def live(self, context: Context, retention: Retention) -> Live:
+    def live(self, context: Context, retention: Retention) -> ConversationState:
         """The conversation of this context, with what other processes have made of it. Waits for the store.
 
         Raises:
@@ -58,7 +58,7 @@ class StoredConversations:
             self.note(context, live)  # what was noted meanwhile had not seen what was read
         return live
 
-    def note(self, context: Context, live: Live) -> None:
+    def note(self, context: Context, live: ConversationState) -> None:
         """Takes what a conversation holds now. Waits for nothing."""
         self._keeper.note(context.org, context.session, partial(live.now.fitting, MOST_BYTES))
 

@@ -32,7 +32,7 @@ from toolroll.registry.sessions.records import (
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, upsert
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.gil import Breath
+from toolroll.registry.store.gil import GilYielder
 
 Merge: TypeAlias = Callable[[Record, Record], Record]  # what is in the store, what was noted here → both
 
@@ -243,7 +243,7 @@ class _Batch:
         self._merge, self._mark, self._lifetime_s = merge, mark, lifetime_s
         self.drafts: dict[Key, tuple[Draft, int]] = {}  # with the turn; in the order of their keys
         self.done: dict[Key, Written | InvalidInput] = {}
-        self._breath = Breath()
+        self._breath = GilYielder()
 
     def check(self, drafts: Iterable[Draft]) -> None:
         """Sets aside what cannot be kept, before there is a transaction that it could undo."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.registry.store.gil import Breath
+from toolroll.registry.store.gil import GilYielder
 
 
 def insert(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -80,7 +80,7 @@ def _write(
     rows: Iterable[Mapping[str, Any]],
     clause: Callable[[Sequence[str], Callable[[str], str]], str],
 ) -> None:
-    dialect, quote, breath = connection.dialect, connection.dialect.identifier_preparer.quote, Breath()
+    dialect, quote, yielder = connection.dialect, connection.dialect.identifier_preparer.quote, GilYielder()
     mark = "%s" if dialect.name == "postgresql" else "?"
     statement, processors = "", list[tuple[str, Callable[[Any], Any] | None]]()
     values: list[tuple[Any, ...]] = []
@@ -98,7 +98,7 @@ def _write(
         values.append(
             tuple([row[name] if process is None else process(row[name]) for name, process in processors])
         )
-        breath()
+        yielder()
         if len(values) == _SOME:
             connection.exec_driver_sql(statement, values)
             values = []

@@ -13,7 +13,7 @@ _EVERY_S = 0.0003
 _LETS_GO_S = 0.00005  # of no length at all, it would be taken again before another thread wakes
 
 
-class Breath:
+class GilYielder:
     """To be called in every turn of a loop: pauses where it was not called to pause for a while."""
 
     __slots__ = ("_since",)

@@ -247,7 +247,7 @@ def _waits(review: str) -> str:
     return "" if review == "approved" else "waits for approval"
 
 
-def _governance(tool: Tool | HeldTool) -> dict[str, Any]:
+def _policy_source(tool: Tool | HeldTool) -> dict[str, Any]:
     return {name: getattr(tool, name) for name in GOVERNED}
 
 
@@ -256,13 +256,13 @@ def _governed(tool: Tool, row: HeldTool | None) -> tuple[Tool, tuple[str, ...]]:
 
     A new one may say its status, a known one not even that.
     """
-    holds = {"status": tool.status, **_UNGOVERNED} if row is None else _governance(row)
+    holds = {"status": tool.status, **_UNGOVERNED} if row is None else _policy_source(row)
     asked = tuple(
         name
         for name, default in _UNGOVERNED.items()
         if (value := getattr(tool, name)) != default and value != (getattr(row, name) if row else default)
     )
-    return (tool if _governance(tool) == holds else replace(tool, **holds)), asked
+    return (tool if _policy_source(tool) == holds else replace(tool, **holds)), asked
 
 
 _UNGOVERNED = {"public": False, "pinned": False, "pin_weight": 0, "interchangeable": ""}

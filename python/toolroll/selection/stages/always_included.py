@@ -10,7 +10,7 @@ from toolroll.selection.candidates import Candidates
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Additions:
+class AlwaysIncluded:
     """Soft. Admits core tools in front of what was found; those that a hard stage removed stay out.
 
     Attributes:

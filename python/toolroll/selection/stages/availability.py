@@ -35,8 +35,8 @@ class Availability:
                 candidates = candidates.forbid(off, "settings.missing")
         if context.exclude:
             candidates = candidates.forbid(self._rows(context.exclude), "caller.excluded")
-        if context.within:
-            outside = candidates.allowed - self._rows(context.within)
+        if context.only:
+            outside = candidates.allowed - self._rows(context.only)
             candidates = candidates.forbid(outside, "caller.outside")
         return candidates
 

@@ -20,7 +20,7 @@ _BATCH = 1 / 3  # of a list that is full goes at once: what is cached behind the
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Listing:
+class ConversationList:
     """Soft. Brings in what is loaded and what was called or sent before, and lets in the best of what is new.
 
     k counts none of these. A tool that was sent costs a tenth while the provider's cache holds it, and a new

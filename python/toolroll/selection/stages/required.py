@@ -15,7 +15,7 @@ from toolroll.selection.candidates import Candidates
 class Required:
     """Keeps the tools that the context names, in that order; unknown and forbidden names are passed over.
 
-    `Selection.unresolved` reports the names that were passed over.
+    `Selection.missing_required` reports the names that were passed over.
 
     Attributes:
         names: tool name → row.

@@ -106,12 +106,12 @@ class Retrieval:
             rows,
             tuple(columns),
             confidence=confidence,
-            applies=confidence >= self.least_confidence,
+            has_match=confidence >= self.least_confidence,
             leaders=leaders,
         )
         ranked = candidates.narrow(rows, "retrieval.nearest").rescore(scores, "retrieval.score", None, found)
         if len(kept) < len(rows):
             ranked = ranked.narrow(slice(len(kept)), "retrieval.threshold")
-        if not found.applies and self.on_no_tool == "empty":
+        if not found.has_match and self.on_no_tool == "empty":
             ranked = ranked.narrow(NO_ROWS, "retrieval.no_tool")
         return ranked

@@ -12,7 +12,7 @@ from toolroll.selection.candidates import Candidates
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Order:
+class StableOrder:
     """Soft. What was already sent keeps its place, newcomers go behind it in the order they came.
 
     Attributes:

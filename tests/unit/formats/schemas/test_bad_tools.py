@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.formats.schemas.test_strict_schema import JUNK
-from toolroll import Parameters, Tool, Toolroll
+from toolroll import Profile, Tool, Toolroll
 from toolroll.formats.providers import PROVIDERS
 from toolroll.formats.schemas import Form, convert, convert_all, losses
 from toolroll.formats.schemas.relax import MAX_NODES, relax
@@ -89,7 +89,7 @@ def test_a_bad_tool_costs_no_other_its_place(provider, how):
     good = Tool(
         "good", "Sends mail.", {"type": "object", "properties": {"to": {"type": "string"}}}, pinned=True
     )
-    roll = Toolroll.from_tools([*bad, good], profile=Parameters(pass_through_tools=0))
+    roll = Toolroll.from_tools([*bad, good], profile=Profile(pass_through_tools=0))
     for picked in (roll.select("send mail", k=1), roll.select("break things", k=9)):
         assert picked.deliver(provider, how).check("good") == "good"
         assert (

@@ -15,7 +15,7 @@ from tests.unit.formats.schemas.test_strict_schema import HOSTILE, JUNK
 from toolroll.cli import main
 from toolroll.errors import InvalidInput
 from toolroll.formats.schemas import PROVIDERS, Form, convert, convert_all, losses
-from toolroll.formats.sources import as_tool, read_dicts
+from toolroll.formats.sources import as_tool, read_tools
 from toolroll.tools import Tool
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
@@ -280,23 +280,23 @@ TOOLS = [
 
 
 def test_a_tool_is_deferred_exactly_if_the_list_says_so():
-    tools = read_dicts(TOOLS).tools
+    tools = read_tools(TOOLS).tools
     for provider in ("anthropic", "openai_responses"):
         schemas, _ = convert_all(tools, provider, deferred={"a"})
         assert [schema.get("defer_loading") for schema in schemas] == [True, None, None]
 
 
 def test_a_deferred_tool_carries_no_cache_mark_and_the_last_loaded_one_gets_it():
-    schemas, _ = convert_all(read_dicts(TOOLS).tools, "anthropic", deferred={"b", "c"})
+    schemas, _ = convert_all(read_tools(TOOLS).tools, "anthropic", deferred={"b", "c"})
     assert [schema.get("cache_control") for schema in schemas] == [{"type": "ephemeral"}, None, None]
-    kept, _ = convert_all(read_dicts(TOOLS).tools, "anthropic", deferred={"c"})
+    kept, _ = convert_all(read_tools(TOOLS).tools, "anthropic", deferred={"c"})
     assert [schema.get("cache_control") for schema in kept] == [None, {"type": "ephemeral"}, None]
     assert TOOLS[1]["cache_control"] and TOOLS[2]["defer_loading"], "originals stay untouched"
 
 
 def test_a_list_of_which_all_is_deferred_is_refused_for_anthropic():
     with pytest.raises(InvalidInput, match="all 3 tools are deferred, which Anthropic refuses"):
-        convert_all(read_dicts(TOOLS).tools, "anthropic", deferred={"a", "b", "c"})
+        convert_all(read_tools(TOOLS).tools, "anthropic", deferred={"a", "b", "c"})
 
 
 @pytest.mark.parametrize("provider", ["openai", "gemini", "mcp"])
@@ -304,4 +304,4 @@ def test_deferring_is_refused_where_it_is_unknown(provider):
     with pytest.raises(
         InvalidInput, match=f"{provider} cannot defer tools; openai_responses and anthropic can"
     ):
-        convert_all(read_dicts(TOOLS).tools, provider, deferred={"a"})
+        convert_all(read_tools(TOOLS).tools, provider, deferred={"a"})

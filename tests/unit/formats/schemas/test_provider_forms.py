@@ -23,7 +23,7 @@ from toolroll.formats.schemas import (
     to_openai,
     to_openai_responses,
 )
-from toolroll.formats.sources import as_tool, read_dicts
+from toolroll.formats.sources import as_tool, read_tools
 from toolroll.tools import Tool
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
@@ -120,7 +120,7 @@ def test_geminis_declarations_with_json_schema_come_back_as_the_same_object():
     original = {"name": "send", "parameters_json_schema": SCHEMA}
     assert to_gemini(as_tool(original)) is original
     wrapped = {"function_declarations": [original, ORIGINALS["gemini"] | {"name": "other"}]}
-    schemas, _ = convert_all(read_dicts([wrapped]).tools, "gemini")
+    schemas, _ = convert_all(read_tools([wrapped]).tools, "gemini")
     assert schemas == [wrapped]
     assert schemas[0]["function_declarations"][0] is original
 

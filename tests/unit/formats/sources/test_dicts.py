@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolroll.errors import InvalidDefinition
-from toolroll.formats.sources import as_tool, read_dicts
+from toolroll.formats.sources import as_tool, read_tools
 from toolroll.tools import Tool, Toolkit
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
@@ -62,7 +62,7 @@ def test_the_callers_own_object_is_kept(shape):
 
 def test_a_tool_is_handed_on_as_it_is():
     tool = SHAPES["tool"]
-    assert as_tool(tool) is tool and read_dicts([tool]).tools[0] is tool
+    assert as_tool(tool) is tool and read_tools([tool]).tools[0] is tool
 
 
 def test_all_shapes_may_stand_in_one_list():
@@ -78,7 +78,7 @@ def test_all_shapes_may_stand_in_one_list():
         Tool("t", toolkit="misc"),
         {"name": "p", "server": "mail"},
     ]
-    definitions = read_dicts(shapes)
+    definitions = read_tools(shapes)
     assert [tool.name for tool in definitions.tools] == ["g1", "g2", "a", "greet", "m", "t", "p"]
     assert definitions.toolkits == (Toolkit("misc"), Toolkit("mail"))
 
@@ -182,7 +182,7 @@ for _ in range(60):
 )
 def test_what_is_wrong_is_told_with_its_position(item, message):
     with pytest.raises(InvalidDefinition) as caught:
-        read_dicts([{"name": "first"}, item])
+        read_tools([{"name": "first"}, item])
     assert str(caught.value).replace("tool 'x\\u202e': ", "").startswith(message)
 
 
@@ -201,7 +201,7 @@ def test_one_tool_cannot_be_several_declarations():
 @pytest.mark.parametrize("items", [{"name": "a"}, "tools", 3, None])
 def test_what_is_no_list_is_refused(items):
     with pytest.raises(InvalidDefinition, match="must be a list of tools"):
-        read_dicts(items)
+        read_tools(items)
 
 
 KEYS = st.sampled_from(
@@ -218,7 +218,7 @@ JUNK = st.recursive(
 @given(st.lists(JUNK, max_size=3))
 def test_nothing_does_anything_but_give_tools_or_raise_an_invalid_definition(items):
     try:
-        definitions = read_dicts(items)
+        definitions = read_tools(items)
     except InvalidDefinition as error:
         assert str(error).startswith("tools[")
     else:

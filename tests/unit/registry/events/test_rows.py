@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolroll.identity import ToolKey
-from toolroll.learning.deduplication import NOTHING_SAID, Said, Settled, settle
+from toolroll.learning.deduplication import NOTHING_SAID, Said, Settled, deduplicate
 from toolroll.learning.exposure import Exposure, Shown
 from toolroll.learning.outcomes import KINDS, NOT_SHOWN, Entry, Report
 from toolroll.registry.events.rows import (
@@ -106,8 +106,8 @@ def test_a_row_of_outcomes_says_what_was_counted(data: st.DataObject) -> None:
     exposure = normal(data.draw(exposures()))
     before = NOTHING_SAID
     if data.draw(st.booleans()):
-        before = settle(exposure, before, data.draw(reports(exposure))).settled
-    step = settle(exposure, before, data.draw(reports(exposure)))
+        before = deduplicate(exposure, before, data.draw(reports(exposure))).settled
+    step = deduplicate(exposure, before, data.draw(reports(exposure)))
     made = counted(7, 2, exposure, step, data.draw(st.sampled_from([0.0, 1.0])), 1.5e9)
     row = {**made.to_row(), "entries": json.loads(json.dumps(made.to_row()["entries"]))}
     back = Counted.of(SimpleNamespace(**row))
@@ -166,7 +166,7 @@ def test_the_gist_of_an_event(kinds: list[str], closed: bool, gist: str | None) 
 
 def test_what_was_voided_is_known_and_weighs_nothing() -> None:
     exposure = Exposure("e", "o", 1.5e9, "", "", "", "", (Shown("a", ToolKey(1, 2, 0), 0.5),))
-    step = settle(exposure, NOTHING_SAID, Report("e", (Entry("a", "failed"),)))
+    step = deduplicate(exposure, NOTHING_SAID, Report("e", (Entry("a", "failed"),)))
     row = counted(1, 1, exposure, step, 1.0, 1.5e9)
     voided = Counted(1, 1, row.exposure, row.changes, True, 1.0, 1.5e9, True)
     assert settled_by([row]) == Settled({"a": Said("failed", 1.0)}, True)

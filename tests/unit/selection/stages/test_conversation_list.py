@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolroll import Context, Parameters, Tool, Toolkit, Toolroll
+from toolroll import Context, Profile, Tool, Toolkit, Toolroll
 from toolroll.conversation import Conversation
 
 VERBS = ("send", "read", "move", "play", "open", "list", "find", "stop")
@@ -25,7 +25,7 @@ def roll(growth: float, affinity: float = 0.2) -> Toolroll:
         [*TOOLS, *CORE],
         toolkits=[Toolkit("base", base=True)],
         embedder="none",
-        profile=Parameters(learning=None, growth=growth, affinity=affinity),
+        profile=Profile(learning=None, growth=growth, affinity=affinity),
     )
 
 

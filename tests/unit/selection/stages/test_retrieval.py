@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from toolroll import Context, Parameters, Tool, Toolkit, Toolroll
+from toolroll import Context, Profile, Tool, Toolkit, Toolroll
 from toolroll._core import Bitset
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.static import StaticEmbedder
@@ -28,7 +28,7 @@ MESSAGE = "put the rain forecast into my calendar"
 
 
 def roll_of(embedder="static", tools=TOOLS, **changes) -> Toolroll:
-    return Toolroll.from_tools(tools, toolkits=KITS, embedder=embedder, profile=Parameters(**changes))
+    return Toolroll.from_tools(tools, toolkits=KITS, embedder=embedder, profile=Profile(**changes))
 
 
 def evidence_of(picked):
@@ -66,7 +66,7 @@ def test_what_damping_takes_off_is_a_term_of_its_own():
     greedy = Tool(
         "zz", "everything", toolkit="plugin", examples=tuple(f"run thing {n} please" for n in range(60))
     )
-    roll = Toolroll.from_tools([*tools, greedy], profile=Parameters(candidates=61))
+    roll = Toolroll.from_tools([*tools, greedy], profile=Profile(candidates=61))
     picked = roll.select("start thing 7 and show thing 9 please", k=6)
     step = evidence_of(picked)
     assert terms_of(picked, "zz")["damped"] < -0.1 and terms_of(picked, "t07")["damped"] == 0
@@ -106,7 +106,7 @@ def test_a_tool_without_evidence_is_not_found_whatever_the_minimum():
 
 def test_a_message_that_nothing_serves_is_said_to_be_one_and_keeps_the_nearest():
     picked = roll_of(least_confidence=1.0).select(MESSAGE, ANYONE, k=2)
-    assert not picked.applies
+    assert not picked.has_match
     assert len(found(picked)) == 2
     assert f"no tool seems to apply ({picked.confidence:.2f})" in picked.summary()
     assert picked.to_dict()["applies"] is False
@@ -116,7 +116,7 @@ def test_where_the_profile_says_so_it_keeps_core_tools_alone():
     tools = (*TOOLS, Tool("pin", "pinned", pinned=True))
     picked = roll_of(tools=tools, least_confidence=1.0, on_no_tool="empty").select(MESSAGE, ANYONE, k=2)
     assert set(picked.names) == {"now", "pin"}
-    assert not picked.applies
+    assert not picked.has_match
     assert picked.degraded == ()
     assert "no tool seems to serve this message" in picked.explain("get_forecast")
 
@@ -125,7 +125,7 @@ def test_a_message_that_some_tool_serves_is_selected_for_as_ever():
     plain = roll_of(least_confidence=0.0).select(MESSAGE, ANYONE, k=2)
     strict = roll_of(least_confidence=0.0, on_no_tool="empty").select(MESSAGE, ANYONE, k=2)
     assert plain.names == strict.names
-    assert plain.applies and strict.applies
+    assert plain.has_match and strict.has_match
 
 
 def test_confidence_is_higher_for_what_tools_say_than_for_what_they_do_not():
@@ -135,11 +135,11 @@ def test_confidence_is_higher_for_what_tools_say_than_for_what_they_do_not():
     assert 0 <= foreign.confidence < served.confidence <= 1
 
 
-@pytest.mark.parametrize("context", [Context(required=("now",)), Context(within=("now",))])
+@pytest.mark.parametrize("context", [Context(required=("now",)), Context(only=("now",))])
 def test_where_retrieval_is_not_asked_nothing_is_said(context):
     picked = roll_of().select(MESSAGE, context)
     assert picked.confidence is None
-    assert picked.applies
+    assert picked.has_match
     assert "no tool seems" not in picked.summary()
 
 
@@ -156,13 +156,13 @@ def test_a_turn_that_sees_few_tools_is_measured_by_the_right_ones():
     roll = Toolroll.from_tools(tools, embedder=HashingEmbedder(256))
     names = tuple(tool.name for tool in tools)
     whole = roll.select("blue show", k=3)
-    within = roll.select("blue show", Context(within=names[:4]), k=3)
+    within = roll.select("blue show", Context(only=names[:4]), k=3)
     nearly = roll.select("blue show", Context(exclude=names[-1:]), k=3)
-    calibration = roll._engine.serving.shared.soft[3].calibration
+    calibration = roll._engine.snapshot.shared.soft[3].calibration
     best = float(whole.candidates.scores[0])
     assert whole.confidence == nearly.confidence == calibration.confidence(best, True, 1.0)
     assert within.confidence == calibration.confidence(best, False, 1.0) >= whole.confidence
-    elsewhere = roll.select("blue show", Context(within=names[5:9]), k=3)
+    elsewhere = roll.select("blue show", Context(only=names[5:9]), k=3)
     assert elsewhere.confidence < within.confidence
 
 
@@ -220,14 +220,14 @@ def test_an_embedder_of_many_languages_is_trusted_in_all():
 
 
 def test_rows_that_an_earlier_stage_has_chosen_are_left_as_they_are():
-    pipeline = roll_of()._engine.serving.shared
+    pipeline = roll_of()._engine.snapshot.shared
     chosen = Candidates.everything(len(TOOLS)).narrow(np.array([3, 1], np.int32), "chosen")
     turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
     assert pipeline.soft[3](chosen, turn) is chosen
 
 
 def test_what_a_route_has_added_counts_beside_the_evidence():
-    pipeline = roll_of()._engine.serving.shared
+    pipeline = roll_of()._engine.snapshot.shared
     turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
     plain = pipeline.soft[3](Candidates.everything(len(TOOLS)), turn)
     row = np.array([pipeline.catalog.names["play_song"]], np.int32)
@@ -239,7 +239,7 @@ def test_what_a_route_has_added_counts_beside_the_evidence():
 
 
 def test_only_rows_in_play_are_found():
-    pipeline = roll_of()._engine.serving.shared
+    pipeline = roll_of()._engine.snapshot.shared
     turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
     play = Bitset.of(len(TOOLS), np.array([1, 4], np.int32))
     after = pipeline.soft[3](Candidates.everything(len(TOOLS)).narrow(play, "played"), turn)
@@ -274,7 +274,7 @@ def test_a_message_that_says_it_all_is_not_led_astray_by_what_was_said_before():
 def test_the_selection_is_repeated_from_its_turn_with_its_history():
     roll = roll_of()
     first = roll.select("and in the calendar?", ANYONE, k=3, history=["the rain forecast", "as I said"])
-    again = roll._engine.serving.shared.decide(first.turn)
+    again = roll._engine.snapshot.shared.decide(first.turn)
     assert first.turn.earlier
     assert again.names == first.names
     assert again.candidates.scores.tolist() == first.candidates.scores.tolist()
@@ -312,7 +312,7 @@ def test_a_toolkit_that_is_near_the_message_is_hit_without_a_keyword():
     tools = (*TOOLS, Tool("shuffle", "Does so at random", toolkit="music"))
 
     def picked(threshold, routes="favour"):
-        parameters = Parameters(toolkit_threshold=threshold, routes=routes)
+        parameters = Profile(toolkit_threshold=threshold, routes=routes)
         roll = Toolroll.from_tools(tools, toolkits=kits, profile=parameters)
         return roll.select("listen to some jazz albums", ANYONE, k=3)
 
@@ -332,6 +332,6 @@ def test_a_tool_that_takes_everybodys_messages_counts_less_where_damping_is_on()
     greedy = Tool("zz_greedy", common, examples=tuple(f"please show my {w} list" for w in common.split()))
     scores = []
     for damping in (False, True):
-        roll = Toolroll.from_tools([*tools, greedy], embedder="none", profile=Parameters(damping=damping))
+        roll = Toolroll.from_tools([*tools, greedy], embedder="none", profile=Profile(damping=damping))
         scores.append(evidence_of(roll.select("please show my lemon list", k=15)).score(len(tools)))
     assert 0 < scores[1] < scores[0]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from toolroll import Context, PageMapping, Parameters, Route, Rule, Tool, Toolkit, Toolroll
+from toolroll import Context, PageMapping, Profile, Route, Rule, Tool, Toolkit, Toolroll
 from toolroll.context import Turn
 from toolroll.errors import InvalidInput
 from toolroll.selection.profiles import PROFILES
@@ -28,7 +28,7 @@ MAIL = Context(settings=("mail_key",))
 def roll_of(embedder="none", **parameters) -> Toolroll:
     settled = {"pass_through_tools": 0, "lexical_mass": float("inf"), "spelling": False} | parameters
     return Toolroll.from_tools(
-        TOOLS, toolkits=KITS, routes=ROUTES, embedder=embedder, profile=Parameters(**settled)
+        TOOLS, toolkits=KITS, routes=ROUTES, embedder=embedder, profile=Profile(**settled)
     )
 
 
@@ -52,7 +52,7 @@ def test_fill_adds_default_toolkits_only_where_nothing_is_hit():
 def test_fill_keeps_to_the_page():
     roll = Toolroll.from_tools(
         TOOLS, toolkits=KITS, routes=ROUTES, embedder="none", pages=[PageMapping("home", ("music",))],
-        profile=Parameters(routes="fill", pass_through_tools=0),
+        profile=Profile(routes="fill", pass_through_tools=0),
     )  # fmt: skip
     here = Context(page="home")
     assert set(roll.select("rain and a song", here).names) <= {"play_song", "stop_song"}
@@ -64,7 +64,7 @@ def test_fill_narrows_where_retrieval_fails():
         def __call__(self, candidates, turn):
             raise RuntimeError("out of order")
 
-    pipeline = roll_of(routes="fill")._engine.serving.shared
+    pipeline = roll_of(routes="fill")._engine.snapshot.shared
     soft = tuple(Broken() if type(stage).__name__ == "Retrieval" else stage for stage in pipeline.soft)
     picked = replace(pipeline, soft=soft).decide(Turn("rain", MAIL))
     assert picked.names == ("get_forecast", "get_warnings")
@@ -90,7 +90,7 @@ def test_the_keyword_of_a_denied_toolkit_says_nothing():
     denied = Rule("no mail", "deny", "user", {"user": "bob"}, toolkit="mail")
     roll = Toolroll.from_tools(
         TOOLS, toolkits=KITS, routes=ROUTES, embedder="none", rules=[denied],
-        profile=Parameters(routes="narrow", retrieve="none"),
+        profile=Profile(routes="narrow", retrieve="none"),
     )  # fmt: skip
     bob = Context(user="bob", settings=("mail_key",))
     assert roll.select("a letter", bob).names == roll.select("hm", bob).names
@@ -111,7 +111,7 @@ def test_a_toolkit_hit_twice_counts_once_and_by_its_strongest_hit():
     routes = (Route(("two",), ("x",)), Route(("both",), ("x",)))
     roll = Toolroll.from_tools(
         tools, toolkits=kits, routes=routes, embedder="none",
-        profile=Parameters(routes="narrow", retrieve="none", pass_through_tools=0),
+        profile=Profile(routes="narrow", retrieve="none", pass_through_tools=0),
     )  # fmt: skip
     picked = roll.select("x")
     assert picked.names == ("t0", "t1", "t2")
@@ -147,16 +147,16 @@ def test_a_keyword_mode_is_part_of_the_catalogs_revision():
 )  # fmt: skip
 def test_a_wrong_parameter_is_refused(wrong):
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
-        Parameters(**wrong)
+        Profile(**wrong)
 
 
 def test_default_toolkits_may_be_a_list():
-    assert Parameters(no_hit=["a", "b"]).no_hit == ("a", "b")
+    assert Profile(no_hit=["a", "b"]).no_hit == ("a", "b")
 
 
 def test_k_above_the_candidates_is_reached():
     tools = [Tool(f"tool_{at:02}", "the same words") for at in range(60)]
-    roll = Toolroll.from_tools(tools, embedder="none", profile=Parameters(k=40, candidates=5))
+    roll = Toolroll.from_tools(tools, embedder="none", profile=Profile(k=40, candidates=5))
     assert len(roll.select("same words")) == 40
 
 

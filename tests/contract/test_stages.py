@@ -33,7 +33,7 @@ class Remembering(HashingEmbedder):
 EMBEDDER = Remembering(64)
 DEFAULT = Profile()
 HARD = ("Visibility", "Availability")
-SOFT = ("Page", "Routes", "Affinity", "Retrieval", "Additions", "Cap", "Listing", "Order")
+SOFT = ("Page", "Routes", "Affinity", "Retrieval", "AlwaysIncluded", "Cap", "ConversationList", "StableOrder")
 STAGES = (*HARD, *SOFT, "Required")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -164,4 +165,4 @@ class _Log:
 @cache
 def _name(kind: type) -> str:
     """What a stage is called in timings and failures."""
-    return kind.__name__.lower()
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()

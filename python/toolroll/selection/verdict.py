@@ -38,7 +38,7 @@ def judge(pipeline: Pipeline, name: str, context: Context, stored: frozenset[str
     if name in context.exclude:
         return Verdict(False, None, "", "the caller excludes it")
     if context.only and name not in context.only:
-        return Verdict(False, None, "", "the caller asks for others only (within)")
+        return Verdict(False, None, "", "the caller asks for others only (only)")
     if not context.everything:
         off = catalog.switches.off(Turn("", context, stored=stored))
         if off is not None and row in off:

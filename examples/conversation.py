@@ -89,7 +89,7 @@ def play(
         else:
             said = answer.text
         print(f"  the model: {name}({arguments})\n    {said}")
-        print(f"    {len(session.picked)} tools can be called now")
+        print(f"    {len(session.selection)} tools can be called now")
     for name in calls:
         session.check(name)  # Denied for anything that was not offered, loaded or found
     session.used(calls)

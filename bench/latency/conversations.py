@@ -62,7 +62,7 @@ def _turn(n: int) -> Case:
         return roll.select(asked[i % MESSAGES], context, K, history=history(i))
 
     def check() -> str:
-        longest = max(len(session.picked) for session in ready if session.turn)
+        longest = max(len(session.selection) for session in ready if session.turn)
         assert longest > 2 * K, "no list has grown"
         return f"lists of up to {longest} tools"
 

@@ -142,7 +142,7 @@ def _measure(case: str, url: str, n: int, orgs: int) -> dict[str, tuple[float, s
         found["memory"] = ((opened - before) / 1e6, "MB", f"resident: {what}")
         if own:
             start = now()
-            roll.prepare()
+            roll.warm_up()
             note("build of all organisations", start)
             gc.collect()
             each = (rss_bytes() - opened) / orgs / 1e3
@@ -167,7 +167,7 @@ def _measure(case: str, url: str, n: int, orgs: int) -> dict[str, tuple[float, s
 
             writer.create(Tool(f"{org}_new_one", "Folds paper cranes"), org=org)
         roll.refresh()
-        roll.prepare()
+        roll.warm_up()
         assert f"{org}_new_one" in roll.select("fold a paper crane", context, k=7).names
         note("from a change to a selection by it", start)
     return found

@@ -6,6 +6,7 @@ a turn and a catalog and nothing else, so the same two give the same selection a
 
 from __future__ import annotations
 
+import copyreg
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -84,6 +85,7 @@ class Turn:
         k: how many tools retrieval may add; None leaves it to the profile.
         max_tools: how many tools at the most, core tools included; None leaves it to the provider.
         budget_tokens: how many tokens the selected schemas may cost; None for no budget.
+        always_include: names of tools to select whatever the message, as far as the caller may have them.
         sent: names already in the conversation's tool list, in their order.
         seed: of every random draw of this turn.
         query: the message as keywords and retrieval read it, spelling mended; "" for `text` itself.
@@ -99,7 +101,7 @@ class Turn:
         conversation: what it belongs to, in this turn; None for a message by itself.
         room: retrieval may add so many times k.
         variant: what an experiment dealt this turn; "" for none.
-        issuer: who gathered it; outcomes go back there.
+        engine_id: names the engine that gathered it; outcomes are reported there.
     """
 
     text: str
@@ -108,6 +110,7 @@ class Turn:
     k: int | None = None
     max_tools: int | None = None
     budget_tokens: int | None = None
+    always_include: tuple[str, ...] = ()
     sent: tuple[str, ...] = ()
     seed: int = 0
     query: str = ""
@@ -122,7 +125,7 @@ class Turn:
     conversation: Conversation | None = None
     room: float = 1.0
     variant: str = ""
-    issuer: object = None
+    engine_id: str = ""
 
     def __post_init__(self) -> None:
         if not self.query:
@@ -160,3 +163,11 @@ def names(value: object, what: str) -> tuple[str, ...]:
         if not isinstance(name, str):
             raise InvalidInput(f"{what} holds {name!r:.80}, must hold names")
     return tuple(value)
+
+
+def _learned_of(content: bytes) -> Learned:
+    return Learned.from_bytes(content)
+
+
+# A turn can be pickled, and what outcomes taught is part of it.
+copyreg.pickle(Learned, lambda learned: (_learned_of, (learned.to_bytes(),)))

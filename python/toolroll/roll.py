@@ -1,89 +1,57 @@
-"""`Toolroll`, what users hold: the one place that picks sources, embedders and profiles."""
+"""`Toolroll`, what users hold: checks arguments and hands them to a `Home`."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from os import PathLike
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.typing as npt
 
-from toolroll._core import Learned
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
-from toolroll.conversation import Retention
 from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
-from toolroll.errors import Denied, EmbedderUnavailable, InvalidInput, NotFound
+from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.formats.sources.dicts import read_tools
 from toolroll.formats.sources.folder import read_folder
+from toolroll.home import Home, MemoryHome
 from toolroll.learning.experiments import Experiment
-from toolroll.learning.memory import Memory, Recorded
-from toolroll.learning.outcomes import NOT_SHOWN, Called, Report, read_called
+from toolroll.learning.memory import Recorded
+from toolroll.learning.outcomes import Called, read_called
 from toolroll.rules import PageMapping, Rule
-from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
-from toolroll.selection.engine import Engine
-from toolroll.selection.exposure import not_shown
-from toolroll.selection.pipeline import Pipeline
+from toolroll.selection.engine import Request, RequestOptions
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import Profile, profile
 from toolroll.selection.selection import Selection
-from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.verdict import Verdict, judge
 from toolroll.sessions.session import Session
-from toolroll.sessions.state import ConversationCache, ConversationState
 from toolroll.tools import Definitions, Route, Toolkit
 
 if TYPE_CHECKING:
-    from toolroll.registry.home import RegistryRoll
-
-_log = logging.getLogger("toolroll")
+    from typing_extensions import Unpack
 
 Progress = Callable[[int, int], None]
 
-_RECENT = 128  # selections that an event's id still finds
 _LONGEST_REPORTER = 4_096
-MOST_CONVERSATIONS = 100_000  # in memory
 _LONGEST_SESSION = 1_024
 
 
 class Toolroll:
     """A catalog, and selections from it. Safe to share between threads.
 
-    Make one with `from_tools`, `from_folder` or `demo`, keep it, call `select` for each message.
+    Make one with `from_tools`, `from_folder` or `demo`, or over a registry with `open`. Keep it, and call
+    `select` for each message. Close it at the end, or use it in a `with`.
     """
 
-    def __init__(
-        self,
-        definitions: Definitions,
-        *,
-        embedder: EmbedderChoice = "static",
-        profile: str | Profile = "default",
-        hnsw: bool = False,
-        experiment: Experiment | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        self._read: Callable[[], Definitions] | None = None
-        self._declared = Definitions()  # what was given beside the tools
-        self._builder = PipelineBuilder(
-            named.embedder(embedder), profile_of(profile), hnsw, variants_of(experiment)
-        )
-        self._building = threading.RLock()  # held while a catalog is built: the later one wins
-        self._definitions = definitions
-        self._experiments = {} if experiment is None else {"": experiment}
-        self._engine = Engine(self._snapshot(self._first(definitions, progress)), self._builder.embedder)
-        self._recent: deque[Selection] = deque(maxlen=_RECENT)  # that an event's id still finds
-        self._memory = Memory(self.catalog.dim)
-        self._live = ConversationCache(MOST_CONVERSATIONS)
-        self._engine.learned = self._memory.learned
-        self._engine.observe = self._recent.append
+    def __init__(self, home: Home) -> None:
+        """home: what selects, learns and keeps conversations; the class methods make one."""
+        self._home = home
 
     @classmethod
     def from_tools(
@@ -103,27 +71,32 @@ class Toolroll:
     ) -> Toolroll:
         """From `Tool`s, OpenAI, Anthropic, Gemini or MCP definitions and annotated callables, mixed.
 
-        toolkits, routes: what the tools themselves do not say. rules, pages: who sees what, and what belongs
-        to which page (`docs/registry.md`). tiers: subscription tiers, lowest first. embedder: "static"
-        (offline, built in), "minilm", "multilingual", "ollama:MODEL", … (`docs/embedders.md`), "none" for
-        lexical retrieval only, or an `Embedder`. hnsw: also builds an HNSW graph, which pays above some
-        50,000 tools. experiment: deals selections out to profiles by their names (`docs/learning.md`).
-        progress: called with (texts embedded, in all).
+        Args:
+            tools: the definitions; `Selection.tools` gives these objects back.
+            toolkits: descriptions, settings and keywords of toolkits, where the tools do not say them.
+            routes: keywords and patterns that switch toolkits on.
+            rules: who sees which tool (`docs/registry.md`).
+            pages: which toolkits belong to which page.
+            tiers: subscription tiers, lowest first.
+            embedder: "static" (offline, built in), "minilm", "multilingual", "ollama:MODEL", …
+                (`docs/embedders.md`), "none" for lexical retrieval only, or an `Embedder`.
+            profile: the name of a profile, or a `Profile`.
+            hnsw: also builds an HNSW graph, which pays above some 50,000 tools.
+            experiment: assigns selections to profiles (`docs/learning.md`).
+            progress: called with (texts embedded, in all).
 
         Raises:
             InvalidDefinition: a tool, toolkit or route is malformed, or a name is there twice.
         """
         declared = Definitions((), tuple(toolkits), tuple(routes), tuple(rules), tuple(pages), tuple(tiers))
-        roll = cls(
-            _joined(tools, declared),
-            embedder=embedder,
-            profile=profile,
-            hnsw=hnsw,
-            experiment=experiment,
-            progress=progress,
-        )
-        roll._declared = declared
-        return roll
+
+        def read(newer: Iterable[Any] | None) -> Definitions:
+            if newer is None:
+                raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
+            return _joined(newer, declared)
+
+        builder = _builder(embedder, profile, hnsw, experiment)
+        return cls(MemoryHome(read(tools), builder, read=read, experiment=experiment, progress=progress))
 
     @classmethod
     def from_folder(
@@ -151,15 +124,39 @@ class Toolroll:
             raise NotFound(f"catalog {str(path)!r}: no such file or folder")
         declared = Definitions((), (), (), tuple(rules), tuple(pages), tuple(tiers))
 
-        def read() -> Definitions:
+        def read(newer: Iterable[Any] | None) -> Definitions:
+            if newer is not None:
+                return _joined(newer, declared)
             found = read_folder(path)
             return replace(found, rules=declared.rules, pages=declared.pages, tiers=declared.tiers)
 
-        roll = cls(
-            read(), embedder=embedder, profile=profile, hnsw=hnsw, experiment=experiment, progress=progress
-        )
-        roll._read, roll._declared = read, declared
-        return roll
+        builder = _builder(embedder, profile, hnsw, experiment)
+        return cls(MemoryHome(read(None), builder, read=read, experiment=experiment, progress=progress))
+
+    @classmethod
+    def from_definitions(
+        cls,
+        definitions: Definitions,
+        *,
+        embedder: EmbedderChoice = "static",
+        profile: str | Profile = "default",
+        hnsw: bool = False,
+        experiment: Experiment | None = None,
+        progress: Progress | None = None,
+    ) -> Toolroll:
+        """From definitions that were read before (`Definitions`). The arguments are those of `from_tools`.
+
+        Raises:
+            InvalidDefinition: they make no catalog, such as a name that is there twice.
+        """
+
+        def read(newer: Iterable[Any] | None) -> Definitions:
+            if newer is None:
+                raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
+            return _joined(newer, replace(definitions, tools=()))
+
+        builder = _builder(embedder, profile, hnsw, experiment)
+        return cls(MemoryHome(definitions, builder, read=read, experiment=experiment, progress=progress))
 
     @classmethod
     def open(
@@ -178,22 +175,30 @@ class Toolroll:
         journal: str | PathLike[str] | None = None,
         durable: Literal["process", "disk"] = "process",
         sessions_s: float | None = 14 * 86_400.0,
-    ) -> RegistryRoll:
+    ) -> Toolroll:
         """From a registry: "sqlite:///tools.db", or "postgresql://…" where several processes share one.
 
-        The catalog follows the registry by itself, off the path of every selection (`docs/registry.md`).
-        Close it, or use it in a `with`. Needs the extra `store` or `postgres`. The arguments that are not
-        here are those of `from_tools`.
+        The catalog follows the registry in the background, off the path of every selection
+        (`docs/registry.md`). Needs the extra `store` or `postgres`. Arguments that are missing here are those
+        of `from_tools`.
 
-        url: where the registry is; `toolroll import FOLDER --to URL` makes one. poll_s: seconds between looks
-        at the registry, should its notifications not come through. settings_s: seconds for which stored
-        settings are believed. organisations: how many organisations' own catalogs are kept in memory.
-        listens: whether the database's notifications are used. messages: what is written down of the messages
-        of selections: their text ("kept"), a keyed digest of it ("hashed") or nothing of it ("dropped");
-        "none" writes no events at all. journal: folder where outcomes wait for the database; by default one
-        beside the file, or in the user's state folder. durable: what is recorded survives the end of the
-        process, or, as "disk", a power cut too. sessions_s: seconds for which a conversation is kept that
-        nobody goes on with; None for good.
+        Args:
+            url: where the registry is; `toolroll import FOLDER --to URL` makes one.
+            embedder: see `from_tools`.
+            profile: see `from_tools`.
+            hnsw: see `from_tools`.
+            progress: see `from_tools`.
+            poll_s: seconds between polls of the registry, in case its notifications do not arrive.
+            settings_s: seconds after which stored settings are read again.
+            organisations: how many organisations' own catalogs are kept in memory.
+            listens: whether the database's notifications are used.
+            messages: how events keep the messages of selections: their text ("kept"), a keyed digest
+                ("hashed") or nothing ("dropped"); "none" writes no events at all.
+            journal: the folder where outcomes wait for the database; by default one beside the file, or in
+                the user's state folder.
+            durable: a recorded outcome survives the end of the process ("process") or a power cut too
+                ("disk").
+            sessions_s: seconds after which an unused conversation is deleted; None for never.
 
         Raises:
             NotFound: there is no such database.
@@ -201,16 +206,23 @@ class Toolroll:
             InvalidInput: the URL or an option is wrong, or the extra is not installed.
         """
         try:
-            from toolroll.registry.home import RegistryRoll, keeping_of, pace_of
+            from toolroll.registry.home import RegistryHome, follow_options, recording_options
         except ModuleNotFoundError as error:
             raise InvalidInput(
                 f"a registry needs {error.name}: pip install 'toolroll[store]', or 'toolroll[postgres]'"
             ) from error
-        pace = pace_of(poll_s, settings_s, organisations, listens)
-        keeping = keeping_of(messages, journal, durable)
-        builder = PipelineBuilder(named.embedder(embedder), profile_of(profile), hnsw)
-        name = profile if isinstance(profile, str) else "custom"
-        return RegistryRoll(url, builder, pace, progress, keeping, name, sessions_s)
+        builder = _builder(embedder, profile, hnsw, None)
+        return cls(
+            RegistryHome(
+                url,
+                builder,
+                follow_options(poll_s, settings_s, organisations, listens),
+                recording_options(messages, journal, durable),
+                profile=profile if isinstance(profile, str) else "custom",
+                sessions_s=sessions_s,
+                progress=progress,
+            )
+        )
 
     @classmethod
     def demo(cls, *, embedder: EmbedderChoice = "static", profile: str | Profile = "default") -> Toolroll:
@@ -218,6 +230,8 @@ class Toolroll:
         return cls.from_folder(
             Path(__file__).with_name("demo") / "toolkits", embedder=embedder, profile=profile
         )
+
+    # Selecting.
 
     def select(
         self,
@@ -227,6 +241,7 @@ class Toolroll:
         *,
         max_tools: int | None = None,
         budget_tokens: int | None = None,
+        always_include: Collection[str] = (),
         sent: Sequence[str] = (),
         history: Sequence[object] = (),
         vector: npt.ArrayLike | None = None,
@@ -237,22 +252,35 @@ class Toolroll:
         Args:
             message: what the user wrote. Of a long one the first and the last 4,096 characters are read.
             context: who asks, from where; None for anyone.
-            k: how many tools retrieval adds at the most; base and pinned tools come on top. None leaves it
-                to the profile, and hands a small catalog on whole.
-            max_tools: how many tools at the most, base and pinned ones included.
+            k: how many tools retrieval adds at the most; base, pinned and always included tools come on top.
+                None leaves it to the profile, and hands a small catalog on whole.
+            max_tools: how many tools at the most, of whatever origin.
             budget_tokens: how many tokens the selected schemas may cost.
-            sent: names already in the conversation's tool list: they keep their places, newcomers go behind.
+            always_include: names of tools to select whatever the message says, as far as this caller may
+                have them; `Selection.missing_required` names the others.
+            sent: names already in the conversation's tool list: they keep their places, new tools go behind.
             history: messages of the conversation before this one, oldest first: dicts with role and content
                 as OpenAI's and Anthropic's, or the user's as plain str. A short message ("yes, at 8") is
-                read with the turns it answers.
+                read with the turns that it answers.
             vector: the message's embedding, where the caller has it from this catalog's embedder.
-            strict: raises what would otherwise only be named in `Selection.degraded`.
+            strict: raises the first failure that would otherwise only be listed in `Selection.degraded`.
 
         Raises:
             InvalidInput: an argument is of the wrong type or out of range. Nothing else, unless strict.
         """
-        return self._engine.select(
-            message, context, k, max_tools, budget_tokens, sent, history, vector, strict
+        return self._home.engine.select(
+            Request(
+                message,
+                context,
+                k,
+                max_tools,
+                budget_tokens,
+                always_include,
+                sent,
+                history,
+                vector,
+                strict,
+            )
         )
 
     async def aselect(
@@ -260,39 +288,43 @@ class Toolroll:
         message: str,
         context: Context | None = None,
         k: int | None = None,
-        *,
-        max_tools: int | None = None,
-        budget_tokens: int | None = None,
-        sent: Sequence[str] = (),
-        history: Sequence[object] = (),
-        vector: npt.ArrayLike | None = None,
-        strict: bool = False,
+        **options: Unpack[RequestOptions],
     ) -> Selection:
         """`select` for an event loop: an embedder that waits does so in a thread."""
-        return await self._engine.aselect(
-            message, context, k, max_tools, budget_tokens, sent, history, vector, strict
-        )
+        return await self._home.engine.aselect(Request(message, context, k, **options))
 
-    def refresh(self, tools: Iterable[Any] | None = None, *, progress: Progress | None = None) -> Catalog:
-        """Builds the next catalog and puts it in place; if that fails, the last good one goes on serving.
+    def session(self, session: str, context: Context | None = None, *, learns: bool = True) -> Session:
+        """The conversation of this name, as far as it has come.
 
-        tools: the new tools, under the toolkits and routes that were given at first; None reads the
-            folder again.
+        In memory the last 100,000 conversations are kept. Over a registry this reads the store, so that any
+        process can go on with the conversation; while the store is away it goes on with what this process
+        has. In an event loop, call it by `asyncio.to_thread`.
+
+        Args:
+            session: names it within its organisation; as long as it is the same, so is the conversation.
+            context: who talks, from where.
+            learns: whether what `Session.used` reports is recorded as outcomes.
 
         Raises:
-            InvalidDefinition: the new definitions are malformed.
-            InvalidInput: there is nothing to read again.
+            InvalidInput: the name is empty or no text.
         """
-        with self._building:
-            if tools is not None:
-                definitions = _joined(tools, self._declared)
-            elif self._read is not None:
-                definitions = self._read()
-            else:
-                raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
-            self._engine.swap(self._snapshot(self._compose(definitions, progress)))
-            self._definitions = definitions
-            return self.catalog
+        context = _session_context(session, context)
+        home = self._home
+        state = home.conversations.open(context, home.engine.snapshot.pipeline(context.org).retention)
+        record = self._record_turn if learns else None
+        return Session(home.engine, home.conversations, context, state, record)
+
+    def why(self, name: str, context: Context | None = None) -> Verdict:
+        """Whether this context may see the tool, and what decides it: a rule, its status or a setting.
+
+        Raises:
+            NotFound: no tool of that name in the catalog.
+        """
+        context = context or Context()
+        snapshot = self._home.engine.snapshot
+        return judge(snapshot.pipeline(context.org), name, context, snapshot.settings(context.org))
+
+    # Learning.
 
     def record(
         self,
@@ -303,131 +335,215 @@ class Toolroll:
         corrected: Mapping[str, str | None] | Iterable[str] = (),
         final: bool = True,
         reporter: str | None = None,
+        org: str | None = None,
     ) -> Recorded:
-        """Says what the model did with a selection; the next ones are better for it.
+        """Reports what the model did with a selection; later selections learn from it.
 
-        Each tool of an event counts once, whatever is reported again; saying something else of it replaces
-        what was said. Costs less than a selection, and no selection waits for it.
+        Each tool of an event counts once, however often it is reported; a different report on it replaces
+        the one before. In memory this costs less than a selection, and no selection waits for it. Over a
+        registry the report is on disk when this returns and survives the end of the process, also while the
+        database is away; other processes learn from it within a second.
 
         Args:
-            picked: the selection that the model was sent, or its event id while it is among the last 128.
+            picked: the selection that the model was sent, its receipt, or its event id (in memory: while it
+                is among the last 128).
             called: tools that were called → whether they did what was asked; None where that is not known,
                 or was no fault of the tool's. Names alone succeeded. Tools that are not named were not
                 called.
             wanted: the same for tools that were not shown, and that the model found by a search and called.
             corrected: tools that were called and were the wrong ones → the right one, or None.
-            final: False where more of this turn is to be reported.
-            reporter: who this comes from, such as a user's id; None for the context's user. What one reporter
-                says counts for a tool three times a day, and what fewer than three of them say teaches
-                nothing. "" is the application itself, whose word counts.
+            final: False where more of this turn is to be reported. A turn with partial reports only is
+                closed ten minutes after the first of them.
+            reporter: who reports, such as a user's id; None for the context's user. A reporter counts for a
+                tool three times a day, and what fewer than three reporters say teaches nothing. "" is the
+                application itself, whose reports always count.
+            org: who reports, where that is known: an event of another organisation is refused.
 
         Raises:
-            InvalidInput: a tool was not shown, an argument is of the wrong type.
+            InvalidInput: a tool was not shown, or an argument is of the wrong type. Nothing was recorded.
             NotFound: no event of that id is known, or the selection is another Toolroll's.
+            Denied: a receipt was not signed by this registry, has expired, or is another organisation's.
+            StoreUnavailable: the journal is full or cannot be written; or an event or key must be read from
+                the store, and it does not answer.
         """
-        selection = self._selection(picked)
-        entries = tuple(
-            replace(entry, name=own_name(selection, entry.name))
-            for entry in read_called(called, wanted, corrected)
-        )
-        said_by = selection.turn.context.user if reporter is None else checked_reporter(reporter)
-        exposure = self._engine.exposure(selection, said_by)
-        found = not_shown(selection, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
-        return self._memory.record(exposure, Report(selection.event_id, entries, found, final))
+        entries = read_called(called, wanted, corrected)
+        if isinstance(picked, str):
+            picked = self._home.recent(picked) or picked
+        if not isinstance(picked, str):
+            selection = picked = self._own(picked)
+            entries = tuple(replace(entry, name=_own_name(selection, entry.name)) for entry in entries)
+        return self._home.record(picked, entries, final=final, reporter=_checked_reporter(reporter), org=org)
 
-    def session(self, session: str, context: Context | None = None, *, learns: bool = True) -> Session:
-        """The conversation of this name, as far as it has come: in memory, for the last 100,000 of them.
+    def receipt(self, picked: Selection) -> str:
+        """What to hand to a process that reports the outcome later: `record` takes it.
+
+        Over a registry it is signed text that every process over the same registry takes for a day. It
+        hides nothing: names of tools and the context can be read from it. In memory it is the event id.
+
+        Raises:
+            StoreUnavailable: the key to sign with has not been read yet, and the store does not answer.
+        """
+        return self._home.receipt(self._own(picked))
+
+    def forget_outcomes(
+        self,
+        org: str = "",
+        *,
+        actor: str,
+        event: str | None = None,
+        reporter: str | None = None,
+        tool: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        reason: str = "",
+    ) -> int:
+        """Takes an organisation's outcomes back, whole events at a time, and unlearns them.
+
+        They stay in the store, count no more, and reporting them again does not bring them back. The audit
+        log keeps who did this. Only over a registry: in memory, outcomes are not kept.
 
         Args:
-            session: names it within its organisation; as long as it is the same, so is the conversation.
-            context: who talks, from where.
-            learns: whether what `Session.used` says is recorded as outcomes.
+            org: whose outcomes.
+            actor: who does this.
+            event: of this event only; each further argument narrows the choice.
+            reporter: from this reporter.
+            tool: of events in which this tool was reported.
+            since: of events that were shown from then on.
+            until: of events that were shown up to then.
+            reason: why, for the audit log.
+
+        Returns:
+            Of how many events.
 
         Raises:
-            InvalidInput: the name is empty or no text.
+            InvalidInput: nothing says which, or this Toolroll is in memory.
+            StoreUnavailable: nothing was changed.
         """
-        context = of_session(session, context)
-        live = self._live.get((context.org, session), self._retention(context.org))
-        return Session(self._engine, context, live, self._report if learns else None, _unheard)
+        return self._home.forget_outcomes(
+            org,
+            actor=actor,
+            event=event,
+            reporter=reporter,
+            tool=tool,
+            since=since,
+            until=until,
+            reason=reason,
+        )
 
-    def forget_session(self, session: str, org: str = "") -> bool:
-        """Deletes what a conversation holds; whether there was any."""
-        return self._live.pop((org, session)) is not None
-
-    async def asession(self, session: str, context: Context | None = None, *, learns: bool = True) -> Session:
-        """`session` for an event loop: a store is read in a thread."""
-        return await asyncio.to_thread(self.session, session, context, learns=learns)
-
-    def learned(self, org: str = "") -> Learned | None:
-        """What an organisation's outcomes have taught so far; None for nothing."""
-        return self._engine.learned.get(org)
+    # The catalog, and what runs behind it.
 
     @property
     def catalog(self) -> Catalog:
         """The snapshot that the next selection reads; of a registry, the shared one."""
-        return self._engine.snapshot.shared.catalog
-
-    def why(self, name: str, context: Context | None = None) -> Verdict:
-        """Whether this context may see the tool, and what decides it: a rule, its status or a setting.
-
-        Raises:
-            NotFound: no tool of that name in the catalog.
-        """
-        context = context or Context()
-        snapshot = self._engine.snapshot
-        return judge(snapshot.pipeline(context.org), name, context, snapshot.settings(context.org))
+        return self._home.engine.snapshot.shared.catalog
 
     def __len__(self) -> int:
         return len(self.catalog)
 
-    def _retention(self, org: str) -> Retention:
-        return self._engine.snapshot.pipeline(org).retention
+    def refresh(self, tools: Iterable[Any] | None = None, *, progress: Progress | None = None) -> Catalog:
+        """Puts the next catalog in place now; if that fails, the last good one stays.
 
-    def _report(
+        In memory it reads the folder again, or takes the tools given. Over a registry it reads what is new,
+        settings included, instead of waiting for the next poll.
+
+        Args:
+            tools: the new tools, under the toolkits and routes that were given at first; None reads the
+                folder or the registry again.
+            progress: called with (texts embedded, in all).
+
+        Raises:
+            InvalidDefinition: the new definitions make no catalog.
+            InvalidInput: there is nothing to read again, or tools are given for a registry.
+            StoreUnavailable: the registry cannot be read.
+        """
+        self._home.refresh(tools, progress)
+        return self.catalog
+
+    def warm_up(self, orgs: Iterable[str] | None = None, *, progress: Progress | None = None) -> None:
+        """Builds the catalogs of these organisations, or of all, reads their outcomes, and waits for it.
+
+        Without it a registry's organisations are built one after another in the background, those that
+        ask first; until then the shared tools serve them and `degraded` lists "organisation". In memory
+        there is nothing to do. progress: called with (organisations built, in all).
+
+        Raises:
+            StoreUnavailable: the registry cannot be read.
+            ToolrollError: an organisation's tools make no catalog; the others are built.
+        """
+        self._home.warm_up(None if orgs is None else frozenset(orgs), progress)
+
+    def flush(self, timeout_s: float = 10.0) -> bool:
+        """Whether all events, outcomes and sessions so far are in the store; waits for it so long.
+
+        In memory, True at once: nothing waits to be written.
+        """
+        return self._home.flush(timeout_s)
+
+    def health(self) -> dict[str, Any]:
+        """What a readiness probe asks: the catalog's revision and size, what has failed, what waits."""
+        return self._home.health()
+
+    def close(self) -> None:
+        """Stops background work; the last catalog goes on serving.
+
+        Outcomes that the store does not take now stay in the journal for the next process.
+        """
+        self._home.close()
+
+    def __enter__(self) -> Toolroll:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _record_turn(
         self,
         picked: Selection,
         called: Mapping[str, bool | None],
         wanted: Mapping[str, bool | None],
         final: bool,
     ) -> None:
-        """What a session says of a turn."""
+        """Records what a session reports of a turn."""
         self.record(picked, called, wanted=wanted, final=final)
-
-    def _snapshot(self, pipeline: Pipeline) -> Snapshot:
-        return Snapshot(pipeline, experiments=self._experiments)
-
-    def _selection(self, picked: Selection | str) -> Selection:
-        """The selection itself, if it was made here."""
-        if isinstance(picked, str):
-            for selection in reversed(self._recent):
-                if selection.event_id == picked:
-                    return selection
-            raise NotFound(
-                f"event {picked!r:.80}: is not among the last {_RECENT} selections; keep the selection itself"
-            )
-        if not isinstance(picked, Selection):
-            raise InvalidInput(f"picked: is {type(picked).__name__}, must be the Selection, or its event id")
-        return self._own(picked)
 
     def _own(self, picked: Selection) -> Selection:
         """The selection, if it was made here."""
-        if picked.turn.issuer is not self._engine:
+        if not isinstance(picked, Selection):
+            raise InvalidInput(
+                f"picked: is {type(picked).__name__}, must be a Selection, its receipt or its event id"
+            )
+        if picked.turn.engine_id != self._home.engine.id:
             raise NotFound(f"event {picked.event_id}: was selected by another Toolroll; record it there")
         return picked
 
-    def _first(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
-        """A pipeline in any case: where the tools cannot be embedded now, one by words alone that says so."""
-        try:
-            return self._compose(definitions, progress)
-        except EmbedderUnavailable as error:
-            _log.warning("catalog: built without vectors until refresh(): %s", error)
-            return self._builder.by_words(definitions, _in_force(definitions), error)
 
-    def _compose(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
-        return self._builder.pipeline(definitions, _in_force(definitions), progress)
+def _builder(
+    embedder: EmbedderChoice, profile: str | Profile, hnsw: bool, experiment: Experiment | None
+) -> PipelineBuilder:
+    """Makes pipelines of a profile, and of those between which an experiment chooses."""
+    variants = {} if experiment is None else {name: profile_of(name) for name in experiment.variants}
+    return PipelineBuilder(named.embedder(embedder), profile_of(profile), hnsw, variants)
 
 
-def of_session(session: object, context: Context | None) -> Context:
+def profile_of(choice: str | Profile) -> Profile:
+    """The profile of that name, or the profile itself.
+
+    Raises:
+        NotFound: there is no profile of that name.
+    """
+    if isinstance(choice, Profile):
+        return choice
+    if not isinstance(choice, str):
+        raise InvalidInput(f"profile: is {choice!r:.80}, must be a name or toolroll.Profile")
+    return profile(choice)
+
+
+def _session_context(session: object, context: Context | None) -> Context:
     """The context of a conversation.
 
     Raises:
@@ -443,16 +559,14 @@ def of_session(session: object, context: Context | None) -> Context:
     return context if context.session == session else replace(context, session=session)
 
 
-def _unheard(context: Context, live: ConversationState) -> None:
-    """In memory there is nobody to tell of a change."""
-
-
-def checked_reporter(reporter: object) -> str:
-    """The name of who reports.
+def _checked_reporter(reporter: object) -> str | None:
+    """The name of a reporter; None for the context's user.
 
     Raises:
         InvalidInput: it is no text, or too long.
     """
+    if reporter is None:
+        return None
     if not isinstance(reporter, str) or len(reporter) > _LONGEST_REPORTER:
         raise InvalidInput(
             f"reporter: is {reporter!r:.80}, must be a str of at most {_LONGEST_REPORTER:,} characters"
@@ -460,17 +574,13 @@ def checked_reporter(reporter: object) -> str:
     return reporter
 
 
-def own_name(selection: Selection, name: str) -> str:
+def _own_name(selection: Selection, name: str) -> str:
     """The tool's own name, where it is one that the selection was sent under."""
     if name in selection:
         return name
     with suppress(Denied):
         return selection.check(name).name
     return name
-
-
-def _in_force(definitions: Definitions) -> EffectivePolicy:
-    return EffectivePolicy.validated(PolicySource(definitions.rules, definitions.pages, definitions.tiers))
 
 
 def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:
@@ -496,21 +606,3 @@ def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:
         toolkits=(*implied, *declared.toolkits),
         routes=(*given.routes, *declared.routes),
     )
-
-
-def variants_of(experiment: Experiment | None) -> dict[str, Profile]:
-    """The profiles that an experiment deals out, by their names.
-
-    Raises:
-        NotFound: there is no profile of a variant's name.
-    """
-    return {} if experiment is None else {name: profile(name) for name in experiment.variants}
-
-
-def profile_of(choice: str | Profile) -> Profile:
-    """The profile of that name, or the parameters themselves."""
-    if isinstance(choice, Profile):
-        return choice
-    if not isinstance(choice, str):
-        raise InvalidInput(f"profile: is {choice!r:.80}, must be a name or toolroll.Parameters")
-    return profile(choice)

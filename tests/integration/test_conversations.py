@@ -16,7 +16,6 @@ from toolroll import Context, Toolroll
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.formats.sources.folder import read_folder
 from toolroll.registry.events.replay import replay
-from toolroll.registry.home import RegistryRoll
 from toolroll.registry.registry import Registry
 from toolroll.registry.sessions.store import SessionStore
 from toolroll.registry.store import tables
@@ -43,7 +42,7 @@ def url(database_url: str) -> str:
     return database_url
 
 
-def opened(url: str, tmp_path: Path, name: str = "") -> RegistryRoll:
+def opened(url: str, tmp_path: Path, name: str = "") -> Toolroll:
     return Toolroll.open(url, journal=tmp_path / f"journal{name}", poll_s=0.05)
 
 
@@ -103,8 +102,8 @@ def test_a_session_can_be_forgotten(url, tmp_path):
     with opened(url, tmp_path) as roll:
         roll.session("gone").load("create_event")
         assert roll.flush()
-        assert roll.forget_session("gone")
-        assert not roll.forget_session("gone")
+        assert roll.session("gone").delete()
+        assert not roll.session("gone").delete()
         assert roll.session("gone").loaded == ()
 
 
@@ -112,15 +111,15 @@ def test_a_record_that_cannot_be_read_begins_a_new_conversation(url, tmp_path, c
     with opened(url, tmp_path) as roll:
         roll.session("odd").load("create_event")
         assert roll.flush()
-        with roll._database.recording() as connection:
+        with roll._home._database.recording() as connection:
             connection.execute(sa.update(tables.sessions).values(record={"form": 9, "turn": 1}))
-        roll._conversations._live.pop(("", "odd"))
+        roll._home._conversations._live.pop(("", "odd"))
         session = roll.session("odd")
         assert session.loaded == ()
         assert "begins anew" in caplog.text
         session.load("web_search")
         assert roll.flush()
-        roll._conversations._live.pop(("", "odd"))
+        roll._home._conversations._live.pop(("", "odd"))
         assert roll.session("odd").loaded == ("web_search",)
 
 
@@ -149,7 +148,7 @@ def test_while_the_store_is_away_a_conversation_goes_on_with_what_is_known_here(
 def test_an_event_loop_may_ask_for_a_conversation(url, tmp_path):
     with opened(url, tmp_path) as roll:
         roll.session("looped").load("create_event")
-        session = asyncio.run(roll.asession("looped", Context(user="ann"), learns=False))
+        session = asyncio.run(asyncio.to_thread(roll.session, "looped", Context(user="ann"), learns=False))
         assert session.loaded == ("create_event",)
 
 
@@ -168,7 +167,7 @@ def test_a_turn_of_a_session_is_decided_again_bit_for_bit(url, tmp_path):
         for message in ("What's on my calendar tomorrow?", "move the second one", "Write it down as a note"):
             events.append(session.select(message, k=5).event_id)
             session.load("web_search")
-            session.used({session.picked.names[-1]: True})
+            session.used({session.selection.names[-1]: True})
             session.end_turn()
         session.fallback()
         events.append(session.select("and all the rest").event_id)
@@ -191,7 +190,7 @@ def test_what_a_session_reports_counts_once_in_the_store(url, tmp_path):
         session.end_turn()
         session.end_turn()
         assert roll.flush()
-        with roll._database.reading() as connection:
+        with roll._home._database.reading() as connection:
             row = connection.execute(
                 sa.select(tables.selection_events.c.called).where(
                     tables.selection_events.c.event_id == picked.event_id
@@ -233,18 +232,20 @@ def test_a_name_that_looks_shortened_is_refused_since_it_may_be_anothers(url, tm
         long = "x" * 300
         roll.session(long, Context(org="acme" * 60)).load("create_event")
         assert roll.flush()
-        kept = roll._conversations._keeper._store.list()[0]
+        kept = roll._home._conversations._keeper._store.list()[0]
         for session, org in ((kept.session, "acme" * 60), (long, kept.org)):
             with pytest.raises(InvalidInput, match="shortened"):
                 roll.session(session, Context(org=org))
-        roll._conversations._live.pop(("acme" * 60, long))
+        roll._home._conversations._live.pop(("acme" * 60, long))
         assert roll.session(long, Context(org="acme" * 60)).loaded == ("create_event",)
 
 
 def test_a_conversation_with_long_names_is_kept_all_the_same(url, tmp_path):
     with opened(url, tmp_path) as roll:
-        live = roll._conversations.live(Context(session="long"), roll._retention(""))
+        live = roll._home._conversations.open(
+            Context(session="long"), roll._home.engine.snapshot.pipeline("").retention
+        )
         live.change(lambda now: now.load([f"{'🙂' * 120}{at}" for at in range(128)]))
-        roll._conversations.note(Context(session="long"), live)
+        roll._home._conversations.note(Context(session="long"), live)
         assert roll.flush()
         assert roll.health()["sessions"]["refused"] == 0

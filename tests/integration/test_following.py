@@ -122,7 +122,7 @@ def test_a_setting_switches_its_toolkit_on_for_its_organisation_alone(registry, 
 def test_an_organisations_own_tools_are_its_own(registry, roll):
     registry.create(Tool("acme_payroll", "Run the payroll of this month"), org="acme")
     roll.refresh()
-    roll.prepare(["acme"])
+    roll.warm_up(["acme"])
     acme, globex = Context(org="acme"), Context(org="globex")
     assert roll.select("run the payroll", acme, k=3).names[0] == "acme_payroll"
     assert "tool_5" in roll.select("number 5", acme, k=3).names
@@ -147,7 +147,7 @@ def test_an_organisation_that_asks_early_gets_the_shared_tools_and_is_told(regis
 def test_a_platforms_deletion_reaches_organisations_before_they_are_indexed_again(registry, roll):
     registry.create(Tool("acme_payroll", "Run the payroll of this month"), org="acme")
     roll.refresh()
-    roll.prepare()
+    roll.warm_up()
     assert "tool_5" in roll.select("number 5", Context(org="acme"), k=3).names
     registry.delete("tool_5")
     roll.refresh()
@@ -158,7 +158,7 @@ def test_only_so_many_organisations_are_kept_and_the_others_come_when_asked(regi
     for org in ("a", "b", "c"):
         registry.create(Tool(f"{org}_tool", f"the tool of {org}"), org=org)
     with Toolroll.open(database_url, organisations=2) as roll:
-        roll.prepare()
+        roll.warm_up()
         assert roll.health()["organisations"]["ready"] == 2
         for org in ("a", "b", "c", "a"):
             soon(lambda org=org: f"{org}_tool" in roll.select("the tool", Context(org=org), k=30).names)
@@ -168,7 +168,7 @@ def test_only_so_many_organisations_are_kept_and_the_others_come_when_asked(regi
 def test_a_store_that_is_gone_leaves_the_last_catalog_serving_and_says_how_old_it_is(
     registry, roll, monkeypatch
 ):
-    database = roll._refresher._database
+    database = roll._home._refresher._database
 
     def away() -> None:
         raise StoreUnavailable("the cable is out")
@@ -186,7 +186,7 @@ def test_a_store_that_is_gone_leaves_the_last_catalog_serving_and_says_how_old_i
 
 def test_a_store_that_hangs_holds_up_no_selection(registry, roll, monkeypatch):
     released = threading.Event()
-    monkeypatch.setattr(roll._refresher._database, "reading", lambda: released.wait(30))
+    monkeypatch.setattr(roll._home._refresher._database, "reading", lambda: released.wait(30))
     try:
         time.sleep(0.5)
         took = []
@@ -292,11 +292,11 @@ def test_settings_are_read_by_one_query_whatever_the_number_of_toolkits(registry
         registry.toolkits.put(Toolkit(f"kit_{at}", settings_keys=(f"key_{at}",)))
     roll.refresh()
     seen: list[str] = []
-    engine = roll._refresher._database._engine
+    engine = roll._home._refresher._database._engine
     listener = lambda *args: seen.append(args[2])  # noqa: E731
     sa.event.listen(engine, "before_cursor_execute", listener)
     try:
-        roll.invalidate_settings()
+        roll.refresh()
     finally:
         sa.event.remove(engine, "before_cursor_execute", listener)
     assert len([text for text in seen if "settings" in text]) == 1
@@ -309,7 +309,7 @@ def test_a_selection_asks_the_database_nothing_even_for_a_caller_never_seen_befo
     registry.create(Tool("acme_payroll", "Run the payroll of this month"), org="acme")
     roll.refresh()
     asked_by: set[int] = set()
-    engine = roll._refresher._database._engine
+    engine = roll._home._refresher._database._engine
     listener = lambda *args: asked_by.add(threading.get_ident())  # noqa: E731
     sa.event.listen(engine, "before_cursor_execute", listener)
     try:
@@ -374,7 +374,7 @@ def test_a_storm_of_changes_ends_in_the_last_of_them_and_selections_go_on(regist
 def test_what_one_organisation_says_in_its_tools_corrects_nobody_elses_words(registry, roll):
     registry.create(Tool("quarterly_zorblax", "Report the zorblax of the quarter"), org="acme")
     roll.refresh()
-    roll.prepare()
+    roll.warm_up()
     message = "show the zorblix of the quarter please"
     assert roll.select(message, Context(org="acme"), k=2).spelling_corrections
     for context in (Context(org="globex"), Context()):

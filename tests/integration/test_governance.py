@@ -18,7 +18,7 @@ from toolroll.registry.tiers import read_tiers, set_tiers
 from toolroll.registry.toolkits import circle
 from toolroll.rules import PageMapping, Rule
 
-from .policy_source import TRICKS, Governed, add_tool, delete_tool
+from .governance import TRICKS, Governed, add_tool, delete_tool
 
 
 @pytest.fixture

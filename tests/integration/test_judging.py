@@ -28,13 +28,13 @@ def use(url):
             registry.create(tool)
         registry.create(Tool("find_contracts", "finds contracts"), org="acme")
     with Toolroll.open(url, poll_s=0.05, listens=False) as roll:
-        roll.prepare(["acme"])
+        roll.warm_up(["acme"])
         for n in range(TURNS):
             context = Context(org="acme", user=f"u{n % 9}", page="home", session=f"s{n // 4}")
             picked = roll.select(f"please find the {TOPICS[n % len(TOPICS)]}", context, k=2)
             roll.record(picked, {name: name.startswith("show") for name in picked.names[:1]})
             assert roll.flush()
-            roll.prepare(["acme"])  # reads the outcome
+            roll.warm_up(["acme"])  # reads the outcome
 
 
 def again_under(database, **parameters):

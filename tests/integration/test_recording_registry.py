@@ -24,7 +24,6 @@ from toolroll._core import inclusion
 from toolroll.errors import Denied, InvalidInput, NotFound, StoreUnavailable
 from toolroll.registry.events import receipts
 from toolroll.registry.events.recording import usual_journal
-from toolroll.registry.home import RegistryRoll
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -53,13 +52,13 @@ def url(database_url: str) -> str:
 
 
 @pytest.fixture
-def roll(url: str, tmp_path: Path) -> Iterator[RegistryRoll]:
+def roll(url: str, tmp_path: Path) -> Iterator[Toolroll]:
     with Toolroll.open(url, poll_s=0.1, journal=tmp_path / "journal") as opened:
         yield opened
 
 
 def say(
-    roll: RegistryRoll,
+    roll: Toolroll,
     picked: Selection | str,
     selection: Selection,
     name: str,
@@ -71,36 +70,36 @@ def say(
     return roll.record(picked, **said, **options)
 
 
-def teach(roll: RegistryRoll, name: str, org: str = "", users: int = 8) -> None:
+def teach(roll: Toolroll, name: str, org: str = "", users: int = 8) -> None:
     for number in range(users):
         picked = roll.select(MESSAGE, Context(org=org, user=f"u{number}"), k=6)
         say(roll, picked, picked, name)
     assert roll.flush(20)
 
 
-def test_what_one_process_records_another_selects_by(roll: RegistryRoll, url: str, tmp_path: Path) -> None:
+def test_what_one_process_records_another_selects_by(roll: Toolroll, url: str, tmp_path: Path) -> None:
     with Toolroll.open(url, poll_s=0.1, journal=tmp_path / "journal") as other:
         other.select(MESSAGE)
         teach(roll, "post_message")
-        eventually(lambda: (known := other.learned()) and known.revision == roll.learned().revision)  # type: ignore[union-attr]
-        assert other.learned().to_bytes() == roll.learned().to_bytes()  # type: ignore[union-attr]
+        eventually(
+            lambda: (known := other._home.learned("")) and known.revision == roll._home.learned("").revision
+        )  # type: ignore[union-attr]
+        assert other._home.learned("").to_bytes() == roll._home.learned("").to_bytes()  # type: ignore[union-attr]
         for one in (roll, other):
             assert one.select("inform the team of lunch", k=4).names[0] == "post_message"
 
 
-def test_an_organisation_learns_from_its_own_outcomes_alone(roll: RegistryRoll) -> None:
+def test_an_organisation_learns_from_its_own_outcomes_alone(roll: Toolroll) -> None:
     teach(roll, "post_message", "acme")
     teach(roll, "get_forecast", "umbrella")
-    before = roll.learned("acme").to_bytes()  # type: ignore[union-attr]
+    before = roll._home.learned("acme").to_bytes()  # type: ignore[union-attr]
     teach(roll, "create_event", "umbrella")
-    assert roll.learned("acme").to_bytes() == before  # type: ignore[union-attr]
-    assert roll.learned() is None
+    assert roll._home.learned("acme").to_bytes() == before  # type: ignore[union-attr]
+    assert roll._home.learned("") is None
     assert roll.select("inform the team of lunch", Context(org="acme"), k=4).names[0] == "post_message"
 
 
-def test_a_selection_its_receipt_and_its_id_are_one_event(
-    roll: RegistryRoll, url: str, tmp_path: Path
-) -> None:
+def test_a_selection_its_receipt_and_its_id_are_one_event(roll: Toolroll, url: str, tmp_path: Path) -> None:
     picked = roll.select(MESSAGE, Context(org="acme", user="ann"), k=3)
     name = picked.names[0]
     receipt = roll.receipt(picked)
@@ -119,9 +118,7 @@ def test_a_selection_its_receipt_and_its_id_are_one_event(
         assert (row.reporter, row.org) == ("ann", "acme")
 
 
-def test_what_is_said_last_counts_whichever_process_says_it(
-    roll: RegistryRoll, url: str, tmp_path: Path
-) -> None:
+def test_what_is_said_last_counts_whichever_process_says_it(roll: Toolroll, url: str, tmp_path: Path) -> None:
     picked = roll.select(MESSAGE, Context(org="acme", user="ann"), k=3)
     name = picked.names[0]
     receipt = roll.receipt(picked)
@@ -133,7 +130,7 @@ def test_what_is_said_last_counts_whichever_process_says_it(
         assert raw_counts(database)["acme", name] == (1, 1, 0)
 
 
-def test_by_receipt_no_tool_can_be_named_that_the_context_may_not_see(roll: RegistryRoll, url: str) -> None:
+def test_by_receipt_no_tool_can_be_named_that_the_context_may_not_see(roll: Toolroll, url: str) -> None:
     picked = roll.select(MESSAGE, Context(org="acme", user="ann"), k=3)
     hidden = next(name for name in roll.catalog.names if name not in picked)
     with Registry.open(url, actor="ada") as registry:
@@ -146,7 +143,7 @@ def test_by_receipt_no_tool_can_be_named_that_the_context_may_not_see(roll: Regi
 
 @pytest.mark.parametrize("messages", ["dropped", "none"])
 def test_of_a_message_that_is_not_kept_no_vector_is_either(
-    roll: RegistryRoll, url: str, tmp_path: Path, messages: str
+    roll: Toolroll, url: str, tmp_path: Path, messages: str
 ) -> None:
     with Toolroll.open(url, messages=messages, journal=tmp_path / "other") as other:  # type: ignore[arg-type]
         for number in range(2):
@@ -159,7 +156,7 @@ def test_of_a_message_that_is_not_kept_no_vector_is_either(
 
 
 def test_what_is_foreign_unknown_or_forged_is_refused_and_changes_nothing(
-    roll: RegistryRoll, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    roll: Toolroll, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     picked = roll.select(MESSAGE, Context(org="acme"), k=3)
     name, receipt = picked.names[0], roll.receipt(picked)
@@ -183,10 +180,10 @@ def test_what_is_foreign_unknown_or_forged_is_refused_and_changes_nothing(
         with pytest.raises(InvalidInput, match="was not shown"):
             roll.record(what, {"tank": True})
     for wrong in (7, None, b"x"):
-        with pytest.raises(InvalidInput, match="must be the Selection, its receipt or its event id"):
+        with pytest.raises(InvalidInput, match="must be a Selection, its receipt or its event id"):
             roll.record(wrong, {name: True})  # type: ignore[arg-type]
-    clock = roll._engine.clock
-    monkeypatch.setattr(roll._engine, "clock", lambda: clock() + receipts.LIFETIME_S + 5)
+    clock = roll._home.engine._clock
+    monkeypatch.setattr(roll._home.engine, "_clock", lambda: clock() + receipts.LIFETIME_S + 5)
     with pytest.raises(Denied, match="its time is over"):
         roll.record(receipt, {name: True})
     assert roll.flush(20)
@@ -207,11 +204,11 @@ def test_a_hundred_thousand_bad_receipts_change_nothing(
         name, good, foreign = acme.names[0], roll.receipt(acme), roll.receipt(theirs)
         roll.record(good, {name: True}, org="acme")
         assert roll.flush(20)
-        database = roll._database
+        database = roll._home._database
         before = dump(database, "acme"), dump(database, "umbrella"), rows_of(database, tables.outcomes)
         head, text = good.rsplit(".", 1)
         signed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        signer, now = roll._recording.signer(), time.time()
+        signer, now = roll._home._recording.signer(), time.time()
         counted = {"forged": 0, "replayed": 0, "foreign": 0, "expired": 0}
         for at in range(100_000):
             kind = at % 4
@@ -240,7 +237,7 @@ def test_a_hundred_thousand_bad_receipts_change_nothing(
         ) == before
 
 
-def test_events_have_the_propensities_of_what_was_drawn(roll: RegistryRoll, url: str) -> None:
+def test_events_have_the_propensities_of_what_was_drawn(roll: Toolroll, url: str) -> None:
     teach(roll, "post_message")
     roll.select("inform the team of lunch", Context(user="ann"), k=4)
     assert roll.flush(20)
@@ -261,7 +258,7 @@ def test_events_have_the_propensities_of_what_was_drawn(roll: RegistryRoll, url:
     assert same.all() or (np.array(propensities) > free + 1e-6).sum() <= 2  # but for those that are guarded
 
 
-def test_a_cut_that_came_after_the_draw_has_no_propensities(roll: RegistryRoll, url: str) -> None:
+def test_a_cut_that_came_after_the_draw_has_no_propensities(roll: Toolroll, url: str) -> None:
     teach(roll, "post_message")
     roll.select("inform the team of lunch", k=4, max_tools=2)
     assert roll.flush(20)
@@ -282,24 +279,24 @@ def test_exploration_has_a_stated_error(url: str, tmp_path: Path) -> None:
     assert sum(one[5] for one in row.candidates) == pytest.approx(4, abs=0.1)
 
 
-def test_what_was_taken_back_is_unlearnt(roll: RegistryRoll) -> None:
+def test_what_was_taken_back_is_unlearnt(roll: Toolroll) -> None:
     teach(roll, "post_message", users=4)
-    before = roll.learned().to_bytes()  # type: ignore[union-attr]
+    before = roll._home.learned("").to_bytes()  # type: ignore[union-attr]
     picked = roll.select(MESSAGE, Context(user="eve"), k=6)
     say(roll, picked, picked, "get_forecast")
-    assert roll.flush(20) and roll.learned().to_bytes() != before  # type: ignore[union-attr]
+    assert roll.flush(20) and roll._home.learned("").to_bytes() != before  # type: ignore[union-attr]
     assert roll.forget_outcomes(actor="ada", reporter="eve", reason="lies") == 1
     roll.flush(20)
-    assert roll.learned().to_bytes() == before  # type: ignore[union-attr]
+    assert roll._home.learned("").to_bytes() == before  # type: ignore[union-attr]
     with pytest.raises(InvalidInput, match="say which outcomes"):
         roll.forget_outcomes(actor="ada")
 
 
-def test_preparing_an_organisation_reads_what_it_has_learnt(roll: RegistryRoll, url: str) -> None:
+def test_preparing_an_organisation_reads_what_it_has_learnt(roll: Toolroll, url: str) -> None:
     teach(roll, "post_message", "acme")
     with Toolroll.open(url, poll_s=3_600, listens=False, messages="none") as other:
-        other.prepare(["acme"])
-        assert other.learned("acme").to_bytes() == roll.learned("acme").to_bytes()  # type: ignore[union-attr]
+        other.warm_up(["acme"])
+        assert other._home.learned("acme").to_bytes() == roll._home.learned("acme").to_bytes()  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("messages", ["kept", "hashed", "dropped", "none"])

@@ -33,7 +33,7 @@ def registry(database_url: str) -> Iterator[Registry]:
 @pytest.fixture
 def roll(registry: Registry, database_url: str) -> Iterator[Toolroll]:
     with Toolroll.open(database_url, poll_s=0.2) as opened:
-        opened.prepare()
+        opened.warm_up()
         yield opened
 
 
@@ -64,7 +64,7 @@ def test_a_change_of_one_organisation_forgets_no_other_that_waits_for_the_platfo
     for at in range(40):
         registry.create(Tool(f"own_{at}", "serves one"), org=f"org-{at}")
     roll.refresh()
-    roll.prepare()
+    roll.warm_up()
     registry.update("plat_1", {"description": "serves the platform anew"}, version=1)
     roll.refresh()
     registry.update("own_3", {"description": "serves one better"}, version=1, org="org-3")
@@ -91,7 +91,7 @@ def test_a_broken_rule_of_one_organisation_concerns_it_alone(registry, roll, dat
     assert not names(roll, ACME) & {"plat_1", "plat_2"}  # the last known one counts
     assert roll.health()["organisations"]["failing"] == ["acme"]
     with Toolroll.open(database_url) as fresh:  # which has known none
-        fresh.prepare()
+        fresh.warm_up()
         assert names(fresh, ACME) == {"plat_0"}
         assert names(fresh, GLOBEX) == {"plat_0", "plat_1", "plat_3", "globex_tool"}
 
@@ -115,7 +115,7 @@ def test_a_damaged_tool_of_one_organisation_is_in_no_catalog_and_stops_nobody(re
     registry.rules.add(deny("not now", "plat_2"))
     registry.delete("plat_3")
     roll.refresh()
-    roll.prepare()
+    roll.warm_up()
     for context in (GLOBEX, NOBODY):
         picked = roll.select("serves", context, k=50)
         assert picked.degraded == () and "acme" not in str(picked.to_dict()) + picked.explain()
@@ -160,7 +160,7 @@ def test_rules_follow_while_the_shared_catalog_cannot_be_built(registry, roll):
 
 def test_at_the_limit_of_organisations_old_catalogs_are_still_renewed(registry, database_url):
     with Toolroll.open(database_url, organisations=2, poll_s=0.2) as roll:
-        roll.prepare()
+        roll.warm_up()
         registry.set_tiers(("free", "paid"))
         registry.toolkits.put(Toolkit("kit", tier="paid"))
         registry.update("plat_1", {"toolkit": "kit"}, version=1)
@@ -191,14 +191,14 @@ def test_an_organisation_that_cannot_be_built_holds_up_no_other_and_is_not_tried
 ):
     embedder = Choosy()
     with Toolroll.open(database_url, embedder=embedder, poll_s=0.1) as roll:
-        roll.prepare()
+        roll.warm_up()
         embedder.hates = "zorblax"
         registry.create(Tool("aaa_tool", "serves zorblax"), org="aaa")
         registry.create(Tool("zeta_tool", "serves zeta"), org="zeta")
         roll.refresh()
         soon(lambda: "zeta_tool" in names(roll, Context(org="zeta")))
         with pytest.raises(EmbedderUnavailable):
-            roll.prepare(["aaa"])
+            roll.warm_up(["aaa"])
         calls = embedder.calls
         for _ in range(50):
             assert "organisation" in roll.select("serves", Context(org="aaa")).degraded
@@ -206,7 +206,7 @@ def test_an_organisation_that_cannot_be_built_holds_up_no_other_and_is_not_tried
         assert embedder.calls - calls < 5
         assert roll.select("serves", GLOBEX).degraded == ()
         embedder.hates = ""
-        roll.prepare(["aaa"])
+        roll.warm_up(["aaa"])
         assert "aaa_tool" in names(roll, Context(org="aaa"))
 
 
@@ -254,7 +254,7 @@ def test_a_closed_roll_selects_on_and_says_that_nobody_keeps_it_current(registry
 def test_an_organisation_written_a_moment_ago_can_be_prepared(registry, database_url):
     with Toolroll.open(database_url, poll_s=3_600, listens=False) as roll:
         registry.create(Tool("new_tool", "serves the new"), org="new")
-        roll.prepare(["new"])
+        roll.warm_up(["new"])
         assert "new_tool" in names(roll, Context(org="new"))
 
 
@@ -270,7 +270,7 @@ def test_a_store_that_is_gone_is_not_asked_all_the_time_while_organisations_wait
             asked.append(time.monotonic())
             raise StoreUnavailable("the cable is out")
 
-        monkeypatch.setattr(roll._refresher._database, "reading", away)
+        monkeypatch.setattr(roll._home._refresher._database, "reading", away)
         soon(lambda: "registry" in roll.select("serves").degraded)
         asked.clear()
         time.sleep(1.0)

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.commands import Typed
-from tests.integration.policy_source import Governed
+from tests.integration.governance import Governed
 from toolroll import Context, Tool, Toolkit, Toolroll
 from toolroll.embedders.named import embedder
 from toolroll.errors import NotFound
@@ -23,7 +23,6 @@ from toolroll.formats.sources.folder import read_folder
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.analytics.experiments import start
 from toolroll.registry.events.replay import Replayed, replay
-from toolroll.registry.home import RegistryRoll
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -61,7 +60,7 @@ class World:
             )
         )
         self.registry.create(Tool("acme_search", "Searches the shelves of Acme"), org="acme")
-        self.roll: RegistryRoll = Toolroll.open(url, poll_s=60, listens=False, messages=messages)
+        self.roll: Toolroll = Toolroll.open(url, poll_s=60, listens=False, messages=messages)
         self.refresh()
 
     def close(self) -> None:
@@ -70,12 +69,12 @@ class World:
 
     def refresh(self) -> None:
         self.roll.refresh()
-        self.roll.prepare()
+        self.roll.warm_up()
 
     def select(self, message: str, org: str = "", k: int | None = 5, **options: Any) -> Selection:
         """Selects for somebody, once all that was recorded has been learnt."""
         assert self.roll.flush()
-        self.roll._recording.follower.follow([org])
+        self.roll._home._recording.follower.follow([org])
         return self.roll.select(message, Context(org=org), k=k, **options)
 
     def log(self, picked: Selection, **called: bool) -> str:
@@ -134,7 +133,7 @@ def test_events_are_decided_again_to_the_last_bit_whatever_has_happened_since(wo
     for change in edits:
         for _ in range(4):
             org = draw.choice(("acme", "blue"))
-            world.roll._recording.follower.follow([org])
+            world.roll._home._recording.follower.follow([org])
             picked = world.roll.select(
                 draw.choice(SAID),
                 Context(
@@ -242,7 +241,7 @@ def test_what_organisations_share_is_where_every_one_begins(new_database_url: An
 
 
 def test_a_tool_that_was_deleted_before_its_catalog_was_built_anew_is_gone_in_a_replay(here: World) -> None:
-    engine = here.roll._engine
+    engine = here.roll._home.engine
     here.registry.delete("search_news")
     snapshot = engine.snapshot
     gone = snapshot.shared.without(["search_news"])
@@ -256,7 +255,7 @@ def test_a_tool_that_was_deleted_before_its_catalog_was_built_anew_is_gone_in_a_
 def test_an_event_of_an_organisation_whose_catalog_was_not_there_yet_is_decided_by_the_shared_one(
     here: World,
 ) -> None:
-    engine = here.roll._engine
+    engine = here.roll._home.engine
     engine.swap(replace(engine.snapshot, own={}, awaited=frozenset({"acme"})))
     picked = here.select("Search the shelves", "acme")
     assert picked.degraded == ("organisation",)
@@ -271,7 +270,7 @@ def test_an_event_whose_embedder_was_away_is_decided_by_words(
         raise OSError("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(here.roll._engine._embedder, "embed_query", fails)
+        patch.setattr(here.roll._home.engine._embedder, "embed_query", fails)
         picked = here.select("Will it rain?")
     assert picked.degraded == ("embedder",)
     again = here.replay(here.log(picked))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import threading
 import numpy as np
 import pytest
 
-from toolroll import Context, Profile, Route, Tool, Toolkit, Toolroll
+from toolroll import Context, Profile, Route, Rule, Tool, Toolkit, Toolroll
 from toolroll.errors import EmbedderUnavailable, InvalidDefinition, InvalidInput, NotFound
 from toolroll.tools import Definitions
 
@@ -79,7 +80,7 @@ def test_duplicate_names_are_refused_with_both_homes():
     ):
         Toolroll.from_tools(twins)
     with pytest.raises(InvalidDefinition, match=r"'send'.*more than once.*mail.*sms"):
-        Toolroll(Definitions(twins))
+        Toolroll.from_definitions(Definitions(twins))
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def test_a_message_that_can_be_embedded_is_read_by_words_where_the_tools_could_n
     [{"k": -1}, {"max_tools": -1}, {"candidates": -1}, {"dense": float("inf")}, {"threshold": float("nan")},
      {"routes": "bogus"}, {"lexical": "x"}, {"k": 1.5}, {"minimum": -1}, {"minimum": None}, {"intents": -1.0},
      {"intent_floor": 2}, {"clauses": 1.1}, {"clauses": -0.1}, {"clauses": "x"}, {"least_confidence": -0.1},
-     {"least_confidence": 1.5}, {"least_confidence": None}, {"lexical_mass": 0}, {"lexical_mass": float("nan")},
+     {"least_confidence": 1.5}, {"least_confidence": None}, {"lexical_saturation": 0}, {"lexical_saturation": float("nan")},
      {"toolkit_threshold": 1.5}, {"toolkit_threshold": "x"}, {"on_no_tool": "raise"}, {"on_no_tool": []},
      {"damping": 1}, {"spelling": "yes"}],
     ids=str,
@@ -387,3 +388,77 @@ def test_vectors_of_another_float_type_are_vectors():
 def test_a_weight_beyond_all_measure_is_refused(name):
     with pytest.raises(InvalidInput, match=f"parameter {name}"):
         Profile(**{name: 1e300})
+
+
+# What a call always includes.
+
+
+def test_a_tool_that_is_always_included_is_selected_whatever_the_message_and_k_does_not_count_it():
+    roll = Toolroll.demo()
+    without = roll.select("Should I bring an umbrella?", k=3)
+    wanted = roll.select("Should I bring an umbrella?", k=20).names[-1]
+    assert wanted not in without
+    picked = roll.select("Should I bring an umbrella?", k=3, always_include=[wanted])
+    assert set(picked.names) == {*without.names, wanted}
+    assert picked.missing_required == ()
+
+
+def test_a_denied_tool_is_not_included_and_is_named_as_missing():
+    tools = [Tool("wire_money", "Sends money"), *(Tool(f"tool_{n}", f"Does thing {n}") for n in range(20))]
+    roll = Toolroll.from_tools(tools, rules=[Rule("no money", "deny", "org", {"org": ""}, tool="wire_money")])
+    picked = roll.select("thing 3", k=2, always_include=["wire_money", "nobody"])
+    assert "wire_money" not in picked
+    assert picked.missing_required == ("wire_money", "nobody")
+
+
+@pytest.mark.parametrize("names", ["wire_money", [3], 7])
+def test_what_is_no_collection_of_names_cannot_be_included(names):
+    with pytest.raises(InvalidInput, match="always_include"):
+        Toolroll.demo().select("x", always_include=names)
+
+
+# Every roll can be closed, flushed, asked for its health and used in a `with`.
+
+
+def test_a_roll_in_memory_is_closed_and_flushed_and_well():
+    with Toolroll.demo() as roll:
+        assert roll.flush(0)
+        roll.warm_up()
+        assert roll.health() == {
+            "catalog_revision": roll.catalog.revision,
+            "tools": 214,
+            "degraded": [],
+            "sessions": {"held": 0},
+        }
+    assert roll.select("rain?").names  # it goes on serving
+
+
+def test_a_receipt_of_a_roll_in_memory_can_be_recorded():
+    roll = Toolroll.demo()
+    picked = roll.select("rain?", k=3)
+    assert roll.record(roll.receipt(picked), [picked.names[-1]]).counted
+    with pytest.raises(NotFound, match="another organisation"):
+        roll.record(roll.receipt(picked), org="acme")
+
+
+def test_outcomes_in_memory_are_not_kept_so_none_can_be_taken_back():
+    with pytest.raises(InvalidInput, match=r"Toolroll\.open"):
+        Toolroll.demo().forget_outcomes(actor="ann", event="e")
+
+
+def test_a_turn_is_a_plain_value_that_can_be_pickled():
+    roll = Toolroll.demo()
+    session = roll.session("s")
+    picked = session.select("rain tomorrow, then plan a run", history=["hello there"])
+    roll.record(picked, [picked.names[0]])
+    turn = session.select("and on Friday?").turn
+    copy = pickle.loads(pickle.dumps(turn))
+    assert turn.learned is not None
+    assert copy.learned.to_bytes() == turn.learned.to_bytes()
+    assert copy.conversation == turn.conversation
+    assert (copy.text, copy.context, copy.seed, copy.engine_id) == (
+        turn.text,
+        turn.context,
+        turn.seed,
+        turn.engine_id,
+    )

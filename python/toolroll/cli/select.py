@@ -13,7 +13,6 @@ from toolroll.cli.terminal import Progress, note, print_json
 
 if TYPE_CHECKING:
     from toolroll.context import Context
-    from toolroll.registry.home import RegistryRoll
     from toolroll.roll import Toolroll
     from toolroll.selection.selection import Selection
 
@@ -138,7 +137,7 @@ def _select(roll: Toolroll, message: str, context: Context, options: argparse.Na
     )
 
 
-def _registry(options: argparse.Namespace) -> RegistryRoll:
+def _registry(options: argparse.Namespace) -> Toolroll:
     """Follows the registry no longer than one selection takes, with what is the organisation's own."""
     from toolroll.roll import Toolroll
 
@@ -153,7 +152,7 @@ def _registry(options: argparse.Namespace) -> RegistryRoll:
         messages="none",
     )
     try:
-        roll.prepare([options.org])
+        roll.warm_up([options.org])
     except BaseException:
         roll.close()
         raise

@@ -120,7 +120,7 @@ def converse(
         raise InvalidInput(f"dataset {dataset.name!r}: no query of split {split!r} has a context.dialog")
     definitions = with_examples(dataset.definitions, teachers, keep=examples != "none")
     report = progress or (lambda what, done, of: None)
-    roll = Toolroll(
+    roll = Toolroll.from_definitions(
         definitions,
         embedder=embedder,
         profile=settings,

@@ -165,7 +165,7 @@ def evaluate(
     asked = sample(asked, limit, seed)
     definitions = with_examples(dataset.definitions, teachers, keep=examples != "none", most=most_examples)
     report = progress or (lambda what, done, of: None)
-    roll = Toolroll(
+    roll = Toolroll.from_definitions(
         definitions,
         embedder=embedder,
         profile=settings,

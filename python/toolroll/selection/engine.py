@@ -7,9 +7,9 @@ import logging
 import operator
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,11 @@ from toolroll.catalog.message_text import Reading
 from toolroll.context import Context, Turn, names
 from toolroll.conversation import Conversation
 from toolroll.embedder import Embedder
-from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import EmbedderUnavailable, Failure, InvalidInput
 from toolroll.identity import key
-from toolroll.learning.categories import category
 from toolroll.learning.exposure import Exposure
 from toolroll.selection.exposure import exposure_of
+from toolroll.selection.message_classifier import MessageClassifier
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
@@ -37,25 +36,100 @@ _ANYONE = Context()
 _NOTHING_FAILED: tuple[Failure, ...] = ()
 
 
+def _nothing_learned(org: str) -> Learned | None:
+    return None
+
+
+def _ignore(event: object) -> None:
+    pass
+
+
+def _random_seed() -> int:
+    return int.from_bytes(os.urandom(8), "little")
+
+
+class TurnOptions(TypedDict, total=False):
+    """Keyword arguments of every `select`; see `Toolroll.select`."""
+
+    max_tools: int | None
+    budget_tokens: int | None
+    always_include: Collection[str]
+    vector: npt.ArrayLike | None
+    strict: bool
+
+
+class RequestOptions(TurnOptions, total=False):
+    """Keyword arguments of `Toolroll.select`."""
+
+    sent: Sequence[str]
+    history: Sequence[object]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """One call of `select`, as its caller wrote it; see `Toolroll.select` for the fields."""
+
+    message: str
+    context: Context | None = None
+    k: int | None = None
+    max_tools: int | None = None
+    budget_tokens: int | None = None
+    always_include: Collection[str] = ()
+    sent: Sequence[str] = ()
+    history: Sequence[object] = ()
+    vector: npt.ArrayLike | None = None
+    strict: bool = False
+
+
+class _Begun(NamedTuple):
+    """A request whose message is read, before its embedding: what one turn sees of the engine."""
+
+    request: Request
+    context: Context
+    snapshot: Snapshot
+    variant: str
+    pipeline: Pipeline
+    reading: Reading
+    embedder: Embedder | None
+    given: Vector | None
+    started: int  # nanoseconds
+    read: int
+
+
 class Engine:
-    """Selects with what serves. Safe to call from many threads: a turn reads `snapshot` once."""
+    """Selects from the snapshot in place. Safe to call from many threads: a turn reads `snapshot` once."""
 
     def __init__(
-        self, snapshot: Snapshot, embedder: Embedder | None, want: Callable[[str], None] | None = None
+        self,
+        snapshot: Snapshot,
+        embedder: Embedder | None,
+        *,
+        learned: Callable[[str], Learned | None] = _nothing_learned,
+        observe: Callable[[Selection], object] = _ignore,
+        want: Callable[[str], object] = _ignore,
+        clock: Callable[[], float] = time.time,
+        draw: Callable[[], int] = _random_seed,
     ) -> None:
-        """want: called with an organisation that asks before its pipeline is there; must not wait."""
+        """Callables run on the path of every selection, so none of them may wait.
+
+        Args:
+            snapshot: what the first turn reads.
+            embedder: of messages; None where the catalogs have no vectors.
+            learned: organisation → what its outcomes have taught.
+            observe: called with every selection.
+            want: called with an organisation that asks before its own pipeline is built.
+            clock: seconds since the epoch.
+            draw: the seed of a turn that belongs to no session.
+        """
         self._snapshot = snapshot
         self._embedder = embedder
-        self._want = want
-        self._is_built_in = isinstance(embedder, StaticEmbedder)
+        self._learned, self._observe, self._want = learned, observe, want
+        self._clock, self._draw = clock, draw
         self._is_english = bool(getattr(embedder, "is_english", False))
-        self.used: dict[str, int] = {}  # organisation → when it last asked: who drops one asks for the oldest
-        self.learned: Mapping[str, Learned] = {}  # organisation → what its outcomes have taught
-        self.prior: Learned | None = None  # what an organisation begins with
-        self.observe: Callable[[Selection], object] = _nobody  # sees every selection; must not wait
-        self.clock: Callable[[], float] = time.time  # seconds since the epoch
-        self.draw: Callable[[], int] = _at_random  # the seed of a turn that belongs to no session
-        self._degraded: tuple[str, ...] = ()  # as the last selection was: what lasts is logged once
+        self._classifier = MessageClassifier(embedder)
+        self.id = os.urandom(8).hex()  # names this engine in its turns
+        self.used: dict[str, int] = {}  # organisation → when it last asked, for evicting the oldest pipeline
+        self._degraded: tuple[str, ...] = ()  # of the last selection: a lasting failure is logged once
 
     @property
     def snapshot(self) -> Snapshot:
@@ -69,69 +143,33 @@ class Engine:
         if not was_whole and not snapshot.shared.lasting_failures:
             _log.warning("selection is whole again")
 
-    def select(
-        self,
-        message: str,
-        context: Context | None,
-        k: int | None,
-        max_tools: int | None,
-        budget_tokens: int | None,
-        sent: Sequence[str],
-        history: Sequence[object],
-        vector: npt.ArrayLike | None,
-        strict: bool,
-        conversation: Conversation | None = None,
-    ) -> Selection:
-        """Gathers, decides and logs; see `Toolroll.select` for the arguments."""
-        snapshot, context = self._snapshot, _checked(context)
-        variant, pipeline = snapshot.variant_for(context)
-        given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
-        start = time.perf_counter_ns()
-        reading = pipeline.reader.read(message, history)
-        read = time.perf_counter_ns()
-        vectors, failures = _embed(self._asked(pipeline, context), reading, given)
-        embedded = time.perf_counter_ns()
-        timings = (("read", read - start), ("embed", embedded - read))
-        limits = (k, max_tools, budget_tokens)
-        turn = self._turn(snapshot, pipeline, reading, vectors, context, variant, limits, sent, conversation)
-        return self._finish(snapshot, pipeline, turn, failures, timings, strict)
+    def select(self, request: Request, conversation: Conversation | None = None) -> Selection:
+        """Gathers, decides and logs. conversation: what the turn belongs to, in this turn."""
+        begun = self._begin(request)
+        vectors, failures = _embed(begun.embedder, begun.reading, begun.given)
+        return self._finish(begun, vectors, failures, conversation)
 
-    async def aselect(
-        self,
-        message: str,
-        context: Context | None,
-        k: int | None,
-        max_tools: int | None,
-        budget_tokens: int | None,
-        sent: Sequence[str],
-        history: Sequence[object],
-        vector: npt.ArrayLike | None,
-        strict: bool,
-        conversation: Conversation | None = None,
-    ) -> Selection:
+    async def aselect(self, request: Request, conversation: Conversation | None = None) -> Selection:
         """The same; an embedder that may wait does so outside the event loop."""
-        snapshot, context = self._snapshot, _checked(context)
+        begun = self._begin(request)
+        embedder = begun.embedder
+        if embedder is None or embedder.is_instant:
+            vectors, failures = _embed(embedder, begun.reading, begun.given)
+        else:
+            vectors, failures = await asyncio.to_thread(_embed, embedder, begun.reading, begun.given)
+        return self._finish(begun, vectors, failures, conversation)
+
+    def _begin(self, request: Request) -> _Begun:
+        snapshot, context, vector = self._snapshot, _checked(request.context), request.vector
         variant, pipeline = snapshot.variant_for(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
-        start = time.perf_counter_ns()
-        reading = pipeline.reader.read(message, history)
+        started = time.perf_counter_ns()
+        reading = pipeline.reader.read(request.message, request.history)
         read = time.perf_counter_ns()
-        embedder = self._asked(pipeline, context)
-        if embedder is None or embedder.is_instant:
-            vectors, failures = _embed(embedder, reading, given)
-        else:
-            vectors, failures = await asyncio.to_thread(_embed, embedder, reading, given)
-        embedded = time.perf_counter_ns()
-        timings = (("read", read - start), ("embed", embedded - read))
-        limits = (k, max_tools, budget_tokens)
-        turn = self._turn(snapshot, pipeline, reading, vectors, context, variant, limits, sent, conversation)
-        return self._finish(snapshot, pipeline, turn, failures, timings, strict)
-
-    def _asked(self, pipeline: Pipeline, context: Context) -> Embedder | None:
-        """The embedder, where a stage of this turn reads vectors and the catalog has some to compare with."""
-        if not pipeline.reads_vectors or not pipeline.catalog.dim or context.required:
-            return None
-        return self._embedder
+        # No embedding where no stage of this turn reads vectors, or the catalog has none to compare with.
+        asks = pipeline.reads_vectors and pipeline.catalog.dim and not context.required
+        embedder = self._embedder if asks else None
+        return _Begun(request, context, snapshot, variant, pipeline, reading, embedder, given, started, read)
 
     def again(self, selection: Selection, conversation: Conversation) -> Selection:
         """The same turn decided again, for what its conversation holds by now; no event of its own."""
@@ -152,9 +190,11 @@ class Engine:
         snapshot = self._snapshot
         variant, pipeline = snapshot.variant_for(context)
         reading = pipeline.reader.read(query, ())
-        vectors, failures = _embed(self._embedder if pipeline.catalog.dim else None, reading, None)
-        turn = self._turn(snapshot, pipeline, reading, vectors, context, variant, (k, None, None), (), None)
-        return pipeline.find(turn, (*snapshot.failures(context.org), *failures))
+        embedder = self._embedder if pipeline.catalog.dim else None
+        vectors, failures = _embed(embedder, reading, None)
+        request = Request(query, context, k)
+        begun = _Begun(request, context, snapshot, variant, pipeline, reading, embedder, None, 0, 0)
+        return pipeline.find(self._turn(begun, vectors, None), (*snapshot.failures(context.org), *failures))
 
     def allowed(self, context: Context) -> tuple[Catalog, Bitset]:
         """The catalog, and the rows of it that this caller may have."""
@@ -164,35 +204,24 @@ class Engine:
         return pipeline.catalog, pipeline.allowed(turn)
 
     def exposure(self, selection: Selection, reporter: str) -> Exposure:
-        """What a selection showed. reporter: who will say what came of it; "" for the application itself."""
+        """What a selection showed. reporter: who reports what came of it; "" for the application itself."""
         turn = selection.turn
-        return exposure_of(selection, reporter, turn.category or self._category(turn.text, turn.vector))
+        category = turn.category or self._classifier.category(turn.text, turn.vector)
+        return exposure_of(selection, reporter, category)
 
-    def _category(self, text: str, vector: Vector | None) -> str:
-        """What kind of thing a message asks for."""
-        if not self._is_built_in or vector is None:
-            table = built_in_table()
-            vector = table.embed_query(text)
-        return category(text, vector)
+    def now(self) -> float:
+        """Seconds since the epoch, by the engine's clock."""
+        return self._clock()
 
     def _trust(self, text: str) -> float:
-        """What the vector of a text counts: an embedder knows nothing of a script it has not learnt."""
+        """The weight of a text's vector: an English embedder has not learnt other scripts."""
         return 1.0 if not self._is_english or text.isascii() else latin_share(text)
 
     def _turn(
-        self,
-        snapshot: Snapshot,
-        pipeline: Pipeline,
-        reading: Reading,
-        vectors: Sequence[Vector | None],
-        context: Context,
-        variant: str,
-        limits: tuple[int | None, int | None, int | None],
-        sent: Sequence[str],
-        conversation: Conversation | None,
+        self, begun: _Begun, vectors: Sequence[Vector | None], conversation: Conversation | None
     ) -> Turn:
-        k, max_tools, budget_tokens = limits
-        learned = self.learned.get(context.org, self.prior) if self.learned else self.prior
+        request, reading, context = begun.request, begun.reading, begun.context
+        learned = self._learned(context.org)
         weighted = [*((text, 1.0) for text in reading.clauses), *reading.earlier]
         parts: list[Part] = [
             (text, vector, self._trust(text), weight)
@@ -202,47 +231,48 @@ class Engine:
             text=reading.text,
             context=context,
             vector=vectors[0],
-            k=_limit("k", k),
-            max_tools=_limit("max_tools", max_tools),
-            budget_tokens=_limit("budget_tokens", budget_tokens),
-            sent=names(sent, "sent") if sent != () else (),
-            seed=key("session", context.org, context.session) if context.session else self.draw(),
+            k=_limit("k", request.k),
+            max_tools=_limit("max_tools", request.max_tools),
+            budget_tokens=_limit("budget_tokens", request.budget_tokens),
+            always_include=_names("always_include", request.always_include),
+            sent=_names("sent", request.sent),
+            seed=key("session", context.org, context.session) if context.session else self._draw(),
             query=reading.query,
             trust=self._trust(reading.query),
             clauses=tuple(parts[: len(reading.clauses)]),
             earlier=tuple(parts[len(reading.clauses) :]),
-            stored=snapshot.settings(context.org),
-            revision=snapshot.revision,
-            at=round(self.clock(), 6),  # as events keep it: a replay must read the same
+            stored=begun.snapshot.settings(context.org),
+            revision=begun.snapshot.revision,
+            at=round(self._clock(), 6),  # as events keep it: a replay must read the same
             learned=learned,
-            category="" if learned is None else self._category(reading.text, vectors[0]),
+            category="" if learned is None else self._classifier.category(reading.text, vectors[0]),
             conversation=conversation,
-            room=pipeline.retention.room(conversation),
-            variant=variant,
-            issuer=self,
+            room=begun.pipeline.retention.room(conversation),
+            variant=begun.variant,
+            engine_id=self.id,
         )
 
     def _finish(
         self,
-        snapshot: Snapshot,
-        pipeline: Pipeline,
-        turn: Turn,
+        begun: _Begun,
+        vectors: Sequence[Vector | None],
         failures: tuple[Failure, ...],
-        timings: tuple[tuple[str, int], ...],
-        strict: bool,
+        conversation: Conversation | None,
     ) -> Selection:
-        org = turn.context.org
-        org_failures = snapshot.failures(org)
+        timings = (("read", begun.read - begun.started), ("embed", time.perf_counter_ns() - begun.read))
+        snapshot, pipeline, org = begun.snapshot, begun.pipeline, begun.context.org
+        turn = self._turn(begun, vectors, conversation)
+        lasting = snapshot.failures(org)
         if org in snapshot.own:
             self.used[org] = time.perf_counter_ns()
-        if org in snapshot.awaited and self._want is not None:
+        if org in snapshot.awaited:
             self._want(org)
-        selection = pipeline.decide(turn, os.urandom(12).hex(), (*org_failures, *failures), timings)
-        self.observe(selection)
-        if strict and selection.failures:
+        selection = pipeline.decide(turn, os.urandom(12).hex(), (*lasting, *failures), timings)
+        self._observe(selection)
+        if begun.request.strict and selection.failures:
             raise selection.failures[0].error
-        # What lasts was logged by whoever found it: it comes and goes with the organisation that asks.
-        passing = selection.failures[len(pipeline.lasting_failures) + len(org_failures) :]
+        # Whoever found a lasting failure has logged it: it comes and goes with the organisation that asks.
+        passing = selection.failures[len(pipeline.lasting_failures) + len(lasting) :]
         degraded = tuple([failure.where for failure in passing]) if passing else ()
         if degraded != self._degraded:
             self._degraded = degraded
@@ -251,20 +281,6 @@ class Engine:
             if not passing:
                 _log.warning("selection is whole again")
         return selection
-
-
-@lru_cache(maxsize=1)
-def built_in_table() -> StaticEmbedder:
-    """What the classifier of messages reads, whatever embedder retrieval has."""
-    return StaticEmbedder()
-
-
-def _nobody(selection: Selection) -> None:
-    pass
-
-
-def _at_random() -> int:
-    return int.from_bytes(os.urandom(8), "little")
 
 
 def _checked(context: Context | None) -> Context:
@@ -342,6 +358,10 @@ def _given(vector: npt.ArrayLike, dim: int) -> Vector:
     if not np.isfinite(length):
         raise InvalidInput("vector: holds NaN or infinity, must hold finite numbers")
     return array if length == 0 else (array / length).astype(np.float32)
+
+
+def _names(name: str, value: Collection[str]) -> tuple[str, ...]:
+    return names(value, name) if value != () else ()
 
 
 def _limit(name: str, limit: int | None) -> int | None:

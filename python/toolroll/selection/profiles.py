@@ -307,6 +307,7 @@ def compose(
     retention = p.retention
     cap = Cap(
         core,
+        catalog.names,
         catalog.costs,
         p.k,
         p.max_tools,
@@ -344,7 +345,7 @@ def compose(
         soft=(
             page,
             *_reading(catalog, p, retrieval, learning, cap),
-            AlwaysIncluded(catalog.base, catalog.pinned),
+            AlwaysIncluded(catalog.base, catalog.pinned, catalog.names),
             cap,
             listing,
             order,

@@ -252,8 +252,9 @@ class Selection:
 
     @property
     def missing_required(self) -> tuple[str, ...]:
-        """Names in `Context.required` that are unknown or not allowed here."""
-        return tuple(name for name in dict.fromkeys(self.turn.context.required) if name not in self._offered)
+        """Names in `Context.required` or `always_include` that are unknown or not allowed here."""
+        wanted = (*self.turn.context.required, *self.turn.always_include)
+        return tuple(name for name in dict.fromkeys(wanted) if name not in self._offered)
 
     @cached_property
     def tokens(self) -> Tokens:

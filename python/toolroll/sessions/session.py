@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from toolroll.formats.schemas.names import is_replaced
 from toolroll.learning.deduplication import MOST_FOUND as MOST_WANTED
 from toolroll.learning.outcomes import Called, read_called
 from toolroll.selection.candidates import Candidates
-from toolroll.selection.engine import Engine
+from toolroll.selection.engine import Engine, Request, TurnOptions
 from toolroll.selection.exposure import not_shown
 from toolroll.selection.selection import Selection
 from toolroll.selection.stages.conversation_list import LISTED
@@ -38,8 +38,11 @@ from toolroll.sessions import replies
 from toolroll.sessions.hints import hints
 from toolroll.sessions.name_lookup import META_NAMES, VisibleTools, listed
 from toolroll.sessions.replies import Answer, ToolCall
-from toolroll.sessions.state import ConversationState
+from toolroll.sessions.state import Conversations, ConversationState
 from toolroll.tools import Tool
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # Takes the selection of a turn, what was called of it, what was called beside it, and whether that is all.
 Record = Callable[[Selection, Mapping[str, bool | None], Mapping[str, bool | None], bool], object]
@@ -54,19 +57,23 @@ class Session:
     def __init__(
         self,
         engine: Engine,
+        conversations: Conversations,
         context: Context,
-        live: ConversationState,
+        state: ConversationState,
         record: Record | None,
-        note: Callable[[Context, ConversationState], object],
     ) -> None:
-        """record: takes what came of a turn; None where nobody learns. note: told of every change; fast."""
+        """Made by `Toolroll.session`.
+
+        conversations: where the state is kept; it hears of every change. record: records the outcome of a
+        turn; None where nothing is learnt.
+        """
         self._context = context
         self._engine = engine
-        self._live = live
+        self._conversations = conversations
+        self._state = state
         self._record = record
-        self._note = note
         self._first: Selection | None = None  # of this turn: what outcomes are reported of
-        self._picked: Selection | None = None
+        self._selection: Selection | None = None
         self._seen: Conversation | None = None  # what was held when `_picked` was selected
         self._is_reported = False
         self._wanted: set[str] = set()  # called in this turn, and not shown by its first selection
@@ -99,6 +106,7 @@ class Session:
         turn: int | None = None,
         max_tools: int | None = None,
         budget_tokens: int | None = None,
+        always_include: Collection[str] = (),
         vector: npt.ArrayLike | None = None,
         strict: bool = False,
     ) -> Selection:
@@ -112,6 +120,7 @@ class Session:
             turn: its number, where the caller knows it. Without both it is the next one.
             max_tools: see `Toolroll.select`, as for the rest.
             budget_tokens: how many tokens the schemas may cost.
+            always_include: names of tools to select whatever the message says.
             vector: the message's embedding.
             strict: raises what would otherwise only be named in `Selection.degraded`.
 
@@ -119,13 +128,19 @@ class Session:
             InvalidInput: an argument is of the wrong type or out of range. Nothing else, unless strict.
         """
         held, now = self._begun(message, history, turn)
-        return self._keep(
-            self._engine.select(
-                message, self.context, k, max_tools, budget_tokens, (), history, vector, strict, now
-            ),
-            now,
-            held,
+        request = Request(
+            message,
+            self.context,
+            k,
+            max_tools,
+            budget_tokens,
+            always_include,
+            (),
+            history,
+            vector,
+            strict,
         )
+        return self._keep(self._engine.select(request, now), now, held)
 
     async def aselect(
         self,
@@ -134,35 +149,27 @@ class Session:
         *,
         history: Sequence[object] = (),
         turn: int | None = None,
-        max_tools: int | None = None,
-        budget_tokens: int | None = None,
-        vector: npt.ArrayLike | None = None,
-        strict: bool = False,
+        **options: Unpack[TurnOptions],
     ) -> Selection:
         """`select` for an event loop: an embedder that waits does so in a thread."""
         held, now = self._begun(message, history, turn)
-        return self._keep(
-            await self._engine.aselect(
-                message, self.context, k, max_tools, budget_tokens, (), history, vector, strict, now
-            ),
-            now,
-            held,
-        )
+        request = Request(message, self.context, k, history=history, **options)
+        return self._keep(await self._engine.aselect(request, now), now, held)
 
     @property
-    def picked(self) -> Selection:
+    def selection(self) -> Selection:
         """What the model may be sent now: this turn's selection, with what was loaded since.
 
         Raises:
             InvalidInput: nothing was selected yet.
         """
-        if self._picked is None:
+        if self._selection is None:
             raise InvalidInput("session: has no turn yet; call select(message) first")
-        if self._live.held is not self._seen:
-            held, now = self._live.held, self._live.now
-            self._seen, self._picked = held, self._engine.again(self._picked, now)
-            self._send(self._picked, now, held)
-        return self._picked
+        if self._state.held is not self._seen:
+            held, now = self._state.held, self._state.now
+            self._seen, self._selection = held, self._engine.again(self._selection, now)
+            self._send(self._selection, now, held)
+        return self._selection
 
     def used(self, called: Called) -> tuple[str, ...]:
         """Says which tools the model called in this turn: they stay for some turns, and outcomes are learnt.
@@ -185,7 +192,7 @@ class Session:
         called_now = [tool for name in said if (tool := tools.get(name)) is not None]
         known = [tool.name for tool in called_now]
         core = {tool.name for tool in called_now if tools.is_core(tool)}
-        self._live.change(lambda now: now.use(known, core))
+        self._state.change(lambda now: now.use(known, core))
         self._told()
         if self._record is not None and self._first is not None:
             self._is_reported = True
@@ -213,9 +220,17 @@ class Session:
         if self._record is not None and self._first is not None and self._is_reported:
             self._is_reported = False
             self._record(self._first, {}, {}, True)
-        self._first = self._picked = None
-        now = self._live.now
-        return self._those_allowed(now.idle(now.turn + 1, self._live.retention))
+        self._first = self._selection = None
+        now = self._state.now
+        return self._those_allowed(now.idle(now.turn + 1, self._state.retention))
+
+    def delete(self) -> bool:
+        """Deletes what the conversation holds, here and in the store; whether there was anything.
+
+        Raises:
+            StoreUnavailable: it may still be in the store.
+        """
+        return self._conversations.forget(self._context.org, self._context.session)
 
     # Tools on demand.
 
@@ -229,29 +244,29 @@ class Session:
         """
         there, new, unknown = self._named(names)
         try:
-            self._live.change(lambda now: now.load([tool.name for tool in new]))
+            self._state.change(lambda now: now.load([tool.name for tool in new]))
         except InvalidInput as error:
             return replies.refused(str(error))
         self._told()
-        shown = () if self._picked is None else self.picked.names
-        hidden = [tool for tool in new if self._picked is not None and tool.name not in shown]
+        shown = () if self._selection is None else self.selection.names
+        hidden = [tool for tool in new if self._selection is not None and tool.name not in shown]
         return replies.loaded(new, there, unknown, hidden)
 
     def unload(self, names: str | Iterable[str]) -> Answer:
         """Takes tools out of the conversation, wherever it has them from; core tools stay."""
         there, gone, unknown = self._named(names)
-        self._live.change(lambda now: now.unload({tool.name for tool in gone}))
+        self._state.change(lambda now: now.unload({tool.name for tool in gone}))
         self._told()
-        shown = () if self._picked is None else self.picked.names
+        shown = () if self._selection is None else self.selection.names
         stays = [tool for tool in gone if tool.name in shown]
         return replies.unloaded([tool for tool in gone if tool.name not in shown], there, unknown, stays)
 
     def fallback(self) -> Answer:
         """Loads everything that policy and settings allow, for this turn only."""
-        self._live.change(Conversation.fallback)
+        self._state.change(Conversation.fallback)
         self._told()
         most = len(self._tools().allowed)
-        return replies.everything(most if self._picked is None else len(self.picked), most)
+        return replies.everything(most if self._selection is None else len(self.selection), most)
 
     def search(self, *queries: str, k: int = 5) -> tuple[Tool, ...]:
         """Finds tools that were not shown, too: the best k of each query, the best of all queries first.
@@ -270,10 +285,6 @@ class Session:
             raise InvalidInput(f"search: k is {k!r:.80}, must be from 1 to {MOST_FOUND}")
         return self._found(queries, k)[0]
 
-    async def asearch(self, *queries: str, k: int = 5) -> tuple[Tool, ...]:
-        """`search` for an event loop: an embedder that waits does so in a thread."""
-        return await asyncio.to_thread(self.search, *queries, k=k)
-
     def _found(self, queries: Sequence[str], k: int) -> tuple[tuple[Tool, ...], list[str]]:
         """What the queries find, and those of them that no tool seems to serve."""
         found = [self._engine.find(query, self.context, k) for query in queries]
@@ -286,7 +297,7 @@ class Session:
             for tool in rank
             if tool is not None and tools.get(tool.name) is not None
         }
-        self._live.change(lambda now: now.find(together))
+        self._state.change(lambda now: now.find(together))
         self._told()
         return tuple(together.values()), doubtful
 
@@ -298,8 +309,8 @@ class Session:
         tools = self._tools()
         catalog = tools.catalog
         rows = np.setdiff1d(tools.allowed.rows(), np.concatenate((catalog.base, catalog.pinned)))
-        if self._picked is not None and self.picked.catalog is catalog:
-            rows = rows[~np.isin(rows, self.picked.rows)]
+        if self._selection is not None and self.selection.catalog is catalog:
+            rows = rows[~np.isin(rows, self.selection.rows)]
         try:
             return hints(catalog, rows, operator.index(budget_tokens))
         except TypeError:
@@ -334,13 +345,9 @@ class Session:
         if (tool := there.get(self._own(wanted))) is None:
             return replies.unknown_tool(wanted, there.nearest(wanted))
         own = tool.name
-        self._live.change(lambda now: now.find([own]))
+        self._state.change(lambda now: now.find([own]))
         self._told()
         return Answer("", (tool,), call=ToolCall(tool, given))
-
-    async def aanswer(self, name: str, arguments: object) -> Answer:
-        """`answer` for an event loop: a search that waits does so in a thread."""
-        return await asyncio.to_thread(self.answer, name, arguments)
 
     def check(self, name: str) -> Tool:
         """The tool of this name, if the model was offered it, or found it in this conversation.
@@ -350,12 +357,12 @@ class Session:
         """
         own: str | None = None
         if isinstance(name, str):
-            if self._picked is not None:
+            if self._selection is not None:
                 with suppress(Denied):
-                    own = self.picked.check(name).name
-            own, now = own or self._own(name), self._live.now
+                    own = self.selection.check(name).name
+            own, now = own or self._own(name), self._state.now
             is_held = own in now.found or any(one.name == own for one in now.loaded)
-            if not is_held and (self._picked is None or own not in self.picked):
+            if not is_held and (self._selection is None or own not in self.selection):
                 own = None
         tool = self._tools().get(own)  # policy may have changed since
         if tool is not None:
@@ -367,17 +374,17 @@ class Session:
     @property
     def conversation(self) -> Conversation:
         """The state: its turn, what is loaded, what was called and sent."""
-        return self._live.now
+        return self._state.now
 
     @property
     def turn(self) -> int:
         """The number of the turn; 0 before the first."""
-        return self._live.now.turn
+        return self._state.now.turn
 
     @property
     def loaded(self) -> tuple[str, ...]:
         """Names of the tools that are loaded, as far as this caller may have them."""
-        return self._those_allowed(one.name for one in self._live.now.loaded)
+        return self._those_allowed(one.name for one in self._state.now.loaded)
 
     def __repr__(self) -> str:
         return f"<Session {self.context.session!r:.80}, turn {self.turn}>"
@@ -395,15 +402,15 @@ class Session:
         """What is held, and the conversation in the turn that begins."""
         if isinstance(history, (str, bytes)) or not isinstance(history, Sequence):
             raise InvalidInput(f"history: is {history!r:.80}, must be a sequence of messages")
-        held, now = self._live.held, self._live.now
+        held, now = self._state.held, self._state.now
         if turn is None:
             turn = now.number(message, history)
         elif isinstance(turn, bool) or not isinstance(turn, int) or turn < 1:
             raise InvalidInput(f"turn: is {turn!r:.80}, must be a whole number of at least 1")
-        return held, now.at(turn, self._live.retention, heard(message))
+        return held, now.at(turn, self._state.retention, heard(message))
 
     def _keep(self, picked: Selection, now: Conversation, held: Conversation) -> Selection:
-        self._first = self._picked = picked
+        self._first = self._selection = picked
         self._seen, self._is_reported, self._wanted = held, False, set()
         self._send(picked, now, held)
         return picked
@@ -414,12 +421,12 @@ class Session:
             step = picked.candidates.last(_is_of_the_turn)
             tools = picked.catalog.tools
             selected = [] if step is None else [tools[row].name for row in step.rows.tolist()]
-            now = now.sent(picked.names, {*selected, *now.held(self._live.retention)})
-        self._live.sent(now, held)
+            now = now.sent(picked.names, {*selected, *now.held(self._state.retention)})
+        self._state.sent(now, held)
         self._told()
 
     def _told(self) -> None:
-        self._note(self.context, self._live)
+        self._conversations.note(self.context, self._state)
 
     def _tools(self) -> VisibleTools:
         """What this caller may have now."""

@@ -1,4 +1,4 @@
-"""Conversations as one process holds them, while they go on."""
+"""What conversations hold between turns, as one process has it in memory."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 from toolroll._threads import survive_forks
+from toolroll.context import Context
 from toolroll.conversation import Conversation, Retention, merge
 
 Key = tuple[str, str]  # organisation, session
@@ -64,6 +66,19 @@ class ConversationState:
             return has_changed
 
 
+class Conversations(Protocol):
+    """Where the state of conversations is kept."""
+
+    def open(self, context: Context, retention: Retention) -> ConversationState:
+        """The state of the context's session, a new one if there is none."""
+
+    def note(self, context: Context, state: ConversationState) -> object:
+        """Takes note of a change. Called after every one, on the path of a selection: it must not wait."""
+
+    def forget(self, org: str, session: str) -> bool:
+        """Deletes what a conversation holds; whether there was any."""
+
+
 class ConversationCache:
     """So many conversations, those that were asked for last. Safe to use from many threads."""
 
@@ -84,6 +99,18 @@ class ConversationCache:
             else:
                 self._live.move_to_end(key)
             return live
+
+    def open(self, context: Context, retention: Retention) -> ConversationState:
+        """The conversation of the context's session, a new one if it is not held here."""
+        return self.get((context.org, context.session), retention)
+
+    def note(self, context: Context, state: ConversationState) -> None:
+        """Does nothing: memory is where the state is."""
+
+    def forget(self, org: str, session: str) -> bool:
+        """Deletes what a conversation holds; whether there was any."""
+        state = self.pop((org, session))
+        return state is not None and state.now != NEW
 
     def pop(self, key: Key) -> ConversationState | None:
         """Lets go of the conversation."""

@@ -59,8 +59,8 @@ def lies(roll, lift="", sink="", days=3):
 def taught(*liars):
     roll = Toolroll.demo()
     clock = iter(np.arange(1_800_000_000, 1_900_000_000, 20).tolist())
-    roll._engine.clock = lambda: next(clock)
-    roll._engine.draw = lambda: 7
+    roll._home.engine._clock = lambda: next(clock)
+    roll._home.engine._draw = lambda: 7
     everyday(roll)
     for lie in liars:
         lies(roll, **lie)
@@ -120,7 +120,7 @@ def test_one_liar_lifts_and_sinks_nothing(useless):
 
 def test_two_liars_do_not_hide_a_tool_that_works():
     roll = Toolroll.demo()
-    roll._engine.draw = lambda: 7
+    roll._home.engine._draw = lambda: 7
     message = MESSAGES[0]["message"]
     victim = roll.select(message, Context(settings=SETTINGS), k=K).names[-1]
     for number in range(30):

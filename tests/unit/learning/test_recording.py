@@ -92,9 +92,9 @@ def test_reporting_again_counts_nothing():
     picked = roll.select(MESSAGE, user(1), k=5)
     name = picked.names[0]
     assert roll.record(picked, [name]).counted == 1
-    before = roll.learned().to_bytes()
+    before = roll._home.learned("").to_bytes()
     assert roll.record(picked, [name]).counted == 0
-    assert roll.learned().to_bytes() == before
+    assert roll._home.learned("").to_bytes() == before
 
 
 def test_an_event_is_known_by_its_id():
@@ -107,14 +107,14 @@ def test_an_unknown_event_changes_nothing():
     roll = made()
     with pytest.raises(NotFound, match="event 'nothing': is not among the last 128"):
         roll.record("nothing", ["send_mail"])
-    assert roll.learned() is None
+    assert roll._home.learned("") is None
 
 
 def test_another_toolrolls_event_changes_nothing():
     roll, other = made(), made()
     with pytest.raises(NotFound, match="another Toolroll"):
         roll.record(other.select(MESSAGE, k=5), ["send_mail"])
-    assert roll.learned() is None
+    assert roll._home.learned("") is None
 
 
 def test_a_tool_that_was_not_shown_changes_nothing():
@@ -123,7 +123,7 @@ def test_a_tool_that_was_not_shown_changes_nothing():
     hidden = next(tool.name for tool in TOOLS if tool.name not in picked)
     with pytest.raises(InvalidInput, match=f"tool '{hidden}' was not shown"):
         roll.record(picked, {picked.names[0]: True, hidden: True})
-    assert roll.learned() is None
+    assert roll._home.learned("") is None
 
 
 def test_a_tool_that_the_caller_may_not_see_cannot_be_wanted():
@@ -179,7 +179,7 @@ def test_recording_from_many_threads_loses_nothing():
     for number in range(160):
         picked = alone.select(MESSAGE, user(number), k=5)
         alone.record(picked, [events[number].names[0]])
-    counts = roll.learned().cells()
+    counts = roll._home.learned("").cells()
     assert counts is not None
     total = sum(counts["first"][counts["kind"] == 2])
     assert total == 160

@@ -15,7 +15,7 @@ AMBIGUOUS = "What should I do next?"
 
 
 def roll_of(**options) -> Toolroll:
-    return Toolroll(domains(), profile="domains", **options)
+    return Toolroll.from_definitions(domains(), profile="domains", **options)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_nothing_is_embedded_for_a_message():
 def test_a_denied_toolkit_is_not_switched_on_by_its_keyword():
     """Nor does its keyword tell that it is there: the message hits nothing."""
     denied = Rule("no torrents", "deny", "role", {"role": "guest"}, toolkit="qbittorrent")
-    roll = Toolroll(replace(domains(), rules=(denied,)), profile="domains")
+    roll = Toolroll.from_definitions(replace(domains(), rules=(denied,)), profile="domains")
     guest = Context(settings=CONFIGURED.settings, roles=("guest",))
     assert roll.select("torrent", guest).names == roll.select(AMBIGUOUS, guest).names
     member = replace(guest, roles=("member",))

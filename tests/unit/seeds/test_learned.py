@@ -16,7 +16,7 @@ QUERY = "show me the deals of the CRM"
 
 @pytest.fixture(scope="module")
 def roll() -> Toolroll:
-    return Toolroll(platform(), profile="learned")
+    return Toolroll.from_definitions(platform(), profile="learned")
 
 
 def test_the_catalog_has_158_tools_in_six_parts_and_19_categories(roll):
@@ -58,7 +58,7 @@ def test_two_pinned_tools_come_on_top_of_k_in_front():
         Tool("search_tools", "Search", pinned=True, pin_weight=5),
     )
     with_pins = Definitions((*known.tools, *pins), known.toolkits, pages=known.pages)
-    picked = Toolroll(with_pins, profile="learned").select(QUERY)
+    picked = Toolroll.from_definitions(with_pins, profile="learned").select(QUERY)
     assert len(picked) == 9
     assert picked.names[:2] == ("nexus_health", "search_tools")
 
@@ -87,7 +87,7 @@ def test_a_page_that_no_mapping_knows_is_not_narrowed(roll):
 def test_a_page_without_tools_hands_all_on():
     known = platform()
     crm = tuple(tool for tool in known.tools if tool.toolkit in CRM)
-    roll = Toolroll(Definitions(crm, known.toolkits, pages=known.pages), profile="learned")
+    roll = Toolroll.from_definitions(Definitions(crm, known.toolkits, pages=known.pages), profile="learned")
     assert len(roll.select(QUERY, Context(page="settings-admin"))) == 7
 
 
@@ -102,11 +102,11 @@ def test_each_schema_is_counted_at_the_seeds_mean(roll):
 
 def test_outcomes_of_one_page_and_tier_do_not_count_on_another(roll):
     """The context key of the seed: tier, page, and what kind of message it is, which it calls `general`."""
-    own = Toolroll(platform(), profile="learned")
+    own = Toolroll.from_definitions(platform(), profile="learned")
     here, there = (Context(tier="teams", page=page, session="s") for page in ("contacts", "deals"))
     before = own.select(QUERY, there).names
     for _ in range(5):
         picked = own.select(QUERY, here)
         own.record(picked, {picked.names[-1]: True}, reporter="")
-    assert own.learned() is not None
+    assert own._home.learned("") is not None
     assert own.select(QUERY, there).names == before

@@ -50,7 +50,7 @@ def test_every_tool_that_is_not_loaded_is_hinted_at_with_its_whole_description(s
     session.select(SEATTLE)
     hints = session.hints()
     assert "- weather_tool: Get" in hints
-    for tool in session.picked.catalog.tools:
+    for tool in session.selection.catalog.tools:
         assert (f"- {tool.name}: {tool.description}" in hints) is (tool.name not in ESSENTIAL)
 
 
@@ -59,7 +59,7 @@ def test_one_tool_is_loaded_and_can_be_called(session):
     with pytest.raises(Denied):
         session.check("weather_tool")
     assert manage(session, mode="load", tools="weather_tool").startswith("Loaded: weather_tool.")
-    assert session.picked.names == (*ESSENTIAL, "weather_tool")
+    assert session.selection.names == (*ESSENTIAL, "weather_tool")
     assert session.check("weather_tool").name == "weather_tool"
     assert "weather_tool" not in session.hints()
 
@@ -69,13 +69,13 @@ def test_several_tools_are_loaded_at_once_by_names_with_commas(session):
     assert manage(session, mode="load", tools="calendar_tool,email_tool").startswith(
         "Loaded: calendar_tool, email_tool."
     )
-    assert session.picked.names == (*ESSENTIAL, "calendar_tool", "email_tool")
+    assert session.selection.names == (*ESSENTIAL, "calendar_tool", "email_tool")
 
 
 def test_a_fallback_loads_all_12_tools_for_one_turn_only(session):
     session.select("Coordinate my schedule, email people, check weather, and book travel")
     assert manage(session, mode="fallback").startswith("All 12 tools are loaded, for this turn only")
-    assert len(session.picked) == 12
+    assert len(session.selection) == 12
     assert session.select("Thanks").names == ESSENTIAL
 
 
@@ -83,7 +83,7 @@ def test_unloading_takes_a_tool_out(session):
     session.select(SEATTLE)
     manage(session, mode="load", tools="weather_tool")
     manage(session, mode="unload", tools="weather_tool")
-    assert session.picked.names == ESSENTIAL
+    assert session.selection.names == ESSENTIAL
 
 
 def test_a_tool_idle_for_more_than_five_turns_is_unloaded_and_hinted_at_again(session):
@@ -104,7 +104,7 @@ def test_a_call_begins_the_idle_turns_anew(session):
         session.select("And now?", turn=turn)
         if turn == 6:
             session.used(["weather_tool"])
-    assert "weather_tool" in session.picked
+    assert "weather_tool" in session.selection
     assert session.select("And now?", turn=13).names == ESSENTIAL
 
 
@@ -140,7 +140,7 @@ def test_policy_counts_for_what_is_loaded(session):
     session.select("Mail Ann")
     answer = session.answer(MANAGE_TOOLS.name, {"mode": "load", "tools": "email_tool"})
     assert answer.is_error and answer.unknown == ("email_tool",)
-    assert session.picked.names == ESSENTIAL
+    assert session.selection.names == ESSENTIAL
 
 
 def test_a_call_of_the_meta_tool_itself_does_not_count(session):

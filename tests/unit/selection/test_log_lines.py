@@ -81,7 +81,7 @@ def test_what_a_conversation_has_is_said_by_why_it_has_it():
     session.used(["tool_40"])
     said = facts(session.select("same words tool 20").log_lines()[0])
     assert (said["loaded"], said["sticky"], said["core"]) == ("1", "1", "1")
-    held = [line for line in session.picked.log_lines() if line.startswith("tool list: held_back=")]
+    held = [line for line in session.selection.log_lines() if line.startswith("tool list: held_back=")]
     assert held
 
 

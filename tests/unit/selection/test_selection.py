@@ -249,7 +249,7 @@ def test_explanations_say_why_a_tool_is_out(roll):
 
 def test_the_same_turn_gives_the_same_selection(roll):
     first = roll.select("rain in the calendar", MAIL, k=2)
-    again = roll._engine.snapshot.shared.decide(first.turn)
+    again = roll._home.engine.snapshot.shared.decide(first.turn)
     assert again.names == first.names
     assert again.candidates.scores.tolist() == first.candidates.scores.tolist()
 
@@ -352,9 +352,9 @@ def test_what_could_not_be_ranked_is_bounded_and_says_so():
             raise RuntimeError("no ranking")
 
     roll = Toolroll.from_tools([Tool(f"tool_{i:03}", "same words") for i in range(200)])
-    pipeline = roll._engine.snapshot.shared
+    pipeline = roll._home.engine.snapshot.shared
     soft = tuple(Broken() if type(stage).__name__ == "Retrieval" else stage for stage in pipeline.soft)
-    roll._engine.swap(Snapshot(replace(pipeline, soft=soft)))
+    roll._home.engine.swap(Snapshot(replace(pipeline, soft=soft)))
     picked = roll.select("same words")
     assert len(picked) == 128
     assert "nothing could be ranked" in picked.explain(picked.names[0])

@@ -44,7 +44,7 @@ def test_a_variant_decides_as_its_profile_does():
     roll = made({"static": 0.5, "learned": 0.5})
     for name in ("static", "learned"):
         alone = Toolroll.from_tools(TOOLS, profile=name)
-        alone._engine.draw = roll._engine.draw = lambda: 7
+        alone._home.engine._draw = roll._home.engine._draw = lambda: 7
         user = next(f"u{i}" for i in range(99) if variants_of(roll, [Context(user=f"u{i}")]) == [name])
         context = Context(user=user)
         assert roll.select("number 7", context, k=5).names == alone.select("number 7", context, k=5).names

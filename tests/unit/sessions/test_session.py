@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import threading
@@ -81,7 +82,7 @@ def test_loaded_tools_are_there_at_once_and_in_the_turns_after(session, names):
     answer = session.load(names)
     assert answer.text == "Loaded: play_music, zip_files. Call them now."
     assert not answer.is_error
-    assert session.picked.names[-2:] == ("play_music", "zip_files")
+    assert session.selection.names[-2:] == ("play_music", "zip_files")
     assert {"play_music", "zip_files"} <= set(session.select("cancel the calendar", k=2).names)
 
 
@@ -109,7 +110,7 @@ def test_a_denied_tool_is_answered_as_one_that_does_not_exist(session):
         assert "vault" not in answer.text and all(tool.name != "send_secret" for tool in answer.tools)
     assert "send_secret" not in session.hints(5_000)
     session.fallback()
-    assert "send_secret" not in session.picked
+    assert "send_secret" not in session.selection
     with pytest.raises(Denied):
         session.check("send_secret")
     assert session.used({"send_secret": True}) == ("send_secret",)
@@ -146,23 +147,23 @@ def test_core_tools_are_never_loaded_nor_unloaded(session):
     assert session.load("ask_user").text == "Always there: ask_user."
     assert session.unload("ask_user").is_error
     assert session.loaded == ()
-    assert "ask_user" in session.picked
+    assert "ask_user" in session.selection
 
 
 def test_unloading_takes_a_tool_out_of_the_list(session):
     session.select("send a mail", k=2)
     session.load("zip_files")
-    assert "zip_files" in session.picked
+    assert "zip_files" in session.selection
     assert session.unload(["zip_files"]).text == "Unloaded: zip_files."
-    assert "zip_files" not in session.picked
+    assert "zip_files" not in session.selection
 
 
 def test_a_fallback_loads_everything_for_one_turn(session):
     session.select("send a mail", k=2)
     before = session.conversation.listed
     assert session.fallback().text == f"All {len(TOOLS) + 1} tools are loaded, for this turn only."
-    assert len(session.picked) == len(TOOLS) + 1
-    assert session.picked.names[: len(before)] == before
+    assert len(session.selection) == len(TOOLS) + 1
+    assert session.selection.names[: len(before)] == before
     assert len(session.select("send a mail", k=2)) < len(TOOLS)
     assert session.conversation.listed[: len(before)] == before
 
@@ -310,7 +311,7 @@ def test_hints_name_what_is_not_shown_by_toolkit(session):
     session.select("send a mail", k=2)
     text = session.hints()
     assert text.startswith("# Tools that can be loaded\n## calendar\n- cancel_calendar: cancel something in")
-    assert all(f"- {name}:" not in text for name in session.picked.names)
+    assert all(f"- {name}:" not in text for name in session.selection.names)
     assert "ask_user" not in text
 
 
@@ -337,7 +338,7 @@ def test_what_a_conversation_calls_is_learnt_and_what_it_found_counts_as_wanted(
     session.search("play music")
     session.used({"send_mail": True, "play_music": True})
     session.end_turn()
-    known = learner._memory._settled[picked.event_id][1].said
+    known = learner._home._memory._settled[picked.event_id][1].said
     assert known["send_mail"].kind == "succeeded"
     assert known["play_music"].kind == "wanted_succeeded"
 
@@ -348,7 +349,7 @@ def test_what_nobody_could_have_had_when_it_was_selected_is_not_recorded_as_want
     picked = session.select("send a mail", k=2)
     session.context = Context(session="later")
     assert session.used({"play_music": True, "send_mail": True}) == ()
-    assert set(learner._memory._settled[picked.event_id][1].said) == {"send_mail"}
+    assert set(learner._home._memory._settled[picked.event_id][1].said) == {"send_mail"}
 
 
 def test_of_many_tools_that_were_not_shown_the_first_eight_are_learnt_from():
@@ -360,7 +361,7 @@ def test_of_many_tools_that_were_not_shown_the_first_eight_are_learnt_from():
     assert session.used(dict.fromkeys(names[:5], True)) == ()
     assert session.used(dict.fromkeys(names, True)) == ()
     session.end_turn()
-    assert set(learner._memory._settled[picked.event_id][1].said) == set(names[:8])
+    assert set(learner._home._memory._settled[picked.event_id][1].said) == set(names[:8])
     assert len(session.select("send a mail", k=2, turn=2)) > 8
 
 
@@ -371,7 +372,7 @@ def test_a_selection_that_raises_leaves_the_turn_before_as_it_was(shared):
     with pytest.raises(InvalidInput):
         session.select("and now", k=-1)
     assert session.turn == 1
-    assert "zip_files" in session.picked
+    assert "zip_files" in session.selection
 
 
 def test_a_turn_of_which_nothing_is_said_teaches_nothing(shared):
@@ -379,12 +380,12 @@ def test_a_turn_of_which_nothing_is_said_teaches_nothing(shared):
     session = learner.session("silent")
     session.select("send a mail", k=2)
     session.end_turn()
-    assert learner.learned() is None
+    assert learner._home.learned("") is None
     quiet = learner.session("quiet", learns=False)
     quiet.select("send a mail", k=2)
     quiet.used(["send_mail"])
     quiet.end_turn()
-    assert learner.learned() is None
+    assert learner._home.learned("") is None
 
 
 def test_sessions_of_one_conversation_share_its_state_and_others_do_not(shared):
@@ -436,7 +437,7 @@ def test_loads_from_many_threads_while_others_select_are_all_there(shared):
 
 
 def test_the_conversations_that_were_asked_for_last_are_held(monkeypatch):
-    monkeypatch.setattr("toolroll.roll.MOST_CONVERSATIONS", 2)
+    monkeypatch.setattr("toolroll.home.MOST_CONVERSATIONS", 2)
     few = roll()
     few.session("a").load("zip_files")
     few.session("b").load("zip_files")
@@ -451,7 +452,7 @@ def test_a_session_does_not_keep_selections_of_others_alive(shared):
     first = weakref.ref(session.select("send a mail", k=2))
     session.select("zip files", k=2)
     gc.collect()
-    shared._recent.clear()
+    shared._home._recent.clear()
     assert first() is None
 
 
@@ -463,11 +464,13 @@ def test_a_small_catalog_is_handed_on_whole_in_the_order_that_was_sent():
 
 async def _asynchronously(shared: Toolroll) -> None:
     session = shared.session("async")
-    assert (await session.aselect("send a mail", k=2)).names == session.picked.names
+    assert (await session.aselect("send a mail", k=2)).names == session.selection.names
     assert session.turn == 1
-    assert "play_music" in {tool.name for tool in await session.asearch("play music")}
-    assert (await session.aanswer("manage_tools", {"mode": "load", "tools": "zip_files"})).tools
-    assert "zip_files" in session.picked
+    assert "play_music" in {tool.name for tool in await asyncio.to_thread(session.search, "play music")}
+    assert (
+        await asyncio.to_thread(session.answer, "manage_tools", {"mode": "load", "tools": "zip_files"})
+    ).tools
+    assert "zip_files" in session.selection
 
 
 def test_an_event_loop_may_select(shared):
@@ -519,9 +522,9 @@ def test_the_same_message_again_is_the_same_turn(session):
     session.select("send it", k=2, history=history)
     session.fallback()
     session.select("send it", k=2, history=history)
-    assert session.turn == 2 and len(session.picked) > len(TOOLS)
+    assert session.turn == 2 and len(session.selection) > len(TOOLS)
     session.select("something else", k=2, history=history)
-    assert session.turn == 3 and len(session.picked) < len(TOOLS)
+    assert session.turn == 3 and len(session.selection) < len(TOOLS)
 
 
 def test_remarks_beside_calls_begin_no_turn(session):
@@ -588,7 +591,7 @@ def test_a_load_for_which_the_list_has_no_room_says_so(shared):
     session.select("send a mail", k=2, max_tools=3)
     answer = session.load("music")
     assert "no room" in answer.text and "call_tool" in answer.text
-    hidden = next(tool.name for tool in answer.tools if tool.name not in session.picked)
+    hidden = next(tool.name for tool in answer.tools if tool.name not in session.selection)
     assert session.answer("call_tool", {"name": hidden, "arguments": {}}).call is not None
 
 
@@ -625,7 +628,7 @@ def test_after_the_end_of_a_turn_its_selection_is_let_go_of(shared):
     session.select("send a mail", k=2)
     session.end_turn()
     with pytest.raises(InvalidInput, match="no turn"):
-        session.picked  # noqa: B018
+        session.selection  # noqa: B018
     assert session.load("zip_files").tools
     assert "zip_files" in session.select("send a mail", k=2)
 
@@ -639,7 +642,7 @@ def test_what_is_no_name_is_denied(session, name):
 
 def test_a_conversation_in_memory_can_be_forgotten(shared):
     shared.session("gone").load("zip_files")
-    assert shared.forget_session("gone") and not shared.forget_session("gone")
+    assert shared.session("gone").delete() and not shared.session("gone").delete()
     assert shared.session("gone").loaded == ()
 
 

@@ -98,7 +98,7 @@ def _verdict(url: str, options: argparse.Namespace, context: Context) -> dict[st
 
     # No question of retrieval: without vectors it is built in a moment.
     with Toolroll.open(url, embedder="none", poll_s=POLL_S, listens=False) as roll:
-        roll.prepare([context.org])
+        roll.warm_up([context.org])
         try:
             verdict = roll.why(options.name, context)
         except NotFound:

@@ -12,10 +12,14 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from toolroll.embedders import named
 from toolroll.evaluation.simulation.simulated_model import Act, act
 from toolroll.evaluation.simulation.source_data import Ints
 from toolroll.evaluation.simulation.worlds import World
+from toolroll.formats.sources.dicts import read_tools
+from toolroll.home import MemoryHome
 from toolroll.roll import Toolroll
+from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import Profile, profile
 from toolroll.selection.selection import Selection
 from toolroll.tools import Definitions
@@ -41,15 +45,18 @@ class RollPlayer:
         if parameters.learning == "thompson":
             parameters = parameters.with_(candidates=k)  # it retrieves what it shows
         self._listens = parameters.learning is not None
-        self._roll = Toolroll(self._definitions(0), profile=parameters)
-        engine = self._roll._engine
-        engine.clock, engine.draw = self._now, self._seed
+        self._arrived = 0
+        builder = PipelineBuilder(named.embedder("static"), parameters)
+        self._roll = Toolroll(
+            MemoryHome(self._definitions(0), builder, read=self._newest, clock=self._now, draw=self._seed)
+        )
         self._place = {tool.name: at for at, tool in enumerate(world.tools)}
         self._picked: dict[int, Selection] = {}
 
     def arrive(self, at: int) -> None:
         """Newcomers are in the catalog from now on; what was learnt stays."""
-        self._roll.refresh(tools=self._definitions(at).tools)
+        self._arrived = at
+        self._roll.refresh()
 
     def select(self, at: int) -> tuple[int, ...]:
         """The tools shown for message `at`, in order."""
@@ -78,6 +85,9 @@ class RollPlayer:
             self._roll.record(picked, wanted={name: act.succeeded})
         else:
             self._roll.record(picked, {name: act.succeeded})
+
+    def _newest(self, tools: object) -> Definitions:
+        return read_tools(self._definitions(self._arrived).tools)
 
     def _definitions(self, at: int) -> Definitions:
         definitions = self._world.definitions(at)

@@ -144,7 +144,7 @@ class Recording(Generic[L]):
         now: float,
         found: tuple[Shown, ...] | None = None,
     ) -> Recorded:
-        """Takes a report on a selection, a receipt or an event's id; see `RegistryRoll.record`.
+        """Takes a report on a selection, a receipt or an event's id; see `Toolroll.record`.
 
         found: for a selection, the tools that were not shown and that the entries name.
         """

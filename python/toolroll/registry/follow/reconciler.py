@@ -11,9 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from toolroll.catalog.catalog import Catalog
+from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, Failure, InvalidDefinition, ToolrollError
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.replica import Replica
@@ -28,6 +29,9 @@ from toolroll.tools import Tool
 _log = logging.getLogger("toolroll")
 
 _LATER_S = 5.0  # between tries to build what could not be built
+
+
+EngineOver: TypeAlias = Callable[[Snapshot, "Embedder | None", Callable[[str], object]], Engine]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,10 +65,12 @@ class Reconciler:
         organisations: int,
         want: Callable[[str], None],
         progress: Progress | None,
+        engine_over: EngineOver,
     ) -> None:
         """Builds the shared catalog.
 
-        organisations: how many organisations' pipelines are kept. want: see `Engine`.
+        organisations: how many organisations' pipelines are kept. want: see `Engine`. engine_over: makes
+            the engine, of its first snapshot.
 
         Raises:
             InvalidDefinition: what is in the replica makes no catalog.
@@ -87,7 +93,7 @@ class Reconciler:
             experiments=replica.experiments,
             revision=replica.revision,
         )
-        self.engine = Engine(snapshot, builder.embedder, want)
+        self.engine = engine_over(snapshot, builder.embedder, want)
         self.change(org_failures=self._lasting())
 
     @property

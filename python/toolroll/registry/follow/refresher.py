@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from toolroll._threads import Full, Overdue, Workers, survive_forks
 from toolroll.errors import Failure, StoreUnavailable, ToolrollError
-from toolroll.registry.follow.reconciler import Reconciler
+from toolroll.registry.follow.reconciler import EngineOver, Reconciler
 from toolroll.registry.replica import Replica, catch_up, read_settings, stamp_of
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.notifications import Signals
@@ -51,9 +51,14 @@ class Refresher:
     """Reads a registry, in time, and has what serves brought to it. Used by `Toolroll.open`."""
 
     def __init__(
-        self, database: Database, builder: PipelineBuilder, pace: FollowOptions, progress: Progress | None
+        self,
+        database: Database,
+        builder: PipelineBuilder,
+        pace: FollowOptions,
+        progress: Progress | None,
+        engine_over: EngineOver,
     ) -> None:
-        """Reads and builds the shared catalog.
+        """Reads and builds the shared catalog. engine_over: makes the engine that it keeps current.
 
         Raises:
             StoreUnavailable: the registry cannot be read.
@@ -71,7 +76,7 @@ class Refresher:
         self._settings_at = time.monotonic()
         first = catch_up(database, Replica())
         self.heard: Callable[[], None] = _nobody  # called when the database may have changed; must not wait
-        self._reconciler = Reconciler(builder, first, pace.organisations, self._want, progress)
+        self._reconciler = Reconciler(builder, first, pace.organisations, self._want, progress, engine_over)
         self.engine = self._reconciler.engine
 
     def start(self) -> None:
@@ -129,7 +134,7 @@ class Refresher:
         for error in failed:
             raise error
 
-    def invalidate_settings(self) -> None:
+    def read_settings(self) -> None:
         """Reads the stored settings now.
 
         Raises:

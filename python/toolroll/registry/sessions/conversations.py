@@ -31,7 +31,7 @@ class StoredConversations:
         self._keeper = SessionKeeper(SessionStore(database, lifetime_s), merged)
         self._is_failing = False
 
-    def live(self, context: Context, retention: Retention) -> ConversationState:
+    def open(self, context: Context, retention: Retention) -> ConversationState:
         """The conversation of this context, with what other processes have made of it. Waits for the store.
 
         Raises:
@@ -68,7 +68,7 @@ class StoredConversations:
         Raises:
             StoreUnavailable: it may still be there.
         """
-        was_here = self._live.pop((org, session)) is not None
+        was_here = self._live.forget(org, session)
         return self._keeper.forget(org, session) or was_here
 
     def flush(self, timeout_s: float) -> bool:

@@ -24,6 +24,7 @@ class Cap:
     Attributes:
         core: rows that k does not count, base toolkits and pinned tools → their place in front: the same on
             every turn, so that a provider's prompt cache keeps its prefix.
+        names: tool name → row, for the tools that a call always includes: they come behind the core.
         costs: int32[n], tokens of each tool's schema.
         k: how many retrieved tools, unless the turn says.
         max_tools: how many tools at the most, unless the turn says; None for no limit.
@@ -32,6 +33,7 @@ class Cap:
     """
 
     core: Mapping[int, int]
+    names: Mapping[str, int]
     costs: Costs
     k: int | None
     max_tools: int | None
@@ -41,7 +43,7 @@ class Cap:
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         unranked = None
         if candidates.pool is not None:
-            candidates = self._in_tiers(candidates)
+            candidates = self._in_tiers(candidates, self.core_of(turn))
             unranked = self.unranked
         else:
             candidates = self.found(candidates, turn)
@@ -52,38 +54,48 @@ class Cap:
             candidates = self._within(candidates, turn.budget_tokens)
         return candidates
 
+    def core_of(self, turn: Turn) -> Mapping[int, int]:
+        """Rows that k does not count → their place in front."""
+        if not turn.always_include:
+            return self.core
+        core = dict(self.core)
+        for name in turn.always_include:
+            if name in self.names:
+                core.setdefault(self.names[name], len(core))
+        return core
+
     def found(self, candidates: Candidates, turn: Turn) -> Candidates:
         """Of columns: what retrieval may add, and what k does not count."""
-        return self._at_most_k(candidates, turn.places(self.k))
+        return self._at_most_k(candidates, self.core_of(turn), turn.places(self.k))
 
     def limit(self, turn: Turn, unranked: int | None = None) -> int | None:
         """How many tools at the most; None for any number."""
         limits = (turn.max_tools, self.max_tools, self.provider_limits.get(turn.context.provider), unranked)
         return min((limit for limit in limits if limit is not None), default=None)
 
-    def _in_tiers(self, candidates: Candidates) -> Candidates:
+    def _in_tiers(self, candidates: Candidates, core: Mapping[int, int]) -> Candidates:
         """Makes columns of a pool: core, by score, by name (rows ascend with names)."""
         assert candidates.pool is not None
         rows = candidates.pool.rows()
         scores = np.zeros(candidates.pool.size, np.float32)
         scores[candidates.rows] = candidates.scores
-        place = np.full(candidates.pool.size, len(self.core))
-        place[list(self.core)] = list(self.core.values())
+        place = np.full(candidates.pool.size, len(core))
+        place[list(core)] = list(core.values())
         order = np.lexsort((rows, -scores[rows], place[rows]))
         return candidates.narrow(rows[order], "cap.whole" if self.unranked is None else "cap.unranked")
 
-    def _at_most_k(self, candidates: Candidates, k: int | None) -> Candidates:
+    def _at_most_k(self, candidates: Candidates, core_places: Mapping[int, int], k: int | None) -> Candidates:
         """Core in its places, then the k best of what was retrieved, in order already.
 
         What has no score was not retrieved: it stays, where it is.
         """
         core: list[int] = []  # positions of core rows in the columns
-        if self.core:
+        if core_places:
             rows = candidates.rows.tolist()
-            core = [at for at, row in enumerate(rows) if row in self.core]
-            core.sort(key=lambda at: self.core[rows[at]])
+            core = [at for at, row in enumerate(rows) if row in core_places]
+            core.sort(key=lambda at: core_places[rows[at]])
             if core != list(range(len(core))):
-                behind = [at for at, row in enumerate(rows) if row not in self.core]
+                behind = [at for at, row in enumerate(rows) if row not in core_places]
                 candidates = candidates.reorder(np.array([*core, *behind]), "cap.core_first")
         if k is None or len(core) + k >= len(candidates.rows):
             return candidates

@@ -44,7 +44,7 @@ class ConversationList:
         if conversation is None or candidates.pool is not None:
             return candidates
         found, allowed, known = candidates.rows.tolist(), candidates.allowed, self.names
-        core = self.cap.core
+        core = self.cap.core_of(turn)
         sent = _allowed(
             {row: at for at, name in enumerate(conversation.listed) if (row := known.get(name)) is not None},
             allowed,

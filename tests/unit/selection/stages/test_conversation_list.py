@@ -41,8 +41,8 @@ Turn = st.tuples(
 @given(st.lists(Turn, min_size=1, max_size=9), st.sampled_from((0.0, 1.0, 3.0)))
 def test_a_list_is_what_it_promises_to_be(turns, growth):
     session = roll(growth).session("any", learns=False)
-    session._live.change(lambda _: Conversation())
-    retention = session._live.retention
+    session._state.change(lambda _: Conversation())
+    retention = session._state.retention
     number = 0
     for message, loaded, called, later in turns:
         number += later
@@ -76,7 +76,7 @@ def test_a_list_is_what_it_promises_to_be(turns, growth):
 @given(st.lists(Turn, min_size=1, max_size=6), st.integers(0, 12), st.integers(0, 600))
 def test_limit_and_budget_hold_in_every_turn(turns, most, budget):
     session = roll(3.0).session("bound", learns=False)
-    session._live.change(lambda _: Conversation())
+    session._state.change(lambda _: Conversation())
     for number, (message, loaded, called, _) in enumerate(turns, 1):
         picked = session.select(message, K, turn=number, max_tools=most, budget_tokens=budget)
         assert len(picked) <= most
@@ -94,7 +94,7 @@ def test_what_a_hard_stage_removes_is_not_brought_back(excluded):
     session.context = Context(user="ann", session=session.context.session, exclude=(excluded,))
     assert excluded not in session.select("send the mail", K)
     session.fallback()
-    assert excluded not in session.picked
+    assert excluded not in session.selection
 
 
 def test_explanations_say_what_a_conversation_kept():

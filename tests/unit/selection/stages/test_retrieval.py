@@ -158,7 +158,7 @@ def test_a_turn_that_sees_few_tools_is_measured_by_the_right_ones():
     whole = roll.select("blue show", k=3)
     within = roll.select("blue show", Context(only=names[:4]), k=3)
     nearly = roll.select("blue show", Context(exclude=names[-1:]), k=3)
-    calibration = roll._engine.snapshot.shared.soft[3].calibration
+    calibration = roll._home.engine.snapshot.shared.soft[3].calibration
     best = float(whole.candidates.scores[0])
     assert whole.confidence == nearly.confidence == calibration.confidence(best, True, 1.0)
     assert within.confidence == calibration.confidence(best, False, 1.0) >= whole.confidence
@@ -274,7 +274,7 @@ def test_a_message_that_says_it_all_is_not_led_astray_by_what_was_said_before():
 def test_the_selection_is_repeated_from_its_turn_with_its_history():
     roll = roll_of()
     first = roll.select("and in the calendar?", ANYONE, k=3, history=["the rain forecast", "as I said"])
-    again = roll._engine.snapshot.shared.decide(first.turn)
+    again = roll._home.engine.snapshot.shared.decide(first.turn)
     assert first.turn.earlier
     assert again.names == first.names
     assert again.candidates.scores.tolist() == first.candidates.scores.tolist()

@@ -1,0 +1,259 @@
+"""What a `Toolroll` selects from and learns into: in memory, here; over a registry, in `registry.home`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, NoReturn, Protocol
+
+from toolroll._core import Learned
+from toolroll.errors import EmbedderUnavailable, InvalidInput, NotFound
+from toolroll.learning.experiments import Experiment
+from toolroll.learning.memory import Memory, Recorded
+from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
+from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
+from toolroll.selection.engine import Engine
+from toolroll.selection.exposure import not_shown
+from toolroll.selection.pipeline import Pipeline
+from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
+from toolroll.selection.selection import Selection
+from toolroll.selection.snapshot import Snapshot
+from toolroll.sessions.state import ConversationCache, Conversations
+from toolroll.tools import Definitions
+
+_log = logging.getLogger("toolroll")
+
+RECENT_SELECTIONS = 128  # that an event id still finds
+MOST_CONVERSATIONS = 100_000  # in memory
+
+
+class Home(Protocol):
+    """Everything that differs between a catalog in memory and one that follows a registry.
+
+    Safe to share between threads. `Toolroll` checks arguments before they come here.
+    """
+
+    @property
+    def engine(self) -> Engine:
+        """Selects from the newest catalog."""
+
+    @property
+    def conversations(self) -> Conversations:
+        """What conversations hold between turns."""
+
+    def recent(self, event_id: str) -> Selection | None:
+        """The selection of this event, where this process still has it; None where others may know it.
+
+        Raises:
+            NotFound: nobody knows it.
+        """
+
+    def record(
+        self,
+        picked: Selection | str,
+        entries: tuple[Entry, ...],
+        *,
+        final: bool,
+        reporter: str | None,
+        org: str | None,
+    ) -> Recorded:
+        """Counts what a report says of a selection; see `Toolroll.record`."""
+
+    def receipt(self, picked: Selection) -> str:
+        """Signed text that says what was selected; see `Toolroll.receipt`."""
+
+    def learned(self, org: str) -> Learned | None:
+        """What an organisation's outcomes have taught; None for nothing."""
+
+    def refresh(self, tools: Iterable[Any] | None, progress: Progress | None) -> None:
+        """Puts the next catalog in place; see `Toolroll.refresh`."""
+
+    def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
+        """Builds what would be built at the first use; see `Toolroll.warm_up`."""
+
+    def forget_outcomes(
+        self,
+        org: str,
+        *,
+        actor: str,
+        event: str | None,
+        reporter: str | None,
+        tool: str | None,
+        since: datetime | None,
+        until: datetime | None,
+        reason: str,
+    ) -> int:
+        """Takes outcomes back; see `Toolroll.forget_outcomes`."""
+
+    def flush(self, timeout_s: float) -> bool:
+        """Whether everything so far is durable, as far as it ever will be."""
+
+    def health(self) -> dict[str, Any]:
+        """What a readiness probe asks; see `Toolroll.health`."""
+
+    def close(self) -> None:
+        """Ends background work."""
+
+
+class MemoryHome:
+    """A catalog in this process: outcomes and conversations end with it."""
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        builder: PipelineBuilder,
+        *,
+        read: Callable[[Iterable[Any] | None], Definitions] | None = None,
+        experiment: Experiment | None = None,
+        progress: Progress | None = None,
+        clock: Callable[[], float] | None = None,
+        draw: Callable[[], int] | None = None,
+    ) -> None:
+        """Builds the catalog.
+
+        Args:
+            definitions: of the first catalog.
+            builder: makes catalogs and pipelines of definitions.
+            read: makes the next definitions, of the tools that `refresh` got or None.
+            experiment: assigns selections to variants.
+            progress: called with (texts embedded, in all).
+            clock: see `Engine`.
+            draw: see `Engine`.
+        """
+        self._builder, self._read = builder, read
+        self._building = threading.RLock()  # held while a catalog is built: the later one wins
+        self._experiments = {} if experiment is None else {"": experiment}
+        self._recent: deque[Selection] = deque(maxlen=RECENT_SELECTIONS)
+        pipeline = self._first(definitions, progress)
+        self._memory = Memory(pipeline.catalog.dim)
+        self._conversations = ConversationCache(MOST_CONVERSATIONS)
+        hooks: dict[str, Any] = {"clock": clock, "draw": draw}
+        self._engine = Engine(
+            self._snapshot(pipeline),
+            builder.embedder,
+            learned=self._memory.learned.get,
+            observe=self._recent.append,
+            **{name: hook for name, hook in hooks.items() if hook is not None},
+        )
+
+    @property
+    def engine(self) -> Engine:
+        """Selects from the newest catalog."""
+        return self._engine
+
+    @property
+    def conversations(self) -> Conversations:
+        """What conversations hold between turns."""
+        return self._conversations
+
+    def recent(self, event_id: str) -> Selection:
+        """The selection of this event.
+
+        Raises:
+            NotFound: it is not among the last ones.
+        """
+        for selection in reversed(self._recent):
+            if selection.event_id == event_id:
+                return selection
+        raise NotFound(
+            f"event {event_id!r:.80}: is not among the last {RECENT_SELECTIONS} selections; "
+            "keep the selection itself"
+        )
+
+    def record(
+        self,
+        picked: Selection | str,
+        entries: tuple[Entry, ...],
+        *,
+        final: bool,
+        reporter: str | None,
+        org: str | None,
+    ) -> Recorded:
+        """Folds the report into what is learnt; one lock, microseconds.
+
+        Raises:
+            InvalidInput: a tool was not shown.
+            NotFound: the event is not among the last selections, or is another organisation's.
+        """
+        selection = self.recent(picked) if isinstance(picked, str) else picked
+        context = selection.turn.context
+        if org is not None and context.org != org:
+            raise NotFound(f"event {selection.event_id}: is another organisation's")
+        exposure = self._engine.exposure(selection, context.user if reporter is None else reporter)
+        others = not_shown(selection, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
+        return self._memory.record(exposure, Report(selection.event_id, entries, others, final))
+
+    def receipt(self, picked: Selection) -> str:
+        """The event id: in memory, nobody outside this process can report."""
+        return picked.event_id
+
+    def learned(self, org: str) -> Learned | None:
+        """What an organisation's outcomes have taught; None for nothing."""
+        return self._memory.learned.get(org)
+
+    def refresh(self, tools: Iterable[Any] | None, progress: Progress | None) -> None:
+        """Builds the next catalog and puts it in place; if that fails, the last good one stays.
+
+        Raises:
+            InvalidDefinition: the new definitions are malformed.
+            InvalidInput: there is nothing to read again.
+        """
+        with self._building:
+            if self._read is None:
+                raise InvalidInput("refresh: this catalog was made from definitions, make another one")
+            definitions = self._read(tools)
+            self._engine.swap(self._snapshot(self._compose(definitions, progress)))
+
+    def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
+        """Does nothing: the catalog is built."""
+
+    def forget_outcomes(self, org: str, **which: object) -> NoReturn:
+        """Refuses: in memory, outcomes are folded into statistics and not kept.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(
+            "forget_outcomes: in memory outcomes are not kept, so none can be taken back; "
+            "use a registry (Toolroll.open)"
+        )
+
+    def flush(self, timeout_s: float) -> bool:
+        """True: nothing waits to be written."""
+        return True
+
+    def health(self) -> dict[str, Any]:
+        """The catalog, and what every selection lacks."""
+        snapshot = self._engine.snapshot
+        failures = (*snapshot.failures(""), *snapshot.shared.lasting_failures)
+        return {
+            "catalog_revision": snapshot.shared.catalog.revision,
+            "tools": len(snapshot.shared.catalog),
+            "degraded": [str(failure) for failure in failures],
+            "sessions": {"held": len(self._conversations)},
+        }
+
+    def close(self) -> None:
+        """Does nothing: there is no background work."""
+
+    def _first(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
+        """A pipeline in any case: without vectors, and saying so, where the embedder fails now."""
+        try:
+            return self._compose(definitions, progress)
+        except EmbedderUnavailable as error:
+            _log.warning("catalog: built without vectors until refresh(): %s", error)
+            return self._builder.by_words(definitions, _effective_policy(definitions), error)
+
+    def _compose(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
+        return self._builder.pipeline(definitions, _effective_policy(definitions), progress)
+
+    def _snapshot(self, pipeline: Pipeline) -> Snapshot:
+        experiments: Mapping[str, Experiment] = self._experiments
+        return Snapshot(pipeline, experiments=experiments)
+
+
+def _effective_policy(definitions: Definitions) -> EffectivePolicy:
+    return EffectivePolicy.validated(PolicySource(definitions.rules, definitions.pages, definitions.tiers))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import operator
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +25,7 @@ from toolroll.learning.exposure import Exposure
 from toolroll.learning.keys import key
 from toolroll.pipeline import Pipeline
 from toolroll.ports import Embedder
+from toolroll.random_bytes import random_bytes
 from toolroll.reading import Reading
 from toolroll.selection import Failure, Selection
 from toolroll.serving import Serving
@@ -144,7 +144,7 @@ class Engine:
             stored=serving.settings(turn.context.org),
             revision=serving.revision,
         )
-        return pipeline.decide(turn, os.urandom(12).hex(), serving.failures(turn.context.org))
+        return pipeline.decide(turn, random_bytes()[:12].hex(), serving.failures(turn.context.org))
 
     def find(self, query: str, context: Context, k: int) -> Selection:
         """What this caller may have that fits the query best; no event, and core tools count as others do."""
@@ -236,7 +236,7 @@ class Engine:
             self.used[org] = time.perf_counter_ns()
         if org in serving.awaited and self._want is not None:
             self._want(org)
-        selection = pipeline.decide(turn, os.urandom(12).hex(), (*lasting, *failures), timings)
+        selection = pipeline.decide(turn, random_bytes()[:12].hex(), (*lasting, *failures), timings)
         self.observe(selection)
         if strict and selection.failures:
             raise selection.failures[0].error
@@ -263,7 +263,7 @@ def _nobody(selection: Selection) -> None:
 
 
 def _at_random() -> int:
-    return int.from_bytes(os.urandom(8), "little")
+    return int.from_bytes(random_bytes()[:8], "little")
 
 
 def _checked(context: Context | None) -> Context:

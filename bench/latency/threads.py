@@ -158,7 +158,7 @@ def _busy_thread() -> Iterator[None]:
 
 
 def _burst(call: Callable[[int], object], first: int) -> list[float]:
-    times = []
+    times: list[float] = []
     until = time.perf_counter() + BURST_S
     while (start := time.perf_counter()) < until or len(times) < 20:
         call(first)

@@ -411,14 +411,15 @@ def test_rows_that_another_thread_changes_during_a_search_are_those_that_were_ch
         for _ in range(60):
             rows[:] = np.arange(50)
             try:
-                best = retriever.search(
+                best, with_known, *_ = retriever.search(
                     "", query, 1.0, (), (), everything, rows, scores, n, fusion_with(dense=1.0)
-                )[0]
+                )
             except ValueError as error:
                 assert "known row 1073741824" in str(error)
             else:
                 found += 1
                 assert best.max() < n
+                assert with_known[best < 50].min() >= 1  # each known row has its score
     finally:
         over.set()
         writer.join()

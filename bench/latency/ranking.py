@@ -45,7 +45,21 @@ def rank_case(m: int, tools: int, limit_us: float | None) -> Case:
     random = np.random.default_rng(1)
     rows = [random.choice(tools, m, replace=False).astype(np.int32) for _ in range(200)]
     scores = np.sort(random.uniform(0, 1, m).astype(np.float32))[::-1].copy()
-    core, weights = np.zeros(m, np.uint8), Weights()
+    core, weights = (
+        np.zeros(m, np.uint8),
+        Weights(
+            reliability=1.25,
+            lift=1.0,
+            temper=0.1,
+            sd_max=2.0,
+            most_up=1.0,
+            most_down=4.0,
+            guard=2,
+            listing=8.0,
+            explore=0.0,
+            draw="normal",
+        ),
+    )
     scopes = [(1, 2 + i % _PAGES, 100 + i % _LEAVES) for i in range(_LEAVES)]
 
     def ours(i: int) -> Any:

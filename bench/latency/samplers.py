@@ -61,53 +61,6 @@ def sample_case(n: int, bar: float | None, *, smallest: float, greatest: float) 
     )
 
 
-def rerank_case(n: int, m: int, k: int) -> Case:
-    key, alpha, beta = arms(n, smallest=1, greatest=50)
-    random = np.random.default_rng(2)
-    rows = [np.sort(random.choice(n, m, replace=False)).astype(np.int32) for _ in range(200)]
-    scores = [random.uniform(0.2, 0.9, m).astype(np.float32) for _ in rows]
-    generator = np.random.Generator(np.random.SFC64(1))
-
-    def ours(i: int) -> object:
-        at = i % len(rows)
-        return _core.thompson_rerank(key, alpha, beta, i, rows[at], scores[at], 1.0, k)
-
-    def partition(i: int) -> object:
-        at = i % len(rows)
-        draws = generator.beta(alpha[rows[at]], beta[rows[at]])
-        scaled = scores[at] * draws
-        best = np.argpartition(-scaled, k)[:k]
-        best = best[np.argsort(-scaled[best])]
-        return rows[at][best], scaled[best], draws[best]
-
-    def sort(i: int) -> object:
-        at = i % len(rows)
-        draws = generator.beta(alpha.take(rows[at]), beta.take(rows[at]))
-        scaled = scores[at] * draws
-        best = (-scaled).argsort()[:k]
-        return rows[at].take(best), scaled.take(best), draws.take(best)
-
-    def check() -> str:
-        draws = _core.thompson_sample(key, alpha, beta, 7)
-        for some_rows, some_scores in zip(rows, scores, strict=True):
-            scaled = some_scores * draws[some_rows]
-            expected = some_rows[np.lexsort([some_rows, -scaled])][:k]
-            found = _core.thompson_rerank(key, alpha, beta, 7, some_rows, some_scores, 1.0, k)[0]
-            assert found.tolist() == expected.tolist(), "not the best of the scaled scores"
-        return f"equal to a full sort, {len(rows)} times"
-
-    return Case(
-        operation="Thompson rerank",
-        size=f"{m} of {n:,} arms",
-        ours=ours,
-        peers={"numpy argpartition": partition, "numpy argsort": sort},
-        check=check,
-        bar=None,
-        note=f"best {k}",
-        limit_us=10.0,
-    )
-
-
 def cases(quick: bool) -> Iterator[Case]:
     yield sample_case(158, 5.0, smallest=1, greatest=50)
     yield sample_case(100_000, 3.0, smallest=1, greatest=50)
@@ -116,4 +69,3 @@ def cases(quick: bool) -> Iterator[Case]:
         yield sample_case(158, None, smallest=0.02, greatest=0.8)
         yield sample_case(100_000, None, smallest=0.02, greatest=0.8)
         yield sample_case(1_000_000, None, smallest=1, greatest=50)
-    yield rerank_case(100_000, 30, 7)

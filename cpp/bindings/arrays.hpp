@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace toolroll::bindings {
@@ -51,6 +53,15 @@ std::span<const T> column_of(const char* name, const py::array& array) {
   return {static_cast<const T*>(array.data()), static_cast<std::size_t>(array.size())};
 }
 
+/// A column of uint8 or bool.
+inline std::span<const std::uint8_t> flags_of(const char* name, const py::array& array) {
+  if (array.dtype().kind() == 'b' && array.ndim() == 1 &&
+      (array.flags() & py::array::c_style) != 0) {
+    return {static_cast<const std::uint8_t*>(array.data()), static_cast<std::size_t>(array.size())};
+  }
+  return column_of<std::uint8_t>(name, array);
+}
+
 template <typename T>
 std::span<T> writable(Column<T>& column) {
   return {column.mutable_data(), static_cast<std::size_t>(column.size())};
@@ -62,6 +73,14 @@ Column<T> column(std::vector<T>&& numbers) {
   auto* owned = new std::vector<T>(std::move(numbers));
   const py::capsule owner(owned, [](void* at) { delete static_cast<std::vector<T>*>(at); });
   return Column<T>(static_cast<py::ssize_t>(owned->size()), owned->data(), owner);
+}
+
+/// The numbers as they are now. For columns that are read while the interpreter is released, or
+/// more than once: another thread may write to the array meanwhile, and what was checked must be
+/// what is used.
+template <typename T>
+std::vector<T> snapshot(std::span<const T> numbers) {
+  return {numbers.begin(), numbers.end()};
 }
 
 /// A few numbers as an array: a copy is cheaper than an owner.

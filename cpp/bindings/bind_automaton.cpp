@@ -1,21 +1,16 @@
 #include <pybind11/stl.h>
 
-#include <optional>
-
+#include "gil.hpp"
 #include "text.hpp"
 #include "toolroll/automaton.hpp"
 
 namespace toolroll::bindings {
 namespace {
 
-// Up to here a search takes some microseconds, less than waiting to get the lock back may take.
-constexpr std::size_t kShortText = 2048;
+constexpr double kFindNsPerByte = 10;  // folded, then one step through the automaton
 
-template <typename Function>
-auto unlocked_if_long(std::string_view text, Function&& function) {
-  std::optional<py::gil_scoped_release> unlocked;
-  if (text.size() > kShortText) unlocked.emplace();
-  return function();
+bool is_long(std::string_view text) {
+  return kFindNsPerByte * static_cast<double>(text.size()) > kWorthReleasingNs;
 }
 
 MatchMode mode_of(std::string_view name, std::size_t i) {
@@ -39,7 +34,11 @@ Automaton build(const std::vector<py::str>& patterns, const std::vector<py::str>
 
 py::list find(const Automaton& automaton, const py::str& text) {
   const Utf8 utf8(text);
-  const auto found = unlocked_if_long(utf8.view(), [&] { return automaton.find(utf8.view()); });
+  std::vector<std::int32_t> found;
+  {
+    const GilReleasedIf unlocked(is_long(utf8.view()));
+    found = automaton.find(utf8.view());
+  }
   py::list out(found.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     PyObject* const number = PyLong_FromLong(found[i]);
@@ -52,15 +51,13 @@ py::list find(const Automaton& automaton, const py::str& text) {
 std::vector<std::tuple<std::int32_t, std::size_t, std::size_t>> matches(const Automaton& automaton,
                                                                         const py::str& text) {
   const Utf8 utf8(text);
-  return unlocked_if_long(utf8.view(), [&] {
-    const CodePoints code_points(utf8.view());
-    std::vector<std::tuple<std::int32_t, std::size_t, std::size_t>> out;
-    for (const Match& match : automaton.matches(utf8.view())) {
-      out.emplace_back(match.pattern, code_points.before(match.start),
-                       code_points.before(match.end));
-    }
-    return out;
-  });
+  const GilReleasedIf unlocked(is_long(utf8.view()));
+  const CodePoints code_points(utf8.view());
+  std::vector<std::tuple<std::int32_t, std::size_t, std::size_t>> out;
+  for (const Match& match : automaton.matches(utf8.view())) {
+    out.emplace_back(match.pattern, code_points.before(match.start), code_points.before(match.end));
+  }
+  return out;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "gil.hpp"
 #include "text.hpp"
 #include "toolroll/bm25.hpp"
 #include "toolroll/english.hpp"
@@ -43,9 +44,9 @@ py::tuple search(const Bm25Index& index, const py::str& text, std::int64_t k,
                  const py::object& filter) {
   const Bitset* const allowed = row_filter(filter);
   const Utf8 message(text);
-  Scored best;
+  Hits best;
   {
-    const py::gil_scoped_release unlocked;
+    const GilReleasedIf unlocked(index.expected_ns(message.view().size()) > kWorthReleasingNs);
     best = index.search(message.view(), static_cast<std::size_t>(std::max<std::int64_t>(k, 0)),
                         allowed);
   }
@@ -64,11 +65,12 @@ void bind_bm25(py::module_& m) {
           "scores",
           [](const Bm25Index& index, const py::str& text, const Column<std::int32_t>& rows) {
             const Utf8 message(text);
-            const auto wanted = view(rows);
+            const auto wanted = snapshot(view(rows));
             Column<float> out(rows.size());
-            const std::span<float> scores{out.mutable_data(), wanted.size()};
+            const std::span<float> scores = writable(out);
             {
-              const py::gil_scoped_release unlocked;
+              const GilReleasedIf unlocked(index.expected_ns(message.view().size()) >
+                                           kWorthReleasingNs);
               index.scores(message.view(), wanted, scores);
             }
             return out;
@@ -84,14 +86,6 @@ void bind_bm25(py::module_& m) {
               list[i] = py::str(terms[i].data(), terms[i].size());
             }
             return list;
-          },
-          py::arg("text"))
-      .def(
-          "ceiling",
-          [](const Bm25Index& index, const py::str& text) {
-            const Utf8 message(text);
-            const py::gil_scoped_release unlocked;
-            return index.ceiling(message.view());
           },
           py::arg("text"))
       .def_property_readonly("size", &Bm25Index::size)

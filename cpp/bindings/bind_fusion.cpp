@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "gil.hpp"
 #include "text.hpp"
 #include "toolroll/fusion.hpp"
 
 namespace toolroll::bindings {
 namespace {
 
-/// Text, vector, trust and weight of each part, held as long as the parts are used.
+/// Text, vector, trust and weight of each part. The vectors are copies: a search reads them while
+/// the interpreter is released.
 class Parts {
  public:
   explicit Parts(const py::tuple& list) {
@@ -23,8 +25,8 @@ class Parts {
             py::cast<std::tuple<py::str, std::optional<Column<float>>, float, float>>(item);
         texts_.push_back(text);
         messages_.emplace_back(text);
-        vectors_.push_back(vector ? *vector : Column<float>(0));
-        parts_.push_back({messages_.back().view(), view(vectors_.back()), trust, weight});
+        vectors_.push_back(vector ? snapshot(view(*vector)) : std::vector<float>());
+        parts_.push_back({messages_.back().view(), vectors_.back(), trust, weight});
       } catch (const py::cast_error&) {
         throw py::type_error("part: must be (str, float32 array or None, float, float)");
       }
@@ -36,7 +38,7 @@ class Parts {
  private:
   std::deque<py::str> texts_;
   std::deque<Utf8> messages_;
-  std::deque<Column<float>> vectors_;
+  std::deque<std::vector<float>> vectors_;
   std::vector<Part> parts_;
 };
 
@@ -49,16 +51,20 @@ py::tuple search(const Searched& retriever, const py::str& text,
                  std::size_t k, const Fusion& fusion, const Learned* learned, const ToolKeys* keys,
                  double now) {
   const Utf8 message(text);
-  const Part whole{message.view(), vector ? view(*vector) : std::span<const float>(), trust};
+  const auto numbers = vector ? snapshot(view(*vector)) : std::vector<float>();
+  const Part whole{message.view(), numbers, trust};
   const Parts pieces(clauses);
   const Parts turns(earlier);
-  const auto rows = view(known_rows);
-  const auto scores = view(known_scores);
+  const auto rows = snapshot(view(known_rows));
+  const auto scores = snapshot(view(known_scores));
+  const Lessons lessons{learned, keys, now};
+  const double expected_ns =
+      retriever.expected_ns(whole, pieces.get(), turns.get(), in_play, rows.size(), k, lessons);
   Retrieved found;
   {
-    const py::gil_scoped_release unlocked;
+    const GilReleasedIf unlocked(expected_ns > kWorthReleasingNs);
     found = retriever.search(whole, pieces.get(), turns.get(), in_play, rows, scores, k, fusion,
-                             {learned, keys, now});
+                             lessons);
   }
   return py::make_tuple(
       copied(found.rows), copied(found.scores),
@@ -97,15 +103,13 @@ void bind_fusion(py::module_& m) {
           "nearest",
           [](const Intents& intents, const Column<float>& query, const Column<std::int32_t>& rows) {
             Column<float> out(rows.size());
-            intents.nearest(view(query), view(rows),
-                            {out.mutable_data(), static_cast<std::size_t>(out.size())});
+            intents.nearest(snapshot(view(query)), snapshot(view(rows)), writable(out));
             return out;
           },
           py::arg("query").noconvert(), py::arg("rows").noconvert())
       .def_property_readonly("size", &Intents::size)
       .def_property_readonly("count", &Intents::count)
-      .def_property_readonly("dim", &Intents::dim)
-      .def_property_readonly("memory_bytes", &Intents::memory_bytes);
+      .def_property_readonly("dim", &Intents::dim);
 
   py::class_<Fusion>(m, "Fusion")
       .def(py::init([](float dense, float dense_floor, float lexical, float lexical_mass,
@@ -113,9 +117,9 @@ void bind_fusion(py::module_& m) {
              return Fusion{dense,   dense_floor,  lexical, lexical_mass,
                            intents, intent_floor, clauses, threshold};
            }),
-           py::arg("dense") = 1.0F, py::arg("dense_floor") = 0.0F, py::arg("lexical") = 0.0F,
-           py::arg("lexical_mass") = 200.0F, py::arg("intents") = 0.0F,
-           py::arg("intent_floor") = 0.3F, py::arg("clauses") = 0.0F, py::arg("threshold") = 0.0F)
+           py::kw_only(), py::arg("dense"), py::arg("dense_floor"), py::arg("lexical"),
+           py::arg("lexical_mass"), py::arg("intents"), py::arg("intent_floor"), py::arg("clauses"),
+           py::arg("threshold"))
       .def_readonly("dense", &Fusion::dense)
       .def_readonly("dense_floor", &Fusion::dense_floor)
       .def_readonly("lexical", &Fusion::lexical)
@@ -129,11 +133,7 @@ void bind_fusion(py::module_& m) {
   retriever.def(py::init([](std::size_t size, std::shared_ptr<VectorIndex> vectors,
                             std::shared_ptr<Bm25Index> postings, std::shared_ptr<Intents> intents,
                             const std::optional<Column<float>>& damping) {
-                  std::vector<float> factors;
-                  if (damping) {
-                    const auto given = view(*damping);
-                    factors.assign(given.begin(), given.end());
-                  }
+                  auto factors = damping ? snapshot(view(*damping)) : std::vector<float>();
                   return Retriever(size, std::move(vectors), std::move(postings),
                                    std::move(intents), std::move(factors));
                 }),

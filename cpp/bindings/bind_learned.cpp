@@ -1,18 +1,30 @@
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "arrays.hpp"
+#include "gil.hpp"
 #include "toolroll/learned.hpp"
+#include "toolroll/slate.hpp"
 
 namespace toolroll::bindings {
 namespace {
+
+constexpr double kDeltaNs = 3'000;   // one delta folded: its records are copied
+constexpr double kRankNs = 150;      // one candidate: its posteriors and its draw
+constexpr double kRankPairNs = 0.5;  // one candidate beside another: groups are looked for
 
 using ScopeTuple = std::array<std::uint64_t, 3>;
 
@@ -52,16 +64,43 @@ Learned fold(const Learned& learned, const py::array& deltas,
   // Copied by Python's rules (an unaligned buffer is allowed), and nobody changes the copy.
   std::vector<Delta> rows(static_cast<std::size_t>(deltas.size()));
   if (!rows.empty()) std::memcpy(rows.data(), deltas.data(), rows.size() * sizeof(Delta));
-  std::span<const float> numbers;
+  std::vector<float> numbers;
   if (vectors && vectors->size() != 0) {
     if (vectors->ndim() != 2 || static_cast<std::size_t>(vectors->shape(1)) != learned.dim()) {
       throw std::invalid_argument("vectors: must be float32[rows, " +
                                   std::to_string(learned.dim()) + "]");
     }
-    numbers = {vectors->data(), static_cast<std::size_t>(vectors->size())};
+    numbers.assign(vectors->data(), vectors->data() + vectors->size());
   }
-  const py::gil_scoped_release unlocked;
+  const GilReleasedIf unlocked(kDeltaNs * static_cast<double>(rows.size()) > kWorthReleasingNs);
   return learned.fold(rows, numbers);
+}
+
+py::tuple rank_of(const Learned& learned, const ToolKeys& keys, const py::array& rows,
+                  const py::array& scores, const py::array& raw_best, const py::array& core,
+                  const ScopeTuple& scopes, double now, std::uint64_t seed, std::size_t k,
+                  double temperature, const Weights& weights) {
+  const auto row = snapshot(column_of<std::int32_t>("rows", rows));
+  const auto found = snapshot(column_of<float>("scores", scores));
+  const auto first = snapshot(column_of<std::int32_t>("raw_best", raw_best));
+  const auto is_core = snapshot(flags_of("core", core));
+  const Candidates candidates{row, found, first, is_core};
+  Column<std::int32_t> order(rows.size());
+  Column<float> score(rows.size());
+  Column<float> mean(rows.size());
+  Column<float> sd(rows.size());
+  Column<float> show(rows.size());
+  Column<std::uint8_t> fate(rows.size());
+  const Ranked out{
+      writable(order), writable(score),
+      writable(mean),  writable(sd),
+      writable(show),  {reinterpret_cast<Fate*>(fate.mutable_data()), candidates.rows.size()}};
+  const auto m = static_cast<double>(candidates.rows.size());
+  {
+    const GilReleasedIf unlocked(m * (kRankNs + m * kRankPairNs) > kWorthReleasingNs);
+    rank(learned, keys, candidates, scopes_of(scopes), now, seed, k, temperature, weights, out);
+  }
+  return py::make_tuple(order, score, mean, sd, show, fate);
 }
 
 void bind_rates(py::module_& m) {
@@ -209,6 +248,9 @@ void bind_learned(py::module_& m) {
                  column_from<bool>(all, [](const Alarm& alarm) { return alarm.is_open; }));
            })
       .def("cells", &cells)
+      .def("rank", &rank_of, py::arg("keys"), py::arg("rows"), py::arg("scores"),
+           py::arg("raw_best"), py::arg("core"), py::arg("scopes"), py::arg("now"), py::arg("seed"),
+           py::arg("k"), py::arg("temperature"), py::arg("weights"))
       .def("to_bytes",
            [](const Learned& learned) {
              const std::vector<std::byte> all = learned.bytes();

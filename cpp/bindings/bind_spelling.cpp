@@ -1,32 +1,31 @@
 #include <pybind11/stl.h>
 
-#include <optional>
 #include <tuple>
 #include <vector>
 
 #include "arrays.hpp"
+#include "gil.hpp"
 #include "text.hpp"
 #include "toolroll/spelling.hpp"
 
 namespace toolroll::bindings {
 namespace {
 
-// Up to here a message takes some microseconds, less than waiting to get the lock back may take.
-constexpr std::size_t kShortText = 2048;
+constexpr double kCorrectNsPerByte = 100;  // where most words are unknown and looked for
 
 using Build = Lexicon (*)(std::span<const std::string_view>, std::span<const float>);
 
 template <Build build>
 std::shared_ptr<Lexicon> built(const py::sequence& list, const Column<float>& weights) {
   const Texts texts(list);
-  const std::span<const float> weight = view(weights);
+  const std::vector<float> weight = snapshot(view(weights));
   const py::gil_scoped_release unlocked;
   return std::make_shared<Lexicon>(build(texts.views, weight));
 }
 
 std::vector<Speller::Correction> find(const Speller& speller, std::string_view text) {
-  std::optional<py::gil_scoped_release> unlocked;
-  if (text.size() > kShortText) unlocked.emplace();
+  const GilReleasedIf unlocked(kCorrectNsPerByte * static_cast<double>(text.size()) >
+                               kWorthReleasingNs);
   return speller.corrections(text);
 }
 

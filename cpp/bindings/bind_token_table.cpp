@@ -2,12 +2,22 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "gil.hpp"
 #include "text.hpp"
 #include "toolroll/token_table.hpp"
 #include "toolroll/wordpiece.hpp"
 
 namespace toolroll::bindings {
 namespace {
+
+constexpr double kEncodeNsPerByte = 20;  // folding, and looking pieces up
+constexpr double kAddNs = 0.03;          // one number of a token's row to the sum
+constexpr double kBytesPerToken = 4;
+
+double expected_ns(const TokenTable& table, std::size_t bytes) {
+  return static_cast<double>(bytes) *
+         (kEncodeNsPerByte + kAddNs * static_cast<double>(table.dim()) / kBytesPerToken);
+}
 
 using Table = py::array_t<std::int8_t, py::array::c_style>;
 
@@ -27,7 +37,7 @@ Column<float> embed(const TokenTable& table, const py::str& text) {
   Column<float> out(static_cast<py::ssize_t>(table.dim()));
   const std::span<float> vector{out.mutable_data(), table.dim()};
   {
-    const py::gil_scoped_release unlocked;
+    const GilReleasedIf unlocked(expected_ns(table, message.view().size()) > kWorthReleasingNs);
     table.embed(message.view(), vector);
   }
   return out;
@@ -38,8 +48,10 @@ Column<float> embed_batch(const TokenTable& table, const py::sequence& texts) {
   const auto dim = static_cast<py::ssize_t>(table.dim());
   Column<float> out(std::vector<py::ssize_t>{static_cast<py::ssize_t>(messages.views.size()), dim});
   float* const vectors = out.mutable_data();
+  std::size_t bytes = 0;
+  for (const std::string_view text : messages.views) bytes += text.size();
   {
-    const py::gil_scoped_release unlocked;
+    const GilReleasedIf unlocked(expected_ns(table, bytes) > kWorthReleasingNs);
     for (std::size_t i = 0; i < messages.views.size(); ++i) {
       table.embed(messages.views[i], {vectors + i * table.dim(), table.dim()});
     }
@@ -62,23 +74,23 @@ void bind_token_table(py::module_& m) {
             const Utf8 message(text);
             std::vector<std::int32_t> ids;
             {
-              const py::gil_scoped_release unlocked;
+              const GilReleasedIf unlocked(kEncodeNsPerByte *
+                                               static_cast<double>(message.view().size()) >
+                                           kWorthReleasingNs);
               pieces.encode(message.view(), max_tokens, ids);
             }
             return copied(ids);
           },
           py::arg("text"), py::arg("max_tokens") = 0)
       .def_property_readonly("size", &WordPiece::size)
-      .def_property_readonly("unknown", &WordPiece::unknown)
-      .def_property_readonly("memory_bytes", &WordPiece::memory_bytes);
+      .def_property_readonly("unknown", &WordPiece::unknown);
 
   py::class_<TokenTable>(m, "TokenTable")
       .def(py::init(&table_of), py::arg("vocabulary"), py::arg("table").noconvert(),
            py::arg("scale").noconvert())
       .def("embed", &embed, py::arg("text"))
       .def("embed_batch", &embed_batch, py::arg("texts"))
-      .def_property_readonly("dim", &TokenTable::dim)
-      .def_property_readonly("memory_bytes", &TokenTable::memory_bytes);
+      .def_property_readonly("dim", &TokenTable::dim);
 }
 
 }  // namespace toolroll::bindings

@@ -40,14 +40,7 @@ void bind_tool_keys(py::module_& m) {
             return copied(arms);
           },
           py::arg("rows"))
-      .def_property_readonly("size", &ToolKeys::size)
-      .def_property_readonly("memory_bytes", &ToolKeys::memory_bytes)
-      .def(
-          "companions",
-          [](const ToolKeys& keys, const py::array& rows, const Bitset& in_play) {
-            return copied(keys.companions(column_of<std::int32_t>("rows", rows), in_play));
-          },
-          py::arg("rows"), py::arg("in_play"));
+      .def_property_readonly("size", &ToolKeys::size);
 }
 
 }  // namespace toolroll::bindings

@@ -5,14 +5,15 @@
 #include <string_view>
 
 #include "arrays.hpp"
+#include "gil.hpp"
 #include "toolroll/vector_index.hpp"
 
 namespace toolroll::bindings {
 namespace {
 
-/// One vector from Python as a span. A float32 array is looked at where it lies; a list of floats
-/// is read number by number (0.5 us for 384, where a casting array argument takes 9); anything else
-/// that numpy can turn into float32[dim] is converted. Lives as long as the call.
+/// The numbers of one vector from Python, copied. A float32 array is copied as it is; a list of
+/// floats is read number by number (0.5 us for 384, where a casting array argument takes 9);
+/// anything else that numpy can turn into float32[dim] is converted first.
 class VectorArgument {
  public:
   explicit VectorArgument(py::handle from) {
@@ -20,19 +21,19 @@ class VectorArgument {
       read_list(from.ptr());
       return;
     }
-    auto array =
-        Column<float>::check_(from) ? py::reinterpret_borrow<Column<float>>(from) : converted(from);
-    span_ = view(array);
-    owner_ = std::move(array);
+    numbers_ =
+        snapshot(view(Column<float>::check_(from) ? py::reinterpret_borrow<Column<float>>(from)
+                                                  : converted(from)));
   }
   VectorArgument(const VectorArgument&) = delete;
   VectorArgument& operator=(const VectorArgument&) = delete;
 
-  std::span<const float> span() const { return span_; }
+  std::span<const float> span() const { return numbers_; }
 
  private:
   void read_list(PyObject* list) {
-    // A number may be any object with __float__, which may change the list: its size is read anew.
+    // A number may be any object with __float__, which may change the list: its size is read
+    // again each time.
     numbers_.reserve(static_cast<std::size_t>(PyList_GET_SIZE(list)));
     for (py::ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
       PyObject* const item = PyList_GET_ITEM(list, i);
@@ -46,7 +47,6 @@ class VectorArgument {
       }
       numbers_.push_back(static_cast<float>(number));
     }
-    span_ = numbers_;
   }
 
   static Column<float> converted(py::handle from) {
@@ -55,9 +55,7 @@ class VectorArgument {
     return py::reinterpret_borrow<Column<float>>(array);
   }
 
-  py::object owner_;
   std::vector<float> numbers_;
-  std::span<const float> span_;
 };
 
 Method method_of(std::string_view name) {
@@ -96,9 +94,11 @@ py::tuple search(const VectorIndex& index, py::handle query, std::int64_t k, con
   const Method chosen = method_of(method);
   const std::size_t kept = at_least_zero(ef, "ef");
   const std::size_t wanted = k < 0 ? 0 : static_cast<std::size_t>(k);
+  const double expected_ns =
+      index.expected_ns(wanted, allowed == nullptr ? index.size() : allowed->count());
   Hits hits;
   {
-    const py::gil_scoped_release unlocked;
+    const GilReleasedIf unlocked(expected_ns > kWorthReleasingNs);
     hits = index.search(argument.span(), wanted, allowed, chosen, kept);
   }
   return py::make_tuple(copied(hits.rows), copied(hits.scores));
@@ -117,10 +117,11 @@ void bind_vector_index(py::module_& m) {
           "scores",
           [](const VectorIndex& index, py::handle query, const Column<std::int32_t>& rows) {
             const VectorArgument argument(query);
-            const auto wanted = view(rows);
+            const auto wanted = snapshot(view(rows));
             std::vector<float> out;
             {
-              const py::gil_scoped_release unlocked;
+              const GilReleasedIf unlocked(index.expected_scores_ns(wanted.size()) >
+                                           kWorthReleasingNs);
               out = index.scores(argument.span(), wanted);
             }
             return column(std::move(out));
@@ -137,7 +138,6 @@ void bind_vector_index(py::module_& m) {
       .def_property_readonly("dim", &VectorIndex::dim)
       .def_property_readonly("has_graph", &VectorIndex::has_graph)
       .def_property_readonly("default_ef", &VectorIndex::default_ef)
-      .def_property_readonly("memory_bytes", &VectorIndex::memory_bytes)
       .def("save", &VectorIndex::save, py::arg("path"), py::call_guard<py::gil_scoped_release>())
       .def_static("load", &VectorIndex::load, py::arg("path"),
                   py::call_guard<py::gil_scoped_release>());

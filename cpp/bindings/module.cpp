@@ -12,11 +12,11 @@ void bind_spelling(pybind11::module_& m);
 void bind_token_table(pybind11::module_& m);
 void bind_vector_index(pybind11::module_& m);
 void bind_fusion(pybind11::module_& m);
-void bind_stream(pybind11::module_& m);
 void bind_thompson(pybind11::module_& m);
 void bind_tool_keys(pybind11::module_& m);
 void bind_learned(pybind11::module_& m);
 void bind_slate(pybind11::module_& m);
+void bind_inclusion(pybind11::module_& m);
 
 }  // namespace toolroll::bindings
 
@@ -32,9 +32,9 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_token_table(m);
   bind_vector_index(m);
   bind_tool_keys(m);
+  bind_slate(m);  // Weights, which Learned.rank takes
   bind_learned(m);
-  bind_slate(m);
+  bind_inclusion(m);
   bind_fusion(m);
-  bind_stream(m);
   bind_thompson(m);
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 
@@ -22,78 +23,34 @@ constexpr std::size_t kLookUpCost = 32;  // postings walked in the time that one
 // exclude.
 constexpr double kSlack = 1 + 1e-4;
 
-struct Hit {
-  float score;
-  std::int32_t row;
-};
-constexpr bool better(const Hit& a, const Hit& b) {
-  return a.score > b.score || (a.score == b.score && a.row < b.row);
+// What expected_ns() reckons with, measured on one core of 2021.
+constexpr double kReadNsPerByte = 15;  // of a message: folding, stemming, looking terms up
+constexpr double kBytesPerTerm = 8;    // a word, the space behind it, and stop words in between
+constexpr double kPostingNs = 1;
+constexpr double kScanNs = 0.3;  // a row of the sums: cleared, compared
+
+// A sum above 0, however small.
+constexpr float kLeastSum = std::numeric_limits<float>::denorm_min();
+
+// Offers every sum above 0 of the allowed rows.
+void collect(std::span<const float> sums, const Bitset* allowed, Best& best) {
+  each_above(
+      sums, [&best] { return std::max(best.threshold(), kLeastSum); },
+      [&](std::size_t row) {
+        if (allowed == nullptr || allowed->contains(row)) {
+          best.offer(sums[row], static_cast<std::int32_t>(row));
+        }
+      });
 }
 
-// The k best hits of a stream: a sorted list for the usual small k, else a heap with the worst in
-// front.
-class Best {
- public:
-  Best(std::vector<Hit>& hits, std::size_t k) : hits_(hits), k_(k) { hits_.clear(); }
+void offer_if_above_zero(float sum, std::int32_t row, Best& best) {
+  if (sum > 0) best.offer(sum, row);
+}
 
-  // No score below it can be among the best any more.
-  float floor() const { return floor_.score; }
-  void push(float score, std::int32_t row) {
-    const Hit hit{score, row};
-    if (!better(hit, floor_)) return;
-    if (k_ <= kSorted) {
-      if (hits_.size() == k_) hits_.pop_back();
-      auto at = hits_.end();
-      while (at != hits_.begin() && better(hit, *(at - 1))) --at;
-      hits_.insert(at, hit);
-      if (hits_.size() == k_) floor_ = hits_.back();
-    } else {
-      if (hits_.size() == k_) {
-        std::pop_heap(hits_.begin(), hits_.end(), better);
-        hits_.pop_back();
-      }
-      hits_.push_back(hit);
-      std::push_heap(hits_.begin(), hits_.end(), better);
-      if (hits_.size() == k_) floor_ = hits_.front();
-    }
-  }
-  Scored take() {
-    if (k_ > kSorted) std::sort_heap(hits_.begin(), hits_.end(), better);
-    Scored best;
-    best.rows.reserve(hits_.size());
-    best.scores.reserve(hits_.size());
-    for (const Hit& hit : hits_) {
-      best.rows.push_back(hit.row);
-      best.scores.push_back(hit.score);
-    }
-    return best;
-  }
-
- private:
-  static constexpr std::size_t kSorted = 64;
-
-  std::vector<Hit>& hits_;
-  std::size_t k_;
-  Hit floor_{0, -1};  // no row: before there are k hits, whatever scores above 0 is better
-};
-
-// Pushes every sum above 0 of the allowed rows.
-void collect(std::span<const float> sums, const Bitset* allowed, Best& best) {
-  constexpr std::size_t kBlock = 64;
-  for (std::size_t begin = 0; begin < sums.size(); begin += kBlock) {
-    const std::size_t end = std::min(begin + kBlock, sums.size());
-    const float floor = best.floor();
-    if (end - begin == kBlock) {
-      int above = 0;  // without a branch, so that the compiler compares many at once
-      for (std::size_t i = 0; i < kBlock; ++i) above |= static_cast<int>(sums[begin + i] > floor);
-      if (above == 0) continue;
-    }
-    for (std::size_t i = begin; i < end; ++i) {
-      if (sums[i] > floor && (allowed == nullptr || allowed->contains(i))) {
-        best.push(sums[i], static_cast<std::int32_t>(i));
-      }
-    }
-  }
+Hits taken(Best& best) {
+  Hits hits;
+  best.take(hits.rows, hits.scores);
+  return hits;
 }
 
 void require(bool sound, const char* what) {
@@ -129,7 +86,8 @@ std::size_t checked_rows(std::span<const Field> fields) {
 
 }  // namespace
 
-// What a search needs beside the index; one a thread, so that searching allocates next to nothing.
+// What one search writes beside its answer. Kept from search to search, so that searching allocates
+// next to nothing.
 struct Bm25Index::Scratch {
   Terms terms;
   std::vector<std::string_view> unknown;
@@ -137,17 +95,71 @@ struct Bm25Index::Scratch {
   std::vector<float> sums;            // by row; all 0 between searches
   std::vector<std::int32_t> touched;  // rows whose sum is above 0
   std::vector<std::int32_t> rows;
-  std::vector<Hit> hits;
-
-  static Scratch& of(std::size_t n) {
-    thread_local Scratch scratch;
-    if (scratch.sums.size() < n) {
-      scratch.sums.resize(n);
-      scratch.touched.resize(n);
-    }
-    return scratch;
-  }
 };
+
+// The scratch of one index: as many as searches ran at once, at most kKept, and gone with the
+// index.
+class Bm25Index::ScratchPool {
+ public:
+  ScratchPool() { idle_.reserve(kKept); }
+
+  std::unique_ptr<Scratch> take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        std::unique_ptr<Scratch> scratch = std::move(idle_.back());
+        idle_.pop_back();
+        return scratch;
+      }
+    }
+    return std::make_unique<Scratch>();
+  }
+  void give_back(std::unique_ptr<Scratch> scratch) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (idle_.size() < kKept) idle_.push_back(std::move(scratch));  // within what was reserved
+  }
+  std::size_t idle() const {
+    const std::lock_guard lock(mutex_);
+    return idle_.size();
+  }
+
+ private:
+  static constexpr std::size_t kKept = 16;
+  mutable std::mutex mutex_;  // held for the move of a pointer
+  std::vector<std::unique_ptr<Scratch>> idle_;
+};
+
+// A scratch for the time of one call. Its sums are all 0 again when it goes back, also if the call
+// ends by an exception.
+class Bm25Index::Lease {
+ public:
+  explicit Lease(ScratchPool& pool) : pool_(pool), scratch_(pool.take()) {}
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ~Lease() {
+    if (is_dirty_) std::fill(scratch_->sums.begin(), scratch_->sums.end(), 0.0F);
+    pool_.give_back(std::move(scratch_));
+  }
+
+  Scratch& operator*() { return *scratch_; }
+  Scratch* operator->() { return scratch_.get(); }
+  // The sums of so many rows, all 0. Whoever writes them sets them to 0 and says so, or the
+  // destructor does.
+  float* sums(std::size_t n) {
+    if (scratch_->touched.size() < n) scratch_->touched.resize(n);
+    if (scratch_->sums.size() < n) scratch_->sums.resize(n);
+    is_dirty_ = true;
+    return scratch_->sums.data();
+  }
+  void are_zero_again() { is_dirty_ = false; }
+
+ private:
+  ScratchPool& pool_;
+  std::unique_ptr<Scratch> scratch_;
+  bool is_dirty_ = false;
+};
+
+Bm25Index::Bm25Index() : scratch_(std::make_shared<ScratchPool>()) {}
 
 double Bm25Index::idf(std::size_t df) const {
   const auto n = static_cast<double>(documents());
@@ -244,8 +256,21 @@ Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& opt
   return index;
 }
 
+double Bm25Index::expected_ns(std::size_t text_bytes) const {
+  const double words =
+      std::min(static_cast<double>(text_bytes) / kBytesPerTerm, static_cast<double>(kMostTerms));
+  const double scanned = size_ <= kSmall ? static_cast<double>(size_) : 0;
+  return kReadNsPerByte * static_cast<double>(text_bytes) +
+         kPostingNs * words * postings_per_term_ + kScanNs * scanned;
+}
+
 void Bm25Index::derive() {
   const std::size_t terms = table_.size();
+  double squares = 0;
+  for (std::uint32_t t = 0; t < terms; ++t) {
+    squares += static_cast<double>(df(t)) * static_cast<double>(df(t));
+  }
+  postings_per_term_ = postings_.empty() ? 0 : squares / static_cast<double>(postings_.size());
   greatest_.assign(terms, 0);
   reach_.resize(terms);
   for (std::uint32_t t = 0; t < terms; ++t) {
@@ -269,8 +294,7 @@ void Bm25Index::derive() {
   }
 }
 
-void Bm25Index::read(std::string_view text, Message& message) const {
-  Scratch& scratch = Scratch::of(0);
+void Bm25Index::read(std::string_view text, Scratch& scratch, Message& message) const {
   Terms& terms = scratch.terms;
   std::vector<std::string_view>& unknown = scratch.unknown;
   terms.read(text, options_.analysis);
@@ -311,8 +335,9 @@ void Bm25Index::read(std::string_view text, Message& message) const {
 }
 
 Bm25Index::Message Bm25Index::read(std::string_view text) const {
+  Lease scratch(*scratch_);
   Message message;
-  read(text, message);
+  read(text, *scratch, message);
   return message;
 }
 
@@ -356,34 +381,40 @@ void Bm25Index::add_up(std::uint32_t term, float* sums) const {
     sums[postings_[i]] += impacts_[i];
 }
 
-Scored Bm25Index::search(std::string_view text, std::size_t k, const Bitset* allowed) const {
-  Message& message = Scratch::of(0).message;
-  read(text, message);
-  return search(message, k, allowed);
+Hits Bm25Index::search(std::string_view text, std::size_t k, const Bitset* allowed) const {
+  Lease scratch(*scratch_);
+  read(text, *scratch, scratch->message);
+  return search(scratch->message, k, allowed, scratch);
 }
 
-Scored Bm25Index::search(const Message& query, std::size_t k, const Bitset* allowed) const {
+Hits Bm25Index::search(const Message& query, std::size_t k, const Bitset* allowed) const {
+  Lease scratch(*scratch_);
+  return search(query, k, allowed, scratch);
+}
+
+Hits Bm25Index::search(const Message& query, std::size_t k, const Bitset* allowed,
+                       Lease& scratch) const {
   if (allowed != nullptr && allowed->size() != size_) {
     throw std::invalid_argument("allowed: has " + std::to_string(allowed->size()) +
                                 " rows, must have " + std::to_string(size_));
   }
   k = std::min(k, size_);
-  if (k == 0) return {};
-  Scratch& scratch = Scratch::of(size_);
   const std::size_t m = query.terms.size();
-  if (m == 0) return {};
-  float* const sums = scratch.sums.data();
+  if (k == 0 || m == 0) return {};
+  float* const sums = scratch.sums(size_);
 
   if (allowed != nullptr) {
     const std::size_t count = allowed->count();
     if (count * m * kLookUpCost < query.postings) {  // few rows: only these are looked at
-      scratch.rows.clear();
-      allowed->each([&](std::int32_t row) { scratch.rows.push_back(row); });
-      for (const std::uint32_t term : query.terms) look_up(term, scratch.rows, sums);
-      Best best(scratch.hits, k);
-      for (std::size_t i = 0; i < count; ++i) best.push(sums[i], scratch.rows[i]);
+      std::vector<std::int32_t>& rows = scratch->rows;
+      rows.clear();
+      allowed->each([&rows](std::int32_t row) { rows.push_back(row); });
+      for (const std::uint32_t term : query.terms) look_up(term, rows, sums);
+      Best best(k);
+      for (std::size_t i = 0; i < count; ++i) offer_if_above_zero(sums[i], rows[i], best);
       std::fill_n(sums, count, 0.0F);
-      return best.take();
+      scratch.are_zero_again();
+      return taken(best);
     }
   }
   const auto is_allowed = [allowed](std::int32_t row) {
@@ -391,19 +422,19 @@ Scored Bm25Index::search(const Message& query, std::size_t k, const Bitset* allo
   };
 
   // Rare terms first, with a list of the rows that they touch, while that list is short.
-  std::int32_t* const touched = scratch.touched.data();
+  std::int32_t* const touched = scratch->touched.data();
   std::size_t count = 0;
   std::size_t j = 0;
   for (; j < m && size_ > kSmall; ++j) {
     const std::uint32_t term = query.terms[j];
     if (j > 0 && df(term) > count) {
-      Best best(scratch.hits, k);
+      Best best(k);
       for (std::size_t i = 0; i < count; ++i) {
-        if (is_allowed(touched[i])) best.push(sums[touched[i]], touched[i]);
+        if (is_allowed(touched[i])) offer_if_above_zero(sums[touched[i]], touched[i], best);
       }
-      const auto kth = static_cast<double>(best.floor());  // 0 if there are fewer than k
+      const double kth = std::max(static_cast<double>(best.threshold()), 0.0);  // 0: fewer than k
       if (kth > query.bound[j]) {  // whoever shares no term so far cannot catch up
-        std::vector<std::int32_t>& rows = scratch.rows;
+        std::vector<std::int32_t>& rows = scratch->rows;
         rows.clear();
         for (std::size_t i = 0; i < count; ++i) {
           if (is_allowed(touched[i])) rows.push_back(touched[i]);
@@ -414,10 +445,11 @@ Scored Bm25Index::search(const Message& query, std::size_t k, const Bitset* allo
           });
           add_up(query.terms[j], rows, sums);
         }
-        Best last(scratch.hits, k);
-        for (const std::int32_t row : rows) last.push(sums[row], row);
+        Best last(k);
+        for (const std::int32_t row : rows) offer_if_above_zero(sums[row], row, last);
         for (std::size_t i = 0; i < count; ++i) sums[touched[i]] = 0;
-        return last.take();
+        scratch.are_zero_again();
+        return taken(last);
       }
     }
     if ((count + df(term)) * kColumnShare > size_) break;
@@ -428,25 +460,27 @@ Scored Bm25Index::search(const Message& query, std::size_t k, const Bitset* allo
       sums[row] += impacts_[i];
     }
   }
-  Best best(scratch.hits, k);
+  Best best(k);
   if (j == m && size_ > kSmall) {
     for (std::size_t i = 0; i < count; ++i) {
-      if (is_allowed(touched[i])) best.push(sums[touched[i]], touched[i]);
+      if (is_allowed(touched[i])) offer_if_above_zero(sums[touched[i]], touched[i], best);
       sums[touched[i]] = 0;
     }
-    return best.take();
+    scratch.are_zero_again();
+    return taken(best);
   }
   for (; j < m; ++j) add_up(query.terms[j], sums);
   collect({sums, size_}, allowed, best);
   std::fill_n(sums, size_, 0.0F);
-  return best.take();
+  scratch.are_zero_again();
+  return taken(best);
 }
 
 void Bm25Index::scores(std::string_view text, std::span<const std::int32_t> rows,
                        std::span<float> out) const {
-  Message& message = Scratch::of(0).message;
-  read(text, message);
-  scores(message, rows, out);
+  Lease scratch(*scratch_);
+  read(text, *scratch, scratch->message);
+  scores(scratch->message, rows, out);
 }
 
 void Bm25Index::scores(const Message& message, std::span<const std::int32_t> rows,
@@ -460,21 +494,21 @@ void Bm25Index::scores(const Message& message, std::span<const std::int32_t> row
   }
   if (size_ <= kSmall && message.postings + size_ / 4 < rows.size() * message.terms.size()) {
     // Many rows of a small index: all sums take less time than these rows' places in the postings.
-    std::vector<float>& sums = Scratch::of(size_).sums;
-    for (const std::uint32_t term : message.terms) add_up(term, sums.data());
-    for (std::size_t i = 0; i < rows.size(); ++i) out[i] = sums[static_cast<std::size_t>(rows[i])];
-    std::fill_n(sums.begin(), size_, 0.0F);
+    Lease scratch(*scratch_);
+    float* const sums = scratch.sums(size_);
+    for (const std::uint32_t term : message.terms) add_up(term, sums);
+    for (std::size_t i = 0; i < rows.size(); ++i) out[i] = sums[rows[i]];
+    std::fill_n(sums, size_, 0.0F);
+    scratch.are_zero_again();
     return;
   }
   std::fill(out.begin(), out.end(), 0.0F);
   for (const std::uint32_t term : message.terms) look_up(term, rows, out.data());
 }
 
-double Bm25Index::ceiling(std::string_view text) const {
-  Message& message = Scratch::of(0).message;
-  read(text, message);
-  return message.ceiling;
-}
+double Bm25Index::ceiling(std::string_view text) const { return read(text).ceiling; }
+
+std::size_t Bm25Index::idle_scratch() const { return scratch_->idle(); }
 
 std::size_t Bm25Index::memory_bytes() const {
   return table_.memory_bytes() + begins_.capacity() * sizeof begins_[0] +

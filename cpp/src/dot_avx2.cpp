@@ -5,30 +5,33 @@
 
 #include <immintrin.h>
 
-#if defined(_MSC_VER) && !defined(__clang__)
-#define TOOLROLL_AVX2
-#else
-#define TOOLROLL_AVX2 __attribute__((target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt")))
+// Each file of this kind sets its instruction set for what it compiles itself, behind all includes.
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt"))), \
+                             apply_to = function)
+#elif defined(__GNUC__)
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt")
 #endif
 
 namespace toolroll {
 namespace {
 
 /// Sums of four vectors, each in the one order that makes a product independent of its neighbours.
-TOOLROLL_AVX2 TOOLROLL_INLINE __m128 sums(__m256 a, __m256 b, __m256 c, __m256 d) {
+TOOLROLL_INLINE __m128 sums(__m256 a, __m256 b, __m256 c, __m256 d) {
   const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
   return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
 }
 
-TOOLROLL_AVX2 TOOLROLL_INLINE __m128i sums(__m256i a, __m256i b, __m256i c, __m256i d) {
+TOOLROLL_INLINE __m128i sums(__m256i a, __m256i b, __m256i c, __m256i d) {
   const __m256i pairs = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
   return _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
 }
 
 /// Two accumulators a row: eight chains keep both multipliers busy, one load of the query feeds
 /// four.
-TOOLROLL_AVX2 TOOLROLL_INLINE __m128 four(const float* q, const float* a, const float* b,
-                                          const float* c, const float* d, std::size_t width) {
+TOOLROLL_INLINE __m128 four(const float* q, const float* a, const float* b, const float* c,
+                            const float* d, std::size_t width) {
   __m256 a0 = _mm256_setzero_ps(), a1 = a0, b0 = a0, b1 = a0, c0 = a0, c1 = a0, d0 = a0, d1 = a0;
   for (std::size_t i = 0; i < width; i += 16) {
     const __m256 q0 = _mm256_loadu_ps(q + i);
@@ -46,7 +49,7 @@ TOOLROLL_AVX2 TOOLROLL_INLINE __m128 four(const float* q, const float* a, const 
               _mm256_add_ps(d0, d1));
 }
 
-TOOLROLL_AVX2 TOOLROLL_INLINE float one(const float* q, const float* a, std::size_t width) {
+TOOLROLL_INLINE float one(const float* q, const float* a, std::size_t width) {
   __m256 a0 = _mm256_setzero_ps(), a1 = a0;
   for (std::size_t i = 0; i < width; i += 16) {
     a0 = _mm256_fmadd_ps(_mm256_loadu_ps(q + i), _mm256_loadu_ps(a + i), a0);
@@ -56,20 +59,19 @@ TOOLROLL_AVX2 TOOLROLL_INLINE float one(const float* q, const float* a, std::siz
   return _mm_cvtss_f32(sums(sum, sum, sum, sum));
 }
 
-TOOLROLL_AVX2 TOOLROLL_INLINE __m256i load(const std::int8_t* at) {
+TOOLROLL_INLINE __m256i load(const std::int8_t* at) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
 }
 
 /// |row| * (query with the row's sign): two products of at most 127 * 127 fit 16 bits, so that the
 /// saturating pair sum never saturates.
-TOOLROLL_AVX2 TOOLROLL_INLINE __m256i add_products(__m256i sum, __m256i query, __m256i row) {
+TOOLROLL_INLINE __m256i add_products(__m256i sum, __m256i query, __m256i row) {
   const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(row), _mm256_sign_epi8(query, row));
   return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
-TOOLROLL_AVX2 TOOLROLL_INLINE __m128i four(const std::int8_t* q, const std::int8_t* a,
-                                           const std::int8_t* b, const std::int8_t* c,
-                                           const std::int8_t* d, std::size_t width) {
+TOOLROLL_INLINE __m128i four(const std::int8_t* q, const std::int8_t* a, const std::int8_t* b,
+                             const std::int8_t* c, const std::int8_t* d, std::size_t width) {
   __m256i a0 = _mm256_setzero_si256(), b0 = a0, c0 = a0, d0 = a0;
   for (std::size_t i = 0; i < width; i += 32) {
     const __m256i query = load(q + i);
@@ -81,8 +83,7 @@ TOOLROLL_AVX2 TOOLROLL_INLINE __m128i four(const std::int8_t* q, const std::int8
   return sums(a0, b0, c0, d0);
 }
 
-TOOLROLL_AVX2 TOOLROLL_INLINE std::int32_t one(const std::int8_t* q, const std::int8_t* a,
-                                               std::size_t width) {
+TOOLROLL_INLINE std::int32_t one(const std::int8_t* q, const std::int8_t* a, std::size_t width) {
   __m256i a0 = _mm256_setzero_si256(), a1 = a0;
   for (std::size_t i = 0; i < width; i += 64) {
     a0 = add_products(a0, load(q + i), load(a + i));
@@ -92,87 +93,37 @@ TOOLROLL_AVX2 TOOLROLL_INLINE std::int32_t one(const std::int8_t* q, const std::
   return _mm_cvtsi128_si32(sums(sum, sum, sum, sum));
 }
 
-TOOLROLL_AVX2 TOOLROLL_INLINE void store(float* out, __m128 products) {
-  _mm_storeu_ps(out, products);
-}
-
-TOOLROLL_AVX2 TOOLROLL_INLINE void store(std::int32_t* out, __m128i products) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), products);
-}
-
-/// Asks for as many bytes as are about to be read, some way behind them: four rows at once look
-/// like four short streams, which the hardware's prefetcher loses at the end of each row.
+// No sum begins with anything.
+struct Nothing {};
 template <typename T>
-TOOLROLL_AVX2 TOOLROLL_INLINE void ahead(const T* at, std::size_t bytes) {
-  constexpr std::size_t kAhead = 8192;
-  const auto from =
-      reinterpret_cast<std::uintptr_t>(at) + kAhead;  // may lie behind the rows: a hint
-  for (std::size_t i = 0; i < bytes; i += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(from + i), _MM_HINT_T0);
-  }
+TOOLROLL_INLINE Nothing start_of(const T*, std::size_t) {
+  return {};
 }
-
-template <typename T, typename Sum>
-TOOLROLL_AVX2 void each(const T* query, const T* rows, std::size_t n, std::size_t width, Sum* out) {
-  std::size_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    const T* const a = rows + i * width;
-    ahead(a, 4 * width * sizeof(T));
-    store(out + i, four(query, a, a + width, a + 2 * width, a + 3 * width, width));
-  }
-  for (; i < n; ++i) out[i] = one(query, rows + i * width, width);
-}
-
-/// Rows that lie apart defeat the hardware's prefetcher: ask for the next four while four are used.
-/// Behind 512 bytes of a row it has caught on.
 template <typename T>
-TOOLROLL_AVX2 TOOLROLL_INLINE void fetch(const T* row, std::size_t width) {
-  const std::size_t bytes = width * sizeof(T) < 512 ? width * sizeof(T) : 512;
-  for (std::size_t i = 0; i < bytes; i += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(row) + i, _MM_HINT_T0);
-  }
+TOOLROLL_INLINE auto four(const T* q, Nothing, const T* a, const T* b, const T* c, const T* d,
+                          std::size_t width) {
+  return four(q, a, b, c, d, width);
+}
+template <typename T>
+TOOLROLL_INLINE auto one(const T* q, Nothing, const T* a, std::size_t width) {
+  return one(q, a, width);
 }
 
-template <typename T, typename Sum>
-TOOLROLL_AVX2 void each_at(const T* query, const T* rows, const std::int32_t* at, std::size_t n,
-                           std::size_t width, Sum* out) {
-  std::size_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    const std::size_t ahead = i + 8 <= n ? i + 8 : n;
-    for (std::size_t j = i + 4; j < ahead; ++j) fetch(loops::row(rows, at[j], width), width);
-    store(out + i,
-          four(query, loops::row(rows, at[i], width), loops::row(rows, at[i + 1], width),
-               loops::row(rows, at[i + 2], width), loops::row(rows, at[i + 3], width), width));
-  }
-  for (; i < n; ++i) out[i] = one(query, loops::row(rows, at[i], width), width);
-}
-
-TOOLROLL_AVX2 double squares(const float* x, std::size_t width) { return loops::squares(x, width); }
-
-TOOLROLL_AVX2 void scale(const float* x, double factor, std::size_t width, float* out) {
-  loops::scale(x, factor, width, out);
-}
-
-TOOLROLL_AVX2 Quantised quantise(const float* x, std::size_t width, std::int8_t* values) {
-  return finished(loops::quantise(x, width, values));
-}
-
-TOOLROLL_AVX2 void bounds(const std::int32_t* products, const float* row_step,
-                          const float* row_error, std::size_t n, const BoundTerms& terms,
-                          float* lower, float* upper) {
-  loops::bounds(products, row_step, row_error, n, terms, lower, upper);
-}
-
-TOOLROLL_AVX2 std::size_t ones(const std::uint64_t* words, std::size_t n) {
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < n; ++i) count += static_cast<std::size_t>(_mm_popcnt_u64(words[i]));
-  return count;
-}
+#include "dot_kernel.hpp"
 
 constexpr DotKernels kAvx2{Isa::kAvx2, each,  each_at,  each,   each_at,
                            squares,    scale, quantise, bounds, ones};
 
 }  // namespace
+}  // namespace toolroll
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#elif defined(__GNUC__)
+#pragma GCC pop_options
+#endif
+
+namespace toolroll {
 
 const DotKernels* avx2_kernels() { return &kAvx2; }
 

@@ -73,6 +73,10 @@ void scan_full(const VectorRows& rows, const Query& query, const Bitset* listed,
   });
 }
 
+/// What a thread keeps of the candidates' memory for its next scan: 512 kB. Rows that are nearly
+/// equally far from a query leave no doubt out, and all of them are candidates then.
+constexpr std::size_t kKeptCandidates = std::size_t{1} << 16;
+
 /// Two stages, as above: 8-bit intervals, then float32 where they leave a doubt.
 void scan_certified(const VectorRows& rows, const Query& query, std::size_t k, const Bitset* listed,
                     const Bitset* mask, Best& best) {
@@ -110,6 +114,7 @@ void scan_certified(const VectorRows& rows, const Query& query, std::size_t k, c
         });
   });
   rescore(rows, query, candidates, floor.threshold(), best);
+  if (candidates.capacity() > kKeptCandidates) std::vector<Candidate>().swap(candidates);
 }
 
 }  // namespace

@@ -14,6 +14,10 @@ constexpr std::size_t kLeastFromEach = 24;
 constexpr std::size_t kFromAClause = 8;    // a clause asks for one thing
 constexpr std::size_t kMostInTheWay = 64;  // damped rows that room is made for
 
+// What expected_ns() reckons with, measured on one core of 2021.
+constexpr double kRowNs = 40;              // each part's evidence for a row, beside the products
+constexpr double kLearnedNsPerByte = 0.1;  // of the 8-bit copies of learned vectors
+
 void check_size(const char* what, std::size_t found, std::size_t size) {
   if (found != size) {
     throw std::invalid_argument(std::string(what) + ": has " + std::to_string(found) +
@@ -63,6 +67,11 @@ std::vector<T> at(const std::vector<T>& column, std::span<const std::size_t> pla
   out.reserve(places.size());
   for (const std::size_t place : places) out.push_back(column[place]);
   return out;
+}
+
+/// How many rows an index may name for one part of which the best k are wanted.
+std::size_t most_of_each(std::size_t k, std::size_t damped) {
+  return std::max(k + k / 4, kLeastFromEach) + std::min(damped, kMostInTheWay);
 }
 
 /// The k first of an order, best first, with those wanted among them: who is left out takes the
@@ -201,6 +210,31 @@ Retriever::Retriever(std::size_t size, std::shared_ptr<const VectorIndex> vector
   }
 }
 
+double Retriever::expected_ns(const Part& message, std::span<const Part> clauses,
+                              std::span<const Part> earlier, const Bitset& in_play,
+                              std::size_t known, std::size_t k, const Lessons& lessons) const {
+  const std::size_t count = std::min(in_play.count(), size_);
+  const std::size_t most = most_of_each(std::min(k, size_), damped_);
+  const std::size_t parts = 1 + clauses.size() + earlier.size();
+  const std::size_t rows = std::min(size_, known + 2 * most * parts);
+  double ns = 0;
+  const auto add = [&](const Part& part) {
+    ns += kRowNs * static_cast<double>(rows);
+    if (postings_ != nullptr) ns += postings_->expected_ns(part.text.size());
+    if (vectors_ != nullptr && !part.vector.empty()) {
+      ns += vectors_->expected_ns(most, count) + vectors_->expected_scores_ns(rows);
+    }
+  };
+  add(message);
+  std::ranges::for_each(clauses, add);
+  std::ranges::for_each(earlier, add);
+  if (lessons.learned != nullptr && !message.vector.empty()) {
+    ns += kLearnedNsPerByte *
+          static_cast<double>(lessons.learned->vectors() * lessons.learned->dim());
+  }
+  return ns;
+}
+
 Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
                             std::span<const Part> earlier, const Bitset& in_play,
                             std::span<const std::int32_t> known_rows,
@@ -208,7 +242,9 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
                             const Fusion& fusion, const Lessons& lessons) const {
   check_size("rows in play", in_play.size(), size_);
   check_size("known scores", known_scores.size(), known_rows.size());
-  for (const std::int32_t row : known_rows) {
+  // Read once: what was checked is what is used, also if the caller's array changes meanwhile.
+  const std::vector<std::int32_t> known(known_rows.begin(), known_rows.end());
+  for (const std::int32_t row : known) {
     if (row < 0 || static_cast<std::size_t>(row) >= size_) {
       throw std::invalid_argument("known row " + std::to_string(row) + ": must be in 0.." +
                                   std::to_string(static_cast<std::int64_t>(size_) - 1));
@@ -237,11 +273,10 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
   std::erase_if(pieces, [&](const Asked& piece) { return asked.is_dense() && !piece.is_dense(); });
   const std::vector<Asked> turns = ask_all(earlier);
   const Bitset* const filter = in_play.count() == size_ ? nullptr : &in_play;
-  const std::size_t within = std::min(k, size_);
   const std::size_t in_the_way = std::min(damped_, kMostInTheWay);
-  const std::size_t most = std::max(within + within / 4, kLeastFromEach) + in_the_way;
+  const std::size_t most = most_of_each(std::min(k, size_), damped_);
 
-  std::vector<std::int32_t> rows(known_rows.begin(), known_rows.end());
+  std::vector<std::int32_t> rows(known);
   asked.name(most, filter, rows);
   asked.name(most, in_play, overlay, rows);
   for (const Asked& piece : pieces) piece.name(kFromAClause + in_the_way, filter, rows);
@@ -278,8 +313,8 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
     }
   };
   const auto add_known = [&](std::vector<float>& to) {
-    for (std::size_t i = 0; i < known_rows.size(); ++i) {
-      const auto found = std::lower_bound(rows.begin(), rows.end(), known_rows[i]);
+    for (std::size_t i = 0; i < known.size(); ++i) {
+      const auto found = std::lower_bound(rows.begin(), rows.end(), known[i]);
       to[static_cast<std::size_t>(found - rows.begin())] += known_scores[i];
     }
   };
@@ -356,6 +391,14 @@ StackedRetriever::StackedRetriever(std::shared_ptr<const Retriever> shared,
   }
 }
 
+double StackedRetriever::expected_ns(const Part& message, std::span<const Part> clauses,
+                                     std::span<const Part> earlier, const Bitset& in_play,
+                                     std::size_t known, std::size_t k,
+                                     const Lessons& lessons) const {
+  return shared_->expected_ns(message, clauses, earlier, in_play, known, k, lessons) +
+         own_->expected_ns(message, clauses, earlier, in_play, known, k, lessons);
+}
+
 Retrieved StackedRetriever::search(const Part& message, std::span<const Part> clauses,
                                    std::span<const Part> earlier, const Bitset& in_play,
                                    std::span<const std::int32_t> known_rows,
@@ -368,8 +411,9 @@ Retrieved StackedRetriever::search(const Part& message, std::span<const Part> cl
   std::vector<std::int32_t> rows[2];
   std::vector<float> scores[2];
   for (std::size_t i = 0; i < known_rows.size(); ++i) {
-    const bool is_own = known_rows[i] >= behind;
-    rows[is_own].push_back(is_own ? known_rows[i] - behind : known_rows[i]);
+    const std::int32_t row = known_rows[i];
+    const bool is_own = row >= behind;
+    rows[is_own].push_back(is_own ? row - behind : row);
     scores[is_own].push_back(known_scores[i]);
   }
   // A part may give places to what it puts first without what was learnt, and the whole not.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checks.hpp"
 #include "portable.hpp"
 #include "toolroll/slate.hpp"
 #include "toolroll/stream.hpp"
@@ -19,18 +20,6 @@ constexpr std::size_t kMostPoints = 2049;
 constexpr double kNever = 1e-13;
 constexpr double kCertain = 7.5;  // deviations: beyond it a normal's share is below kNever
 
-[[noreturn]] void refuse(const char* column, std::size_t i, double number, const char* rule) {
-  throw std::invalid_argument(std::string(column) + "[" + std::to_string(i) + "]: is " +
-                              std::to_string(number) + ", must be " + rule);
-}
-
-void check_length(const char* column, std::size_t size, std::size_t n) {
-  if (size != n) {
-    throw std::invalid_argument(std::string(column) + ": has " + std::to_string(size) +
-                                " entries, must have " + std::to_string(n));
-  }
-}
-
 void check(const Odds& odds, std::size_t out) {
   const std::size_t n = odds.mean.size();
   check_length("sd", odds.sd.size(), n);
@@ -39,12 +28,12 @@ void check(const Odds& odds, std::size_t out) {
   check_length("group", odds.group.size(), n);
   check_length("out", out, n);
   for (std::size_t i = 0; i < n; ++i) {
-    if (!std::isfinite(odds.mean[i])) refuse("mean", i, odds.mean[i], "finite");
+    if (!std::isfinite(odds.mean[i])) refuse(entry("mean", i), odds.mean[i], "finite");
     if (!(odds.sd[i] >= 0.0) || !std::isfinite(odds.sd[i])) {
-      refuse("sd", i, odds.sd[i], "finite and not negative");
+      refuse(entry("sd", i), odds.sd[i], "finite and not negative");
     }
     if (!(odds.show[i] >= 0.0 && odds.show[i] <= 1.0)) {
-      refuse("show", i, odds.show[i], "in [0, 1]");
+      refuse(entry("show", i), odds.show[i], "in [0, 1]");
     }
   }
 }
@@ -214,8 +203,8 @@ void inclusion_sampled(const Odds& odds, std::size_t k, double explore, std::uin
   check(odds, out.size());
   const std::size_t n = odds.mean.size();
   check_length("standard_error", standard_error.size(), n);
-  if (!(explore >= 0.0 && explore <= 1.0)) refuse("explore", 0, explore, "in [0, 1]");
-  if (draws == 0) refuse("draws", 0, 0.0, "at least 1");
+  if (!(explore >= 0.0 && explore <= 1.0)) refuse("explore", explore, "in [0, 1]");
+  if (draws == 0) refuse("draws", 0.0, "at least 1");
   std::vector<double> score(n);
   std::vector<std::uint8_t> hidden(n);
   std::vector<std::int32_t> order(n);

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "checks.hpp"
 #include "learned_records.hpp"
 #include "toolroll/dot.hpp"
 
@@ -16,10 +17,6 @@ namespace {
 constexpr double kLeastRate = 1e-9;
 constexpr double kMostRate = 1e12;
 constexpr double kMostOfOne = 1e6;  // what one outcome can add
-
-[[noreturn]] void refuse(const std::string& what, double number, const char* rule) {
-  throw std::invalid_argument(what + ": is " + std::to_string(number) + ", must be " + rule);
-}
 
 void check_positive(const char* what, double number) {
   if (!(number >= kLeastRate && number <= kMostRate)) refuse(what, number, "in 1e-9..1e12");
@@ -51,7 +48,7 @@ void check_all(std::span<const Delta> deltas, std::span<const float> vectors, st
       if (!(std::fabs(number) <= kMostOfOne)) refuse(where() + name, number, "in -1e6..1e6");
     }
     if (delta.vector < -1 || delta.vector >= rows) {
-      refuse(where() + "vector", delta.vector, ("in -1.." + std::to_string(rows - 1)).c_str());
+      refuse(where() + "vector", delta.vector, "in -1.." + std::to_string(rows - 1));
     }
     if (delta.verdict < -1 || delta.verdict > 1) {
       refuse(where() + "verdict", delta.verdict, "-1, 0 or 1");
@@ -340,11 +337,9 @@ void Learned::standings(std::span<const std::uint64_t> arms,
                         std::span<Standing> out) const {
   // A tool's record lies behind two addresses and its cells behind a third: waiting for one tool
   // after the other takes longer than all the arithmetic, so all are asked for first.
-  thread_local std::vector<const Arm*> of_arm;
-  thread_local std::vector<const Subject*> of_subject;
   const std::size_t n = arms.size();
-  of_arm.resize(n);
-  of_subject.resize(n);
+  std::vector<const Arm*> of_arm(n);
+  std::vector<const Subject*> of_subject(n);
   for (std::size_t i = 0; i < n; ++i) {
     records_->arms.ask_for(arms[i]);
     records_->subjects.ask_for(subjects[i]);

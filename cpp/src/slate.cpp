@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "checks.hpp"
 #include "portable.hpp"
 #include "toolroll/stream.hpp"
 #include "toolroll/thompson.hpp"
@@ -19,20 +20,9 @@ constexpr double kReach = 4.0;       // deviations: with the usual factor of 0.2
 constexpr double kLeastBeta = 1e-4;  // below it the logarithm of a draw is of no use
 constexpr double kMostBelow = 6.9;   // the same of a Gamma draw, in nats below its mean
 
-[[noreturn]] void refuse(const std::string& what, double number, const char* rule) {
-  throw std::invalid_argument(what + ": is " + std::to_string(number) + ", must be " + rule);
-}
-
-void check_length(const char* column, std::size_t size, std::size_t n) {
-  if (size != n) {
-    throw std::invalid_argument(std::string(column) + ": has " + std::to_string(size) +
-                                " entries, must have " + std::to_string(n));
-  }
-}
-
 void check_range(const char* what, double number, double most) {
   if (!(number >= 0.0 && number <= most)) {
-    refuse(what, number, ("in 0.." + std::to_string(most)).c_str());
+    refuse(what, number, "in 0.." + std::to_string(most));
   }
 }
 
@@ -43,11 +33,10 @@ void check_all(const ToolKeys& keys, const Candidates& candidates) {
   for (std::size_t i = 0; i < m; ++i) {
     const std::int32_t row = candidates.rows[i];
     if (row < 0 || static_cast<std::size_t>(row) >= keys.size()) {
-      refuse("rows[" + std::to_string(i) + "]", row,
-             ("in 0.." + std::to_string(keys.size()) + " (exclusive)").c_str());
+      refuse(entry("rows", i), row, "in 0.." + std::to_string(keys.size()) + " (exclusive)");
     }
     if (!std::isfinite(candidates.scores[i])) {
-      refuse("scores[" + std::to_string(i) + "]", candidates.scores[i], "finite");
+      refuse(entry("scores", i), candidates.scores[i], "finite");
     }
   }
 }

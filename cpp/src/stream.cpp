@@ -47,10 +47,4 @@ double Stream::uniform(std::uint64_t counter) const {
   return (static_cast<double>(bits(counter) >> 12) + 0.5) * 0x1p-52;
 }
 
-void stream_bits(std::uint64_t seed, std::uint64_t key, std::uint64_t counter,
-                 std::span<std::uint64_t> out) {
-  const Stream stream(seed, key);
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = stream.bits(counter + i);
-}
-
 }  // namespace toolroll

@@ -54,35 +54,4 @@ ToolKeys ToolKeys::stacked(std::shared_ptr<const ToolKeys> shared,
   return both;
 }
 
-std::vector<std::int32_t> ToolKeys::companions(std::span<const std::int32_t> rows,
-                                               const Bitset& in_play) const {
-  if (in_play.size() != size()) {
-    throw std::invalid_argument("rows in play: has " + std::to_string(in_play.size()) +
-                                " rows, must have " + std::to_string(size()));
-  }
-  std::vector<std::int32_t> found;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i] < 0 || static_cast<std::size_t>(rows[i]) >= size()) {
-      throw std::invalid_argument("rows[" + std::to_string(i) + "]: is " + std::to_string(rows[i]) +
-                                  ", must be in 0.." + std::to_string(size()) + " (exclusive)");
-    }
-    const auto row = static_cast<std::size_t>(rows[i]);
-    if (group(row) == 0) continue;
-    each_row(subject(row), [&](std::int32_t member) {
-      if (in_play.contains(static_cast<std::size_t>(member))) found.push_back(member);
-    });
-  }
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  std::erase_if(found, [&](std::int32_t row) {
-    return std::find(rows.begin(), rows.end(), row) != rows.end();
-  });
-  return found;
-}
-
-std::size_t ToolKeys::memory_bytes() const {
-  return (arm_.capacity() + group_.capacity() + subject_.capacity()) * sizeof(std::uint64_t) +
-         slots_.capacity() * sizeof(Slot) + rows_.capacity() * sizeof(std::int32_t);
-}
-
 }  // namespace toolroll

@@ -34,6 +34,18 @@ std::vector<std::string> sentences(std::size_t count, std::size_t words, std::ui
   return all;
 }
 
+/// Cosines as they are, and nothing else.
+Fusion dense_alone() {
+  return {.dense = 1.0F,
+          .dense_floor = 0.0F,
+          .lexical = 0.0F,
+          .lexical_mass = 200.0F,
+          .intents = 0.0F,
+          .intent_floor = 0.3F,
+          .clauses = 0.0F,
+          .threshold = 0.0F};
+}
+
 /// Vectors, postings, up to two intents a row, and every fifth row damped.
 Retriever retriever_of(std::size_t rows, std::uint32_t seed) {
   const std::vector<std::string> texts = sentences(rows, 12, seed);
@@ -73,7 +85,7 @@ TEST_CASE("four threads that search one retriever get the single-threaded answer
   const std::vector<float> vectors = random_vectors(texts.size(), 5);
   const std::vector<std::int32_t> known = {0, 3, 999};
   const std::vector<float> before = {0.5F, 0.25F, 0.125F};
-  Fusion fusion;
+  Fusion fusion = dense_alone();
   fusion.lexical = 0.05F;
   fusion.intents = 0.5F;
   fusion.clauses = 0.4F;
@@ -115,7 +127,7 @@ TEST_CASE("a stack finds what its parts find, best first") {
   const std::vector<float> vectors = random_vectors(texts.size(), 5);
   std::vector<std::int32_t> rows;
   for (std::int32_t row = 1; row < 630; row += 2) rows.push_back(row);
-  Fusion fusion;
+  Fusion fusion = dense_alone();
   fusion.lexical = 0.05F;
   fusion.intents = 0.5F;
   fusion.clauses = 0.4F;
@@ -174,7 +186,7 @@ TEST_CASE("a search that throws leaves nothing behind for the next") {
   const Retriever retriever = retriever_of(300, 1);
   const Bitset everything = Bitset::full(300);
   const std::vector<float> vector = random_vectors(1, 3);
-  Fusion fusion;
+  Fusion fusion = dense_alone();
   fusion.lexical = 0.05F;
   fusion.clauses = 0.4F;
   const Part message{"word1 word5 word100", vector};
@@ -183,6 +195,38 @@ TEST_CASE("a search that throws leaves nothing behind for the next") {
   CHECK_THROWS_AS(retriever.search(message, narrow, {}, everything, {}, {}, 10, fusion),
                   std::invalid_argument);
   CHECK(equal(retriever.search(message, {}, {}, everything, {}, {}, 10, fusion), before));
+}
+
+TEST_CASE("memory of intents grows with their vectors") {
+  const auto of = [](std::size_t rows) {
+    std::vector<std::int64_t> begins(rows + 1);
+    for (std::size_t row = 0; row <= rows; ++row) begins[row] = static_cast<std::int64_t>(row);
+    return Intents::build(begins, random_vectors(rows, 1), kDim, std::vector<float>(rows, 1.0F))
+        .memory_bytes();
+  };
+  CHECK(of(4'000) - of(1) >= 3'999 * kDim * sizeof(float));
+}
+
+TEST_CASE("a search of a small catalog takes microseconds, of a large one a thread's turn") {
+  constexpr double kWorthReleasingNs = 200'000;
+  const std::vector<float> vector = random_vectors(1, 5);
+  const std::string text = sentences(1, 12, 6)[0];
+  const std::vector<Part> clauses(2, {text, vector});
+  const auto expected = [&](const Retriever& retriever, std::size_t k) {
+    return retriever.expected_ns({text, vector}, clauses, {}, Bitset::full(retriever.size()), 5, k,
+                                 {});
+  };
+  const auto demonstration = retriever_of(214, 1);
+  CHECK(expected(demonstration, 40) < kWorthReleasingNs / 2);
+  CHECK(expected(retriever_of(100'000, 1), 40) > kWorthReleasingNs);
+  CHECK(expected(retriever_of(10'000, 1), 10'000) >
+        kWorthReleasingNs);  // few rows, but all of them
+
+  // Rows out of play cost next to nothing.
+  const auto large = retriever_of(100'000, 1);
+  const Bitset few = Bitset::of(100'000, std::vector<std::int32_t>{1, 5, 99});
+  CHECK(large.expected_ns({text, vector}, {}, {}, few, 0, 40, {}) <
+        large.expected_ns({text, vector}, {}, {}, Bitset::full(100'000), 0, 40, {}) / 2);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::vector<std::string_view> texts = {left, right, text};
   const Field field{texts, 1.0};
   const Bm25Index index = Bm25Index::build({&field, 1}, {});
-  const Scored found = index.search(text, 3, nullptr);
+  const Hits found = index.search(text, 3, nullptr);
   std::vector<float> scores(found.rows.size());
   index.scores(text, found.rows, scores);
   require(scores == found.scores);

@@ -2,7 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include <array>
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -10,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "toolroll/posterior.hpp"
 #include "toolroll/stream.hpp"
 
 namespace toolroll {
@@ -44,27 +46,6 @@ std::string error_of(const Arms& arms, std::span<double> out) {
     return error.what();
   }
   return "";
-}
-
-TEST_CASE("philox4x32 gives the published known answers") {
-  // kat_vectors of Random123 by the generator's authors.
-  using Four = std::array<std::uint32_t, 4>;
-  constexpr std::uint32_t kAll = 0xFFFFFFFFU;
-  CHECK(philox4x32({0, 0, 0, 0}, {0, 0}) == Four{0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8});
-  CHECK(philox4x32({kAll, kAll, kAll, kAll}, {kAll, kAll}) ==
-        Four{0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD});
-  CHECK(philox4x32({0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344}, {0xA4093822, 0x299F31D0}) ==
-        Four{0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1});
-}
-
-TEST_CASE("uniforms are never 0 or 1 and their mean is a half") {
-  double sum = 0;
-  for (std::uint64_t i = 0; i < 10000; ++i) {
-    const double u = Stream(3, 4).uniform(i);
-    CHECK_UNARY(u > 0 && u < 1);
-    sum += u;
-  }
-  CHECK(std::abs(sum / 10000 - 0.5) < 5 * std::sqrt(1.0 / 12 / 10000));
 }
 
 TEST_CASE("every instruction set gives the same bits, at every batch size") {
@@ -119,43 +100,86 @@ TEST_CASE("columns of different lengths are refused") {
   CHECK(error_of(arms, std::span(out).first(3)) != "");
 }
 
-TEST_CASE("a wrong rerank writes nothing") {
-  const Columns columns(4);
-  const std::vector<float> scores{1, 1};
-  std::vector<std::int32_t> rows{9, 9};
-  std::vector<float> best_scores{9, 9};
-  std::vector<double> draws{9, 9};
-  const std::vector<std::int32_t> wrong{0, 4};
-  CHECK_THROWS_AS(thompson_rerank(columns, 1, {wrong, scores}, 1.0, {rows, best_scores, draws}),
-                  std::invalid_argument);
-  const std::vector<std::int32_t> one{0};
-  CHECK_THROWS_AS(thompson_rerank(columns, 1, {one, std::span(scores).first(1)}, 1.0,
-                                  {rows, best_scores, draws}),
-                  std::invalid_argument);
-  CHECK(rows == std::vector<std::int32_t>{9, 9});
-  CHECK(best_scores == std::vector<float>{9, 9});
-  CHECK(draws == std::vector<double>{9, 9});
+TEST_CASE("log-gamma draws have the moments of their law") {
+  constexpr std::size_t kDraws = 200'000;
+  std::vector<std::uint64_t> key(kDraws);
+  for (std::size_t i = 0; i < kDraws; ++i) key[i] = i * 0x9E3779B97F4A7C15U;
+  for (const double shape : {1e-3, 0.2, 1.0, 2.5, 40.0, 1e8}) {
+    CAPTURE(shape);
+    std::vector<double> logs(kDraws);
+    log_gamma_sample(key, std::vector<double>(kDraws, shape), 3, logs);
+    const LogMoments law = log_moments_of_gamma({shape, 1.0});
+    double sum = 0;
+    double squares = 0;
+    for (const double log : logs) {
+      sum += log - law.mean;
+      squares += (log - law.mean) * (log - law.mean);
+    }
+    const double n = kDraws;
+    CHECK(std::abs(sum / n) < 5 * std::sqrt(law.variance / n));
+    // The kurtosis is at most that of an exponential, 9.
+    CHECK(std::abs(squares / n - law.variance) < 5 * law.variance * std::sqrt(8 / n));
+  }
 }
 
-TEST_CASE("four threads draw and rerank what one does") {
+TEST_CASE("log-gamma draws of shape 1 are exponential, of a small one powers of a uniform") {
+  constexpr std::size_t kDraws = 100'000;
+  std::vector<std::uint64_t> key(kDraws);
+  for (std::size_t i = 0; i < kDraws; ++i) key[i] = i;
+  std::vector<double> logs(kDraws);
+  const auto greatest_gap = [&logs] {  // of Kolmogorov and Smirnov, for draws made uniform
+    std::sort(logs.begin(), logs.end());
+    double gap = 0;
+    for (std::size_t i = 0; i < kDraws; ++i) {
+      gap = std::max(gap, std::abs(logs[i] - (static_cast<double>(i) + 0.5) / kDraws));
+    }
+    return gap * std::sqrt(static_cast<double>(kDraws));
+  };
+  log_gamma_sample(key, std::vector<double>(kDraws, 1.0), 5, logs);
+  for (double& log : logs) log = -std::expm1(-std::exp(log));
+  CHECK(greatest_gap() < 2.5);  // p < 1e-5
+
+  constexpr double kShape = 1e-3;  // P(G < g) = g^shape / Gamma(shape + 1), but for a g near 1
+  log_gamma_sample(key, std::vector<double>(kDraws, kShape), 5, logs);
+  for (double& log : logs) log = std::exp(kShape * log - std::lgamma(kShape + 1));
+  CHECK(greatest_gap() < 2.5);
+}
+
+TEST_CASE("log-gamma draws are the same bits on every instruction set, and in every version") {
+  const Columns columns(50'003);
+  std::vector<double> shapes;  // the same on every machine: no function of its library's is asked
+  for (std::uint64_t i = 0; i < columns.key.size(); ++i) {
+    shapes.push_back(static_cast<double>(i * 7919 % 100'003 + 1) / 1e3);
+  }
+  for (const Isa wanted : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    std::vector<double> logs(columns.key.size());
+    log_gamma_sample(columns.key, shapes, 5, logs, wanted);
+    std::uint64_t digest = 14695981039346656037U;  // FNV-1a
+    for (const double log : logs) {
+      CHECK(std::isfinite(log));
+      digest = (digest ^ std::bit_cast<std::uint64_t>(log)) * 1099511628211U;
+    }
+    CHECK(digest == 3077043305867432897U);
+  }
+}
+
+TEST_CASE("log-gamma draws of extreme shapes are finite") {
+  for (const double shape : {5e-324, 1e-300, 1e-3, 1.0, 1e8, 1e308}) {
+    CAPTURE(shape);
+    const Columns columns(1000);
+    std::vector<double> logs(1000);
+    log_gamma_sample(columns.key, std::vector<double>(1000, shape), 1, logs);
+    CHECK(std::all_of(logs.begin(), logs.end(), [](double log) { return std::isfinite(log); }));
+  }
+}
+
+TEST_CASE("four threads draw what one does") {
   const Columns columns(2000);
   const std::vector<double> expected = sampled(columns, 21);
-  std::vector<std::int32_t> candidates;
-  for (std::int32_t row = 0; row < 2000; row += 7) candidates.push_back(row);
-  const std::vector<float> scores(candidates.size(), 0.5F);
-  const auto rerank = [&] {
-    std::vector<std::int32_t> rows(20);
-    std::vector<float> best(20);
-    std::vector<double> draws(20);
-    thompson_rerank(columns, 21, {candidates, scores}, 1.0, {rows, best, draws});
-    return rows;
-  };
-  const std::vector<std::int32_t> best = rerank();
   std::vector<int> agreed(4);
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < 4; ++t) {
-    threads.emplace_back(
-        [&, t] { agreed[t] = sampled(columns, 21) == expected && rerank() == best; });
+    threads.emplace_back([&, t] { agreed[t] = sampled(columns, 21) == expected; });
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(agreed == std::vector<int>(4, 1));

@@ -14,6 +14,7 @@
 #include "toolroll/bitset.hpp"
 #include "toolroll/string_table.hpp"
 #include "toolroll/terms.hpp"
+#include "toolroll/topk.hpp"
 
 namespace toolroll {
 
@@ -28,11 +29,6 @@ struct Bm25Options {
 struct Field {
   std::span<const std::string_view> texts;  // one a row
   double weight = 1;                        // finite, >= 0; 0 leaves the field out
-};
-
-struct Scored {
-  std::vector<std::int32_t> rows;  // best first, ties by ascending row
-  std::vector<float> scores;       // > 0
 };
 
 /// An immutable index of n rows. Safe to search from many threads.
@@ -78,11 +74,11 @@ class Bm25Index {
   };
   Message read(std::string_view text) const;
 
-  /// The best min(k, matching) rows among the allowed ones; a row that shares no term with the
-  /// message is never among them. allowed: nullptr for all rows, else of this size (or
-  /// std::invalid_argument).
-  Scored search(const Message& message, std::size_t k, const Bitset* allowed) const;
-  Scored search(std::string_view text, std::size_t k, const Bitset* allowed) const;
+  /// The best min(k, matching) rows among the allowed ones, each score above 0; a row that shares
+  /// no term with the message is never among them. allowed: nullptr for all rows, else of this size
+  /// (or std::invalid_argument).
+  Hits search(const Message& message, std::size_t k, const Bitset* allowed) const;
+  Hits search(std::string_view text, std::size_t k, const Bitset* allowed) const;
 
   /// The scores of these rows, 0 where no term is shared. Throws std::invalid_argument if a row is
   /// out of range or out is not as long as rows.
@@ -99,6 +95,13 @@ class Bm25Index {
   std::size_t terms() const { return table_.size(); }
   const Bm25Options& options() const { return options_; }
   std::size_t memory_bytes() const;
+  /// About how long a search for a text of so many bytes takes, from the rows that a term of the
+  /// indexed texts has on the average. O(1).
+  double expected_ns(std::size_t text_bytes) const;
+
+  /// Scratches that searches have left for the next: about 12 bytes a row each, as many as searches
+  /// ran at once, at most 16. They belong to the index and go with it.
+  std::size_t idle_scratch() const;
 
   /// Throws std::invalid_argument if there is a background: a file holds one index.
   void save(const std::string& path) const;
@@ -107,8 +110,10 @@ class Bm25Index {
 
  private:
   struct Scratch;
+  class ScratchPool;
+  class Lease;
 
-  Bm25Index() = default;
+  Bm25Index();
   double idf(std::size_t df) const;
   std::size_t documents() const { return size_ + (background_ ? background_->documents() : 0); }
   /// Rows of the background that have the term.
@@ -118,7 +123,8 @@ class Bm25Index {
     return column_[term] == kNoColumn ? nullptr : columns_.data() + column_[term] * size_;
   }
   void derive();
-  void read(std::string_view text, Message& message) const;
+  void read(std::string_view text, Scratch& scratch, Message& message) const;
+  Hits search(const Message& message, std::size_t k, const Bitset* allowed, Lease& scratch) const;
   void look_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const;
   void add_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const;
   void add_up(std::uint32_t term, float* sums) const;
@@ -136,13 +142,15 @@ class Bm25Index {
   std::vector<float> impacts_;                   // what the term adds to the row's score, > 0
   std::vector<float> lengths_;  // of the rows; saved, so that a file is as large as its rows claim
   // Derived from the above:
-  std::vector<float> greatest_;  // impact of each term
-  std::vector<double> reach_;    // idf * (k1 + 1) of each term
-  double total_length_ = 0;      // of the rows, the background's too
+  std::vector<float> greatest_;   // impact of each term
+  std::vector<double> reach_;     // idf * (k1 + 1) of each term
+  double total_length_ = 0;       // of the rows, the background's too
+  double postings_per_term_ = 0;  // of a term met at random in the texts
   // Terms of a quarter of the rows and more also as a column over all rows, 0 where absent: adding
   // it up is one pass without a scatter, looking a row up one load.
   std::vector<std::uint32_t> column_;  // term -> which column, or kNoColumn
   std::vector<float> columns_;
+  std::shared_ptr<ScratchPool> scratch_;  // shared by copies; searches are const and write there
 };
 
 }  // namespace toolroll

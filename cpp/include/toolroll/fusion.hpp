@@ -28,15 +28,16 @@ namespace toolroll {
 ///       + lexical * BM25 / (1 + ceiling / lexical_mass)
 ///
 /// Ceiling is what BM25 could reach for that text: of a long one, chance matches add up to more.
+/// The numbers are the profile's; it alone has defaults.
 struct Fusion {
-  float dense = 1.0F;           // >= 0
-  float dense_floor = 0.0F;     // what two unrelated texts have in common, for this embedder
-  float lexical = 0.0F;         // >= 0
-  float lexical_mass = 200.0F;  // > 0, may be infinite: then BM25 counts the same at every length
-  float intents = 0.0F;         // >= 0
-  float intent_floor = 0.3F;    // a cosine that unrelated messages reach
-  float clauses = 0.0F;         // in [0, 1]: see Retriever::search
-  float threshold = 0.0F;       // a row is found if its score is above 0 and not below this
+  float dense;         // >= 0
+  float dense_floor;   // what two unrelated texts have in common, for this embedder
+  float lexical;       // >= 0
+  float lexical_mass;  // > 0, may be infinite: then BM25 counts the same at every length
+  float intents;       // >= 0
+  float intent_floor;  // a cosine that unrelated messages reach
+  float clauses;       // in [0, 1]: see Retriever::search
+  float threshold;     // a row is found if its score is above 0 and not below this
 };
 
 /// A text to find tools for.
@@ -98,6 +99,12 @@ class Retriever {
                    std::span<const std::int32_t> known_rows, std::span<const float> known_scores,
                    std::size_t k, const Fusion& fusion, const Lessons& lessons = {}) const;
 
+  /// About how long such a search takes, from the number of rows, the width of the vectors and the
+  /// length of the texts. O(parts).
+  double expected_ns(const Part& message, std::span<const Part> clauses,
+                     std::span<const Part> earlier, const Bitset& in_play, std::size_t known,
+                     std::size_t k, const Lessons& lessons) const;
+
   std::size_t size() const { return size_; }
   const VectorIndex* vectors() const { return vectors_.get(); }
   const Bm25Index* postings() const { return postings_.get(); }
@@ -126,6 +133,11 @@ class StackedRetriever {
                    std::span<const Part> earlier, const Bitset& in_play,
                    std::span<const std::int32_t> known_rows, std::span<const float> known_scores,
                    std::size_t k, const Fusion& fusion, const Lessons& lessons = {}) const;
+
+  /// As Retriever::expected_ns.
+  double expected_ns(const Part& message, std::span<const Part> clauses,
+                     std::span<const Part> earlier, const Bitset& in_play, std::size_t known,
+                     std::size_t k, const Lessons& lessons) const;
 
   std::size_t size() const { return shared_->size() + own_->size(); }
 

@@ -24,18 +24,19 @@ enum class Draw {
   kExact,   ///< the logarithms of a Beta and of a Gamma draw
 };
 
+/// The profile's numbers; it alone has defaults.
 struct Weights {
-  double reliability = 1.5;
-  double lift = 1.0;
-  double temper = 0.25;  ///< factor of the deviation; 0 draws nothing
-  double sd_max = 2.0;   ///< the most that the deviation is, in nats, before the factor
-  double most_up = 4.0;  ///< bounds of what learning adds to a score or takes from it, in nats; of
-                         ///< what it adds, a tool gets the share that its score is of the best one
-  double most_down = 8.0;
-  std::uint64_t guard = 1;  ///< so many of retrieval's best stay whatever is learnt
-  double listing = 3.0;     ///< reliability's further weight in the order of those that are shown
-  double explore = 0.0;     ///< probability that the last place goes to who is least known
-  Draw draw = Draw::kNormal;
+  double reliability;
+  double lift;
+  double temper;   ///< factor of the deviation; 0 draws nothing
+  double sd_max;   ///< the most that the deviation is, in nats, before the factor
+  double most_up;  ///< bounds of what learning adds to a score or takes from it, in nats; of what
+                   ///< it adds, a tool gets the share that its score is of the best one
+  double most_down;
+  std::uint64_t guard;  ///< so many of retrieval's best stay whatever is learnt
+  double listing;       ///< reliability's further weight in the order of those that are shown
+  double explore;       ///< probability that the last place goes to who is least known
+  Draw draw;
 };
 
 /// Why a candidate is where it is.

@@ -10,9 +10,7 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace toolroll {
 
@@ -40,9 +38,5 @@ class Stream {
   std::uint64_t seed_;
   std::uint64_t key_;
 };
-
-/// out[i] = Stream(seed, key).bits(counter + i).
-void stream_bits(std::uint64_t seed, std::uint64_t key, std::uint64_t counter,
-                 std::span<std::uint64_t> out);
 
 }  // namespace toolroll

@@ -1,4 +1,4 @@
-/// Thompson sampling: draws from the Beta posteriors of many arms, and a rerank by them.
+/// Thompson sampling: draws from the Beta posteriors of many arms.
 ///
 /// A draw is a function of (seed, key, alpha, beta) alone. Neighbours, order, batch size, threads
 /// and the instruction set cannot change a bit of it, so a logged decision replays anywhere: every
@@ -49,33 +49,5 @@ void thompson_sample(const Arms& arms, std::uint64_t seed, std::span<double> out
 /// its own (independent of thompson_sample's under the same seed and key). Same rules and errors.
 void log_gamma_sample(std::span<const std::uint64_t> key, std::span<const double> shape,
                       std::uint64_t seed, std::span<double> out, Isa using_isa = isa());
-
-/// Candidates of a rerank: rows of the arms' columns and what retrieval thinks of each.
-struct Retrieved {
-  std::span<const std::int32_t> rows;
-  std::span<const float> scores;  // finite
-};
-
-/// Where the best candidates are written, best first; the spans are equally long, at most as long
-/// as the candidates.
-struct Reranked {
-  std::span<std::int32_t> rows;
-  std::span<float> scores;
-  std::span<double> draws;  // of these rows, as thompson_sample would give them
-};
-
-/// Scales the score of each candidate by 1 - weight + weight * draw and writes the best.rows.size()
-/// best. Reads the arms at the candidates' rows only: O(m log k) for m candidates, whatever n is.
-///
-/// A score of 0 or below means no evidence and stays as it is: no draw lifts or sinks it. Equal
-/// scaled scores (compared in double precision) are ordered by the log-odds of the draw, which
-/// still tell arms apart whose draws are all exactly 1.0 or 0.0; then by ascending row. Weight 0,
-/// or a score without evidence, asks no draw: there only the row breaks ties.
-///
-/// Throws std::invalid_argument if columns differ in length, a row is not in 0..n-1, a score or one
-/// of the shapes read is not finite (a shape: and positive), the weight is not in [0, 1], or more
-/// is asked for than there are candidates; best is then untouched.
-void thompson_rerank(const Arms& arms, std::uint64_t seed, const Retrieved& candidates,
-                     double weight, const Reranked& best);
 
 }  // namespace toolroll

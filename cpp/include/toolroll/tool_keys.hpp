@@ -4,10 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
-
-#include "toolroll/bitset.hpp"
 
 namespace toolroll {
 
@@ -41,14 +38,6 @@ class ToolKeys {
       each_own(subject, 0, visit);
     }
   }
-
-  /// The rows of the groups that `rows` belong to, as far as they are in play and not among `rows`;
-  /// ascending. Throws std::invalid_argument if a row is not in 0..size()-1 or `in_play` is of
-  /// another size.
-  std::vector<std::int32_t> companions(std::span<const std::int32_t> rows,
-                                       const Bitset& in_play) const;
-
-  std::size_t memory_bytes() const;
 
  private:
   ToolKeys() = default;

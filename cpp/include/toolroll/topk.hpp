@@ -10,6 +10,12 @@
 
 namespace toolroll {
 
+/// Rows with their scores, best first, ties by ascending row.
+struct Hits {
+  std::vector<std::int32_t> rows;
+  std::vector<float> scores;
+};
+
 /// Writes the best.size() best rows, best first, ties by ascending row.
 /// Throws std::invalid_argument if best is longer than scores. NaN is not allowed.
 /// O(n + m log k), m of them better than the k best before them.

@@ -18,14 +18,9 @@
 
 #include "toolroll/archive.hpp"
 #include "toolroll/bitset.hpp"
+#include "toolroll/topk.hpp"
 
 namespace toolroll {
-
-/// Rows with their scores, best first, ties by ascending row.
-struct Hits {
-  std::vector<std::int32_t> rows;
-  std::vector<float> scores;
-};
 
 enum class Method {
   kAuto,   ///< whichever is expected to be faster at a recall of at least 0.99
@@ -70,6 +65,10 @@ class VectorIndex {
   /// What ef = 0 stands for; 0 without a graph.
   std::size_t default_ef() const;
   std::size_t memory_bytes() const;
+  /// About how long a search for the k nearest of `allowed` rows takes. O(1).
+  double expected_ns(std::size_t k, std::size_t allowed) const;
+  /// About how long scores() takes for so many rows. O(1).
+  double expected_scores_ns(std::size_t rows) const;
   /// The row as it is compared: length 1. Throws std::invalid_argument if it is not in 0..size()-1.
   std::span<const float> vector(std::size_t row) const;
 

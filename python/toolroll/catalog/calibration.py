@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +63,8 @@ class Calibration:
         if self.has_vectors and trust is None:  # the embedder has failed
             return at_large
         known = self.best if whole else self.own
-        below = int(np.searchsorted(known, score, side="right"))
+        # Not np.searchsorted: it releases the interpreter. The memoryview gives exact Python floats.
+        below = bisect_right(known.data, score)
         return (_COUNTS * at_large + below) / (_COUNTS + len(known))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from toolroll._core import Automaton, Bitset
 from toolroll.arrays import NO_ROWS, Rows
+from toolroll.catalog.pattern_prefilter import PatternPrefilter
 from toolroll.errors import InvalidDefinition
 from toolroll.tools import Mode, Route
 
@@ -30,6 +31,7 @@ class RouteTable:
         size: rows in the catalog.
         shared: routes that are looked at first, of a catalog that this one is stacked on; their toolkits are
             among `rows`.
+        prefilter: which texts the patterns are asked about; None for all.
     """
 
     automaton: Automaton | None
@@ -39,6 +41,7 @@ class RouteTable:
     rows: Mapping[str, Rows]
     size: int
     shared: RouteTable | None = None
+    prefilter: PatternPrefilter | None = None
 
     @classmethod
     def of(
@@ -67,7 +70,8 @@ class RouteTable:
                 expressions.append((f"pattern '{pattern}'", route.toolkits))
         automaton = Automaton(texts, modes) if texts else None
         compiled = _compile(patterns) if patterns else None
-        return cls(automaton, compiled, tuple(keywords), tuple(expressions), rows, size, shared)
+        prefilter = PatternPrefilter.of(pattern for pattern, _ in patterns) if patterns else None
+        return cls(automaton, compiled, tuple(keywords), tuple(expressions), rows, size, shared, prefilter)
 
     def hits(self, text: str, query: str = "") -> dict[str, str]:
         """Toolkit → the first keyword or pattern that switched it on. Empty where nothing did.
@@ -83,7 +87,7 @@ class RouteTable:
                 word, toolkits = self.keywords[keyword]
                 for toolkit in toolkits:
                     found.setdefault(toolkit, word)
-        if self.patterns is not None:
+        if self.patterns is not None and (self.prefilter is None or self.prefilter.may_match(text)):
             for pattern in self.patterns.Match(text) or ():
                 expression, toolkits = self.expressions[pattern]
                 for toolkit in toolkits:
@@ -95,7 +99,8 @@ class RouteTable:
         known = [self.rows[toolkit] for toolkit in toolkits if toolkit in self.rows]
         if len(known) == 1:
             return known[0]
-        return np.unique(np.concatenate(known)) if known else NO_ROWS
+        # Not np.unique: it releases the interpreter.
+        return Bitset.of(self.size, np.concatenate(known)).rows() if known else NO_ROWS
 
     def bitset_of(self, toolkits: Iterable[str]) -> Bitset:
         """The same as a set."""

@@ -27,6 +27,7 @@ from toolroll.learning.exposure import Exposure
 from toolroll.selection.exposure import exposure_of
 from toolroll.selection.message_classifier import MessageClassifier
 from toolroll.selection.pipeline import Pipeline
+from toolroll.selection.random_bytes import random_bytes
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 
@@ -45,7 +46,7 @@ def _ignore(event: object) -> None:
 
 
 def _random_seed() -> int:
-    return int.from_bytes(os.urandom(8), "little")
+    return int.from_bytes(random_bytes()[:8], "little")
 
 
 class TurnOptions(TypedDict, total=False):
@@ -183,7 +184,7 @@ class Engine:
             stored=snapshot.settings(turn.context.org),
             revision=snapshot.revision,
         )
-        return pipeline.decide(turn, os.urandom(12).hex(), snapshot.failures(turn.context.org))
+        return pipeline.decide(turn, random_bytes()[:12].hex(), snapshot.failures(turn.context.org))
 
     def find(self, query: str, context: Context, k: int) -> Selection:
         """What this caller may have that fits the query best; no event, and core tools count as others do."""
@@ -267,7 +268,7 @@ class Engine:
             self.used[org] = time.perf_counter_ns()
         if org in snapshot.awaited:
             self._want(org)
-        selection = pipeline.decide(turn, os.urandom(12).hex(), (*lasting, *failures), timings)
+        selection = pipeline.decide(turn, random_bytes()[:12].hex(), (*lasting, *failures), timings)
         self._observe(selection)
         if begun.request.strict and selection.failures:
             raise selection.failures[0].error

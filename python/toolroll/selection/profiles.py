@@ -283,6 +283,7 @@ def fusion_of(p: Profile, scale: Scale) -> Fusion:
         intents=p.intents * scale.gain,
         intent_floor=max(-1.0, min(1.0, scale.floor + p.intent_floor / scale.gain)),
         clauses=p.clauses,
+        threshold=0.0,
     )
 
 
@@ -394,11 +395,13 @@ def _learning(catalog: Catalog, p: Profile) -> tuple[Stage, ...]:
         reliability=p.reliability,
         lift=p.lift,
         temper=p.exploration_scale,
+        sd_max=2.0,
         most_up=p.most_up,
         most_down=p.most_down,
         guard=p.protected_leaders,
         listing=p.reliability_in_order,
         explore=p.explore,
+        draw="normal",
     )
     core = Bitset.of(len(catalog), np.union1d(catalog.base, catalog.pinned).astype(np.int32))
     return (Learning(catalog.keys, core, weights, p.temperature, p.k),)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies as some
+from tests.ranking_weights import fusion_with
 from toolroll import Context, Route, Tool, Toolkit
 from toolroll._core import Bitset, Fusion
 from toolroll.arrays import NO_ROWS, NO_SCORES
@@ -24,9 +25,9 @@ from toolroll.selection.profiles import Profile, compose
 from toolroll.tools import Definitions
 
 EMBEDDER = HashingEmbedder(64)
-DENSE = Fusion(dense=1.0, intents=0.5, clauses=0.3)
-WORDS = Fusion(lexical=0.05, clauses=0.3)
-BOTH = Fusion(dense=1.0, intents=0.5, lexical=0.05, clauses=0.3)
+DENSE = fusion_with(dense=1.0, intents=0.5, clauses=0.3)
+WORDS = fusion_with(lexical=0.05, clauses=0.3)
+BOTH = fusion_with(dense=1.0, intents=0.5, lexical=0.05, clauses=0.3)
 
 
 @st.composite

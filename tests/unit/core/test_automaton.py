@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll._core import Automaton, is_cjk, is_hangul, is_word
+from toolroll._core import Automaton
 
 ALPHABET = "aabbcß İiéE\u0301_s1가나를\u1100\u1161\u11a8日本กรุ.-\U0001f600\ufe0f\x00"
 MODES = ["substring", "word", "prefix"]
@@ -26,10 +26,13 @@ def caseless(text: str) -> str:
 
 
 def kind(c: str) -> int:
-    number = ord(c)
-    if not is_word(number):
+    """0 between words, 1 in words that spaces part, 2 in Hangul, 3 in a script without spaces."""
+    name, category = unicodedata.name(c, ""), unicodedata.category(c)
+    if (category[0] not in "LNM" and c != "_") or "VARIATION SELECTOR" in name:
         return 0
-    return 3 if is_cjk(number) else 2 if is_hangul(number) else 1
+    if any(script in name for script in ("CJK", "HIRAGANA", "KATAKANA", "THAI")):
+        return 3
+    return 2 if "HANGUL" in name else 1
 
 
 def is_boundary(text: str, at: int) -> bool:

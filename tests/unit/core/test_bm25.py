@@ -75,7 +75,6 @@ def test_before_a_background_scores_are_those_among_all_rows(
     index = _core.Bm25Index.build(columns, [2.0, 0.5], analysis="plain", background=background)
     got = index.scores(query, np.arange(len(rows), dtype=np.int32))
     np.testing.assert_allclose(got, oracle(behind + rows, query)[len(behind) :], rtol=1e-5)
-    np.testing.assert_allclose(index.ceiling(query), build(behind + rows).ceiling(query), rtol=1e-6)
     assert background.scores(query, np.arange(len(behind), dtype=np.int32)).tolist() == before
 
 
@@ -114,16 +113,6 @@ def test_the_order_in_which_scores_asks_for_rows_does_not_matter() -> None:
     assert np.array_equal(index.scores(asked[0], rows), everything[rows])
 
 
-@given(catalogs, queries)
-def test_no_row_reaches_the_ceiling(rows: list[tuple[str, str]], query: str) -> None:
-    index = build(rows)
-    ceiling, n = index.ceiling(query), len(rows)
-    df = {w: sum(w in f"{a} {b}".split() for a, b in rows) for w in set(query.split())}
-    expected = 2.2 * sum(math.log(1 + (n - d + 0.5) / (d + 0.5)) for d in df.values())
-    assert ceiling == pytest.approx(expected)
-    assert max(oracle(rows, query), default=0) <= ceiling
-
-
 def test_repeating_a_word_in_the_message_changes_nothing() -> None:
     index, _ = zipf_index(300)
     assert index.search("w3 w3 w9 w3", 5)[1].tolist() == index.search("w3 w9", 5)[1].tolist()
@@ -140,7 +129,6 @@ def test_stop_words_and_unknown_words_find_nothing() -> None:
     assert index.search("what could the", 5)[0].tolist() == []
     assert index.search("zebra", 5)[0].tolist() == []
     assert index.search("", 5)[0].tolist() == []
-    assert index.ceiling("") == 0
 
 
 def test_a_korean_message_finds_the_tool_in_spite_of_its_particles() -> None:
@@ -153,9 +141,8 @@ def test_a_megabyte_of_words_is_scored_by_the_rarest_of_them() -> None:
     rows = [" ".join(random.Random(i).sample(vocabulary, 6)) for i in range(500)] + ["word1"] * 500
     index = _core.Bm25Index.build([rows], [1.0], analysis="plain")
     message = " ".join(vocabulary) + " unknown" * 120_000
-    found, values = index.search(message, 1_000)
+    found, _ = index.search(message, 1_000)
     assert 0 < len(found) <= 500  # word1 is the most frequent, so not among the rarest
-    assert values[0] <= index.ceiling(message)
 
 
 def test_an_empty_index_and_a_senseless_k_give_nothing() -> None:
@@ -198,7 +185,6 @@ def test_a_saved_index_answers_the_same(tmp_path: Path) -> None:
     for query in asked[:30]:
         for ours, theirs in zip(index.search(query, 20), loaded.search(query, 20), strict=True):
             assert np.array_equal(ours, theirs)
-        assert loaded.ceiling(query) == index.ceiling(query)
 
 
 @settings(max_examples=200)

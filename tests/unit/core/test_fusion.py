@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.ranking_weights import fusion_with
 from toolroll._core import Bitset, Bm25Index, Fusion, Intents, Retriever, VectorIndex
 
 WORDS = ("rain", "mail", "deal", "light", "song", "note")
@@ -33,7 +36,7 @@ def search(retriever: Retriever, text: str = "", vector: Any = None, k: int = 5,
         more.get("known_rows", NO_ROWS),
         more.get("known_scores", NO_SCORES),
         k,
-        more.get("fusion", Fusion(lexical=1.0)),
+        more.get("fusion", fusion_with(lexical=1.0)),
     )[:4]
 
 
@@ -60,7 +63,8 @@ def worlds(draw: st.DrawFn):
     damping = draw(st.none() | st.lists(st.sampled_from([0.0, 0.4, 1.0]), min_size=n, max_size=n))
     in_play = draw(st.lists(st.integers(0, n - 1), unique=True))
     known = draw(st.lists(st.sampled_from(in_play), unique=True)) if in_play else []
-    return VectorIndex.build(vectors), Bm25Index.build([texts], [1.0]), intents, damping, in_play, known
+    postings = Bm25Index.build([texts], [1.0])
+    return VectorIndex.build(vectors), postings, intents, texts, damping, in_play, known
 
 
 fusions = st.builds(
@@ -76,7 +80,14 @@ fusions = st.builds(
 )
 
 
-def says(part, vectors: VectorIndex, postings: Bm25Index, intents: Intents, fusion: Fusion):
+def ceiling_of(text: str, texts: list[str], postings: Bm25Index) -> float:
+    """What BM25 could reach for a text among these."""
+    n, terms = len(texts), [set(postings.terms(row)) for row in texts]
+    df = [sum(term in row for row in terms) for term in set(postings.terms(text))]
+    return 2.2 * sum(math.log(1 + (n - rows + 0.5) / (rows + 0.5)) for rows in df)
+
+
+def says(part, vectors: VectorIndex, postings: Bm25Index, intents: Intents, texts, fusion: Fusion):
     """What a part says for every row: dense, intents and lexical terms."""
     text, vector, trust, _ = part
     every = np.arange(vectors.size, dtype=np.int32)
@@ -85,7 +96,7 @@ def says(part, vectors: VectorIndex, postings: Bm25Index, intents: Intents, fusi
         dense = trust * fusion.dense * np.maximum(vectors.scores(vector, every) - fusion.dense_floor, 0)
         nearest = np.maximum(intents.nearest(vector, every) - fusion.intent_floor, 0)
         nearest = trust * fusion.intents * nearest
-    shrunk = 1 + postings.ceiling(text) / fusion.lexical_mass
+    shrunk = 1 + ceiling_of(text, texts, postings) / fusion.lexical_mass
     return np.array([dense, nearest, fusion.lexical * postings.scores(text, every) / shrunk])
 
 
@@ -96,15 +107,15 @@ def counts(part, fusion: Fusion) -> bool:
 
 @given(worlds(), parts(), st.lists(parts(), max_size=2), st.lists(parts(), max_size=2), st.data())
 def test_the_ranking_is_that_of_the_sum_over_all_rows(world, message, clauses, earlier, data):
-    vectors, postings, intents, damping, in_play, known = world
+    vectors, postings, intents, _, damping, in_play, known = world
     n = vectors.size
     k, fusion = data.draw(st.integers(1, n + 1)), data.draw(fusions)
-    terms = says(message, *world[:3], fusion)
+    terms = says(message, *world[:4], fusion)
     whole = terms.sum(axis=0)
     rivals = [part for part in clauses if counts(part, fusion) or not counts(message, fusion)]
-    pieces = [says(part, *world[:3], fusion).sum(axis=0) for part in rivals]
+    pieces = [says(part, *world[:4], fusion).sum(axis=0) for part in rivals]
     by_clauses = fusion.clauses * (np.max(pieces or [whole], axis=0) - whole)
-    before = [part[3] * says(part, *world[:3], fusion).sum(axis=0) for part in earlier]
+    before = [part[3] * says(part, *world[:4], fusion).sum(axis=0) for part in earlier]
     by_earlier = np.sum([np.zeros(n), *before], axis=0)
     damped = (whole + by_clauses + by_earlier) * (1 if damping is None else np.array(damping))
     expected = damped.copy()
@@ -141,7 +152,7 @@ def test_the_ranking_is_that_of_the_sum_over_all_rows(world, message, clauses, e
 def test_how_many_rows_are_asked_for_changes_neither_the_first_nor_the_evidence(
     world, message, clauses, fusion
 ):
-    *indexes, damping, _, _ = world
+    *indexes, _, damping, _, _ = world
     n = indexes[0].size
     retriever = Retriever(n, *indexes, None if damping is None else np.array(damping, np.float32))
     of_all = search(retriever, *message[:2], n, clauses=tuple(clauses), fusion=fusion)
@@ -163,7 +174,7 @@ def needle(n: int = 500):
 
 def test_a_row_that_only_one_index_names_is_scored_by_both():
     index, postings, query = needle()
-    fusion = Fusion(lexical=1.0, lexical_mass=float("inf"))
+    fusion = fusion_with(lexical=1.0, lexical_mass=float("inf"))
     rows, _, (dense, _, lexical, *_), _ = search(
         Retriever(500, index, postings), "needle", query, 20, fusion=fusion
     )
@@ -178,7 +189,7 @@ def test_a_row_that_only_one_index_names_is_scored_by_both():
 def test_a_row_that_only_another_part_names_is_scored_for_the_message_too(which):
     index, postings, query = needle()
     parts = (("needle", query, 1.0, 1.0),)  # a clause without a vector would be left out
-    fusion = Fusion(lexical=1.0, clauses=0.5)
+    fusion = fusion_with(lexical=1.0, clauses=0.5)
     rows, _, (dense, *_), _ = search(
         Retriever(500, index, postings), "", query, 20, fusion=fusion, **{which: parts}
     )
@@ -191,7 +202,7 @@ def test_a_row_that_fits_the_whole_by_fitting_no_clause_loses_to_one_that_fits_a
     whole = np.array([1, 0.5], np.float32)  # nearer to the first row than to the second
     clauses = tuple(("", row, 1.0, 1.0) for row in np.array([[1, 0], [0, 1]], np.float32))
     found = [
-        search(Retriever(2, vectors, None), "", whole, clauses=clauses, fusion=Fusion(clauses=weight))
+        search(Retriever(2, vectors, None), "", whole, clauses=clauses, fusion=fusion_with(clauses=weight))
         for weight in (0.0, 0.5)
     ]
     assert [rows.tolist() for rows, *_ in found] == [[0, 1], [1, 0]]
@@ -246,7 +257,7 @@ def test_any_index_may_be_missing():
         ("", np.ones(2, np.float32), {"trust": 0.0}),
         ("rain", np.ones(2, np.float32), {"k": 0}),
         ("rain", np.ones(2, np.float32), {"in_play": Bitset.empty(2)}),
-        ("rain", np.ones(2, np.float32), {"fusion": Fusion(dense=0.0)}),
+        ("rain", np.ones(2, np.float32), {"fusion": fusion_with(dense=0.0)}),
     ],
 )
 def test_without_evidence_nothing_is_found(text, vector, more):
@@ -265,7 +276,7 @@ def test_a_lone_surrogate_in_any_part_is_an_unknown_character():
         odd,
         clauses=((odd, None, 1.0, 1.0),),
         earlier=((odd, None, 1.0, 1.0),),
-        fusion=Fusion(lexical=1.0, clauses=1.0),
+        fusion=fusion_with(lexical=1.0, clauses=1.0),
     )
     assert found[0].tolist() == [0]
 
@@ -292,22 +303,22 @@ NAN = float("nan")
         ({"earlier": (("a", ONE, 1.0, -1.0),)}, "weight of a part: must be finite and not negative"),
         ({"earlier": (("a", ONE, 1.0, float("inf")),)}, "weight of a part"),
         ({"earlier": (("a", ONE[None], 1.0, 1.0),)}, "dimension"),
-        ({"fusion": Fusion(dense=-1.0)}, "dense weight: must be finite and not negative"),
-        ({"fusion": Fusion(dense=float("inf"))}, "dense weight"),
-        ({"fusion": Fusion(lexical=NAN)}, "lexical weight"),
-        ({"fusion": Fusion(intents=-0.1)}, "intents weight"),
-        ({"fusion": Fusion(dense_floor=1.1)}, "dense floor: must be a cosine, between -1 and 1"),
-        ({"fusion": Fusion(intent_floor=NAN)}, "intent floor"),
-        ({"fusion": Fusion(clauses=1.1)}, "clauses weight: must be between 0 and 1"),
-        ({"fusion": Fusion(lexical_mass=0.0)}, "lexical mass: must be above 0"),
-        ({"fusion": Fusion(lexical_mass=NAN)}, "lexical mass"),
+        ({"fusion": fusion_with(dense=-1.0)}, "dense weight: must be finite and not negative"),
+        ({"fusion": fusion_with(dense=float("inf"))}, "dense weight"),
+        ({"fusion": fusion_with(lexical=NAN)}, "lexical weight"),
+        ({"fusion": fusion_with(intents=-0.1)}, "intents weight"),
+        ({"fusion": fusion_with(dense_floor=1.1)}, "dense floor: must be a cosine, between -1 and 1"),
+        ({"fusion": fusion_with(intent_floor=NAN)}, "intent floor"),
+        ({"fusion": fusion_with(clauses=1.1)}, "clauses weight: must be between 0 and 1"),
+        ({"fusion": fusion_with(lexical_mass=0.0)}, "lexical mass: must be above 0"),
+        ({"fusion": fusion_with(lexical_mass=NAN)}, "lexical mass"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes, what):
     retriever = Retriever(
         2, VectorIndex.build(np.eye(2, dtype=np.float32)), Bm25Index.build([["a", "b"]], [1.0])
     )
-    usual = {"vector": ONE, "fusion": Fusion(lexical=1.0, clauses=0.5)}
+    usual = {"vector": ONE, "fusion": fusion_with(lexical=1.0, clauses=0.5)}
     with pytest.raises(ValueError, match=what):
         search(retriever, "a", **(usual | changes))
 
@@ -346,21 +357,21 @@ def test_a_known_row_outside_of_the_catalog_is_refused():
                 retriever,
                 known_rows=np.array([row], np.int32),
                 known_scores=np.ones(1, np.float32),
-                fusion=Fusion(),
+                fusion=fusion_with(),
             )
 
 
 def test_a_clause_without_a_vector_takes_nothing_off_a_message_that_has_one():
     vectors = VectorIndex.build(vectors_of(1, 4))
     retriever = Retriever(4, vectors, Bm25Index.build([["rain", "mail", "deal", "song"]], [1.0]))
-    whole = search(retriever, "rain mail", vectors_of(2, 1)[0], fusion=Fusion(lexical=0.1, clauses=0.5))
+    whole = search(retriever, "rain mail", vectors_of(2, 1)[0], fusion=fusion_with(lexical=0.1, clauses=0.5))
     clauses = (("rain", None, 1.0, 1.0), ("mail", None, 1.0, 1.0))
     split = search(
         retriever,
         "rain mail",
         vectors_of(2, 1)[0],
         clauses=clauses,
-        fusion=Fusion(lexical=0.1, clauses=0.5),
+        fusion=fusion_with(lexical=0.1, clauses=0.5),
     )
     assert split[1].tolist() == whole[1].tolist()
 
@@ -369,8 +380,8 @@ def test_a_vector_of_zeros_says_nothing_even_below_the_floor():
     retriever = Retriever(
         2, VectorIndex.build(np.eye(2, dtype=np.float32)), Bm25Index.build([["a", "b"]], [1.0])
     )
-    found = search(retriever, "a", np.zeros(2, np.float32), fusion=Fusion(dense_floor=-0.5, lexical=1.0))
-    alone = search(retriever, "a", None, fusion=Fusion(dense_floor=-0.5, lexical=1.0))
+    found = search(retriever, "a", np.zeros(2, np.float32), fusion=fusion_with(dense_floor=-0.5, lexical=1.0))
+    alone = search(retriever, "a", None, fusion=fusion_with(dense_floor=-0.5, lexical=1.0))
     assert found[1].tolist() == alone[1].tolist()
 
 
@@ -379,3 +390,37 @@ def test_a_part_of_another_form_is_a_type_error():
     for part in (("a",), ("a", np.zeros(2), 1.0, 1.0), 3):
         with pytest.raises(TypeError, match="part: must be"):
             search(retriever, clauses=(part,))
+
+
+def test_rows_that_another_thread_changes_during_a_search_are_those_that_were_checked() -> None:
+    """Long searches release the interpreter: what is read then must not be what the caller can write to."""
+    n = 20_000
+    retriever = Retriever(n, VectorIndex.build(vectors_of(1, n, 64)), None)
+    rows, scores = np.arange(50, dtype=np.int32), np.ones(50, np.float32)
+    query, everything = vectors_of(2, 1, 64)[0], Bitset.full(n)
+    over = threading.Event()
+
+    def write() -> None:
+        while not over.is_set():
+            rows[:] = 2**30  # far behind every column
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    found = 0
+    try:
+        for _ in range(60):
+            rows[:] = np.arange(50)
+            try:
+                best, with_known, *_ = retriever.search(
+                    "", query, 1.0, (), (), everything, rows, scores, n, fusion_with(dense=1.0)
+                )
+            except ValueError as error:
+                assert "known row 1073741824" in str(error)
+            else:
+                found += 1
+                assert best.max() < n
+                assert with_known[best < 50].min() >= 1  # each known row has its score
+    finally:
+        over.set()
+        writer.join()
+    assert found

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.ranking_weights import weights_with
 from tests.slow_learned import DAY, T0, deltas, random_deltas
-from toolroll._core import Learned, LearningRates, ToolKeys, Weights, inclusion, inclusion_sampled
+from toolroll._core import Learned, LearningRates, ToolKeys, inclusion, inclusion_sampled
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -77,7 +78,7 @@ def test_probabilities_are_those_of_the_ranking_itself() -> None:
     scores = np.linspace(0.4, 0, n, dtype=np.float32)
     core = np.zeros(n, np.uint8)
     shown = np.zeros(n)
-    weights = Weights(temper=0.5)
+    weights = weights_with(temper=0.5)
     for seed in range(turns):
         order, _, mean, sd, show, fate = learned.rank(
             keys, rows, scores, rows[:1], core, (1, 2, 20), now, seed, k, 1.0, weights

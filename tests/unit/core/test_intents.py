@@ -69,10 +69,6 @@ def test_what_an_index_is_built_from_may_change_afterwards():
     assert intents.nearest(X, row(0)).tolist() == [1]
 
 
-def test_memory_grows_with_the_vectors():
-    assert built([[1, 0]] * 4_000).memory_bytes - built([[1, 0]]).memory_bytes >= 3_999 * 2 * 4
-
-
 def test_threads_that_share_intents_get_the_same_numbers():
     rng = np.random.default_rng(0)
     begins = np.arange(0, 2_001, 4)

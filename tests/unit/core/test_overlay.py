@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.ranking_weights import fusion_with
 from tests.slow_learned import DAY, T0, deltas
 from toolroll._core import (
     Bitset,
     Bm25Index,
-    Fusion,
     Learned,
     LearningRates,
     Retriever,
@@ -25,7 +25,7 @@ from toolroll._core import (
 RATES = LearningRates(least_reporters=0, vector_most=0.6, vector_strength=3.0)
 DIM = 32
 NO_ROWS, NO_SCORES = np.zeros(0, np.int32), np.zeros(0, np.float32)
-COSINES = Fusion(dense=1.0, dense_floor=0.0)
+COSINES = fusion_with(dense=1.0, dense_floor=0.0)
 CLOSE = 0.01  # learned vectors are compared in 8 bits
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -113,7 +113,7 @@ def test_nothing_learnt_changes_nothing() -> None:
         VectorIndex.build(vectors_of(5, n)),
         Bm25Index.build([[f"word{i % 7} tool{i}" for i in range(n)]], [1.0]),
     )
-    fusion = Fusion(lexical=0.1)
+    fusion = fusion_with(lexical=0.1)
     query = vectors_of(6, 1)[0]
     usual = search(retriever, query, 7, text="word3", fusion=fusion)
     for learned in (Learned(DIM), Learned(0).fold(deltas({"arm": 100, "successes": 1, "everywhere": 1}))):
@@ -198,7 +198,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 # The last few messages, each by itself.
 
-NEAREST = Fusion(dense=0.0, dense_floor=0.1, intents=0.5, intent_floor=0.1)  # as if all were alike
+NEAREST = fusion_with(dense=0.0, dense_floor=0.1, intents=0.5, intent_floor=0.1)  # as if all were alike
 
 
 def above(learned: Learned, query: Any, now: float = T0) -> Any:
@@ -282,7 +282,7 @@ def test_the_same_message_again_takes_no_second_place() -> None:
 
 
 def test_a_tool_said_to_solve_messages_of_all_kinds_counts_less_for_each() -> None:
-    fusion = Fusion(dense=0.0, dense_floor=0.0, intents=0.5, intent_floor=0.3)
+    fusion = fusion_with(dense=0.0, dense_floor=0.0, intents=0.5, intent_floor=0.3)
     kin = vectors_of(20, 1)[0] + 0.1 * vectors_of(21, 8)
     told = []
     for vectors in (kin / np.linalg.norm(kin, axis=1, keepdims=True), vectors_of(22, 8)):

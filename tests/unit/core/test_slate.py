@@ -14,15 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
+from tests.ranking_weights import weights_with
 from tests.slow_learned import DAY, T0, deltas, random_deltas
-from toolroll._core import Bitset, Learned, LearningRates, ToolKeys, Weights
+from toolroll._core import Learned, LearningRates, ToolKeys, Weights
 
 ALARM = 1e-5
 RATES = LearningRates(least_reporters=0)
 SCOPES = (1, 2, 20)
 NOW = T0 + 61 * DAY
 SEEDS = st.integers(0, 2**64 - 1)
-NOTHING = Weights(temper=0.0, guard=0, listing=0.0)
+NOTHING = weights_with(temper=0.0, guard=0, listing=0.0)
 RANKED, HIDDEN, BEATEN = range(3)
 
 
@@ -81,7 +82,9 @@ def hidden(arm: int) -> Any:
 
 @given(st.lists(st.floats(-5, 5, width=32), max_size=40), st.integers(0, 9), SEEDS)
 def test_of_nothing_learnt_comes_retrievals_own_order(scores: list[float], k: int, seed: int) -> None:
-    order, drawn, mean, sd, show, fate = rank(Learned(), keys_of(50), scores, k, seed=seed, weights=Weights())
+    order, drawn, mean, sd, show, fate = rank(
+        Learned(), keys_of(50), scores, k, seed=seed, weights=weights_with()
+    )
     assert order.tolist() == sorted(range(len(scores)), key=lambda at: (-np.float32(scores[at]), at))
     assert drawn.tolist() == mean.tolist() == np.array(scores, np.float32).tolist()
     assert not sd.any() and (show == 1).all() and not fate.any()
@@ -93,7 +96,9 @@ def test_scores_are_the_sums_of_the_definition(
     world: int, seed: int, temperature: float, wr: float, wl: float, temper: float
 ) -> None:
     learned = Learned(0, RATES).fold(random_deltas(world, 60))
-    weights = Weights(reliability=wr, lift=wl, temper=temper, sd_max=1.5, most_up=0.6, most_down=0.9, guard=0)
+    weights = weights_with(
+        reliability=wr, lift=wl, temper=temper, sd_max=1.5, most_up=0.6, most_down=0.9, guard=0
+    )
     scores = np.linspace(1, -1, 8, dtype=np.float32)
     _, drawn, mean, sd, _, _ = rank(
         learned, keys_of(8), scores, seed=seed, temperature=temperature, weights=weights
@@ -124,7 +129,7 @@ def test_a_tool_that_works_rises_and_one_that_fails_sinks_as_far_as_it_may() -> 
     taught = Learned(0, RATES).fold(deltas(works(100, 0, 400), works(102, 400, 0, calls=400, expected=1)))
     order, _, mean, *_ = rank(taught, keys_of(3), [3.0, 2.0, 1.0], weights=NOTHING)
     assert order.tolist() == [2, 1, 0]
-    bounded = Weights(temper=0.0, guard=0, listing=0.0, most_up=0.5, most_down=0.5)
+    bounded = weights_with(temper=0.0, guard=0, listing=0.0, most_up=0.5, most_down=0.5)
     order, _, mean, *_ = rank(taught, keys_of(3), [3.0, 2.0, 1.0], weights=bounded)
     assert order.tolist() == [0, 1, 2] and mean.tolist() == pytest.approx([2.5, 2.0, 1 + 0.5 / 3])
 
@@ -141,7 +146,7 @@ def test_a_tools_draw_does_not_depend_on_its_neighbours(
     world: int, seed: int, permuted: list[int], kept: int, draw: str
 ) -> None:
     learned = Learned(0, RATES).fold(random_deltas(world, 40))
-    weights = Weights(draw=draw, guard=0)
+    weights = weights_with(draw=draw, guard=0)
     scores = np.ones(12, np.float32)  # what is learnt counts by how near a tool is to the best one
     _, all_drawn, *_ = rank(learned, keys_of(12), scores, seed=seed, weights=weights)
     chosen = permuted[:kept]
@@ -154,11 +159,13 @@ def test_a_tools_draw_does_not_depend_on_its_neighbours(
 def test_a_better_score_never_takes_a_tool_out_of_the_slate(world: int, seed: int, more: float) -> None:
     learned = Learned(0, RATES).fold(random_deltas(world, 40))
     scores = np.linspace(1, 0, 12, dtype=np.float32)
-    shown = set(rank(learned, keys_of(12), scores, 4, seed=seed, weights=Weights(guard=0))[0][:4].tolist())
+    shown = set(
+        rank(learned, keys_of(12), scores, 4, seed=seed, weights=weights_with(guard=0))[0][:4].tolist()
+    )
     for row in shown:
         raised = scores.copy()
         raised[row] += np.float32(more)
-        assert row in rank(learned, keys_of(12), raised, 4, seed=seed, weights=Weights(guard=0))[0][:4]
+        assert row in rank(learned, keys_of(12), raised, 4, seed=seed, weights=weights_with(guard=0))[0][:4]
 
 
 # The draw.
@@ -201,14 +208,14 @@ def test_normal_draws_have_the_moments_of_the_logarithm(first: float, second: fl
         "temper": 1.0,
         "guard": 0,
     }
-    _, drawn, mean, sd, _, _ = everywhere(learned, n, Weights(reliability=1.0, lift=0.0, **bounds))
+    _, drawn, mean, sd, _, _ = everywhere(learned, n, weights_with(reliability=1.0, lift=0.0, **bounds))
     alpha, beta = (float(part[0]) for part in learned.reliability((1, 0, 0), np.array([100], np.uint64), NOW))
     variance = special.polygamma(1, alpha) - special.polygamma(1, alpha + beta)
     assert sd[0] == pytest.approx(np.sqrt(variance), rel=1e-4)
     if sd[0] > 1e-3 * abs(mean[0]):  # columns are float32: a smaller deviation is not resolved
         assert stats.kstest((drawn - mean) / sd, "norm").pvalue > ALARM
     assert drawn.mean() == pytest.approx(mean[0], abs=5 * sd[0] / np.sqrt(n) + 1e-5)
-    _, drawn, mean, sd, _, _ = everywhere(learned, n, Weights(reliability=0.0, lift=1.0, **bounds))
+    _, drawn, mean, sd, _, _ = everywhere(learned, n, weights_with(reliability=0.0, lift=1.0, **bounds))
     shape = float(learned.lift((1, 0, 0), np.array([200], np.uint64), np.array([0], np.uint64), NOW)[0][0])
     assert sd[0] == pytest.approx(np.sqrt(special.polygamma(1, shape)), rel=1e-4)
     assert stats.kstest((drawn - mean) / sd, "norm").pvalue > ALARM
@@ -226,28 +233,28 @@ def test_exact_draws_follow_beta_and_gamma(successes: float, failures: float) ->
         "draw": "exact",
     }
     alpha, beta = (float(part[0]) for part in learned.reliability((1, 0, 0), np.array([100], np.uint64), NOW))
-    _, drawn, mean, *_ = everywhere(learned, n, Weights(reliability=1.0, lift=0.0, **wide))
+    _, drawn, mean, *_ = everywhere(learned, n, weights_with(reliability=1.0, lift=0.0, **wide))
     logs = drawn - mean + special.digamma(alpha) - special.digamma(alpha + beta)
     assert stats.kstest(np.exp(logs.astype(float)), lambda x: stats.beta.cdf(x, alpha, beta)).pvalue > ALARM
     shape = float(learned.lift((1, 0, 0), np.array([200], np.uint64), np.array([0], np.uint64), NOW)[0][0])
-    _, drawn, mean, *_ = everywhere(learned, n, Weights(reliability=0.0, lift=1.0, **wide))
+    _, drawn, mean, *_ = everywhere(learned, n, weights_with(reliability=0.0, lift=1.0, **wide))
     logs = drawn - mean + special.digamma(shape)
     assert stats.kstest(np.exp(logs.astype(float)), lambda x: stats.gamma.cdf(x, shape)).pvalue > ALARM
 
 
 def test_exact_draws_tempered_keep_their_mean() -> None:
     learned = many(20_000, 3, 2, 3, 2)
-    _, drawn, mean, sd, _, _ = everywhere(learned, 20_000, Weights(draw="exact", temper=0.25, guard=0))
+    _, drawn, mean, sd, _, _ = everywhere(learned, 20_000, weights_with(draw="exact", temper=0.25, guard=0))
     assert drawn.mean() == pytest.approx(mean[0], abs=5 * sd[0] / np.sqrt(20_000))
     assert drawn.std() == pytest.approx(sd[0], rel=0.05)
 
 
 def test_two_tools_draws_and_two_seeds_draws_are_not_correlated() -> None:
     learned = many(20_000, 3, 2, 3, 2)
-    _, drawn, mean, sd, _, _ = everywhere(learned, 20_000, Weights(guard=0))
+    _, drawn, mean, sd, _, _ = everywhere(learned, 20_000, weights_with(guard=0))
     z = (drawn - mean) / sd
     assert abs(np.corrcoef(z[:-1], z[1:])[0, 1]) < 5 / np.sqrt(20_000)
-    one = [rank(learned, keys_of(1), [0.0], seed=s, weights=Weights(guard=0))[1][0] for s in range(4000)]
+    one = [rank(learned, keys_of(1), [0.0], seed=s, weights=weights_with(guard=0))[1][0] for s in range(4000)]
     assert stats.kstest((np.array(one) - mean[0]) / np.std(one), "norm").pvalue > ALARM
 
 
@@ -258,9 +265,9 @@ def test_retrievals_best_stays_whatever_was_learnt() -> None:
     learned = Learned(0, RATES).fold(deltas(*[works(100 + n, 0, 400) for n in (0, 1)]))
     scores = [1.0, 0.9, 0.8, 0.7, 0.6]
     assert rank(learned, keys_of(5), scores, 3)[0].tolist()[:3] == [2, 3, 4]
-    guarded = Weights(temper=0.0, guard=1)
+    guarded = weights_with(temper=0.0, guard=1)
     assert set(rank(learned, keys_of(5), scores, 3, raw_best=[0, 1], weights=guarded)[0][:3]) == {2, 3, 0}
-    guarded = Weights(temper=0.0, guard=2)
+    guarded = weights_with(temper=0.0, guard=2)
     assert set(rank(learned, keys_of(5), scores, 3, raw_best=[0, 1], weights=guarded)[0][:3]) == {2, 0, 1}
     assert rank(learned, keys_of(5), scores, 1, raw_best=[0, 1], weights=guarded)[0][0] == 0
 
@@ -272,7 +279,7 @@ def test_core_tools_are_shown_beside_the_k_best() -> None:
 
 def test_an_open_breaker_hides_a_tool_but_for_probes_even_a_guarded_one() -> None:
     learned = Learned(0, RATES).fold(deltas(*hidden(100)))
-    weights = Weights(temper=0.0, guard=1)
+    weights = weights_with(temper=0.0, guard=1)
     fates, firsts = [], []
     for seed in range(4000):
         order, *_, show, fate = rank(
@@ -303,7 +310,7 @@ def test_a_group_whose_guarded_member_lost_is_guarded_itself() -> None:
     learned = Learned(0, RATES).fold(
         deltas(works(100, 0, 400), works(103, 5, 5), works(101, 9, 0), works(102, 9, 0))
     )
-    weights = Weights(temper=0.0, guard=1, most_down=8.0)
+    weights = weights_with(temper=0.0, guard=1, most_down=8.0)
     order, *_, fate = rank(learned, keys_of(4, groups), [1, 1, 1, 0], 2, raw_best=[0], weights=weights)
     assert fate.tolist() == [BEATEN, RANKED, RANKED, RANKED]
     assert 3 in order[:2]
@@ -314,12 +321,12 @@ def test_the_last_place_goes_to_the_least_known_within_reach_as_often_as_asked()
     learned = Learned(0, RATES).fold(deltas(*known))
     scores = np.zeros(6)
     scores[4] = -0.3
-    weights = Weights(explore=0.25, guard=0)
+    weights = weights_with(explore=0.25, guard=0)
     explored = sum(
         4 in rank(learned, keys_of(6), scores, 2, seed=seed, weights=weights)[0][:2] for seed in range(4000)
     )
     usual = sum(
-        4 in rank(learned, keys_of(6), scores, 2, seed=seed, weights=Weights(guard=0))[0][:2]
+        4 in rank(learned, keys_of(6), scores, 2, seed=seed, weights=weights_with(guard=0))[0][:2]
         for seed in range(4000)
     )
     expected = usual + 0.25 * (4000 - usual)
@@ -339,7 +346,7 @@ def test_every_candidate_is_in_the_order_once_and_the_rules_hold(
     groups = {row: 9 for row in range(n) if data.draw(st.booleans())}
     core = [row for row in range(n) if data.draw(st.integers(0, 4)) == 0]
     learned = Learned(0, RATES).fold(random_deltas(world, 60)).fold(deltas(*hidden(101)))
-    weights = Weights(explore=0.5, guard=2, listing=0.0)
+    weights = weights_with(explore=0.5, guard=2, listing=0.0)
     scores = np.linspace(2, 0, n, dtype=np.float32)
     order, drawn, *_, fate = rank(
         learned, keys_of(12, groups), scores, k, raw_best=[0, 1][:n], core=core, seed=seed, weights=weights
@@ -368,9 +375,6 @@ def test_stacked_keys_are_those_of_both_parts_end_to_end() -> None:
     ask = np.linspace(1, 0, 9)
     for one, other in zip(rank(learned, whole, ask), rank(learned, stacked, ask), strict=True):
         assert one.tolist() == other.tolist()
-    some, in_play = np.array([1, 2, 8], np.int32), Bitset.of(9, np.array([0, 1, 3, 8], np.int32))
-    assert whole.companions(some, in_play).tolist() == stacked.companions(some, in_play).tolist() == [3]
-    assert whole.companions(some, Bitset.full(9)).tolist() == [3, 6]
 
 
 # Misuse.
@@ -395,8 +399,6 @@ def test_what_cannot_be_ranked_is_refused() -> None:
         ToolKeys(*(np.zeros(n, np.uint64) for n in (1, 2, 1)))
     with pytest.raises(ValueError, match="stacked itself"):
         ToolKeys.stacked(ToolKeys.stacked(keys, keys), keys)
-    with pytest.raises(ValueError, match="rows in play"):
-        keys.companions(np.array([0], np.int32), Bitset.full(4))
 
 
 @pytest.mark.parametrize(
@@ -411,4 +413,4 @@ def test_what_cannot_be_ranked_is_refused() -> None:
 )
 def test_a_weight_out_of_its_range_is_refused(weight: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"^{next(iter(weight))}: is"):
-        Weights(**weight)
+        weights_with(**weight)

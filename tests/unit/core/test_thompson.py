@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from scipy.special import gammaln
 
 from toolroll import _core
 
@@ -163,16 +162,6 @@ def test_mean_and_variance_are_within_five_standard_errors(alpha: float, beta: f
     assert abs(((sample - mean) ** 2).mean() - variance) < 5 * spread
 
 
-@pytest.mark.parametrize("shape", [1e-3, 0.2, 1.0, 2.5, 40.0, 1e8])
-def test_log_gamma_draws_follow_the_gamma_distribution(shape: float) -> None:
-    logs = np.asarray(_core.log_gamma_sample(KEYS, np.full(N, shape), 3))
-    assert np.isfinite(logs).all()
-    sample = stats.gamma.cdf(np.exp(logs), shape)
-    tiny = logs < -600  # the variate underflows; P(G < g) = g^shape / Gamma(shape + 1) there
-    sample[tiny] = np.exp(shape * logs[tiny] - gammaln(shape + 1))
-    assert stats.kstest(sample, "uniform").pvalue > ALARM
-
-
 def test_neighbouring_keys_and_seeds_give_uncorrelated_draws() -> None:
     keys = np.arange(N, dtype=np.uint64)
     sample = np.asarray(_core.thompson_sample(keys, *both(2, 3), 1))
@@ -245,13 +234,7 @@ at = np.arange(50_003, dtype=np.uint64)
 key = at * np.uint64(0x9E3779B97F4A7C15)
 alpha = (at * np.uint64(7919) % np.uint64(100_003) + np.uint64(1)) / 1e3
 beta = (at * np.uint64(104_729) % np.uint64(1_000_003) + np.uint64(1)) / np.where(at % 3 == 0, 1e-3, 1e4)
-out = [_core.thompson_sample(key, alpha, beta, 5), _core.log_gamma_sample(key, alpha, 5)]
-rows = np.arange(0, 50_000, 1000, dtype=np.int32)
-out += _core.thompson_rerank(key, alpha, beta, 5, rows, np.ones(rows.size, np.float32), 0.7, 40)
-digest = hashlib.sha256()
-for column in out:
-    digest.update(column.tobytes())
-print(_core.isa(), digest.hexdigest())
+print(_core.isa(), hashlib.sha256(_core.thompson_sample(key, alpha, beta, 5).tobytes()).hexdigest())
 """
 
 
@@ -271,7 +254,7 @@ def test_every_instruction_set_gives_the_same_bits() -> None:
     assert "baseline" in digests
     assert len(set(digests.values())) == 1, digests
     # The bits are a promise to logged decisions, on every machine and in every later version.
-    assert digests["baseline"] == "e1e28c242b19e9aa19b976f524cc97b603d826d899e0a59ea29f06a61926bedc"
+    assert digests["baseline"] == "1a16f3d620b80b5a4a01c0ca211e4902c4bf80164b9da90329f5749dabc97bf3"
 
 
 # The edges.
@@ -282,7 +265,6 @@ def test_every_instruction_set_gives_the_same_bits() -> None:
 def test_no_pair_of_shapes_gives_nan(alpha: float, beta: float) -> None:
     sample = draws(alpha, beta, 1, n=1000)
     assert ((sample >= 0) & (sample <= 1)).all()
-    assert np.isfinite(_core.log_gamma_sample(KEYS[:1000], np.full(1000, alpha), 1)).all()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 0.0, -1.0])
@@ -314,87 +296,3 @@ def test_wrong_columns_are_errors_that_name_the_column() -> None:
 
 def test_no_arms_give_no_draws() -> None:
     assert _core.thompson_sample(KEYS[:0], np.ones(0), np.ones(0), 1).size == 0
-
-
-# The rerank.
-
-
-@given(st.data())
-def test_rerank_gives_the_best_scaled_scores_with_ties_by_log_odds_then_row(data: st.DataObject) -> None:
-    n = data.draw(st.integers(1, 12))
-    shape = st.sampled_from([1e-3, 0.5, 1.0, 3.0, 1e8])
-    key = np.array(data.draw(st.lists(st.sampled_from([1, 2, 3]), min_size=n, max_size=n)), np.uint64)
-    alpha, beta = (np.array(data.draw(st.lists(shape, min_size=n, max_size=n))) for _ in range(2))
-    rows = np.array(data.draw(st.lists(st.integers(0, n - 1), max_size=20)), np.int32)
-    score = st.sampled_from([-0.5, 0.0, 0.25, 0.5, 1.0])
-    scores = np.array(data.draw(st.lists(score, min_size=rows.size, max_size=rows.size)), np.float32)
-    weight, k, seed = (
-        data.draw(st.sampled_from([0.0, 0.4, 1.0])),
-        data.draw(st.integers(-1, 25)),
-        data.draw(WORD),
-    )
-
-    theta = _core.thompson_sample(key[rows], alpha[rows], beta[rows], seed)
-    log_odds = recipe(key[rows], alpha[rows], beta[rows], seed)[1]
-    is_drawn = (scores > 0) & (weight > 0)
-    scaled = np.where(is_drawn, scores * (1 - weight + weight * theta), scores)
-    order = np.lexsort([rows, -np.where(is_drawn, log_odds, -np.inf), -scaled])[: max(k, 0)]
-
-    best_rows, best_scores, best_draws = _core.thompson_rerank(
-        key, alpha, beta, seed, rows, scores, weight, k
-    )
-    assert best_scores.tolist() == scaled[order].astype(np.float32).tolist()
-    assert best_rows.tolist() == rows[order].tolist()
-    assert best_draws.tolist() == theta[order].tolist()
-
-
-def test_arms_whose_draws_are_all_one_do_not_fall_back_to_row_order() -> None:
-    n = 400
-    alpha, beta = both(1e-3, 1e-3, n)
-    theta = _core.thompson_sample(KEYS[:n], alpha, beta, 1)
-    certain = np.flatnonzero(theta == 1.0).astype(np.int32)
-    assert certain.size > 100
-    rows, scores, _ = _core.thompson_rerank(
-        KEYS[:n], alpha, beta, 1, certain, np.ones(certain.size, np.float32), 1.0, certain.size
-    )
-    assert (scores == 1.0).all()
-    log_odds = recipe(KEYS[:n], alpha, beta, 1)[1]
-    assert rows.tolist() == certain[np.argsort(-log_odds[certain])].tolist()
-
-
-def test_rerank_reads_no_arm_that_is_not_a_candidate() -> None:
-    alpha, beta = both(2, 3, 10)
-    alpha[[0, 9]] = np.nan
-    rows = np.array([3, 1, 8], np.int32)
-    assert _core.thompson_rerank(KEYS[:10], alpha, beta, 1, rows, np.ones(3, np.float32), 1.0, 3)[0].size == 3
-    with pytest.raises(ValueError, match=r"alpha\[9\]"):
-        _core.thompson_rerank(
-            KEYS[:10], alpha, beta, 1, np.array([3, 9], np.int32), np.ones(2, np.float32), 1.0, 2
-        )
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"rows": np.array([0, 5], np.int32)}, r"rows\[1\]: is 5, must be in 0\.\.5"),
-        ({"rows": np.array([-1, 2], np.int32)}, r"rows\[0\]: is -1"),
-        ({"scores": np.array([1, np.nan], np.float32)}, r"scores\[1\]"),
-        ({"scores": np.array([1], np.float32)}, "scores: has 1 entries, must have 2"),
-        ({"weight": 1.5}, "weight"),
-        ({"weight": float("nan")}, "weight"),
-        ({"beta": np.ones(4)}, "beta: has 4 entries, must have 5"),
-    ],
-)
-def test_a_wrong_rerank_is_an_error_that_says_what_is_wrong(change: dict[str, object], message: str) -> None:
-    arguments: dict[str, object] = {
-        "key": KEYS[:5],
-        "alpha": np.ones(5),
-        "beta": np.ones(5),
-        "seed": 1,
-        "rows": np.array([0, 3], np.int32),
-        "scores": np.ones(2, np.float32),
-        "weight": 0.5,
-        "k": 2,
-    }
-    with pytest.raises(ValueError, match=message):
-        _core.thompson_rerank(**(arguments | change))  # type: ignore[arg-type]

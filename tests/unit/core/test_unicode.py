@@ -115,33 +115,6 @@ def test_a_long_run_of_marks_folds_in_good_time() -> None:
     assert _core.fold("A" + "\u0301\u0323" * n) == "\u1ea1" + "\u0323" * (n - 1) + "\u0301" * n
 
 
-def test_properties_are_those_of_the_categories() -> None:
-    for c in CHARACTERS:
-        number, category = ord(c), unicodedata.category(c)
-        if unicodedata.unidata_version == "15.1.0":
-            assert _core.is_control(number) == (category[0] == "C" and c not in "\t\n\r")
-            assert _core.is_mark(number) == (category == "Mn")
-        if category[0] in "LN":
-            assert _core.is_word(number), hex(number)
-        if category[0] in "ZSC":
-            assert not _core.is_word(number), hex(number)
-        if number > 127 and category[0] != "C":  # some have changed their category since
-            assert not (_core.is_punctuation(number) and category[0] == "L")
-
-
-def test_ascii_punctuation_is_what_bert_splits_at() -> None:
-    found = "".join(chr(c) for c in range(128) if _core.is_punctuation(c))
-    assert found == "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
-
-
-def test_scripts_are_told_apart() -> None:
-    kinds = {"日": "cjk", "か": "cjk", "ー": "cjk", "ไ": "cjk", "က": "cjk", "ក": "cjk", "ລ": "cjk", "가": "hangul", "ㅋ": "hangul", "a": "word", "ж": "word", "ि": "word", "٣": "word", "_": "word", "。": "", "\ufe0f": "", "☀": ""}  # fmt: skip
-    for c, expected in kinds.items():
-        number = ord(c)
-        found = "cjk" if _core.is_cjk(number) else "hangul" if _core.is_hangul(number) else "word"
-        assert (found if _core.is_word(number) else "") == expected, c
-
-
 LATIN, FOREIGN, NO_LETTERS = "aZéßŁẞǼ", "жщ가日かไعאλἀ", " 1.!_\u0301\ufe0f\U0001f600\ud800"
 
 
@@ -164,22 +137,3 @@ def test_letters_of_the_latin_blocks_are_latin_and_those_of_other_scripts_are_no
 def test_a_text_without_letters_is_as_latin_as_english() -> None:
     for text in ("", "12:30", "?!", "\u0301", "\U0001f600 \ufe0f"):
         assert _core.latin_share(text) == 1
-
-
-# Characters whose category is another one in the tables' Unicode than in an older Python's.
-RECLASSIFIED = {"\u1734"}  # Mn before Unicode 14, Mc since
-
-
-def test_decomposition_lower_case_and_accents_follow_unicode() -> None:
-    for c in set(CHARACTERS) - RECLASSIFIED:
-        number = ord(c)
-        decomposed = unicodedata.normalize("NFD", c)
-        assert _core.decompose(number) == [ord(part) for part in decomposed]
-        assert _core.lower(number) == ord(c.lower()[0])
-        expected = 0 if unicodedata.category(c) == "Mn" else ord(decomposed[0])
-        assert _core.strip_accent(number) == expected
-
-
-def test_a_number_beyond_unicode_is_refused() -> None:
-    with pytest.raises(ValueError, match="code point"):
-        _core.is_word(0x110000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -84,7 +86,7 @@ class Retrieval:
         )
         kept = rows
         if self.threshold:
-            enough = max(int(np.searchsorted(-scores, -self.threshold, side="right")), self.minimum)
+            enough = max(bisect_right(scores.tolist(), -self.threshold, key=operator.neg), self.minimum)
             kept = rows[:enough]
         said = candidates if candidates.reason != AFFINITY or candidates.before is None else candidates.before
         if len(said.rows):  # a keyword is evidence that some tool applies, too; what was called before is not

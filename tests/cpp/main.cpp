@@ -27,5 +27,10 @@ void* operator new(std::size_t size) {
   return memory;
 }
 
+// std::stable_sort's: it must come from the same place, since operator delete frees both.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return std::malloc(size == 0 ? 1 : size);
+}
+
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

@@ -33,6 +33,7 @@ def on_sqlite(new_database_url, capsys):
     return Typed(new_database_url("sqlite"), capsys)
 
 
+@pytest.mark.slow
 def test_a_folder_becomes_a_shared_registry_in_two_commands(empty_url, folder):
     def command(*words: str) -> str:
         done = subprocess.run(

@@ -20,7 +20,10 @@ from toolroll.store import tables
 from toolroll.store.database import Database
 from toolroll.tools import Definitions, Tool
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no kill -9 here")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="no kill -9 here"),
+]
 
 TOOLS = 30
 # Of each kind: 200 on SQLite, whose file is our own process's to spoil, fewer where a server holds it.

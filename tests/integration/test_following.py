@@ -271,6 +271,7 @@ def test_what_use_teaches_is_not_put_into_a_shared_catalog(registry, roll):
         roll.grow(roll.select("number 5"), "number 5 please", ["tool_5"], source="ada")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_of_a_fork_follows_the_registry_by_itself(registry, roll):
     reading, writing = os.pipe()
@@ -349,6 +350,7 @@ def test_a_hundred_that_ask_for_a_refresh_at_once_get_one_build(registry, roll, 
     assert "book_flight" in roll.catalog.names
 
 
+@pytest.mark.slow
 def test_a_storm_of_changes_ends_in_the_last_of_them_and_selections_go_on(registry, roll):
     registry.create(Tool("weather", "Says generation -1"))
     stop, errors = threading.Event(), []

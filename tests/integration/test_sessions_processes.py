@@ -14,6 +14,8 @@ from toolroll.sessions.keeper import SessionKeeper
 from toolroll.sessions.store import SessionStore
 from toolroll.store.database import Database
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 NOTES = 500
 

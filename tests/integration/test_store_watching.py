@@ -62,6 +62,7 @@ def write(database: Database) -> None:
         change.log("test", "x")
 
 
+@pytest.mark.slow
 def test_another_processs_change_is_heard_within_a_second(
     database: Database, database_url: str, signals: Signals
 ) -> None:
@@ -150,6 +151,7 @@ def test_a_file_that_went_away_costs_no_more_than_the_timeout(new_database_url: 
     database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a file in use stays where it is there")
 def test_a_file_that_was_replaced_is_heard_of_and_listened_to(
     new_database_url: Callable[[str], str],

@@ -97,6 +97,7 @@ def along(axis: str, n: int) -> np.ndarray:
     return np.concatenate([bits(seed, 5, 3, 1) for seed in range(n)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", ["counter", "key", "seed"])
 @pytest.mark.parametrize("shift", [0, 24, 56])
 def test_bytes_are_equally_frequent_along_every_axis(axis: str, shift: int) -> None:

@@ -14,6 +14,8 @@ from toolroll.evaluation.attacks import CLAIMS, PICKS, Arena, Attack, Attacker, 
 from toolroll.evaluation.dataset import Query
 from toolroll.tool_text import words
 
+pytestmark = pytest.mark.slow
+
 MESSAGES = Path(__file__).parents[2] / "data" / "demo_messages.jsonl"
 ASKING = (
     "can you {} for me?",

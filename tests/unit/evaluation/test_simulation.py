@@ -21,6 +21,8 @@ from toolroll.evaluation.simulation_report import curves_of, table, to_json
 from toolroll.evaluation.worlds import CONTEXTS, World
 from toolroll.tools import Definitions, Tool
 
+pytestmark = pytest.mark.slow
+
 WORDS = ("rain", "mail", "song", "bank", "train", "soup", "code", "door", "tree", "ball", "lamp", "boat")
 TOOLS = tuple(
     Tool(f"{word}_tool", f"Does everything about {word}. For people who like {word}.") for word in WORDS

@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests that need PostgreSQL `db`; `slow` stands at the tests themselves."""
     for item in items:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        server = {"postgresql", "postgresql_template"} & set(getattr(item, "fixturenames", ()))
+        server = {"postgresql", "postgresql_template", "guarded"} & set(getattr(item, "fixturenames", ()))
         if server or "postgresql" in [value for value in parameters if isinstance(value, str)]:
             item.add_marker(pytest.mark.db)
         if PROFILE == "quick":

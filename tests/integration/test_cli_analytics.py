@@ -96,6 +96,7 @@ def test_metrics_and_hits_are_printed_as_a_table_and_as_json(used):
 
 
 def test_the_heatmap_and_the_hit_rate_are_drawn(used, tmp_path):
+    pytest.importorskip("matplotlib")
     found = used.json("analytics", "heatmap", "--of", "selected", "--plot", str(tmp_path / "map.png"))
     assert found["tools"] == ["crm_find", "get_forecast"] and sorted(found["pages"]) == ["", "home"]
     assert sum(map(sum, found["counts"])) == 81

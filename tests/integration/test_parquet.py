@@ -9,14 +9,14 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tests.integration.logged import at, called, event, write_events
-from toolroll.analytics import parquet
-from toolroll.analytics.parquet import export
-from toolroll.analytics.window import Window
-from toolroll.errors import InvalidInput
-
 pc = pytest.importorskip("pyarrow.compute")
 pq = pytest.importorskip("pyarrow.parquet")
+
+from tests.integration.logged import at, called, event, write_events  # noqa: E402
+from toolroll.analytics import parquet  # noqa: E402
+from toolroll.analytics.parquet import export  # noqa: E402
+from toolroll.analytics.window import Window  # noqa: E402
+from toolroll.errors import InvalidInput  # noqa: E402
 
 ALL = Window()
 

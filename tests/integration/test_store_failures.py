@@ -423,6 +423,7 @@ def test_what_a_server_refuses_is_told_apart_without_the_password(
     assert "wr0ng" not in str(raised.value)
 
 
+@pytest.mark.db
 def test_a_reader_waits_for_a_locked_table_for_a_known_time(new_database_url: Callable[[str], str]) -> None:
     url = new_database_url("postgresql")
     hasty = Database.open(url, create=False, migrate=False, wait_s=0.2)
@@ -438,6 +439,7 @@ def test_a_reader_waits_for_a_locked_table_for_a_known_time(new_database_url: Ca
     hasty.close()
 
 
+@pytest.mark.db
 @pytest.mark.parametrize("batch", ["rows", "copied"])
 def test_a_connection_that_is_lost_in_the_middle_of_many_rows_is_said_once(
     new_database_url: Callable[[str], str], caplog: pytest.LogCaptureFixture, batch: str
@@ -464,6 +466,7 @@ def test_a_connection_that_is_lost_in_the_middle_of_many_rows_is_said_once(
     database.close()
 
 
+@pytest.mark.db
 def test_a_server_that_closes_the_connection_is_met_again_by_the_next_call(
     new_database_url: Callable[[str], str], postgresql: Server
 ) -> None:
@@ -485,6 +488,7 @@ def test_a_server_that_closes_the_connection_is_met_again_by_the_next_call(
     database.close()
 
 
+@pytest.mark.db
 def test_a_server_that_may_not_be_written_is_said_to_be_read_only(
     new_database_url: Callable[[str], str],
 ) -> None:

@@ -117,6 +117,7 @@ def test_closing_wakes_who_waits(database: Database) -> None:
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.db
 def test_a_lost_connection_is_found_again_and_said(
     new_database_url: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -213,6 +214,7 @@ class Proxy:
             one.close()
 
 
+@pytest.mark.db
 def test_a_network_that_swallows_everything_costs_no_more_than_the_timeout(
     new_database_url: Callable[[str], str],
 ) -> None:

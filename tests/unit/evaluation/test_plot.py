@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytest.importorskip("matplotlib")
+
 from tests.unit.evaluation.worlds import QUERIES, write
 from toolroll.errors import InvalidInput
 from toolroll.evaluation.plot import Point, draw, front
@@ -31,7 +33,6 @@ def test_the_front_is_what_no_other_beats_at_its_time():
 
 
 def test_a_png_of_one_or_several_is_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
     folder = write(tmp_path / "set")
     results = [evaluate(folder, embedder=name) for name in ("static", "none")]
     for count in (1, 2):
@@ -41,7 +42,6 @@ def test_a_png_of_one_or_several_is_drawn(tmp_path):
 
 
 def test_without_a_message_that_needs_a_tool_there_is_nothing_to_draw(tmp_path):
-    pytest.importorskip("matplotlib")
     silent = [line for line in QUERIES if not line["gold"]]
     result = evaluate(write(tmp_path, queries=silent))
     with pytest.raises(InvalidInput, match="no recall to draw"):

@@ -1,18 +1,88 @@
-"""What every test may ask for."""
+"""What every test may ask for, and which tests run when: see tests/README.md."""
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 
 import pytest
 from hypothesis import settings
 
 from toolroll import Toolroll
 
-# Property tests are the same on every run; a longer search is `HYPOTHESIS_PROFILE=long pytest`.
-settings.register_profile("fixed", deadline=None, derandomize=True, max_examples=100)
+# Property tests are the same on every run, except those of the long profile.
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("gate", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile("long", deadline=None, max_examples=5_000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
+settings.load_profile(PROFILE)
+
+# Optional packages that are not part of [test-all]: they weigh gigabytes.
+TOO_LARGE = {"sentence_transformers", "torch"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--all-packages", action="store_true", help="fail if a test is skipped because a package is missing"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """One file runs without workers: starting them takes longer than most files."""
+    files = [argument for argument in config.args if argument.split("::")[0].endswith(".py")]
+    return 0 if len(files) == len(config.args) == 1 else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that need PostgreSQL `db`; `slow` stands at the tests themselves."""
+    for item in items:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        server = {"postgresql", "postgresql_template", "guarded"} & set(getattr(item, "fixturenames", ()))
+        if server or "postgresql" in [value for value in parameters if isinstance(value, str)]:
+            item.add_marker(pytest.mark.db)
+        if PROFILE == "quick":
+            limit_examples(item)
+
+
+def limit_examples(item: pytest.Item) -> None:
+    """Takes examples off a property test that asks for more than the profile allows."""
+    test = getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None))
+    own = getattr(test, "_hypothesis_internal_use_settings", None)
+    allowed = settings.default.max_examples
+    if own is not None and own.max_examples > allowed:
+        test._hypothesis_internal_use_settings = settings(own, max_examples=allowed)
+
+
+def pytest_collection_finish() -> None:
+    """Keeps the collector of garbage off the modules: `time_messages` collects before it measures."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("--all-packages") and missing(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.getoption("--all-packages"):
+        for reason in missing(config):
+            terminalreporter.write_line(f"--all-packages: skipped: {reason}", red=True)
+
+
+def missing(config: pytest.Config) -> list[str]:
+    """Why tests were skipped for a package that [test-all] has."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    found = set()
+    for report in reporter.stats.get("skipped", ()) if reporter else ():
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        package = re.search(r"could not import '([\w.]+)'", reason)
+        if package and package[1].split(".")[0] not in TOO_LARGE:
+            found.add(reason)
+    return sorted(found)
 
 
 @pytest.fixture(scope="session")

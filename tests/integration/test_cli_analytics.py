@@ -6,7 +6,6 @@ import re
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from tests.integration.commands import CRM, WEATHER, Typed, toolkit_file
@@ -73,6 +72,7 @@ def test_events_are_listed_shown_exported_and_cleared_away(used, tmp_path):
     assert "is not in the store" in used("events", "show", one["event_id"], "--org", "nobody", status=1).err
 
     file = tmp_path / "e.parquet"
+    pq = pytest.importorskip("pyarrow.parquet")
     assert used.json("events", "export", str(file), "--since", "1d", "--org", "acme")["events"] == 4
     assert pq.read_metadata(file).num_rows == 4
 
@@ -95,6 +95,7 @@ def test_metrics_and_hits_are_printed_as_a_table_and_as_json(used):
 
 
 def test_the_heatmap_and_the_hit_rate_are_drawn(used, tmp_path):
+    pytest.importorskip("matplotlib")
     found = used.json("analytics", "heatmap", "--of", "selected", "--plot", str(tmp_path / "map.png"))
     assert found["tools"] == ["crm_find", "get_forecast"] and sorted(found["pages"]) == ["", "home"]
     assert sum(map(sum, found["counts"])) == 81

@@ -33,6 +33,7 @@ def on_sqlite(new_database_url, capsys):
     return Typed(new_database_url("sqlite"), capsys)
 
 
+@pytest.mark.slow
 def test_a_folder_becomes_a_shared_registry_in_two_commands(empty_url, folder):
     def command(*words: str) -> str:
         done = subprocess.run(
@@ -80,6 +81,7 @@ def test_a_dry_run_makes_no_database(empty_url, folder, capsys):
     assert "no registry is there" in typed("registry", "list", status=1).err
 
 
+@pytest.mark.db
 def test_the_next_step_is_said_without_a_password(new_database_url, folder, capsys):
     url = make_url(new_database_url("postgresql"))
     if not url.password:

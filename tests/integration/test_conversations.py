@@ -212,6 +212,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_leaves_its_conversations(url, tmp_path):
     child = subprocess.Popen(
         [sys.executable, "-c", KILLED, url, str(tmp_path / "killed")], stdout=subprocess.PIPE, text=True

@@ -19,6 +19,8 @@ from toolroll.rules import PageMapping, Rule
 
 from .governance import Governed
 
+pytestmark = pytest.mark.slow
+
 ORGS = ("", "acme")
 NAMES = ("a", "b", "c")
 TIERS = ("free", "pro", "max")

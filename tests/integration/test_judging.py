@@ -46,6 +46,7 @@ def rows_of(database):
         return connection.execute(sa.select(events).order_by(events.c.at)).all()
 
 
+@pytest.mark.slow
 def test_the_profile_that_served_is_judged_by_the_propensities_that_were_logged(database, database_url):
     use(database_url)
     again, rows = again_under(database), rows_of(database)

@@ -219,6 +219,7 @@ print(json.dumps([follower.learned["acme"].digest.hex(), follower.learned["acme"
 """
 
 
+@pytest.mark.slow
 def test_every_process_comes_to_the_same_bits(
     database: Database, database_url: str, follower: Follower[Tape]
 ) -> None:
@@ -237,6 +238,7 @@ def test_every_process_comes_to_the_same_bits(
     assert json.loads(done.stdout) == [mine.digest.hex(), mine.count]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_child_of_a_fork_follows_by_itself(database: Database, follower: Follower[Tape]) -> None:

@@ -143,6 +143,7 @@ def test_counts_are_the_oracles_whatever_the_batches(database: Database, size: i
     assert raw_counts(database) == oracle.counts()
 
 
+@pytest.mark.db
 def test_batches_do_not_change_a_bit(new_database_url: Callable[[str], str]) -> None:
     reports, dumps, tapes = some_reports(80), [], []
     for dialect, size in (("sqlite", 1), ("sqlite", 50), ("postgresql", 9)):

@@ -28,7 +28,10 @@ from toolroll.registry.events.writer import Recorder
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no kill -9 here")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="no kill -9 here"),
+]
 
 OUTCOMES = int(os.environ.get("TOOLROLL_OUTCOMES", "1000"))
 PROCESSES = 4

@@ -7,15 +7,16 @@ import os
 import tracemalloc
 
 import numpy as np
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
-from tests.integration.logged import at, called, event, write_events
-from toolroll.errors import InvalidInput
-from toolroll.registry.analytics import parquet
-from toolroll.registry.analytics.parquet import export
-from toolroll.registry.analytics.window import Window
+pc = pytest.importorskip("pyarrow.compute")
+pq = pytest.importorskip("pyarrow.parquet")
+
+from tests.integration.logged import at, called, event, write_events  # noqa: E402
+from toolroll.errors import InvalidInput  # noqa: E402
+from toolroll.registry.analytics import parquet  # noqa: E402
+from toolroll.registry.analytics.parquet import export  # noqa: E402
+from toolroll.registry.analytics.window import Window  # noqa: E402
 
 ALL = Window()
 
@@ -78,6 +79,7 @@ def test_events_are_written_in_groups_while_they_are_read(database, tmp_path, mo
     assert pc.min_max(file.read().column("at")).as_py() == {"min": at(0), "max": at(2.49)}
 
 
+@pytest.mark.slow
 def test_memory_holds_a_group_whatever_the_number_of_events(database, tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "GROUP", 200)
     wide = [[f"tool-{n}", 0.5, 0.1, 0.2, 1.0, 0.3] for n in range(40)]

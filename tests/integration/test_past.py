@@ -153,6 +153,7 @@ class Walk:
         self.registry.set_tiers(self.draw.sample(("free", "pro", "max"), 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_every_revision_is_as_it_was_read_then(database: Database, seed: int) -> None:
     walk = Walk(database, seed)

@@ -192,6 +192,7 @@ def test_what_is_foreign_unknown_or_forged_is_refused_and_changes_nothing(
     assert not (tmp_path / "journal").exists()
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_bad_receipts_change_nothing(
     new_database_url: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -356,6 +357,7 @@ for number in range(100_000):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no kill -9 here")
 def test_what_a_killed_process_acknowledged_counts_once_another_opens_the_registry(
     url: str, tmp_path: Path

@@ -111,6 +111,7 @@ def here(new_database_url: Any) -> Iterator[World]:
     made.close()
 
 
+@pytest.mark.slow
 def test_events_are_decided_again_to_the_last_bit_whatever_has_happened_since(world: World) -> None:
     draw = random.Random(3)
     registry, governed = world.registry, world.governed

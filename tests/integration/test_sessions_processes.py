@@ -14,6 +14,8 @@ from toolroll.registry.sessions.store import SessionStore
 from toolroll.registry.sessions.writer import SessionKeeper
 from toolroll.registry.store.database import Database
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 NOTES = 500
 

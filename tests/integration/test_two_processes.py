@@ -12,6 +12,8 @@ import pytest
 from toolroll import Tool
 from toolroll.registry.registry import Registry
 
+pytestmark = pytest.mark.slow
+
 # Says when each new tool is the first that it selects. CLOCK_MONOTONIC is the same in all processes of a machine.
 FOLLOWER = """
 import sys, time

@@ -202,6 +202,7 @@ with Registry.open(sys.argv[1], actor="child") as registry:
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_loses_no_acknowledged_version_and_leaves_none_half_written(
     database_url: str,
 ) -> None:

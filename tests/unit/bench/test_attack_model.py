@@ -14,6 +14,8 @@ from toolroll.catalog.tool_text import words
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.evaluation.dataset import Query
 
+pytestmark = pytest.mark.slow
+
 MESSAGES = Path(__file__).parents[2] / "data" / "demo_messages.jsonl"
 ASKING = (
     "can you {} for me?",

@@ -205,6 +205,7 @@ def test_eval_of_several_folders_gives_each_and_the_mean(capsys, tmp_path):
 
 
 def test_eval_says_it_for_people_and_writes_what_was_asked_for(capsys, tmp_path):
+    pytest.importorskip("matplotlib")
     folder, ranked, picture = write(tmp_path / "mine"), tmp_path / "run.jsonl", tmp_path / "front.png"
     status, out, err = run(
         capsys, "eval", str(folder), "--run-file", str(ranked), "--plot", str(picture), "--set", "lexical=0.1"

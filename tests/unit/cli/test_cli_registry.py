@@ -236,6 +236,7 @@ def test_an_actor_is_the_login_name_unless_one_is_given(monkeypatch):
     assert catalog_options.actor_of(argparse.Namespace(actor=None)) == "unknown"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["registry", "list"], ["embed"], ["select", "x"], ["import", ".", "--to"]])
 def test_without_the_extra_a_registry_says_how_to_get_it(words):
     program = (
@@ -249,6 +250,7 @@ def test_without_the_extra_a_registry_says_how_to_get_it(words):
     assert "pip install 'toolroll[store]'" in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="arguments are no bytes there")
 def test_bytes_that_are_no_utf8_are_one_line(tmp_path):
     url = f"sqlite:///{tmp_path}/x.db"

@@ -10,6 +10,8 @@ import pytest
 from tests.unit.evaluation.worlds import query, write
 from toolroll.cli import main
 
+pytestmark = pytest.mark.slow
+
 WORDS = ("rain", "mail", "song", "bank", "train", "soup", "code", "door", "tree", "ball")
 SMALL = ("--worlds", "2", "--messages", "100", "-k", "2", "--half", "all")
 
@@ -62,6 +64,7 @@ def test_an_unknown_parameter_is_wrong(folder: Path, capsys: pytest.CaptureFixtu
 
 
 def test_curves_are_drawn(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
     picture = tmp_path / "curves.png"
     assert main(["simulate", str(folder), *SMALL, "--plot", str(picture)]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")

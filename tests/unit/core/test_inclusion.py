@@ -46,6 +46,7 @@ def worlds(kind: str) -> dict[str, Any]:
     }[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["alike", "apart", "breakers", "groups", "guards", "everything"])
 @pytest.mark.parametrize("k", [1, 7])
 def test_probabilities_are_within_four_standard_errors_of_200_000_replays(kind: str, k: int) -> None:

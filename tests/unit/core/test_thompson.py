@@ -140,6 +140,7 @@ def p_in_cells(sample: Floats, alpha: float, beta: float) -> float:
 # The law.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("alpha", "beta"), SMOOTH)
 def test_draws_follow_the_beta_distribution(alpha: float, beta: float) -> None:
     assert p_of_beta(draws(alpha, beta, 2024), alpha, beta) > ALARM
@@ -238,6 +239,7 @@ print(_core.isa(), hashlib.sha256(_core.thompson_sample(key, alpha, beta, 5).tob
 """
 
 
+@pytest.mark.slow
 def test_every_instruction_set_gives_the_same_bits() -> None:
     digests = {}
     for wanted in ("baseline", "avx2", "avx512"):

@@ -39,6 +39,7 @@ def test_a_text_of_which_nothing_is_known_has_the_zero_vector(text: str) -> None
     assert not EMBEDDER.embed(text).any()
 
 
+@pytest.mark.slow
 @given(st.lists(texts, max_size=5))
 def test_a_batch_is_its_texts_one_by_one(batch: list[str]) -> None:
     vectors = EMBEDDER.embed_batch(batch)
@@ -51,6 +52,7 @@ def test_tokens_behind_the_first_512_are_not_read() -> None:
     assert np.array_equal(EMBEDDER.embed("rain " * 512 + "plan " * 200_000), EMBEDDER.embed("rain " * 512))
 
 
+@pytest.mark.slow
 def test_the_baseline_kernels_give_the_same_bits() -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); import test_token_table as t;"

@@ -9,6 +9,8 @@ from scipy import stats
 from toolroll.evaluation.simulation.convergence import convergence, t_quantile
 from toolroll.learning.beta import cdf, quantile
 
+pytestmark = pytest.mark.slow
+
 SHAPES = (1e-3, 0.05, 0.5, 1.0, 3.0, 41.0, 801.0, 1e5)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytest.importorskip("matplotlib")
+
 from tests.unit.evaluation.worlds import QUERIES, write
 from toolroll.errors import InvalidInput
 from toolroll.evaluation.pictures.latency_quality import Point, draw, front

@@ -20,6 +20,8 @@ from toolroll.evaluation.simulation.targets import figures
 from toolroll.evaluation.simulation.worlds import CONTEXTS, SCENARIOS, Scenario, World
 from toolroll.tools import Definitions, Tool
 
+pytestmark = pytest.mark.slow
+
 WORDS = ("rain", "mail", "song", "bank", "train", "soup", "code", "door", "tree", "ball", "lamp", "boat")
 TOOLS = tuple(
     Tool(f"{word}_tool", f"Does everything about {word}. For people who like {word}.") for word in WORDS

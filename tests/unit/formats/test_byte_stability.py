@@ -47,6 +47,7 @@ for line in lines:
 """
 
 
+@pytest.mark.slow
 def test_every_process_sends_the_same_bytes():
     def run(seed: str) -> str:
         path = os.pathsep.join([str(Path(toolroll.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])

@@ -16,6 +16,7 @@ def test_quantiles_are_scipys_for_shapes_of_all_decimals():
         assert quantile(share, a, b) == pytest.approx(stats.beta.ppf(share, a, b), rel=1e-8, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.001, 0.025, 0.5, 0.975])
 def test_quantiles_are_scipys_over_all_shapes(share):
     grid = np.array([0.3, 1.0, 1.5, 4.0, 37.0, 500.0, 2e4])

@@ -70,6 +70,7 @@ def crossings_of_a_single_look(a, b):
         return (may & (np.abs(b.reward / b.events - a.reward / a.events) > 1.96 * error)).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("users", "skill"),
     [(4_000, (6, 4)), (400, (6, 4)), (400, (1, 1)), (2_000, (50, 1)), (4_000, (1, 60))],

@@ -43,6 +43,7 @@ def truth(target, can=SHOWN > 0):
     return SKILL[0] / sum(SKILL) * float((target * GOLD * can).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("events", "sessions"), [(2_000, 400), (300, 60), (1_000, 25), (100, 100)])
 def test_intervals_hold_the_truth_as_often_as_they_say_and_estimates_are_unbiased(events, sessions):
     rng = np.random.default_rng(events)

@@ -56,6 +56,7 @@ def a_world(seed, temper):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temper", [0.25, 1.0])
 def test_what_other_selections_would_have_reached_is_told_without_bias(temper):
     worlds = [a_world(seed, temper) for seed in range(4)]

@@ -10,6 +10,8 @@ import pytest
 
 from toolroll import Context, Toolroll
 
+pytestmark = pytest.mark.slow
+
 LINES = Path(__file__).parents[2].joinpath("data", "demo_messages.jsonl").read_text().splitlines()
 MESSAGES = [json.loads(line) for line in LINES]
 HONEST, LIARS, LOUDER = 40, 10, 10  # a fifth of the reporters

@@ -85,6 +85,7 @@ def test_small_counts_of_the_noise_are_as_frequent_as_they_should_be():
     assert stats.chisquare(np.append(seen, rest[0]), np.append(expected, rest[1])).pvalue > 1e-5
 
 
+@pytest.mark.slow
 def test_the_noisy_sums_are_the_sums_with_noise_of_the_stated_size():
     draw = random.Random(9).randrange
     people = [{"a": Counts(6, 2, 8, 4)}] * 50
@@ -115,6 +116,7 @@ def test_two_neighbours_are_told_apart_no_better_than_epsilon_allows():
     assert one - error <= math.exp(epsilon) * (other + error)
 
 
+@pytest.mark.slow
 def test_what_is_told_is_in_doubt_by_as_much_as_it_says():
     rng = np.random.default_rng(12)
     noise, inside, told_of = 100.0, 0, 0

@@ -347,6 +347,7 @@ def test_malformed_histories_never_crash_and_settle(messages, form):
     assert messages == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "messages",
     [

@@ -365,6 +365,7 @@ def _repeated(piece, size=300_000):
     return (piece * (size // len(piece) + 1))[:size]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -388,6 +389,7 @@ def test_any_text_takes_time_in_proportion(text):
     assert time.process_time() - started < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", [name for name, text in DIALECTS.items() if not text.startswith("{")])
 @pytest.mark.parametrize("filler", [" ", "\n"])
 def test_a_dialect_that_breaks_off_in_white_space_takes_time_in_proportion(dialect, filler):
@@ -400,6 +402,7 @@ def test_a_dialect_that_breaks_off_in_white_space_takes_time_in_proportion(diale
     assert time.process_time() - started < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -242,6 +242,7 @@ def random_context(draw: random.Random) -> Context:
     )
 
 
+@pytest.mark.slow
 def test_100_000_random_rule_sets_and_contexts_are_decided_as_rule_by_rule():
     """Masks, what the cache then answers, and `why`: no difference, six contexts to a set of rules."""
     draw = random.Random(4)

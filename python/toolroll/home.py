@@ -38,7 +38,7 @@ class Home(Protocol):
 
     @property
     def engine(self) -> Engine:
-        """Selects from the newest catalog."""
+        """Selects from the newest catalog; the same one for the life of this home."""
 
     @property
     def conversations(self) -> Conversations:

@@ -51,7 +51,7 @@ class Toolroll:
 
     def __init__(self, home: Home) -> None:
         """home: what selects, learns and keeps conversations; the class methods make one."""
-        self._home = home
+        self._home, self._engine = home, home.engine
 
     @classmethod
     def from_tools(
@@ -268,7 +268,7 @@ class Toolroll:
         Raises:
             InvalidInput: an argument is of the wrong type or out of range. Nothing else, unless strict.
         """
-        return self._home.engine.select(
+        return self._engine.select(
             Request(
                 message,
                 context,
@@ -291,7 +291,7 @@ class Toolroll:
         **options: Unpack[RequestOptions],
     ) -> Selection:
         """`select` for an event loop: an embedder that waits does so in a thread."""
-        return await self._home.engine.aselect(Request(message, context, k, **options))
+        return await self._engine.aselect(Request(message, context, k, **options))
 
     def session(self, session: str, context: Context | None = None, *, learns: bool = True) -> Session:
         """The conversation of this name, as far as it has come.
@@ -309,10 +309,10 @@ class Toolroll:
             InvalidInput: the name is empty or no text.
         """
         context = _session_context(session, context)
-        home = self._home
-        state = home.conversations.open(context, home.engine.snapshot.pipeline(context.org).retention)
+        conversations, engine = self._home.conversations, self._engine
+        state = conversations.open(context, engine.snapshot.pipeline(context.org).retention)
         record = self._record_turn if learns else None
-        return Session(home.engine, home.conversations, context, state, record)
+        return Session(engine, conversations, context, state, record)
 
     def why(self, name: str, context: Context | None = None) -> Verdict:
         """Whether this context may see the tool, and what decides it: a rule, its status or a setting.
@@ -321,7 +321,7 @@ class Toolroll:
             NotFound: no tool of that name in the catalog.
         """
         context = context or Context()
-        snapshot = self._home.engine.snapshot
+        snapshot = self._engine.snapshot
         return judge(snapshot.pipeline(context.org), name, context, snapshot.settings(context.org))
 
     # Learning.
@@ -435,7 +435,7 @@ class Toolroll:
     @property
     def catalog(self) -> Catalog:
         """The snapshot that the next selection reads; of a registry, the shared one."""
-        return self._home.engine.snapshot.shared.catalog
+        return self._engine.snapshot.shared.catalog
 
     def __len__(self) -> int:
         return len(self.catalog)
@@ -517,7 +517,7 @@ class Toolroll:
             raise InvalidInput(
                 f"picked: is {type(picked).__name__}, must be a Selection, its receipt or its event id"
             )
-        if picked.turn.engine_id != self._home.engine.id:
+        if picked.turn.engine_id != self._engine.id:
             raise NotFound(f"event {picked.event_id}: was selected by another Toolroll; record it there")
         return picked
 

@@ -33,6 +33,7 @@ from toolroll.selection.candidates import Candidates
 from toolroll.selection.engine import Engine, Request, TurnOptions
 from toolroll.selection.exposure import not_shown
 from toolroll.selection.selection import Selection
+from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.stages.conversation_list import LISTED
 from toolroll.sessions import replies
 from toolroll.sessions.hints import hints
@@ -72,6 +73,7 @@ class Session:
         self._conversations = conversations
         self._state = state
         self._record = record
+        self._visible: tuple[Snapshot, Context, VisibleTools] | None = None  # of the last `_tools`
         self._first: Selection | None = None  # of this turn: what outcomes are reported of
         self._selection: Selection | None = None
         self._seen: Conversation | None = None  # what was held when `_picked` was selected
@@ -429,12 +431,23 @@ class Session:
         self._conversations.note(self.context, self._state)
 
     def _tools(self) -> VisibleTools:
-        """What this caller may have now."""
-        catalog, allowed = self._engine.allowed(self.context)
-        if self._context.required:  # a short cut: nothing else is to be had
-            rows = [catalog.names[name] for name in self._context.required if name in catalog.names]
+        """What this caller may have now.
+
+        It is worked out once for a snapshot and a context: rules, settings and catalog change by a new
+        snapshot. Only settings that the caller passes as a mapping may change unseen.
+        """
+        snapshot, context = self._engine.snapshot, self._context
+        known = self._visible
+        if known is not None and known[0] is snapshot and known[1] is context:
+            return known[2]
+        catalog, allowed = self._engine.allowed(context)
+        if context.required:  # nothing else can be had
+            rows = [catalog.names[name] for name in context.required if name in catalog.names]
             allowed = allowed & Bitset.of(len(catalog), np.array(rows, np.int32))
-        return VisibleTools(catalog, allowed, self._own, self._names_for)
+        tools = VisibleTools(catalog, allowed, self._own, self._names_for)
+        if not isinstance(context.settings, Mapping) or not context.settings:
+            self._visible = snapshot, context, tools
+        return tools
 
     def _names_for(self, text: str) -> Sequence[str]:
         return self._engine.find(text, self.context, MOST_FOUND).names

@@ -316,18 +316,18 @@ def compose(
     listing = ConversationList(catalog.names, cap, retention)
     order = StableOrder(catalog.names)
     fusion = fusion_of(p, catalog.scale)
-    tuned = catalog.tuned(fusion, p.damping)
+    retriever = catalog.retriever(fusion, p.damping)
     retrieval = Retrieval(
-        tuned.retriever,
+        retriever.retriever,
         fusion,
         p.threshold,
         p.minimum,
         max(p.candidates, p.k or 0),
         len(core),
-        tuned.calibration,
+        retriever.calibration,
         p.least_confidence,
         p.on_no_tool,
-        tuned.damping,
+        retriever.damping,
         catalog.keys if p.learning == "outcomes" else None,
         p.rescored,
     )

@@ -178,7 +178,7 @@ def test_a_message_that_can_be_embedded_is_read_by_words_where_the_tools_could_n
     [{"k": -1}, {"max_tools": -1}, {"candidates": -1}, {"dense": float("inf")}, {"threshold": float("nan")},
      {"routes": "bogus"}, {"lexical": "x"}, {"k": 1.5}, {"minimum": -1}, {"minimum": None}, {"intents": -1.0},
      {"intent_floor": 2}, {"clauses": 1.1}, {"clauses": -0.1}, {"clauses": "x"}, {"least_confidence": -0.1},
-     {"least_confidence": 1.5}, {"least_confidence": None}, {"lexical_mass": 0}, {"lexical_mass": float("nan")},
+     {"least_confidence": 1.5}, {"least_confidence": None}, {"lexical_saturation": 0}, {"lexical_saturation": float("nan")},
      {"toolkit_threshold": 1.5}, {"toolkit_threshold": "x"}, {"on_no_tool": "raise"}, {"on_no_tool": []},
      {"damping": 1}, {"spelling": "yes"}],
     ids=str,

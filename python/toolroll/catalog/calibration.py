@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -61,7 +62,8 @@ class Calibration:
         if self.has_vectors and trust is None:  # the embedder has failed
             return at_large
         known = self.best if whole else self.own
-        below = int(np.searchsorted(known, score, side="right"))
+        # Not np.searchsorted: it releases the interpreter. The memoryview gives exact Python floats.
+        below = bisect_right(known.data, score)
         return (_COUNTS * at_large + below) / (_COUNTS + len(known))
 
 
@@ -161,7 +163,7 @@ class HeldOut:
         vectors: ToolVectors | None,
         embedder: Embedder | None,
     ) -> CalibrationSet:
-        """The messages as turns; `retriever` does not know them. Clauses are embedded where it takes no time."""
+        """The messages as turns; `retriever` does not know them. Clauses are embedded if that is instant."""
         place = {row: at for at, row in enumerate(self.rows.tolist())}
         is_english = bool(getattr(embedder, "is_english", False))
         is_instant = embedder is None or embedder.is_instant

@@ -95,7 +95,8 @@ class RouteTable:
         known = [self.rows[toolkit] for toolkit in toolkits if toolkit in self.rows]
         if len(known) == 1:
             return known[0]
-        return np.unique(np.concatenate(known)) if known else NO_ROWS
+        # Not np.unique: it releases the interpreter.
+        return Bitset.of(self.size, np.concatenate(known)).rows() if known else NO_ROWS
 
     def bitset_of(self, toolkits: Iterable[str]) -> Bitset:
         """The same as a set."""

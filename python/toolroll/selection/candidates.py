@@ -25,6 +25,9 @@ import numpy.typing as npt
 from toolroll._core import Bitset
 from toolroll.arrays import NO_ROWS, NO_SCORES, Rows, Scores
 
+# Columns up to this length are reordered as lists: numpy releases the interpreter to take rows of an array.
+_FEW = 256
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
@@ -223,8 +226,14 @@ class Candidates:
     def reorder(self, order: npt.NDArray[np.intp] | Rows, reason: str) -> Candidates:
         """Puts the columns into another order: a permutation of positions."""
         assert self.pool is None
-        rows, scores = self.rows[order], self.scores[order]
-        return Candidates(self.allowed, None, rows, scores, "reorder", reason, None, self)
+        if len(order) <= _FEW:
+            places = order.tolist()
+            rows, scores = self.rows.tolist(), self.scores.tolist()
+            arranged = np.array([rows[place] for place in places], np.int32)
+            by_place = np.array([scores[place] for place in places], np.float32)
+        else:
+            arranged, by_place = self.rows[order], self.scores[order]
+        return Candidates(self.allowed, None, arranged, by_place, "reorder", reason, None, self)
 
     @property
     def hits(self) -> RouteHits | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -83,7 +85,7 @@ class Retrieval:
         )
         kept = rows
         if self.threshold:
-            enough = max(int(np.searchsorted(-scores, -self.threshold, side="right")), self.minimum)
+            enough = max(bisect_right(scores.tolist(), -self.threshold, key=operator.neg), self.minimum)
             kept = rows[:enough]
         if (hits := candidates.hits) is not None:  # what was called before is no evidence, a keyword is
             best += hits.best

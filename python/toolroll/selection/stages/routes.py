@@ -81,7 +81,8 @@ class Routes:
         if not hits:
             return candidates
         rows = self.table.rows_of(hits)
-        rows = rows[candidates.last_pool.holds(rows)]
+        if not candidates.last_pool.holds_all(rows):
+            rows = rows[candidates.last_pool.holds(rows)]
         weights = np.full(len(rows), self.weight, np.float32)
         found = RouteHits(NO_ROWS, words=tuple(hits.items()), best=float(weights.max(initial=0)))
         return candidates.rescore(weights, "route.hit", rows, found)

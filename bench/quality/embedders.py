@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolroll._core import Bm25Index
-from toolroll.catalog.tool_text import FIELD_WEIGHTS, description_text, fields
+from toolroll.catalog.tool_text import FIELD_WEIGHTS, columns, description_text, texts_of
 from toolroll.embedder import Embedder
 from toolroll.evaluation.dataset import Query, read_dataset
 from toolroll.evaluation.metrics import recall
@@ -74,7 +74,7 @@ def _recall(scores: NDArray[np.float32], asked: Sequence[Query], tools: Sequence
 
 
 def _lexical(tools: Sequence[Tool], asked: Sequence[Query]) -> NDArray[np.float32]:
-    index = Bm25Index.build([list(column) for column in zip(*map(fields, tools), strict=True)], FIELD_WEIGHTS)
+    index = Bm25Index.build(columns(texts_of(tools)), FIELD_WEIGHTS)
     rows = np.arange(len(tools), dtype=np.int32)
     return np.stack([index.scores(query.text, rows) for query in asked])
 

@@ -24,10 +24,9 @@ import numpy as np
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
 from toolroll.arrays import NO_ROWS, NO_SCORES, Part, Rows, Scores
 from toolroll.catalog.message_text import clauses
-from toolroll.catalog.tool2vec import Embedded
-from toolroll.catalog.tool_text import example_texts
+from toolroll.catalog.tool2vec import ToolVectors
+from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder
-from toolroll.tools import Tool
 
 LEAST_HELD_OUT, MOST_HELD_OUT = 10, 256
 WORLD = 5_000  # tools among which they are asked: more cost more and say the same
@@ -72,11 +71,11 @@ AT_LARGE = Calibration(NO_SCORES, NO_SCORES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trial:
+class CalibrationSet:
     """Held-out messages, and the catalog without them.
 
     Attributes:
-        retriever: over the tools of the trial.
+        retriever: over the tools without them.
         turns: text, vector and clauses of each message.
         owners: int32[h], the row of the tool whose example it was.
     """
@@ -115,67 +114,63 @@ class HeldOut:
     out: frozenset[tuple[int, int]]
 
     @classmethod
-    def of(cls, tools: Sequence[Tool]) -> HeldOut | None:
+    def of(cls, texts: Sequence[ToolText]) -> HeldOut | None:
         """At most `MOST_HELD_OUT`, and of a tool at most an eighth or one; None where tools have too few.
 
         A tool may lend its only one: messages come for tools that had none, too. Which ones is a function of
         their texts: the same definitions give the same confidence.
         """
         places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-        spare = [0] * len(tools)
-        for row, tool in enumerate(tools):
-            if not tool.examples:
-                continue
-            texts = example_texts(tool)
-            spare[row] = max(1, len(texts) // 8)
-            for at, text in enumerate(texts):
-                places[text].append((row, at))
+        spare = [max(1, len(text.examples) // 8) for text in texts]
+        for row, text in enumerate(texts):
+            for at, example in enumerate(text.examples):
+                places[example].append((row, at))
         chosen: list[tuple[int, int]] = []
         out: list[tuple[int, int]] = []
-        for text in sorted(places, key=_draw):
+        for example in sorted(places, key=_draw):
             if len(chosen) == MOST_HELD_OUT:
                 break
-            lenders = {row for row, _ in places[text]}
+            lenders = {row for row, _ in places[example]}
             if all(spare[row] for row in lenders):
                 for row in lenders:
                     spare[row] -= 1
-                chosen.append(places[text][0])
-                out += places[text]
+                chosen.append(places[example][0])
+                out += places[example]
         if len(chosen) < LEAST_HELD_OUT:
             return None
         lent = {row for row, _ in out}
-        others = sorted(set(range(len(tools))) - lent, key=lambda row: _draw(tools[row].name))
+        others = sorted(set(range(len(texts))) - lent, key=lambda row: _draw(texts[row].name))
         rows = np.array(sorted([*lent, *others[: max(0, WORLD - len(lent))]]), np.int32)
         return cls(rows, tuple(chosen), frozenset(out))
 
-    def world(self, tools: Sequence[Tool]) -> list[Tool]:
-        """The tools of the trial, less the examples that are held out."""
-        return [replace(tools[row], examples=self._rest_of(row, tools[row])) for row in self.rows.tolist()]
+    def texts(self, texts: Sequence[ToolText]) -> list[ToolText]:
+        """The texts of these tools, less the examples that are held out."""
+        return [replace(texts[row], examples=self._rest_of(row, texts[row])) for row in self.rows.tolist()]
 
-    def _rest_of(self, row: int, tool: Tool) -> tuple[str, ...]:
-        return tuple(text for at, text in enumerate(example_texts(tool)) if (row, at) not in self.out)
+    def _rest_of(self, row: int, text: ToolText) -> tuple[str, ...]:
+        return tuple([one for at, one in enumerate(text.examples) if (row, at) not in self.out])
 
-    def rest(self, embedded: Embedded) -> Embedded:
-        """Their vectors."""
-        kept = np.ones(len(embedded.examples), np.bool_)
-        kept[[embedded.begins[row] + at for row, at in self.out]] = False
-        return embedded.part(self.rows, kept)
+    def vectors(self, vectors: ToolVectors) -> ToolVectors:
+        """The vectors of those texts."""
+        kept = np.ones(len(vectors.examples), np.bool_)
+        kept[[vectors.begins[row] + at for row, at in self.out]] = False
+        return vectors.part(self.rows, kept)
 
-    def trial(
+    def calibration_set(
         self,
-        tools: Sequence[Tool],
+        texts: Sequence[ToolText],
         retriever: Retriever,
-        embedded: Embedded | None,
+        vectors: ToolVectors | None,
         embedder: Embedder | None,
-    ) -> Trial:
-        """The messages, ready to be asked. Clauses are embedded where that takes no time."""
+    ) -> CalibrationSet:
+        """The messages as turns; `retriever` does not know them. Clauses are embedded if that is instant."""
         place = {row: at for at, row in enumerate(self.rows.tolist())}
         is_english = bool(getattr(embedder, "is_english", False))
         is_instant = embedder is None or embedder.is_instant
         turns = []
         for row, at in self.messages:
-            text = example_texts(tools[row])[at]
-            vector = None if embedded is None else embedded.examples[embedded.begins[row] + at]
+            text = texts[row].examples[at]
+            vector = None if vectors is None else vectors.examples[vectors.begins[row] + at]
             pieces = [
                 (piece, None if embedder is None else embedder.embed_query(piece))
                 for piece in (clauses(text) if is_instant else ())
@@ -185,7 +180,9 @@ class HeldOut:
                 for part, vector in [(text, vector), *pieces]
             ]
             turns.append((parts[0], tuple(parts[1:])))
-        return Trial(retriever, tuple(turns), np.array([place[row] for row, _ in self.messages], np.int32))
+        return CalibrationSet(
+            retriever, tuple(turns), np.array([place[row] for row, _ in self.messages], np.int32)
+        )
 
 
 def _draw(text: str) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -17,16 +17,16 @@ import numpy as np
 
 from toolroll._core import Bitset, Bm25Index, Fusion, Speller, ToolKeys, VectorIndex
 from toolroll.arrays import Rows
-from toolroll.catalog.calibration import Trial
-from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, Probed, Probes, probes_of
-from toolroll.catalog.retriever import CalibratedRetriever, Indexes, trial_of, vectors_of_probes
+from toolroll.catalog.calibration import CalibrationSet
+from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, Probes, probes_of
+from toolroll.catalog.retriever import CalibratedRetriever, Indexes, calibration_set_of
 from toolroll.catalog.routes import RouteTable
 from toolroll.catalog.settings import StackedSwitches, Switches
 from toolroll.catalog.spelling import speller_of
-from toolroll.catalog.stacked import Costs, Layered, StackedColumn, StackedRows, StackedTools
+from toolroll.catalog.stacked import Costs, StackedColumn, StackedRows, StackedTools, layered
 from toolroll.catalog.tokens import estimate_tokens
-from toolroll.catalog.tool2vec import DESCRIPTION_COUNTS, Embedded
-from toolroll.catalog.tool_text import FIELD_WEIGHTS, columns
+from toolroll.catalog.tool2vec import DESCRIPTION_COUNTS, ToolVectors
+from toolroll.catalog.tool_text import FIELD_WEIGHTS, columns, texts_of
 from toolroll.catalog.toolkits import (
     NO_TOOLKITS,
     frozen_rows,
@@ -57,6 +57,29 @@ _WEIGHTS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogOptions:
+    """How a catalog is built.
+
+    Attributes:
+        hnsw: also with an HNSW graph over the vectors; pays above some 50,000 tools, costs about 50 s of CPU
+            for 100,000.
+        toolkits_by_meaning: also with vectors of the toolkits, for a profile with a `toolkit_threshold`.
+        description_counts: as many examples as a description does in a tool's vector.
+        keyword_mode: how keywords stand in a message where their author did not say; None for what their
+            script asks for.
+    """
+
+    hnsw: bool = False
+    toolkits_by_meaning: bool = False
+    description_counts: float = DESCRIPTION_COUNTS
+    keyword_mode: Mode | None = None
+
+
+_PLAIN = CatalogOptions()
+Progress = Callable[[int, int], None]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Catalog:
     """Tools by row, and the indexes over them. Built whole, never edited, safe to read from many threads.
@@ -67,14 +90,12 @@ class Catalog:
         toolkits: by name; those that only a tool mentions are among them.
         below: toolkit → rows of its tools and of those of the toolkits below it, ascending. Members are not
             among them: rules, settings and pages read this.
-        indexes: what retrieval searches; of a stacked catalog the shared part's, see `tuned`.
+        indexes: what retrieval searches; of a stacked catalog the shared part's, see `retriever`.
         parts: of a stacked catalog, the shared one and the own part, which is no whole by itself.
         probes: texts that show which tools are found for everybody's messages.
-        probed: float32[m, dim], their vectors, of an own part float16; None without an embedder.
-        is_english: whether the embedder has learnt English alone.
         routes: compiled keywords and patterns; what they switch on has its members, too.
         toolkit_index: vectors of the toolkits; None where no profile asked for them.
-        trial: example messages held out, to learn what scores mean here; None where there are too few.
+        calibration_set: messages that are held out, to learn what scores mean; None where there are too few.
         scale: how the embedder's cosines compare to others'.
         speller: mends messages after the words of tools and keywords.
         switches: toolkits that need settings.
@@ -96,10 +117,8 @@ class Catalog:
     indexes: Indexes
     parts: tuple[Catalog, Catalog] | None
     probes: Probes
-    probed: Probed | None
-    is_english: bool
     toolkit_index: ToolkitIndex | None
-    trial: Trial | None
+    calibration_set: CalibrationSet | None
     scale: Scale
     routes: RouteTable
     speller: Speller
@@ -113,7 +132,7 @@ class Catalog:
     space: str
     dim: int
     revision: str
-    _tunings: dict[tuple[float, ...], CalibratedRetriever] = field(default_factory=dict, repr=False)
+    _retrievers: dict[tuple[float, ...], CalibratedRetriever] = field(default_factory=dict, repr=False)
     _tool_keys: dict[int, ToolKey] = field(default_factory=dict, repr=False)  # of rows that were shown
     _texts: dict[Hashable, Any] = field(default_factory=dict, repr=False)  # see `remembered`
 
@@ -122,33 +141,17 @@ class Catalog:
         cls,
         definitions: Definitions,
         embedder: Embedder | None,
-        *,
-        hnsw: bool = False,
-        toolkits_by_meaning: bool = False,
-        description_counts: float = DESCRIPTION_COUNTS,
-        keyword_mode: Mode | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        options: CatalogOptions = _PLAIN,
+        progress: Progress | None = None,
     ) -> Catalog:
         """Checks the definitions and builds every index.
 
-        hnsw: also builds an HNSW graph over the vectors; pays above some 50,000 tools, costs about 50 s of
-        CPU for 100,000. toolkits_by_meaning: also embeds the toolkits, for a profile with a
-        `toolkit_threshold`. description_counts: as many examples as a description does in a tool's vector.
-        keyword_mode: how keywords stand in a message where their author did not say; None for what their
-        script asks for. progress: called with (texts embedded, texts in all).
+        progress: called with (texts embedded, texts in all).
 
         Raises:
             InvalidDefinition: duplicate names, unknown parents, a cycle of parents, a lost route.
         """
-        return _built(
-            definitions,
-            embedder,
-            hnsw=hnsw,
-            toolkits_by_meaning=toolkits_by_meaning,
-            description_counts=description_counts,
-            keyword_mode=keyword_mode,
-            progress=progress,
-        )
+        return _built(definitions, embedder, options, progress, None)
 
     @classmethod
     def stacked(
@@ -156,12 +159,7 @@ class Catalog:
         shared: Catalog,
         own: Definitions,
         embedder: Embedder | None,
-        *,
-        hnsw: bool = False,
-        toolkits_by_meaning: bool = False,
-        description_counts: float = DESCRIPTION_COUNTS,
-        keyword_mode: Mode | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        options: CatalogOptions = _PLAIN,
     ) -> Catalog:
         """An organisation's catalog: the shared one, as it is, and its own tools behind it.
 
@@ -171,7 +169,7 @@ class Catalog:
 
         The own part's words are weighed as if all tools were one catalog; those of the shared part as if it
         were alone. Whether tools are greedy is measured within each part, and what scores mean in the shared
-        one, where its examples are enough for it. The other parameters are as for `build`.
+        one, where its examples are enough for it. The own part has no HNSW graph.
 
         Raises:
             InvalidDefinition: as `build` does, of the own part.
@@ -187,30 +185,19 @@ class Catalog:
             )
         if not (own.tools or own.toolkits or own.routes):
             return shared
-        part = _built(
-            own,
-            embedder,
-            hnsw=hnsw,
-            toolkits_by_meaning=toolkits_by_meaning,
-            description_counts=description_counts,
-            keyword_mode=keyword_mode,
-            progress=progress,
-            shared=shared,
-        )
+        part = _built(own, embedder, replace(options, hnsw=False), None, shared)
         n = len(shared)
         hidden = frozen_rows(sorted(shared.names[name] for name in part.names if name in shared.names))
         return cls(
             tools=StackedTools(shared.tools, part.tools),
-            names=Layered({name: n + row for name, row in part.names.items()}, shared.names),
+            names=layered({name: n + row for name, row in part.names.items()}, shared.names),
             toolkits=part.toolkits,
             below=part.below,
             indexes=shared.indexes,
             parts=(shared, part),
             probes=part.probes,
-            probed=part.probed,
-            is_english=shared.is_english,
             toolkit_index=part.toolkit_index,
-            trial=shared.trial or part.trial,
+            calibration_set=shared.calibration_set or part.calibration_set,
             scale=part.scale,
             routes=part.routes,
             speller=part.speller,
@@ -229,34 +216,24 @@ class Catalog:
             revision=hashlib.sha256(f"{shared.revision} {part.revision}".encode()).hexdigest()[:16],
         )
 
-    def tuned(self, fusion: Fusion, damped: bool) -> CalibratedRetriever:
+    def retriever(self, fusion: Fusion, damped: bool) -> CalibratedRetriever:
         """Retrieval with these weights, measured when they are first asked for.
 
         damped: whether tools that are found for everybody's messages count less.
         """
         key = (damped, *(getattr(fusion, name) for name in _WEIGHTS))
-        tuned = self._tunings.get(key)
-        if tuned is None:
-            tuned = self._tune(fusion, damped)
-            if len(self._tunings) >= _REMEMBERED:
-                self._tunings.clear()
-            self._tunings[key] = tuned
-        return tuned
-
-    def _tune(self, fusion: Fusion, damped: bool) -> CalibratedRetriever:
-        if self.parts is not None:
-            shared, own = self.parts
-            return CalibratedRetriever.stacked(shared.tuned(fusion, damped), own.tuned(fusion, damped))
-        return CalibratedRetriever.of(
-            self.indexes,
-            self.tools,
-            self.probes,
-            self.probed,
-            self.is_english,
-            self.trial,
-            fusion,
-            damped,
-        )
+        known = self._retrievers.get(key)
+        if known is None:
+            if self.parts is not None:
+                known = CalibratedRetriever.stacked(*(part.retriever(fusion, damped) for part in self.parts))
+            else:
+                known = CalibratedRetriever.of(
+                    self.indexes, self.tools, self.probes, self.calibration_set, fusion, damped
+                )
+            if len(self._retrievers) >= _REMEMBERED:
+                self._retrievers.clear()
+            self._retrievers[key] = known
+        return known
 
     def __len__(self) -> int:
         return len(self.tools)
@@ -289,13 +266,9 @@ class Catalog:
 def _built(
     definitions: Definitions,
     embedder: Embedder | None,
-    *,
-    hnsw: bool,
-    toolkits_by_meaning: bool,
-    description_counts: float,
-    keyword_mode: Mode | None,
-    progress: Callable[[int, int], None] | None,
-    shared: Catalog | None = None,
+    options: CatalogOptions,
+    progress: Progress | None,
+    shared: Catalog | None,
 ) -> Catalog:
     """A catalog by itself, or the part that is put behind a shared one.
 
@@ -308,44 +281,41 @@ def _built(
     own_toolkits = toolkits_of(
         definitions.toolkits, tools, NO_TOOLKITS if shared is None else shared.toolkits
     )
-    toolkits: Mapping[str, Toolkit] = own_toolkits
-    if shared is not None:
-        toolkits = Layered(shared.toolkits, own_toolkits)
-    below: Mapping[str, Rows] = rows_below(toolkits, tools, own_toolkits)
+    toolkits = own_toolkits if shared is None else layered(shared.toolkits, own_toolkits)
+    below = rows_below(toolkits, tools, own_toolkits)
     everywhere, reached, base = _reached(toolkits, own_toolkits, tools, below, shared)
     schemas = [schema_text(tool) for tool in tools]
-    embedded = vectors = intents = None
-    probed: Probed | None = None
+    texts = texts_of(tools)
+    probes = probes_of(texts, MOST_PROBES if shared is None else MOST_OWN_PROBES)
     scale = Scale() if shared is None else shared.scale
-    probes = probes_of(tools, MOST_PROBES if shared is None else MOST_OWN_PROBES)
+    vectors = index = intents = None
     if embedder is not None and tools:
         if shared is None or not shared.tools:
             scale = scale_of(embedder)
-        embedded = Embedded.of(tools, embedder, progress, description_counts)
-        vectors, intents = VectorIndex.build(embedded.vectors(), hnsw), embedded.intents()
-        probed = vectors_of_probes(probes, tools, embedded, embedder)
-        if shared is not None:  # many parts are kept, and half the bits say who is greedy as well
-            probed = probed.astype(np.float16)
-    texts = columns(tools)
+        vectors = ToolVectors.of(texts, embedder, progress, options.description_counts)
+        index, intents = VectorIndex.build(vectors.vectors(), options.hnsw), vectors.intents()
+        # Many own parts are kept, and half the bits say as well who is greedy.
+        probes = probes.embedded(texts, vectors, embedder, np.float32 if shared is None else np.float16)
+    fields = columns(texts)
     postings = Bm25Index.build(
-        texts, FIELD_WEIGHTS, background=None if shared is None else shared.indexes.postings
+        fields, FIELD_WEIGHTS, background=None if shared is None else shared.indexes.postings
     )
     keywords = [keyword for route in definitions.routes for keyword in route.keywords]
     toolkit_index = None if shared is None else shared.toolkit_index
-    if embedder is not None and toolkits_by_meaning:
+    if embedder is not None and options.toolkits_by_meaning:
         toolkit_index = ToolkitIndex.of(own_toolkits, tools, below, embedder, toolkit_index)
+    calibration_set = None
+    if shared is None or shared.calibration_set is None:  # else the shared part says what a score means
+        calibration_set = calibration_set_of(texts, vectors, embedder)
     return Catalog(
         tools=tools,
         names=names,
         toolkits=toolkits,
         below=everywhere,
-        indexes=Indexes(len(tools), vectors, postings, intents),
+        indexes=Indexes(len(tools), index, postings, intents),
         parts=None,
         probes=probes,
-        probed=probed,
-        is_english=bool(getattr(embedder, "is_english", False)),
-        # what a score means is read from the shared part where that could be measured
-        trial=trial_of(tools, embedded, embedder) if shared is None or shared.trial is None else None,
+        calibration_set=calibration_set,
         scale=scale,
         toolkit_index=toolkit_index,
         routes=RouteTable.of(
@@ -353,9 +323,9 @@ def _built(
             definitions.routes,
             reached,
             None if shared is None else shared.routes,
-            keyword_mode,
+            options.keyword_mode,
         ),
-        speller=speller_of(texts, keywords, None if shared is None else shared.speller),
+        speller=speller_of(fields, keywords, None if shared is None else shared.speller),
         switches=Switches.of(len(tools), [toolkits[name] for name in below], below),
         inactive=_rows_where(tools, lambda tool: tool.status != "active"),
         not_public=Bitset.of(
@@ -367,7 +337,7 @@ def _built(
         keys=_keys(tools),
         space=embedder.identity if embedder is not None else "",
         dim=embedder.dim if embedder is not None else 0,
-        revision=_revision(definitions, tools, schemas, embedder, description_counts, keyword_mode),
+        revision=_revision(definitions, tools, schemas, embedder, options),
     )
 
 
@@ -459,8 +429,7 @@ def _revision(
     tools: Sequence[Tool],
     schemas: Sequence[str],
     embedder: Embedder | None,
-    description_counts: float,
-    keyword_mode: Mode | None,
+    options: CatalogOptions,
 ) -> str:
     digest = hashlib.sha256()
     for tool, schema in zip(tools, schemas, strict=True):
@@ -480,9 +449,9 @@ def _revision(
     for route in definitions.routes:
         digest.update(repr(route).encode("utf-8", "surrogatepass"))
     if embedder is not None:
-        digest.update(f"{embedder.identity} {description_counts}".encode())
-    if keyword_mode is not None:
-        digest.update(f"keywords {keyword_mode}".encode())
+        digest.update(f"{embedder.identity} {options.description_counts}".encode())
+    if options.keyword_mode is not None:
+        digest.update(f"keywords {options.keyword_mode}".encode())
     return digest.hexdigest()[:16]
 
 

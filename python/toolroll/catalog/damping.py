@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -23,7 +23,9 @@ import numpy.typing as npt
 
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
 from toolroll.arrays import NO_ROWS, NO_SCORES, Rows, Scores
-from toolroll.catalog.tool_text import MOST_EXAMPLES, description_text
+from toolroll.catalog.tool2vec import ToolVectors
+from toolroll.catalog.tool_text import ToolText
+from toolroll.embedder import Embedder
 from toolroll.tools import Tool
 
 LEAST_PROBES, MOST_PROBES = 200, 1_000
@@ -47,7 +49,7 @@ _ENOUGH = 50  # tools whose examples can stand for what is asked of all
 FOUND = 64  # best tools that are looked at of each probe, to find the best outside a toolkit
 
 
-Probed: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
+ProbeVectors: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +59,36 @@ class Probes:
     Attributes:
         texts: each once.
         owners: of each text, the rows of the tools that have it.
+        vectors: float32[m, dim] or float16, of the texts; None without an embedder.
+        is_english: whether the embedder has learnt English alone.
     """
 
     texts: tuple[str, ...]
     owners: tuple[tuple[int, ...], ...]
+    vectors: ProbeVectors | None = None
+    is_english: bool = False
 
-    def asked(
-        self, vectors: Probed | None, is_english: bool, retriever: Retriever, fusion: Fusion
-    ) -> tuple[Rows, Scores]:
-        """What selection finds for each probe: int32[m, `FOUND`] and float32[m, `FOUND`], for `damping`.
+    def embedded(
+        self, texts: Sequence[ToolText], known: ToolVectors, embedder: Embedder, dtype: npt.DTypeLike
+    ) -> Probes:
+        """The same with vectors: all of the texts were embedded with the tools."""
+        vectors = np.empty((len(self.texts), embedder.dim), dtype)
+        for at, (probe, (row, *_)) in enumerate(zip(self.texts, self.owners, strict=True)):
+            examples = texts[row].examples
+            if probe in examples:
+                vectors[at] = known.examples[known.begins[row] + examples.index(probe)]
+            else:
+                vectors[at] = known.descriptions[row]
+        return replace(self, vectors=vectors, is_english=bool(getattr(embedder, "is_english", False)))
 
-        vectors: float32[m, dim] or float16, of the texts; None where there is no embedder. is_english:
-            whether that has learnt English alone.
-        """
+    def search(self, retriever: Retriever, fusion: Fusion) -> tuple[Rows, Scores]:
+        """What selection finds for each probe: int32[m, `FOUND`] and float32[m, `FOUND`], for `damping`."""
         rows = np.full((len(self.texts), FOUND), -1, np.int32)
         scores = np.zeros((len(self.texts), FOUND), np.float32)
         everything = Bitset.full(retriever.size)
         for at, text in enumerate(self.texts):
-            vector = None if vectors is None else vectors[at].astype(np.float32, copy=False)
-            trust = latin_share(text) if is_english else 1.0
+            vector = None if self.vectors is None else self.vectors[at].astype(np.float32, copy=False)
+            trust = latin_share(text) if self.is_english else 1.0
             found, best, *_ = retriever.search(
                 text, vector, trust, (), (), everything, NO_ROWS, NO_SCORES, FOUND, fusion
             )
@@ -83,23 +96,23 @@ class Probes:
         return rows, scores
 
 
-def probes_of(tools: Sequence[Tool], most: int = MOST_PROBES) -> Probes:
-    """The tools' examples, which are what is asked; descriptions where too few tools have any.
+def probes_of(texts: Sequence[ToolText], most: int = MOST_PROBES) -> Probes:
+    """The tools' examples, which are messages; descriptions where too few tools have any.
 
     At most so many, fewer in a large catalog; chosen by digest.
     """
-    most = min(most, max(LEAST_PROBES, _LOOKED_AT // max(len(tools), 1)))
-    are_enough = sum(bool(tool.examples) for tool in tools) >= _ENOUGH
+    most = min(most, max(LEAST_PROBES, _LOOKED_AT // max(len(texts), 1)))
+    are_enough = sum(bool(text.examples) for text in texts) >= _ENOUGH
     owners: defaultdict[str, dict[int, None]] = defaultdict(dict)
     plain = []
-    for row, tool in enumerate(tools):
-        for text in tool.examples[:MOST_EXAMPLES]:
-            owners[text][row] = None
-        if not tool.examples and not are_enough:
+    for row, text in enumerate(texts):
+        for example in text.examples:
+            owners[example][row] = None
+        if not text.examples and not are_enough:
             plain.append(row)
-    plain.sort(key=lambda row: _digest(tools[row].name))
-    for row in plain[:most]:  # a description is made for those that may be chosen only
-        owners[description_text(tools[row])][row] = None
+    plain.sort(key=lambda row: _digest(texts[row].name))
+    for row in plain[:most]:
+        owners[texts[row].description][row] = None
     chosen = sorted(owners, key=_digest)[:most]
     return Probes(tuple(chosen), tuple(tuple(owners[text]) for text in chosen))
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from toolroll._core import Bm25Index, Fusion, Intents, Retriever, StackedRetriever, VectorIndex
 from toolroll.arrays import Scores
-from toolroll.catalog.calibration import AT_LARGE, Calibration, HeldOut, Trial
-from toolroll.catalog.damping import Probed, Probes, damping
+from toolroll.catalog.calibration import AT_LARGE, Calibration, CalibrationSet, HeldOut
+from toolroll.catalog.damping import Probes, damping
 from toolroll.catalog.stacked import StackedColumn
-from toolroll.catalog.tool2vec import Embedded
-from toolroll.catalog.tool_text import FIELD_WEIGHTS, columns, example_texts
-from toolroll.embedder import Embedder, vectors_of
+from toolroll.catalog.tool2vec import ToolVectors
+from toolroll.catalog.tool_text import FIELD_WEIGHTS, ToolText, columns
+from toolroll.embedder import Embedder
 from toolroll.tools import Tool
 
 
@@ -57,20 +57,17 @@ class CalibratedRetriever:
         indexes: Indexes,
         tools: Sequence[Tool],
         probes: Probes,
-        probed: Probed | None,
-        is_english: bool,
-        trial: Trial | None,
+        calibration_set: CalibrationSet | None,
         fusion: Fusion,
         damped: bool,
     ) -> CalibratedRetriever:
         """Measures what the weights come to. damped: whether greedy tools are looked for."""
         factors = None
         if damped:
-            found = probes.asked(probed, is_english, indexes.retriever(), fusion)
-            factors = damping(tools, probes, *found)
+            factors = damping(tools, probes, *probes.search(indexes.retriever(), fusion))
             if (factors == 1).all():
                 factors = None
-        calibration = AT_LARGE if trial is None else trial.calibrate(fusion)
+        calibration = AT_LARGE if calibration_set is None else calibration_set.calibrate(fusion)
         return cls(indexes.retriever(factors), factors, calibration)
 
     @classmethod
@@ -99,36 +96,17 @@ def _ones(size: int) -> Scores:
     return ones
 
 
-def trial_of(tools: Sequence[Tool], embedded: Embedded | None, embedder: Embedder | None) -> Trial | None:
-    """A catalog of its own for messages that are held out of it."""
-    held_out = HeldOut.of(tools)
+def calibration_set_of(
+    texts: Sequence[ToolText], vectors: ToolVectors | None, embedder: Embedder | None
+) -> CalibrationSet | None:
+    """Held-out messages over indexes that are built without them; None where there are too few."""
+    held_out = HeldOut.of(texts)
     if held_out is None:
         return None
-    vectors = intents = None
-    if embedded is not None:
-        rest = held_out.rest(embedded)
-        vectors, intents = VectorIndex.build(rest.vectors()), rest.intents()
-    world = held_out.world(tools)
-    retriever = Retriever(len(world), vectors, Bm25Index.build(columns(world), FIELD_WEIGHTS), intents)
-    return held_out.trial(tools, retriever, embedded, embedder)
-
-
-def vectors_of_probes(
-    probes: Probes, tools: Sequence[Tool], embedded: Embedded, embedder: Embedder
-) -> Scores:
-    """float32[m, dim], of the probes: nearly all were embedded with the tools whose texts they are."""
-    vectors = np.empty((len(probes.texts), embedder.dim), np.float32)
-    left = []
-    texts: dict[int, list[str]] = {}
-    for at, (text, (row, *_)) in enumerate(zip(probes.texts, probes.owners, strict=True)):
-        if row not in texts:
-            texts[row] = example_texts(tools[row])
-        if text in texts[row]:
-            vectors[at] = embedded.examples[embedded.begins[row] + texts[row].index(text)]
-        elif not tools[row].examples:  # so it is the tool's description
-            vectors[at] = embedded.texts[row]
-        else:
-            left.append(at)
-    if left:
-        vectors[left] = vectors_of(embedder, [probes.texts[at] for at in left])
-    return vectors
+    rest = held_out.texts(texts)
+    index = intents = None
+    if vectors is not None:
+        known = held_out.vectors(vectors)
+        index, intents = VectorIndex.build(known.vectors()), known.intents()
+    retriever = Retriever(len(rest), index, Bm25Index.build(columns(rest), FIELD_WEIGHTS), intents)
+    return held_out.calibration_set(texts, retriever, vectors, embedder)

@@ -7,10 +7,11 @@ part is n + r, with n the rows of the shared one.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Generic, TypeAlias, TypeVar, overload
+from typing import Generic, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -50,29 +51,9 @@ class StackedTools(Sequence[Tool]):
         return chain(self.shared, self.own)
 
 
-class Layered(Mapping[str, Value]):
+def layered(first: Mapping[str, Value], then: Mapping[str, Value]) -> Mapping[str, Value]:
     """Two mappings as one; where both have a key, the first one's value counts."""
-
-    __slots__ = ("first", "then")
-
-    def __init__(self, first: Mapping[str, Value], then: Mapping[str, Value]) -> None:
-        self.first, self.then = first, then
-
-    def __getitem__(self, key: str) -> Value:
-        try:
-            return self.first[key]
-        except KeyError:
-            return self.then[key]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.first or key in self.then
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self.first
-        yield from (key for key in self.then if key not in self.first)
-
-    def __len__(self) -> int:
-        return len(self.first) + len(self.then) - len(self.first.keys() & self.then.keys())
+    return ChainMap(cast("dict[str, Value]", first), cast("dict[str, Value]", then))
 
 
 class StackedRows(Mapping[str, Rows]):

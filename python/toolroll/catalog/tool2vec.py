@@ -23,9 +23,8 @@ import numpy.typing as npt
 
 from toolroll._core import Intents
 from toolroll.arrays import Rows, Scores
-from toolroll.catalog.tool_text import description_text, example_texts
+from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder, vectors_of
-from toolroll.tools import Tool
 
 DESCRIPTION_COUNTS = 3.0  # as many examples as this
 
@@ -38,18 +37,18 @@ _ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Embedded:
-    """Unit vectors of everything that tools say.
+class ToolVectors:
+    """Unit vectors of all texts of tools.
 
     Attributes:
-        texts: float32[n, dim], of the descriptions.
+        descriptions: float32[n, dim].
         examples: float32[m, dim], of the example messages, tool by tool.
         begins: int64[n + 1]: tool r has the examples begins[r] to begins[r + 1].
         description_counts: as how many examples; 0 for Tool2Vec as published, in which a description counts
             only where there is no example.
     """
 
-    texts: Scores
+    descriptions: Scores
     examples: Scores
     begins: npt.NDArray[np.int64]
     description_counts: float = DESCRIPTION_COUNTS
@@ -57,41 +56,40 @@ class Embedded:
     @classmethod
     def of(
         cls,
-        tools: Sequence[Tool],
+        texts: Sequence[ToolText],
         embedder: Embedder,
         progress: Callable[[int, int], None] | None = None,
         description_counts: float = DESCRIPTION_COUNTS,
-    ) -> Embedded:
+    ) -> ToolVectors:
         """Embeds the tools' texts. progress: called with (texts embedded, texts in all) after each batch.
 
         Raises:
             EmbedderUnavailable: the embedder fails, or answers what is no vector.
         """
-        examples = [example_texts(tool) for tool in tools]
-        texts = [description_text(tool) for tool in tools]
-        texts += [text for own in examples for text in own]
-        vectors = np.empty((len(texts), embedder.dim), np.float32)
-        for at in range(0, len(texts), _BATCH):
-            vectors[at : at + _BATCH] = vectors_of(embedder, texts[at : at + _BATCH])
+        every = [text.description for text in texts]
+        every += [example for text in texts for example in text.examples]
+        vectors = np.empty((len(every), embedder.dim), np.float32)
+        for at in range(0, len(every), _BATCH):
+            vectors[at : at + _BATCH] = vectors_of(embedder, every[at : at + _BATCH])
             if progress is not None:
-                progress(min(at + _BATCH, len(texts)), len(texts))
-        begins = np.concatenate(([0], np.cumsum([len(own) for own in examples]))).astype(np.int64)
-        return cls(vectors[: len(tools)], vectors[len(tools) :], begins, description_counts)
+                progress(min(at + _BATCH, len(every)), len(every))
+        begins = np.concatenate(([0], np.cumsum([len(text.examples) for text in texts]))).astype(np.int64)
+        return cls(vectors[: len(texts)], vectors[len(texts) :], begins, description_counts)
 
-    def part(self, rows: Rows, kept: npt.NDArray[np.bool_]) -> Embedded:
+    def part(self, rows: Rows, kept: npt.NDArray[np.bool_]) -> ToolVectors:
         """Of these rows, in this order, with the examples that are kept (bool[m])."""
         places = [np.arange(self.begins[row], self.begins[row + 1]) for row in rows.tolist()]
         places = [some[kept[some]] for some in places]
         begins = np.concatenate(([0], np.cumsum([len(some) for some in places]))).astype(np.int64)
         every = np.concatenate(places) if places else np.empty(0, np.int64)
-        return Embedded(self.texts[rows], self.examples[every], begins, self.description_counts)
+        return ToolVectors(self.descriptions[rows], self.examples[every], begins, self.description_counts)
 
     def vectors(self) -> Scores:
         """float32[n, dim]: one vector a tool, of unit length or zero where nothing is known."""
         share = self._shares()[:, None]
-        vectors: Scores = (1 - share) * self.texts
+        vectors: Scores = (1 - share) * self.descriptions
         if len(self.examples):
-            sums = np.zeros_like(self.texts)
+            sums = np.zeros_like(self.descriptions)
             np.add.at(sums, self._owners(), self.examples)
             vectors = vectors + share * _unit(sums)
         return _unit(vectors)
@@ -119,12 +117,12 @@ class Embedded:
 
     def _owners(self) -> npt.NDArray[np.intp]:
         """The tool of each example."""
-        return np.repeat(np.arange(len(self.texts)), np.diff(self.begins))
+        return np.repeat(np.arange(len(self.descriptions)), np.diff(self.begins))
 
     def _shares(self) -> Scores:
         """What the examples count beside the description; those of which nothing is known do not."""
         known = self.examples.any(axis=1)
-        counts = np.bincount(self._owners(), known, minlength=len(self.texts))
+        counts = np.bincount(self._owners(), known, minlength=len(self.descriptions))
         beside = np.where(counts > 0, counts + self.description_counts, 1)
         shares: Scores = (counts / beside).astype(np.float32)
         return shares

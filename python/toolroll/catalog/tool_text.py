@@ -1,17 +1,18 @@
-"""What retrieval reads of a tool: the fields of the lexical index and the text behind its vector."""
+"""What retrieval reads of a tool: the fields of the lexical index and the texts behind its vectors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 from toolroll.tools import Tool
 
-# How much a term counts in each of `fields`. Examples in a field of their own at half weight cost tools
-# without any the least (recall@5 of cold tools, azure-cli 0.895 against 0.910 without examples at all,
+# How much a term counts in each of `ToolText.fields`. Examples in a field of their own at half weight cost
+# tools without any the least (recall@5 of cold tools, azure-cli 0.895 against 0.910 without examples at all,
 # while warm ones gain 0.745 → 0.860).
 FIELD_WEIGHTS = (2.0, 1.0, 0.5, 0.5)
 
@@ -34,22 +35,56 @@ def words(name: str) -> str:
     return " ".join(_CAMEL.sub(" ", name).replace("_", " ").replace("-", " ").replace(".", " ").split())
 
 
-def fields(tool: Tool) -> tuple[str, str, str, str]:
-    """Name, prose, parameters and examples of a tool, as the lexical index takes them."""
-    return (
-        f"{tool.name} {tool.toolkit}",
-        _prose(tool)[:_LONGEST],
-        " ".join(_parameter_words(tool.parameters, 0))[:_LONGEST] if tool.parameters else "",
-        " ".join(example_texts(tool)),
-    )
+@dataclass(frozen=True, slots=True)
+class ToolText:
+    """The texts of one tool, made once for all indexes of a catalog.
+
+    Attributes:
+        name, toolkit: of the tool.
+        prose, parameters: what it says about itself and about what it takes.
+        examples: the messages that count.
+        description: the text behind its vector.
+    """
+
+    name: str
+    toolkit: str
+    prose: str
+    parameters: str
+    examples: tuple[str, ...]
+    description: str
+
+    @classmethod
+    def of(cls, tool: Tool) -> ToolText:
+        """Reads the tool. O(characters), each text bounded."""
+        prose, schema = _prose(tool), tool.parameters
+        return cls(
+            tool.name,
+            tool.toolkit,
+            prose[:_LONGEST],
+            " ".join(_parameter_words(schema, 0))[:_LONGEST] if schema else "",
+            example_texts(tool),
+            _description(tool, prose),
+        )
+
+    @property
+    def fields(self) -> tuple[str, str, str, str]:
+        """Name, prose, parameters and examples, as the lexical index takes them."""
+        return f"{self.name} {self.toolkit}", self.prose, self.parameters, " ".join(self.examples)
 
 
-def columns(tools: Sequence[Tool]) -> list[list[str]]:
-    """`fields` of all tools, field by field."""
-    return [list(column) for column in zip(*map(fields, tools), strict=True)] or [[] for _ in FIELD_WEIGHTS]
+def texts_of(tools: Iterable[Tool]) -> tuple[ToolText, ...]:
+    """The texts of all tools, by row."""
+    return tuple(map(ToolText.of, tools))
 
 
-def example_texts(tool: Tool) -> list[str]:
+def columns(texts: Sequence[ToolText]) -> list[list[str]]:
+    """`ToolText.fields` of all tools, field by field."""
+    return [list(column) for column in zip(*(text.fields for text in texts), strict=True)] or [
+        [] for _ in FIELD_WEIGHTS
+    ]
+
+
+def example_texts(tool: Tool) -> tuple[str, ...]:
     """The examples that count, the first ones first: at most `MOST_EXAMPLES`, of bounded length together."""
     left, texts = _LONGEST_EXAMPLES, []
     for text in tool.examples[:MOST_EXAMPLES]:
@@ -59,7 +94,7 @@ def example_texts(tool: Tool) -> list[str]:
             break
         left -= len(text)
         texts.append(text)
-    return texts
+    return tuple(texts)
 
 
 def description_text(tool: Tool) -> str:
@@ -67,12 +102,16 @@ def description_text(tool: Tool) -> str:
 
     The toolkit is left out where the name says it already (`vm_create` of `vm`).
     """
+    return _description(tool, _prose(tool))
+
+
+def _description(tool: Tool, prose: str) -> str:
     name, toolkit = words(tool.name), words(tool.toolkit)
     named = not toolkit or f" {toolkit.casefold()} " in f" {name.casefold()} "
     head = name if named else f"{toolkit}: {name}"
     parameters = ", ".join(_parameter_names(tool.parameters)) if tool.parameters else ""
     tail = f" ({parameters})" if parameters else ""
-    return f"{head}: {_prose(tool)}"[: _LONGEST - len(tail)] + tail
+    return f"{head}: {prose}"[: _LONGEST - len(tail)] + tail
 
 
 def _prose(tool: Tool) -> str:

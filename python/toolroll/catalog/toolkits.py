@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from toolroll.arrays import Rows
-from toolroll.catalog.stacked import Layered
+from toolroll.catalog.stacked import layered
 from toolroll.errors import InvalidDefinition
 from toolroll.tools import Tool, Toolkit
 
@@ -34,7 +34,7 @@ def toolkits_of(
         if tool.toolkit and tool.toolkit not in toolkits:
             toolkits[tool.toolkit] = Toolkit(tool.toolkit)
     toolkits = {name: toolkit for name, toolkit in toolkits.items() if name not in shared}
-    everywhere = Layered(shared, toolkits) if shared else toolkits
+    everywhere = layered(shared, toolkits) if shared else toolkits
     for toolkit in toolkits.values():
         _check_parents(toolkit, everywhere)
     return toolkits

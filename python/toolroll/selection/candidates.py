@@ -5,6 +5,9 @@ good), `narrow` (for now), `admit` (brings back what is allowed), `rescore` and 
 of them in one step. `allowed` only shrinks and what is in play stays within it, so what a hard stage removed
 cannot return by pin, session or bug.
 
+A stage hands on what it found as evidence of a type of its own, and a later stage asks for that type (`hits`,
+`retrieved`, `reranked`, `before_list`). The reason of a step is for explanations alone.
+
 Until a stage narrows to rows, what is in play is a bitset (`pool`) with evidence for a few of its rows
 beside it; from then on it is two columns, rows and scores, in order. So work follows what is in play and
 not the size of the catalog.
@@ -12,8 +15,9 @@ not the size of the catalog.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +30,49 @@ _FEW = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """What one stage found: terms of scores, and words for explanations.
+
+    Attributes:
+        rows: int32[n].
+        terms: name of the term, its weight in the score, float32[n].
+        words: toolkit → what switched it on, such as "keyword 'rain'".
+    """
+
+    rows: Rows
+    terms: tuple[tuple[str, float, Scores], ...] = ()
+    words: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RouteHits(Evidence):
+    """Keywords and patterns in the message: evidence that some tool serves it.
+
+    Attributes:
+        best: the greatest score that they gave to a row in play.
+    """
+
+    best: float
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RetrievalResult(Evidence):
+    """What retrieval found, before outcomes had a say.
+
+    Attributes:
+        scores: float32[n], aligned with rows, best first.
+        confidence: in [0, 1]: how sure it is that some tool serves the message.
+        has_match: False where the confidence is too low for any tool.
+        leaders: rows that would be first, had nothing been learnt.
+    """
+
+    scores: Scores
+    confidence: float
+    has_match: bool
+    leaders: Rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Draw:
     """What each row's place was drawn from: enough to say how likely it was to be shown.
 
@@ -35,7 +82,7 @@ class Draw:
         core: bool[n]: rows that are selected whatever is drawn, and take no place.
         guarded: rows that take a place whatever is drawn, unless they are on probation.
         places: how many rows the draw had to choose.
-        explore: how often the last place went to who is least known.
+        explore: how often the last place went to the row of which least is known.
     """
 
     mean: Scores
@@ -47,27 +94,25 @@ class Draw:
     explore: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
-    """Terms of a score that one stage found, for explanations.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RerankingResult(Evidence):
+    """What outcomes and a draw made of the scores.
 
     Attributes:
-        rows: int32[n].
-        terms: name of the term, its weight in the score, float32[n].
-        words: toolkit → what switched it on, such as "keyword 'rain'".
-        confidence: in [0, 1]: how sure it is that some tool serves the message; None where nobody judged.
-        has_match: False where the confidence is too low for any tool.
-        leaders: rows that would be first, had nothing been learnt; None where nobody ranked.
-        draw: what the scores were drawn from; None where nothing was drawn.
+        scores: float32[n], aligned with rows, in no order.
+        draw: what the scores were drawn from; None where it has no closed form.
     """
 
-    rows: Rows
-    terms: tuple[tuple[str, float, Scores], ...] = ()
-    words: tuple[tuple[str, str], ...] = ()
-    confidence: float | None = None
-    has_match: bool = True
-    leaders: Rows | None = None
+    scores: Scores
     draw: Draw | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BeforeList(Evidence):
+    """The rows that the turn selected, before the list of the conversation had a say."""
+
+
+AnyEvidence = TypeVar("AnyEvidence", bound=Evidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,25 +146,12 @@ class Candidates:
 
     def forbid(self, denied: Bitset, reason: str) -> Candidates:
         """Removes rows for good."""
-        if self.pool is None:
-            stays = ~denied.holds(self.rows)
-            return Candidates(
-                self.allowed - denied,
-                None,
-                self.rows[stays],
-                self.scores[stays],
-                "forbid",
-                reason,
-                None,
-                self,
-            )
         rows, scores = self.rows, self.scores
         if len(rows):
             stays = ~denied.holds(rows)
             rows, scores = rows[stays], scores[stays]
-        return Candidates(
-            self.allowed - denied, self.pool - denied, rows, scores, "forbid", reason, None, self
-        )
+        pool = None if self.pool is None else self.pool - denied
+        return Candidates(self.allowed - denied, pool, rows, scores, "forbid", reason, None, self)
 
     def narrow(
         self, kept: Bitset | Rows | slice, reason: str, evidence: Evidence | None = None
@@ -129,29 +161,22 @@ class Candidates:
         A slice keeps these places of the columns. Rows that are not in play are passed over. Scores of kept
         rows stay what they were.
         """
+        pool = None
         if isinstance(kept, slice):
             assert self.pool is None
-            return Candidates(
-                self.allowed, None, self.rows[kept], self.scores[kept], "narrow", reason, evidence, self
-            )
-        if isinstance(kept, Bitset):
+            rows, scores = self.rows[kept], self.scores[kept]
+        elif isinstance(kept, Bitset):
             stays = kept.holds(self.rows)
+            rows, scores = self.rows[stays], self.scores[stays]
             pool = None if self.pool is None else self.pool & kept
-            return Candidates(
-                self.allowed, pool, self.rows[stays], self.scores[stays], "narrow", reason, evidence, self
-            )
-        if self.pool is None:
-            known = dict(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
-            found = [row for row in kept.tolist() if row in known]
-            rows, scores = np.array(found, np.int32), np.array([known[row] for row in found], np.float32)
-            return Candidates(self.allowed, None, rows, scores, "narrow", reason, evidence, self)
-        rows = kept if self.pool.holds_all(kept) else kept[self.pool.holds(kept)]
-        if len(self.rows):
-            known = dict(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
-            scores = np.array([known.get(row, 0.0) for row in rows.tolist()], np.float32)
+        elif self.pool is None:
+            known = self._known()
+            rows = np.array([row for row in kept.tolist() if row in known], np.int32)
+            scores = _scores(rows.tolist(), known)
         else:
-            scores = np.zeros(len(rows), np.float32)
-        return Candidates(self.allowed, None, rows, scores, "narrow", reason, evidence, self)
+            rows = kept if self.pool.holds_all(kept) else kept[self.pool.holds(kept)]
+            scores = _scores(rows.tolist(), self._known())
+        return Candidates(self.allowed, pool, rows, scores, "narrow", reason, evidence, self)
 
     def admit(
         self, rows: Rows, reason: str, evidence: Evidence | None = None, *, behind: bool = False
@@ -160,40 +185,31 @@ class Candidates:
 
         behind: puts them behind what is in play, not in front.
         """
+        allowed = self.allowed
         if self.pool is not None:
-            added = Bitset.of(self.allowed.size, rows[self.allowed.holds(rows)])
-            return Candidates(
-                self.allowed, self.pool | added, self.rows, self.scores, "admit", reason, evidence, self
-            )
+            pool = self.pool | Bitset.of(allowed.size, rows[allowed.holds(rows)])
+            return Candidates(allowed, pool, self.rows, self.scores, "admit", reason, evidence, self)
         present = set(self.rows.tolist())
-        new = [row for row in rows[self.allowed.holds(rows)].tolist() if row not in present]
+        new = [row for row in rows[allowed.holds(rows)].tolist() if row not in present]
         if not new and evidence is None:
             return self
-        added_rows, no_scores = np.array(new, np.int32), np.zeros(len(new), np.float32)
-        return Candidates(
-            self.allowed,
-            None,
-            np.concatenate((self.rows, added_rows) if behind else (added_rows, self.rows)),
-            np.concatenate((self.scores, no_scores) if behind else (no_scores, self.scores)),
-            "admit",
-            reason,
-            evidence,
-            self,
-        )
+        rows, scores = np.array(new, np.int32), np.zeros(len(new), np.float32)
+        rows = np.concatenate((self.rows, rows) if behind else (rows, self.rows))
+        scores = np.concatenate((self.scores, scores) if behind else (scores, self.scores))
+        return Candidates(allowed, None, rows, scores, "admit", reason, evidence, self)
 
-    def arrange(self, rows: Sequence[int], reason: str) -> Candidates:
+    def arrange(self, rows: Sequence[int], reason: str, evidence: Evidence | None = None) -> Candidates:
         """Puts these rows into play and no others, in this order: `admit`, `narrow` and `reorder` at once.
 
         Rows that are not allowed are passed over; those that were not in play come without a score.
         """
         assert self.pool is None
-        known = dict(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
         arranged = np.array(rows, np.int32)
         if not self.allowed.holds_all(arranged):
             arranged = arranged[self.allowed.holds(arranged)]
             rows = arranged.tolist()
-        scores = np.array([known.get(row, 0.0) for row in rows], np.float32)
-        return Candidates(self.allowed, None, arranged, scores, "arrange", reason, None, self)
+        scores = _scores(rows, self._known())
+        return Candidates(self.allowed, None, arranged, scores, "arrange", reason, evidence, self)
 
     def rescore(
         self, scores: Scores, reason: str, rows: Rows | None = None, evidence: Evidence | None = None
@@ -202,10 +218,9 @@ class Candidates:
         if self.pool is None or rows is None:
             assert len(scores) == len(self.rows)
             rows = self.rows
-        else:
-            if not self.pool.holds_all(rows):
-                held = self.pool.holds(rows)
-                rows, scores = rows[held], scores[held]
+        elif not self.pool.holds_all(rows):
+            held = self.pool.holds(rows)
+            rows, scores = rows[held], scores[held]
         return Candidates(self.allowed, self.pool, rows, scores, "rescore", reason, evidence, self)
 
     def reorder(self, order: npt.NDArray[np.intp] | Rows, reason: str) -> Candidates:
@@ -220,19 +235,42 @@ class Candidates:
             arranged, by_place = self.rows[order], self.scores[order]
         return Candidates(self.allowed, None, arranged, by_place, "reorder", reason, None, self)
 
+    @property
+    def hits(self) -> RouteHits | None:
+        """The keywords and patterns that count for the score; None where none does."""
+        return self._latest(RouteHits)
+
+    @property
+    def retrieved(self) -> RetrievalResult | None:
+        """What retrieval found; None where it did not run."""
+        return self._latest(RetrievalResult)
+
+    @property
+    def reranked(self) -> RerankingResult | None:
+        """What outcomes made of that; None where they had no say."""
+        return self._latest(RerankingResult)
+
+    @property
+    def before_list(self) -> Rows:
+        """int32[n]: the rows before the list of the conversation had a say; these rows where it had none."""
+        found = self._latest(BeforeList)
+        return self.rows if found is None else found.rows
+
+    @property
+    def last_pool(self) -> Bitset:
+        """What was in play when that was last a set: what later stages chose from."""
+        step = self
+        while step.pool is None:
+            assert step.before is not None
+            step = step.before
+        return step.pool
+
     def trail(self) -> Iterator[Candidates]:
         """The sets that led here, first one first, this one last."""
         steps = [self]
         while steps[-1].before is not None:
             steps.append(steps[-1].before)
         return reversed(steps)
-
-    def last(self, is_it: Callable[[Candidates], bool]) -> Candidates | None:
-        """The latest of the sets that led here, this one included, of which this holds."""
-        step: Candidates | None = self
-        while step is not None and not is_it(step):
-            step = step.before
-        return step
 
     def in_play(self, row: int) -> bool:
         """Whether the row is in this set. O(n) of the columns: for explanations."""
@@ -248,7 +286,21 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.rows) if self.pool is None else len(self.pool)
 
+    def _latest(self, kind: type[AnyEvidence]) -> AnyEvidence | None:
+        """The evidence of this type that was found last."""
+        step: Candidates | None = self
+        while step is not None:
+            if isinstance(step.evidence, kind):
+                return step.evidence
+            step = step.before
+        return None
 
-def is_retrieved(step: Candidates) -> bool:
-    """Whether the set is what retrieval found and scored, before outcomes had a say."""
-    return step.reason == "retrieval.score"
+    def _known(self) -> dict[int, float]:
+        """Row → score, of the columns."""
+        return dict(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
+
+
+def _scores(rows: Sequence[int], known: dict[int, float]) -> Scores:
+    if not known:
+        return np.zeros(len(rows), np.float32)
+    return np.array([known.get(row, 0.0) for row in rows], np.float32)

@@ -5,7 +5,7 @@ for byte the same on each turn, and restricts the model to the selected ones. **
 the prompt, and answers the model's search. **meta-tools** sends a constant few with which the model asks.
 All but the first keep the provider's prompt cache, which any change in the list of tools throws away.
 
-Pure: what is made depends on the selection alone.
+Pure: what is made depends on the offer alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from toolroll._core import Bitset
+from toolroll.arrays import Rows, Scores
+from toolroll.catalog.catalog import Catalog
 from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.formats.meta_tools import CALL_TOOL, SEARCH_TOOLS
 from toolroll.formats.providers import PROVIDERS, How, Provider, provider_of
@@ -24,10 +27,9 @@ from toolroll.formats.schemas import PLAIN, Form, convert_all, provider_name
 from toolroll.formats.schemas.form import names_of, tools_of
 from toolroll.formats.schemas.names import is_replaced
 from toolroll.formats.schemas.requests import answer_search, client_search, copied, only, required
-from toolroll.selection.selection import Selection
 from toolroll.tools import Tool
 
-__all__ = ["Delivery", "answer_search", "deliver"]
+__all__ = ["Delivery", "Offer", "answer_search", "deliver"]
 
 _DEFAULT_META: Mapping[How, tuple[Tool, ...]] = {
     "replace": (),
@@ -35,6 +37,37 @@ _DEFAULT_META: Mapping[How, tuple[Tool, ...]] = {
     "defer": (SEARCH_TOOLS,),
     "meta-tools": (SEARCH_TOOLS, CALL_TOOL),
 }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offer:
+    """What one turn has for a model.
+
+    Attributes:
+        catalog: what the rows mean.
+        allowed: rows that this caller may see.
+        rows: int32[n], the selected ones, in order.
+        scores: float32[n], aligned with rows.
+        is_required: whether the caller named the tools.
+    """
+
+    catalog: Catalog
+    allowed: Bitset
+    rows: Rows
+    scores: Scores
+    is_required: bool
+
+    @property
+    def definitions(self) -> tuple[Tool, ...]:
+        """The selected tools, in order."""
+        tools = self.catalog.tools
+        return tuple([tools[row] for row in self.rows.tolist()])
+
+    def core(self) -> Iterable[str]:
+        """Names of what is pinned or of a base toolkit; of the required tools where the caller named them."""
+        catalog = self.catalog
+        rows = self.rows.tolist() if self.is_required else (*catalog.base.tolist(), *catalog.pinned.tolist())
+        return [catalog.tools[row].name for row in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +89,8 @@ class Delivery:
     allowed: frozenset[str]
     left_out: tuple[str, ...]
     _names: Mapping[str, str] = field(repr=False)  # as sent → own, of every tool in the list
-    _selection: Selection = field(repr=False)
+    _offer: Offer = field(repr=False)
+    _meta: tuple[Tool, ...] = field(repr=False)
 
     def own_name(self, sent: str) -> str:
         """The tool's own name for the one that the model called.
@@ -69,20 +103,22 @@ class Delivery:
         if isinstance(sent, str) and (own := self._names.get(sent)) is not None:
             return own
         if isinstance(sent, str) and self.how in ("defer", "meta-tools"):
-            visible = self._selection.candidates.allowed
+            catalog, visible = self._offer.catalog, self._offer.allowed
             if is_replaced(sent):  # rare, and the only case that looks at every tool; nobody's own name
                 for row in visible.rows().tolist():
-                    name: str = self._selection.catalog.tools[row].name
+                    name: str = catalog.tools[row].name
                     if provider_name(name, self.provider) == sent:
                         return name
             else:
-                row = self._selection.catalog.names.get(sent)
+                row = catalog.names.get(sent)
                 if row is not None and visible.holds(np.array([row], np.int32))[0]:
                     return sent
         raise NotFound(f"tool {sent!r:.200}: is not among the tools that {self.provider} was told of")
 
-    def check(self, sent: str) -> str:
-        """The own name of a tool that the model may call at once; for what a search found, ask the session.
+    def check(self, sent: str) -> Tool:
+        """The tool, or meta-tool, that the model may call at once under this name.
+
+        The session knows what a search has found since.
 
         Raises:
             Denied: it was not offered, or there is no such tool.
@@ -93,11 +129,14 @@ class Delivery:
                 f"tool {sent!r:.200}: was not offered in this turn; "
                 f"offered: {', '.join(sorted(self.allowed)) or 'none'}"
             )
-        return own
+        for tool in self._meta:  # a tool of the catalog that has the name of one is left out
+            if tool.name == own:
+                return tool
+        return self._offer.catalog.tools[self._offer.catalog.names[own]]
 
 
 def deliver(
-    selection: Selection,
+    offer: Offer,
     provider: str,
     how: How = "replace",
     *,
@@ -117,8 +156,8 @@ def deliver(
     meta = _DEFAULT_META[how] if meta_tools is None else tools_of(meta_tools, "meta_tools")
     if how == "defer" and all(tool.name != SEARCH_TOOLS.name for tool in meta):
         meta = (SEARCH_TOOLS, *meta)
-    always = frozenset(_core_of(selection)) if core is None else names_of(core, "core")
-    plan = _Plan(selection, target, how, meta, always)
+    always = frozenset(offer.core()) if core is None else names_of(core, "core")
+    plan = _Plan(offer, target, how, meta, always)
     if how == "replace":
         return plan.replaced(must_call, form)
     if how == "allow":
@@ -137,14 +176,14 @@ class _Plan:
         core: own names of the tools that every turn has.
     """
 
-    selection: Selection
+    offer: Offer
     target: Provider
     how: How
     meta: tuple[Tool, ...]
     core: frozenset[str]
 
     def replaced(self, must_call: bool, form: Form) -> Delivery:
-        picked, left_out = self.apart(self.selection.definitions)
+        picked, left_out = self.apart(self.offer.definitions)
         if self.target.most_tools is not None:
             picked, no_room = self.within(picked, self.target.most_tools - len(self.meta))
             left_out += no_room
@@ -164,25 +203,26 @@ class _Plan:
         return self.made(request, names.values(), names, left_out)
 
     def restricted(self, must_call: bool, form: Form) -> Delivery:
-        self.check_number(len(self.meta) + len(self.selection.candidates.allowed))
+        self.check_number(len(self.meta) + len(self.offer.allowed))
         tools, names, left_out = self.whole(form)
         if not tools:
             return self.made({}, (), names, left_out)
-        offered = {*self.selection.names}.difference(left_out) | {tool.name for tool in self.meta}
+        selected = {tool.name for tool in self.offer.definitions}
+        offered = selected.difference(left_out) | {tool.name for tool in self.meta}
         sent = [name for name, own in names.items() if own in offered]
         request = {"tools": tools, **only(self.target.name, sent, must_call)}
         return self.made(request, offered, names, left_out)
 
     def deferred(self, must_call: bool, form: Form) -> Delivery:
         """For Anthropic all tools, most out of the prompt; OpenAI gets those it finds with the answer."""
-        if not self.selection.candidates.allowed:
+        if not self.offer.allowed:
             return self.made({}, (), {}, ())
         core, left_out = self.apart(self.core_tools())
         listed = [*self.meta, *core]
         self.check_number(len(listed))
         loaded = frozenset(tool.name for tool in listed)
         if self.target.name == "anthropic":
-            self.check_number_deferred(len(self.selection.candidates.allowed) - len(core))
+            self.check_number_deferred(len(self.offer.allowed) - len(core))
             tools, names, left_out = self.whole(form, tuple(core))
         else:
             tools, names = convert_all(listed, self.target.name, form)
@@ -199,12 +239,12 @@ class _Plan:
         The same on each turn, so it is made once for a catalog and read from its text after that. core: these
         in front, and all others deferred.
         """
-        rows = self.selection.candidates.allowed.rows()
+        rows = self.offer.allowed.rows()
         fronted = None if core is None else tuple(tool.name for tool in core)
         meta = tuple((tool.name, id(tool)) for tool in self.meta)
 
         def make() -> tuple[str, Mapping[str, str], tuple[str, ...], tuple[Tool, ...]]:
-            tools = self.selection.catalog.tools
+            tools = self.offer.catalog.tools
             visible, left_out = self.apart(tuple(tools[row] for row in rows.tolist()))
             front = (*self.meta, *(core or ()))
             loaded = {tool.name for tool in front}
@@ -218,14 +258,14 @@ class _Plan:
             return text, names, left_out, self.meta
 
         key = (self.target.name, form, meta, fronted, rows.tobytes())
-        text, names, left_out, _ = self.selection.catalog.remembered(key, make)
+        text, names, left_out, _ = self.offer.catalog.remembered(key, make)
         return json.loads(text), names, left_out
 
     def core_tools(self) -> tuple[Tool, ...]:
         """Those of the core that this caller may see, in catalog order."""
-        catalog = self.selection.catalog
+        catalog = self.offer.catalog
         rows = np.array(sorted(catalog.names[name] for name in self.core if name in catalog.names), np.int32)
-        kept = rows[self.selection.candidates.allowed.holds(rows)] if len(rows) else rows
+        kept = rows[self.offer.allowed.holds(rows)] if len(rows) else rows
         return tuple(catalog.tools[row] for row in kept.tolist())
 
     def apart(self, tools: tuple[Tool, ...]) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
@@ -243,7 +283,10 @@ class _Plan:
         """The core and the best by score, in their order, and the names of those that find no room."""
         if len(tools) <= room:
             return tools, ()
-        scores = dict(zip(self.selection.names, self.selection.candidates.scores.tolist(), strict=True))
+        scores = {
+            tool.name: score
+            for tool, score in zip(self.offer.definitions, self.offer.scores.tolist(), strict=True)
+        }
         best = sorted(tools, key=lambda tool: (tool.name not in self.core, -scores[tool.name]))
         kept = {tool.name for tool in best[: max(room, 0)]}
         return (
@@ -276,16 +319,8 @@ class _Plan:
         left_out: tuple[str, ...],
     ) -> Delivery:
         return Delivery(
-            self.target.name, self.how, request, frozenset(allowed), left_out, names, self.selection
+            self.target.name, self.how, request, frozenset(allowed), left_out, names, self.offer, self.meta
         )
-
-
-def _core_of(selection: Selection) -> Iterable[str]:
-    """Names of what is pinned or of a base toolkit; where the caller named the tools, those and no others."""
-    if selection.turn.context.required:
-        return selection.names
-    catalog = selection.catalog
-    return [catalog.tools[row].name for row in (*catalog.base.tolist(), *catalog.pinned.tolist())]
 
 
 def _either(names: Iterable[str]) -> str:

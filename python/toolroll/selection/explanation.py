@@ -1,22 +1,27 @@
-"""Puts a selection's trail into words, for the tools somebody asks about."""
+"""Puts into words how a selection came about: why each tool is in or out, and where tools came from.
+
+A step's reason is read here and nowhere else: stages read what earlier stages found, never what it is called.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toolroll.selection.candidates import Candidates
-
-if TYPE_CHECKING:
-    from toolroll.selection.selection import Selection
+from toolroll.catalog.catalog import Catalog
+from toolroll.context import Turn
+from toolroll.conversation import Conversation
+from toolroll.selection.candidates import Candidates, RetrievalResult
 
 _SHOWN = 0.005  # terms of a score that round to more than nothing
 _NEAR_MISSES = 10  # tools in an explanation that were found and cut
+_MOST_NAMES = 50  # in a line of a log
+_LONGEST_NAME = 256  # characters of a name in a log
 
-# What a step's reason says of a tool that it kept or brought in. Others say nothing.
+# What a step's reason says about a tool that it kept or brought in. Other reasons say nothing.
 KEPT = {
     "required": "required by the caller",
     "pass_through": "small catalog, handed on whole",
@@ -26,10 +31,12 @@ KEPT = {
     "route.ignore": "default toolkit",
     "base": "base toolkit",
     "pinned": "pinned",
+    "always_include": "asked for by the call",
     "listing": "kept by the conversation",
 }
+_ALWAYS = (KEPT["base"], KEPT["pinned"])
 
-# What it says of a tool that it took out.
+# What it says about a tool that it took out.
 REMOVED = {
     "status.inactive": "not active",
     "withdrawn": "deleted, or waiting for review",
@@ -52,6 +59,39 @@ REMOVED = {
     "cap.budget": "cut: beyond the token budget",
 }
 
+# In a log, the origin of tools by the step that brought them in; of others it is the step's reason.
+_ORIGINS: Mapping[str, str] = {
+    "retrieval.score": "retrieved",
+    "route.hit": "routes",
+    "route.fill": "routes",
+    "route.default": "routes",
+    "route.ignore": "routes",
+    "base": "core",
+    "pinned": "core",
+    "pass_through": "whole",
+}
+_METHODS: Mapping[str, str] = {"retrieved": "retrieval", "routes": "routes", "whole": "whole"}
+_HELD: Mapping[str, str] = {"loaded": "loaded", "called before": "sticky", "sent before": "sent_before"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trail:
+    """How one selection came about.
+
+    Attributes:
+        candidates: the final set; its steps lead back to the whole catalog.
+        catalog: what the rows mean.
+        turn: what was asked.
+    """
+
+    candidates: Candidates
+    catalog: Catalog
+    turn: Turn
+
+    def name(self, row: int) -> str:
+        """The name of the tool in this row."""
+        return self.catalog.tools[row].name
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -71,56 +111,107 @@ class Account:
     reasons: tuple[str, ...]
 
 
-def account(selection: Selection, row: int) -> Account:
-    """Follows one row through the trail."""
-    tool = selection.catalog.tools[row]
+def account(trail: Trail, row: int) -> Account:
+    """Follows one row through the steps."""
+    tool = trail.catalog.tools[row]
     found: dict[str, float] = {}  # what speaks for it → how much of its score that is
     kept: list[str] = []
     removed: list[str] = []
     score = 0.0
-    for step in selection.candidates.trail():
+    for step in trail.candidates.trail():
         if step.before is None or not step.before.in_play(row):
             if step.in_play(row) and step.before is not None:
                 removed = []  # what took it out before does not matter
-                words = _evidence(step, row, tool.toolkit, selection)
+                words = _evidence(step, row, tool.toolkit, trail)
                 found |= words
                 if step.reason in KEPT or not words:
                     kept.append(KEPT.get(step.reason, step.reason))
         elif step.in_play(row):
             score = step.score(row) or score
-            found |= _evidence(step, row, tool.toolkit, selection)
+            found |= _evidence(step, row, tool.toolkit, trail)
             if step.verb == "narrow" and step.reason in KEPT:  # what is admitted says so of newcomers only
                 kept.append(KEPT[step.reason])
         else:
             removed = [REMOVED.get(step.reason, step.reason)]
-    kept += _standing(row, selection, kept)
+    kept += _without_stages(row, trail, kept)
     strongest = sorted(found, key=lambda reason: -found[reason])
-    return Account(
-        tool.name, tool.toolkit, tool.name in selection, score, (*strongest, *dict.fromkeys(kept), *removed)
-    )
+    reasons = (*strongest, *dict.fromkeys(kept), *removed)
+    return Account(tool.name, tool.toolkit, trail.candidates.in_play(row), score, reasons)
 
 
-def _standing(row: int, selection: Selection, said: Sequence[str]) -> list[str]:
+def activated(trail: Trail) -> dict[str, str]:
+    """Toolkit → what speaks for it most, for toolkits with a selected tool, in order of their best tool."""
+    best: dict[str, str] = {}
+    for row in trail.candidates.rows.tolist():
+        toolkit = trail.catalog.tools[row].toolkit
+        if toolkit and toolkit not in best and (reasons := account(trail, row).reasons):
+            best[toolkit] = reasons[0]
+    return best
+
+
+def by_message(activated: Mapping[str, str]) -> list[str]:
+    """toolkit(reason) for those of the activated toolkits that are not there whatever the message says."""
+    return [f"{toolkit}({reason})" for toolkit, reason in activated.items() if reason not in _ALWAYS]
+
+
+def explain(trail: Trail, name: str | None) -> str:
+    """The selected tools, then those that were found and cut, then how many each reason removed.
+
+    name: only this tool.
+    """
+    if name is not None:
+        return _table([account(trail, trail.catalog.names[name])])
+    chosen = trail.candidates.rows.tolist()
+    cut = [row for row in _found(trail) if row not in set(chosen)][:_NEAR_MISSES]
+    return "\n".join([_table([account(trail, row) for row in [*chosen, *cut]]), *_removed(trail)])
+
+
+def log_lines(trail: Trail, degraded: Sequence[str]) -> tuple[str, ...]:
+    """Where tools came from, and what was cut, as `key=value`; `Selection.log_lines` has examples."""
+    failed = [f"degraded={'+'.join(degraded)}"] if degraded else []
+    if trail.turn.context.required:
+        return (f"tool selection: {', '.join([*_required(trail), *failed])}",)
+    steps = list(trail.candidates.trail())
+    cuts = [at for at, step in enumerate(steps) if step.reason in ("cap.max_tools", "cap.budget")]
+    lists = [at for at, step in enumerate(steps) if step.reason == "listing"]
+    selected = steps[: min([*cuts, *lists], default=len(steps))]
+    lines = [f"tool selection: {', '.join([*_selected(trail, selected), *failed])}"]
+    if cuts:
+        before, after = steps[cuts[0] - 1], steps[cuts[-1]]
+        count, names = _gone(trail, before, after)
+        lines.append(f"tool cap: kept={len(after)}/{len(before)}, dropped={count}: {names}")
+    if lists:
+        count, names = _gone(trail, steps[lists[0] - 1], steps[lists[-1]])
+        if count:
+            lines.append(f"tool list: held_back={count}: {names}")
+    return tuple(lines)
+
+
+def _without_stages(row: int, trail: Trail, said: Sequence[str]) -> list[str]:
     """Why the tool would be there even if no stage had found it."""
-    if selection.turn.context.required or not selection.candidates.in_play(row):
+    if trail.turn.context.required or not trail.candidates.in_play(row):
         return []
-    catalog, conversation = selection.catalog, selection.turn.conversation
-    lasting_failures = [("base", catalog.base), ("pinned", catalog.pinned)]
-    reasons = [KEPT[reason] for reason, rows in lasting_failures if row in rows and KEPT[reason] not in said]
+    core = zip(_ALWAYS, (trail.catalog.base, trail.catalog.pinned), strict=True)
+    reasons = [reason for reason, rows in core if row in rows and reason not in said]
+    conversation = trail.turn.conversation
     if conversation is not None:
-        name = catalog.tools[row].name
-        if any(one.name == name for one in conversation.loaded):
-            reasons.append("loaded")
-        if any(name in names for _, names in conversation.called):
-            reasons.append("called before")
-        if name in conversation.listed:
-            reasons.append("sent before")
+        reasons += _holds(conversation, trail.name(row))
         if conversation.is_whole and not reasons and not said:
             reasons.append("everything is loaded for this turn")
     return reasons
 
 
-def _evidence(step: Candidates, row: int, toolkit: str, selection: Selection) -> dict[str, float]:
+def _holds(conversation: Conversation, name: str) -> Iterator[str]:
+    """Why a conversation has the tool, whatever this turn selects."""
+    if any(one.name == name for one in conversation.loaded):
+        yield "loaded"
+    if any(name in names for _, names in conversation.called):
+        yield "called before"
+    if name in conversation.listed:
+        yield "sent before"
+
+
+def _evidence(step: Candidates, row: int, toolkit: str, trail: Trail) -> dict[str, float]:
     """What this step found for the row, with its part of the score."""
     evidence = step.evidence
     if evidence is None:
@@ -128,9 +219,9 @@ def _evidence(step: Candidates, row: int, toolkit: str, selection: Selection) ->
     found: dict[str, float] = {}
     if evidence.words:
         words = dict(evidence.words)
-        reached = selection.catalog.below if step.reason == "page.match" else selection.catalog.routes.rows
+        reached = trail.catalog.below if step.reason == "page.match" else trail.catalog.routes.rows
         has_it = (name for name in words if row in reached.get(name, ()))  # as a member, perhaps
-        for name in dict.fromkeys((*_lineage(toolkit, selection), *has_it)):
+        for name in dict.fromkeys((*_lineage(toolkit, trail.catalog), *has_it)):
             if name in words:
                 found[words[name]] = step.score(row) or 1.0
     at = np.flatnonzero(evidence.rows == row)
@@ -140,72 +231,25 @@ def _evidence(step: Candidates, row: int, toolkit: str, selection: Selection) ->
     return found
 
 
-def _lineage(toolkit: str, selection: Selection) -> Iterable[str]:
-    at = selection.catalog.toolkits.get(toolkit)
+def _lineage(toolkit: str, catalog: Catalog) -> Iterator[str]:
+    at = catalog.toolkits.get(toolkit)
     while at is not None:
         yield at.name
-        at = selection.catalog.toolkits.get(at.parent) if at.parent is not None else None
+        at = catalog.toolkits.get(at.parent) if at.parent is not None else None
 
 
-def activated(selection: Selection) -> dict[str, str]:
-    """Toolkit → what speaks for it most, for toolkits with a selected tool, in order of their best tool."""
-    best: dict[str, str] = {}
-    for row in selection.rows.tolist():
-        toolkit = selection.catalog.tools[row].toolkit
-        if not toolkit or toolkit in best:
-            continue
-        reasons = account(selection, row).reasons
-        if reasons:
-            best[toolkit] = reasons[0]
-    return best
-
-
-def summary(selection: Selection) -> str:
-    """18/35 tools | activated: weather(keyword 'rain'), calendar(dense 0.52) | 0.21 ms.
-
-    Toolkits that are there whatever the message says are left out.
-    """
-    parts = [f"{len(selection)}/{selection.total} tools"]
-    if selection.turn.context.required:
-        wanted = len(dict.fromkeys(selection.turn.context.required))
-        parts.append(f"required: resolved={wanted - len(selection.missing_required)}/{wanted}")
-    elif listed := [
-        f"{toolkit}({reason})"
-        for toolkit, reason in selection.activated.items()
-        if reason not in (KEPT["base"], KEPT["pinned"])
-    ]:
-        parts.append(f"activated: {', '.join(listed)}")
-    if not selection.has_match:
-        parts.append(f"no tool seems to apply ({selection.confidence:.2f})")
-    if selection.degraded:
-        parts.append(f"degraded: {', '.join(selection.degraded)}")
-    parts.append(f"{selection.timings_us['total'] / 1e3:.2f} ms")
-    return " | ".join(parts)
-
-
-def explain(selection: Selection, name: str | None) -> str:
-    """The selected tools, then those that were found and cut, then how many each reason removed."""
-    if name is not None:
-        return _table([account(selection, selection.catalog.names[name])])
-    chosen = selection.rows.tolist()
-    cut = [row for row in _found(selection) if row not in set(chosen)][:_NEAR_MISSES]
-    table = _table([account(selection, row) for row in [*chosen, *cut]])
-    read = [f"read {written!r} as {word!r}" for written, word in selection.spelling_corrections]
-    return "\n".join([table, *_removed(selection), *read, *map(str, selection.failures)])
-
-
-def _found(selection: Selection) -> list[int]:
+def _found(trail: Trail) -> list[int]:
     """Rows for which some stage found evidence, best score first."""
     score: dict[int, float] = {}
-    for step in selection.candidates.trail():
+    for step in trail.candidates.trail():
         if step.evidence is not None and step.pool is None:
             score |= dict(zip(step.rows.tolist(), step.scores.tolist(), strict=True))
     return sorted(score, key=lambda row: (-score[row], row))
 
 
-def _removed(selection: Selection) -> Iterable[str]:
-    chosen = frozenset(selection.rows.tolist())
-    for step in selection.candidates.trail():
+def _removed(trail: Trail) -> Iterator[str]:
+    chosen = frozenset(trail.candidates.rows.tolist())
+    for step in trail.candidates.trail():
         if step.before is None or len(step.before) <= len(step):
             continue
         gone = _in_play(step.before) - _in_play(step) - chosen  # what came back later was not removed
@@ -213,59 +257,74 @@ def _removed(selection: Selection) -> Iterable[str]:
             yield f"{len(gone):>7} removed: {REMOVED.get(step.reason, step.reason)}"
 
 
-def _in_play(candidates: Candidates) -> frozenset[int]:
-    return frozenset((candidates.rows if candidates.pool is None else candidates.pool.rows()).tolist())
-
-
-def _table(accounts: Sequence[Account]) -> str:
-    header = ("", "tool", "toolkit", "score", "why")
+def _table(accounts: Iterable[Account]) -> str:
     place = 0
-    rows = [header]
+    rows = [("", "tool", "toolkit", "score", "why")]
     for one in accounts:
         place += one.selected
-        score = f"{one.score:.2f}" if one.score else ""
-        rows.append(
-            (str(place) if one.selected else "-", one.name, one.toolkit, score, ", ".join(one.reasons))
-        )
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        at, score = str(place) if one.selected else "-", f"{one.score:.2f}" if one.score else ""
+        rows.append((at, one.name, one.toolkit, score, ", ".join(one.reasons)))
+    first, second, third, fourth = (max(len(row[column]) for row in rows) for column in range(4))
     return "\n".join(
-        "  ".join(
-            [
-                row[0].rjust(widths[0]),
-                row[1].ljust(widths[1]),
-                row[2].ljust(widths[2]),
-                row[3].rjust(widths[3]),
-                row[4],
-            ]
-        ).rstrip()
-        for row in rows
+        f"{at:>{first}}  {name:<{second}}  {toolkit:<{third}}  {score:>{fourth}}  {why}".rstrip()
+        for at, name, toolkit, score, why in rows
     )
 
 
-def to_dict(selection: Selection) -> dict[str, Any]:
-    """The selection as plain values, as `toolroll select --json` prints it."""
-    accounts = [account(selection, row) for row in selection.rows.tolist()]
-    tokens = selection.tokens
-    return {
-        "tools": [
-            {
-                "name": one.name,
-                "toolkit": one.toolkit,
-                "score": round(one.score, 6),
-                "reasons": list(one.reasons),
-            }
-            for one in accounts
-        ],
-        "selected": len(selection),
-        "total": selection.total,
-        "tokens": {"selected": tokens.selected, "total": tokens.total, "saved": tokens.saved},
-        "timings_us": {stage: round(spent, 3) for stage, spent in selection.timings_us.items()},
-        "activated": selection.activated,
-        "confidence": None if selection.confidence is None else round(selection.confidence, 6),
-        "has_match": selection.has_match,
-        "spelling_corrections": [list(pair) for pair in selection.spelling_corrections],
-        "degraded": [str(failure) for failure in selection.failures],
-        "missing_required": list(selection.missing_required),
-        "event_id": selection.event_id,
-        "catalog_revision": selection.catalog_revision,
-    }
+def _required(trail: Trail) -> list[str]:
+    wanted = dict.fromkeys(trail.turn.context.required)
+    missing = wanted.keys() - {trail.name(row) for row in trail.candidates.rows.tolist()}
+    facts = ["method=required", f"resolved={len(wanted) - len(missing)}/{len(wanted)}"]
+    names = [_printable(name) for name in wanted if name in missing][:_MOST_NAMES]
+    return [*facts, f"unresolved={' '.join(names)}"] if missing else facts
+
+
+def _selected(trail: Trail, steps: Sequence[Candidates]) -> list[str]:
+    """How many tools come from where, before any is cut for space, and what the conversation adds."""
+    merged = _in_play(steps[-1])
+    origins = _origins(trail, steps)
+    counts: Counter[str] = Counter(core=0, retrieved=0, routes=0)
+    counts.update(origins.get(row, "whole") for row in merged)
+    conversation = trail.turn.conversation
+    for row in trail.candidates.rows.tolist():
+        if row not in merged:
+            held = () if conversation is None else _holds(conversation, trail.name(row))
+            counts[next((_HELD[reason] for reason in held), "whole")] += 1
+    methods = [method for origin, method in _METHODS.items() if counts[origin]]
+    retrieved = trail.candidates.retrieved
+    has_score = retrieved is not None and len(retrieved.scores)
+    return [
+        f"method={'+'.join(methods) or 'none'}",
+        *(f"{origin}={n}" for origin, n in counts.items() if n),
+        f"total={sum(counts.values())}/{len(trail.catalog)}",
+        *([f"top_score={retrieved.scores.max():.3f}"] if retrieved is not None and has_score else []),
+    ]
+
+
+def _origins(trail: Trail, steps: Sequence[Candidates]) -> dict[int, str]:
+    """Row → what brought it in last; a core tool is core, whatever found it."""
+    origins: dict[int, str] = {}
+    for step in steps:
+        is_narrowed = step.verb == "narrow" or isinstance(step.evidence, RetrievalResult)
+        if (is_narrowed and step.reason in _ORIGINS) or step.verb == "admit":
+            before = set() if step.before is None or step.verb != "admit" else _in_play(step.before)
+            origins |= dict.fromkeys(_in_play(step) - before, _ORIGINS.get(step.reason, step.reason))
+    core = (*trail.catalog.base.tolist(), *trail.catalog.pinned.tolist())
+    return origins | dict.fromkeys(core, "core")
+
+
+def _gone(trail: Trail, before: Candidates, after: Candidates) -> tuple[int, str]:
+    """Number and names of the tools that are in play before and not after, in their order."""
+    kept = _in_play(after)
+    gone = [trail.name(row) for row in before.rows.tolist() if row not in kept]
+    names = ", ".join(map(_printable, gone[:_MOST_NAMES]))
+    return len(gone), f"{names}, …" if len(gone) > _MOST_NAMES else names
+
+
+def _printable(name: str) -> str:
+    """The name, on one line whatever is in it: a log is read line by line."""
+    return name[:_LONGEST_NAME] if name.isprintable() else ascii(name[:_LONGEST_NAME])
+
+
+def _in_play(candidates: Candidates) -> frozenset[int]:
+    return frozenset((candidates.rows if candidates.pool is None else candidates.pool.rows()).tolist())

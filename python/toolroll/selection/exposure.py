@@ -9,7 +9,6 @@ import numpy as np
 
 from toolroll.embedder import TEMPERATURE
 from toolroll.learning.exposure import Exposure, Shown
-from toolroll.selection.candidates import is_retrieved
 from toolroll.selection.selection import Selection
 
 # A model calls some tool on nine messages of ten, and none where all that it sees is far from the best.
@@ -54,11 +53,11 @@ def not_shown(selection: Selection, names: Iterable[str]) -> tuple[Shown, ...]:
 
 def _expected(selection: Selection, rows: list[int]) -> list[float]:
     """For each row, the share of calls that similarity alone makes one expect."""
-    step = selection.candidates.last(is_retrieved)
-    if step is None or not len(step.rows):
+    found = selection.candidates.retrieved
+    if found is None or not len(found.rows):
         return [0.0] * len(rows)
-    best = float(step.scores.max())
-    scores = dict(zip(step.rows.tolist(), step.scores.tolist(), strict=True))
+    best = float(found.scores.max())
+    scores = dict(zip(found.rows.tolist(), found.scores.tolist(), strict=True))
     odds = [math.exp((scores[row] - best) / TEMPERATURE) if row in scores else 0.0 for row in rows]
     total = sum(odds) + _ELSEWHERE
     return [_CALLS * each / total for each in odds]

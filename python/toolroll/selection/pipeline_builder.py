@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from toolroll.catalog.catalog import Catalog
+from toolroll.catalog.catalog import Catalog, CatalogOptions
+from toolroll.catalog.catalog import Progress as Progress
 from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, Failure
 from toolroll.selection.effective_policy import EffectivePolicy
@@ -14,8 +15,6 @@ from toolroll.selection.policy.policy import Policy
 from toolroll.selection.profiles import Profile, compose
 from toolroll.selection.stages.visibility import Visibility
 from toolroll.tools import Definitions
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,13 +43,13 @@ class PipelineBuilder:
             InvalidDefinition: the definitions are malformed.
             EmbedderUnavailable: the embedder fails.
         """
-        return self._staged(self._catalog(definitions, self.embedder, progress), in_force)
+        return self._staged(Catalog.build(definitions, self.embedder, self._options, progress), in_force)
 
     def by_words(
         self, definitions: Definitions, in_force: EffectivePolicy, error: EmbedderUnavailable
     ) -> Pipeline:
         """The same without vectors, which says so in every selection: for an embedder that fails now."""
-        pipeline = self._staged(self._catalog(definitions, None, None), in_force)
+        pipeline = self._staged(Catalog.build(definitions, None, self._options), in_force)
         return pipeline.lacking(Failure("embedder", error))
 
     def stacked(self, shared: Pipeline, own: Definitions, in_force: EffectivePolicy) -> Pipeline:
@@ -66,9 +65,7 @@ class PipelineBuilder:
             shared.catalog,
             own,
             self.embedder if shared.catalog.dim else None,
-            toolkits_by_meaning=self._by_meaning,
-            description_counts=self.parameters.description_counts,
-            keyword_mode=self.parameters.keyword_mode,
+            self._options,
         )
         pipeline = self._staged(catalog, in_force, _platform(shared))
         return pipeline.lacking(*shared.lasting_failures) if shared.lasting_failures else pipeline
@@ -83,27 +80,18 @@ class PipelineBuilder:
         return pipeline.governed(*in_force.stages(pipeline.catalog, _platform(shared)))
 
     @property
-    def _by_meaning(self) -> bool:
-        """Whether a profile asks for the toolkits' vectors."""
+    def _options(self) -> CatalogOptions:
         profiles = (self.parameters, *self.variants.values())
-        return any(p.toolkit_threshold is not None for p in profiles)
+        return CatalogOptions(
+            self.hnsw,
+            any(profile.toolkit_threshold is not None for profile in profiles),
+            self.parameters.description_counts,
+            self.parameters.keyword_mode,
+        )
 
     @property
     def _at_once(self) -> bool:
         return self.embedder is None or self.embedder.is_instant
-
-    def _catalog(
-        self, definitions: Definitions, embedder: Embedder | None, progress: Progress | None
-    ) -> Catalog:
-        return Catalog.build(
-            definitions,
-            embedder,
-            hnsw=self.hnsw and embedder is not None,
-            toolkits_by_meaning=self._by_meaning,
-            description_counts=self.parameters.description_counts,
-            keyword_mode=self.parameters.keyword_mode,
-            progress=progress,
-        )
 
     def _staged(
         self, catalog: Catalog, in_force: EffectivePolicy, platform: Policy | None = None

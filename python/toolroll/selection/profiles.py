@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -40,6 +40,49 @@ from toolroll.tools import MODES, Mode
 Retrieve: TypeAlias = Literal["tools", "none"]
 
 _GREATEST = 1_000_000  # of a weight or threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The values that a parameter may have, in the metadata of its field.
+
+    Attributes:
+        holds: whether a value is one of them.
+        description: what an error says about them, after "must be".
+    """
+
+    holds: Callable[[Any], bool]
+    description: str
+
+
+def _domain(holds: Callable[[Any], bool], description: str) -> Mapping[str, Domain]:
+    return {"domain": Domain(holds, description)}
+
+
+def _or_none(metadata: Mapping[str, Domain]) -> Mapping[str, Domain]:
+    domain = metadata["domain"]
+    return _domain(lambda value: value is None or domain.holds(value), domain.description)
+
+
+def _one_of(*choices: str | None) -> Mapping[str, Domain]:
+    *first, last = map(str, choices)
+    return _domain(lambda value: value in choices, f"{', '.join(first)} or {last}")
+
+
+def _within(least: float, most: float) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, (int, float)) and least <= value <= most
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+_COUNT = _domain(_is_count, "a whole number of at least 0")
+_WEIGHT = _domain(_within(0, _GREATEST), f"a number from 0 to {_GREATEST:,}")
+_SHARE = _domain(_within(0, 1), "between 0 and 1")
+_COSINE = _domain(_within(-1, 1), "between -1 and 1")
+_POSITIVE = _domain(lambda value: isinstance(value, (int, float)) and value > 0, "above 0")
+_FLAG = _domain(lambda value: isinstance(value, bool), "True or False")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,139 +143,60 @@ class Profile:
             tokens is handed on whole, unless the call sets k: searching ten tools helps nobody.
     """
 
-    retrieve: Retrieve = "tools"
-    k: int | None = 7
-    dense: float = 1.0
-    lexical: float = 0.05
-    lexical_saturation: float = 200.0
-    intents: float = 0.5
-    intent_floor: float = 0.3
-    description_counts: float = DESCRIPTION_COUNTS
-    clauses: float = 0.3
-    damping: bool = True
-    threshold: float = 0.0
-    minimum: int = 0
-    least_confidence: float = 0.05
-    on_no_tool: OnNoTool = "tell"
-    toolkit_threshold: float | None = None
-    candidates: int = 20
-    routes: Reading = "favour"
-    route_weight: float = 0.25
+    retrieve: Retrieve = field(default="tools", metadata=_one_of(*get_args(Retrieve)))
+    k: int | None = field(default=7, metadata=_or_none(_COUNT))
+    dense: float = field(default=1.0, metadata=_WEIGHT)
+    lexical: float = field(default=0.05, metadata=_WEIGHT)
+    lexical_saturation: float = field(default=200.0, metadata=_POSITIVE)
+    intents: float = field(default=0.5, metadata=_WEIGHT)
+    intent_floor: float = field(default=0.3, metadata=_COSINE)
+    description_counts: float = field(default=DESCRIPTION_COUNTS, metadata=_WEIGHT)
+    clauses: float = field(default=0.3, metadata=_SHARE)
+    damping: bool = field(default=True, metadata=_FLAG)
+    threshold: float = field(default=0.0, metadata=_WEIGHT)
+    minimum: int = field(default=0, metadata=_COUNT)
+    least_confidence: float = field(default=0.05, metadata=_SHARE)
+    on_no_tool: OnNoTool = field(default="tell", metadata=_one_of(*get_args(OnNoTool)))
+    toolkit_threshold: float | None = field(default=None, metadata=_or_none(_COSINE))
+    candidates: int = field(default=20, metadata=_COUNT)
+    routes: Reading = field(default="favour", metadata=_one_of(*get_args(Reading)))
+    route_weight: float = field(default=0.25, metadata=_WEIGHT)
     no_hit: tuple[str, ...] | None = None
-    keyword_mode: Mode | None = None
-    spelling: bool = True
-    max_tools: int | None = None
-    unranked_tools: int = 128
-    on_policy_error: OnPolicyError = "last_known"
-    learning: LearningRule | None = "outcomes"
-    temperature: float = TEMPERATURE
-    rescored: int = 40
-    reliability: float = 1.25
-    lift: float = 1.0
-    exploration_scale: float = 0.1
-    most_up: float = 1.0
-    most_down: float = 4.0
-    protected_leaders: int = 2
-    reliability_in_order: float = 8.0
-    explore: float = 0.0
-    affinity: float = 0.2
-    idle_turns: int = 5
-    sticky_turns: int = 3
-    sticky_tools: int = 8
-    opening: float = 1.5
-    newcomers: float = 0.75
-    growth: float = 3.0
-    pass_through_tools: int = 10
-    pass_through_tokens: int = 2_000
+    keyword_mode: Mode | None = field(default=None, metadata=_one_of(*MODES, None))
+    spelling: bool = field(default=True, metadata=_FLAG)
+    max_tools: int | None = field(default=None, metadata=_or_none(_COUNT))
+    unranked_tools: int = field(default=128, metadata=_COUNT)
+    on_policy_error: OnPolicyError = field(default="last_known", metadata=_one_of(*get_args(OnPolicyError)))
+    learning: LearningRule | None = field(default="outcomes", metadata=_one_of(*get_args(LearningRule), None))
+    temperature: float = field(default=TEMPERATURE, metadata=_POSITIVE)
+    rescored: int = field(default=40, metadata=_COUNT)
+    reliability: float = field(default=1.25, metadata=_WEIGHT)
+    lift: float = field(default=1.0, metadata=_WEIGHT)
+    exploration_scale: float = field(default=0.1, metadata=_SHARE)
+    most_up: float = field(default=1.0, metadata=_WEIGHT)
+    most_down: float = field(default=4.0, metadata=_WEIGHT)
+    protected_leaders: int = field(default=2, metadata=_COUNT)
+    reliability_in_order: float = field(default=8.0, metadata=_WEIGHT)
+    explore: float = field(default=0.0, metadata=_SHARE)
+    affinity: float = field(default=0.2, metadata=_WEIGHT)
+    idle_turns: int = field(default=5, metadata=_COUNT)
+    sticky_turns: int = field(default=3, metadata=_COUNT)
+    sticky_tools: int = field(default=8, metadata=_COUNT)
+    opening: float = field(default=1.5, metadata=_WEIGHT)
+    newcomers: float = field(default=0.75, metadata=_WEIGHT)
+    growth: float = field(default=3.0, metadata=_WEIGHT)
+    pass_through_tools: int = field(default=10, metadata=_COUNT)
+    pass_through_tokens: int = field(default=2_000, metadata=_COUNT)
 
     def __post_init__(self) -> None:
-        for name in (
-            "k",
-            "candidates",
-            "minimum",
-            "max_tools",
-            "unranked_tools",
-            "rescored",
-            "protected_leaders",
-            "idle_turns",
-            "sticky_turns",
-            "sticky_tools",
-            "pass_through_tools",
-            "pass_through_tokens",
-        ):
-            value = getattr(self, name)
-            if value is None and name in ("k", "max_tools"):
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        for parameter in fields(self):
+            domain: Domain | None = parameter.metadata.get("domain")
+            if domain is not None and not domain.holds(value := getattr(self, parameter.name)):
                 raise InvalidInput(
-                    f"parameter {name}: is {value!r:.80}, must be a whole number of at least 0"
+                    f"parameter {parameter.name}: is {value!r:.80}, must be {domain.description}"
                 )
-        for name in (
-            "dense",
-            "lexical",
-            "intents",
-            "description_counts",
-            "threshold",
-            "route_weight",
-            "reliability",
-            "lift",
-            "most_up",
-            "most_down",
-            "reliability_in_order",
-            "affinity",
-            "opening",
-            "newcomers",
-            "growth",
-        ):
-            value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not 0 <= value <= _GREATEST:
-                raise InvalidInput(
-                    f"parameter {name}: is {value!r:.80}, must be a number from 0 to {_GREATEST:,}"
-                )
-        for name, least in (
-            ("clauses", 0),
-            ("exploration_scale", 0),
-            ("explore", 0),
-            ("least_confidence", 0),
-            ("intent_floor", -1),
-            ("toolkit_threshold", -1),
-        ):
-            value = getattr(self, name)
-            if value is None and name == "toolkit_threshold":
-                continue
-            if not isinstance(value, (int, float)) or not least <= value <= 1:
-                raise InvalidInput(f"parameter {name}: is {value!r:.80}, must be between {least} and 1")
-        for name in ("lexical_saturation", "temperature"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not value > 0:
-                raise InvalidInput(f"parameter {name}: is {value!r:.80}, must be above 0")
-        if self.on_no_tool not in ("tell", "empty"):
-            raise InvalidInput(f"parameter on_no_tool: is {self.on_no_tool!r:.80}, must be tell or empty")
-        if self.retrieve not in get_args(Retrieve):
-            raise InvalidInput(f"parameter retrieve: is {self.retrieve!r:.80}, must be tools or none")
-        if self.routes not in get_args(Reading):
-            raise InvalidInput(
-                f"parameter routes: is {self.routes!r:.80}, must be favour, narrow, fill or ignore"
-            )
         if self.no_hit is not None:  # a list in JSON, and on the command line
             object.__setattr__(self, "no_hit", names(self.no_hit, "parameter no_hit:"))
-        if self.keyword_mode not in (*MODES, None):
-            raise InvalidInput(
-                f"parameter keyword_mode: is {self.keyword_mode!r:.80}, "
-                "must be substring, word, prefix or None"
-            )
-        if self.on_policy_error not in ("closed", "last_known", "open"):
-            raise InvalidInput(
-                f"parameter on_policy_error: is {self.on_policy_error!r:.80}, "
-                "must be closed, last_known or open"
-            )
-        if self.learning not in ("outcomes", "thompson", None):
-            raise InvalidInput(
-                f"parameter learning: is {self.learning!r:.80}, must be outcomes, thompson or None"
-            )
-        for name in ("spelling", "damping"):
-            if not isinstance(getattr(self, name), bool):
-                raise InvalidInput(f"parameter {name}: is {getattr(self, name)!r:.80}, must be True or False")
 
     @property
     def retention(self) -> Retention:
@@ -318,18 +282,18 @@ def compose(
     listing = ConversationList(catalog.names, cap, retention)
     order = StableOrder(catalog.names)
     fusion = fusion_of(p, catalog.scale)
-    tuned = catalog.tuned(fusion, p.damping)
+    retriever = catalog.retriever(fusion, p.damping)
     retrieval = Retrieval(
-        tuned.retriever,
+        retriever.retriever,
         fusion,
         p.threshold,
         p.minimum,
         max(p.candidates, p.k or 0),
         len(core),
-        tuned.calibration,
+        retriever.calibration,
         p.least_confidence,
         p.on_no_tool,
-        tuned.damping,
+        retriever.damping,
         catalog.keys if p.learning == "outcomes" else None,
         p.rescored,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from toolroll.arrays import Rows
 from toolroll.catalog.catalog import Catalog
@@ -15,11 +15,11 @@ from toolroll.formats.providers import How
 from toolroll.formats.schemas import PROVIDERS, Form, Loss, convert_all, losses, provider_names
 from toolroll.formats.schemas.names import is_replaced
 from toolroll.formats.schemas.requests import copied
-from toolroll.selection.candidates import Candidates, Evidence
+from toolroll.selection import explanation
+from toolroll.selection.candidates import Candidates
+from toolroll.selection.delivery import Delivery, Offer, deliver
+from toolroll.selection.explanation import Trail
 from toolroll.tools import Tool
-
-if TYPE_CHECKING:
-    from toolroll.selection.delivery import Delivery
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Selection:
     @property
     def definitions(self) -> tuple[Tool, ...]:
         """The selected tools as toolroll reads them."""
-        return tuple(self.catalog.tools[row] for row in self.rows.tolist())
+        return self._offer.definitions
 
     def schemas(
         self,
@@ -154,10 +154,10 @@ class Selection:
         Raises:
             InvalidInput: the provider is unknown or cannot do this; more tools than it takes.
         """
-        from toolroll.selection.delivery import deliver
-
         form = Form(strict, json_schema, returns)
-        return deliver(self, provider, how, core=core, meta_tools=meta_tools, must_call=must_call, form=form)
+        return deliver(
+            self._offer, provider, how, core=core, meta_tools=meta_tools, must_call=must_call, form=form
+        )
 
     def sent_names(self, provider: str) -> dict[str, str]:
         """Name that the provider's model will call → the tool's own name."""
@@ -215,14 +215,6 @@ class Selection:
         """How many tools the catalog holds."""
         return len(self.catalog)
 
-    @cached_property
-    def _judged(self) -> Evidence | None:
-        """What retrieval found, where it ran."""
-        step = self.candidates.last(
-            lambda step: step.evidence is not None and step.evidence.confidence is not None
-        )
-        return None if step is None else step.evidence
-
     @property
     def confidence(self) -> float | None:
         """How sure it is that some tool serves the message, in [0, 1]; None where retrieval was not asked.
@@ -230,12 +222,14 @@ class Selection:
         The share of messages which this catalog does serve that look no better: 0.05 means that one in twenty
         of those would be turned away at this value.
         """
-        return self._judged.confidence if self._judged is not None else None
+        retrieved = self.candidates.retrieved
+        return None if retrieved is None else retrieved.confidence
 
     @property
     def has_match(self) -> bool:
         """False where no tool seems to serve this: confidence below the profile's `least_confidence`."""
-        return self._judged is None or self._judged.has_match
+        retrieved = self.candidates.retrieved
+        return retrieved is None or retrieved.has_match
 
     @property
     def degraded(self) -> tuple[str, ...]:
@@ -273,9 +267,7 @@ class Selection:
     @cached_property
     def activated(self) -> dict[str, str]:
         """Toolkit → what speaks for it most, such as "keyword 'rain'"; toolkits with a selected tool only."""
-        from toolroll.selection.explanation import activated
-
-        return activated(self)
+        return explanation.activated(self._trail)
 
     def explain(self, name: str | None = None) -> str:
         """A table: each tool, which stage put it there or took it out, with which score.
@@ -285,17 +277,30 @@ class Selection:
         Raises:
             NotFound: no tool of that name in the catalog.
         """
-        from toolroll.selection.explanation import explain
-
         if name is not None and not (isinstance(name, str) and name in self.catalog.names):
             raise NotFound(f"tool {name!r}: is not in the catalog")
-        return explain(self, name)
+        table = explanation.explain(self._trail, name)
+        if name is not None:
+            return table
+        read = (f"read {written!r} as {word!r}" for written, word in self.spelling_corrections)
+        return "\n".join([table, *read, *map(str, self.failures)])
 
     def summary(self) -> str:
-        """A line for a log: 18/35 tools | activated: weather(keyword 'rain'), mail(dense 0.52) | 0.21 ms."""
-        from toolroll.selection.explanation import summary
+        """A line for a log: 18/35 tools | activated: weather(keyword 'rain'), mail(dense 0.52) | 0.21 ms.
 
-        return summary(self)
+        Toolkits that are there whatever the message says are left out.
+        """
+        parts = [f"{len(self)}/{self.total} tools"]
+        if wanted := len(set(self.turn.context.required)):
+            parts.append(f"required: resolved={wanted - len(self.missing_required)}/{wanted}")
+        elif toolkits := explanation.by_message(self.activated):
+            parts.append(f"activated: {', '.join(toolkits)}")
+        if not self.has_match:
+            parts.append(f"no tool seems to apply ({self.confidence:.2f})")
+        if self.degraded:
+            parts.append(f"degraded: {', '.join(self.degraded)}")
+        parts.append(f"{self.timings_us['total'] / 1e3:.2f} ms")
+        return " | ".join(parts)
 
     def log_lines(self) -> tuple[str, ...]:
         """What came from where, as `key=value` for a log; a second line where something was cut for space.
@@ -303,12 +308,46 @@ class Selection:
         tool selection: method=retrieval+routes, core=5, retrieved=10, routes=8, total=23/72, top_score=0.682
         tool cap: kept=25/35, dropped=10: browser_click, browser_open, …
         """
-        from toolroll.selection.log_lines import log_lines
-
-        return log_lines(self)
+        return explanation.log_lines(self._trail, self.degraded)
 
     def to_dict(self) -> dict[str, Any]:
         """What `toolroll select --json` prints: plain values, ready for JSON."""
-        from toolroll.selection.explanation import to_dict
+        accounts = [explanation.account(self._trail, row) for row in self.rows.tolist()]
+        tokens, confidence = self.tokens, self.confidence
+        return {
+            "tools": [
+                {
+                    "name": one.name,
+                    "toolkit": one.toolkit,
+                    "score": round(one.score, 6),
+                    "reasons": list(one.reasons),
+                }
+                for one in accounts
+            ],
+            "selected": len(self),
+            "total": self.total,
+            "tokens": {"selected": tokens.selected, "total": tokens.total, "saved": tokens.saved},
+            "timings_us": {stage: round(spent, 3) for stage, spent in self.timings_us.items()},
+            "activated": self.activated,
+            "confidence": None if confidence is None else round(confidence, 6),
+            "has_match": self.has_match,
+            "spelling_corrections": [list(pair) for pair in self.spelling_corrections],
+            "degraded": [str(failure) for failure in self.failures],
+            "missing_required": list(self.missing_required),
+            "event_id": self.event_id,
+            "catalog_revision": self.catalog_revision,
+        }
 
-        return to_dict(self)
+    @property
+    def _trail(self) -> Trail:
+        return Trail(self.candidates, self.catalog, self.turn)
+
+    @property
+    def _offer(self) -> Offer:
+        return Offer(
+            self.catalog,
+            self.candidates.allowed,
+            self.rows,
+            self.candidates.scores,
+            bool(self.turn.context.required),
+        )

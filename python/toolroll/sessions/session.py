@@ -29,12 +29,10 @@ from toolroll.formats.schemas import own_name_of
 from toolroll.formats.schemas.names import is_replaced
 from toolroll.learning.deduplication import MOST_FOUND as MOST_WANTED
 from toolroll.learning.outcomes import Called, read_called
-from toolroll.selection.candidates import Candidates
 from toolroll.selection.engine import Engine, Request, TurnOptions
 from toolroll.selection.exposure import not_shown
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
-from toolroll.selection.stages.conversation_list import LISTED
 from toolroll.sessions import replies
 from toolroll.sessions.hints import hints
 from toolroll.sessions.name_lookup import META_NAMES, VisibleTools, listed
@@ -420,9 +418,8 @@ class Session:
     def _send(self, picked: Selection, now: Conversation, held: Conversation) -> None:
         """The list that the next turn begins with. held: what the conversation held when it was selected."""
         if not self.context.required:  # a short cut leaves the conversation's list alone
-            step = picked.candidates.last(_is_of_the_turn)
             tools = picked.catalog.tools
-            selected = [] if step is None else [tools[row].name for row in step.rows.tolist()]
+            selected = [tools[row].name for row in picked.candidates.before_list.tolist()]
             now = now.sent(picked.names, {*selected, *now.held(self._state.retention)})
         self._state.sent(now, held)
         self._told()
@@ -469,11 +466,6 @@ class Session:
             return name
         catalog, allowed = self._engine.allowed(self.context)
         return own_name_of(name, (catalog.tools[row].name for row in allowed.rows().tolist()))
-
-
-def _is_of_the_turn(step: Candidates) -> bool:
-    """Whether the set is what the message selected, before the list of the conversation had a say."""
-    return step.reason != LISTED
 
 
 _OUTCOMES: Mapping[str, bool | None] = {"succeeded": True, "failed": False, "called": None}

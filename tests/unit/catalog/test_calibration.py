@@ -16,8 +16,8 @@ from toolroll._core import Bitset
 from toolroll.arrays import NO_ROWS, NO_SCORES
 from toolroll.catalog.calibration import AT_LARGE, LEAST_HELD_OUT, MOST_HELD_OUT, Calibration, HeldOut
 from toolroll.catalog.catalog import Catalog
-from toolroll.catalog.tool2vec import Embedded
-from toolroll.catalog.tool_text import example_texts, fields
+from toolroll.catalog.tool2vec import ToolVectors
+from toolroll.catalog.tool_text import example_texts, texts_of
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.selection.profiles import fusion_of
 from toolroll.tools import Definitions
@@ -49,8 +49,8 @@ def message(draw: random.Random, own: list[str], common: list[str]) -> str:
 
 def calibrated(tools) -> tuple[Catalog, Calibration]:
     catalog = Catalog.build(Definitions(tuple(tools)), EMBEDDER)
-    assert catalog.trial is not None
-    return catalog, catalog.trial.calibrate(fusion_of(Profile(), catalog.scale))
+    assert catalog.calibration_set is not None
+    return catalog, catalog.calibration_set.calibrate(fusion_of(Profile(), catalog.scale))
 
 
 def calibrations() -> st.SearchStrategy[Calibration]:
@@ -92,7 +92,7 @@ def test_where_nothing_was_held_out_catalogs_at_large_stand_in():
     found = [AT_LARGE.confidence(score, True, 1.0) for score in (0.0, 0.25, 0.70, 1e3)]
     assert found == [0.0, pytest.approx(0.05, abs=0.002), pytest.approx(0.5), pytest.approx(1)]
     roll = Toolroll.from_tools([Tool("a", "alpha"), Tool("b", "beta")])
-    assert roll.catalog.trial is None
+    assert roll.catalog.calibration_set is None
     picked = roll.select("alpha", k=1)
     score = float(picked.candidates.scores[0])
     assert picked.confidence == pytest.approx(AT_LARGE.confidence(score, True, 1.0), rel=1e-4)
@@ -114,36 +114,36 @@ def test_a_message_whose_embedder_failed_is_not_judged_by_those_that_have_vector
 
 def test_of_each_tool_an_eighth_of_its_examples_is_held_out_or_one():
     tools = world(24)
-    held_out = HeldOut.of(tools)
+    held_out = HeldOut.of(texts_of(tools))
     lent = [sum(row == of for of, _ in held_out.messages) for row in range(len(tools))]
     assert set(lent) == {3}
     tools = world(5)
-    assert len(HeldOut.of(tools).messages) == len(tools)
+    assert len(HeldOut.of(texts_of(tools)).messages) == len(tools)
 
 
 def test_a_tool_never_lends_more_than_an_eighth_of_the_examples_that_count():
     tools = world(2)
     greedy = replace(tools[0], examples=tuple(f"planted {i}" for i in range(2_000)))
-    held_out = HeldOut.of([greedy, *tools[1:]])
+    held_out = HeldOut.of(texts_of([greedy, *tools[1:]]))
     assert sum(row == 0 for row, _ in held_out.messages) <= len(example_texts(greedy)) // 8
 
 
 def test_a_tool_may_lend_its_only_example_since_messages_come_for_tools_that_had_none():
     tools = world(1, LEAST_HELD_OUT)
-    held_out = HeldOut.of(tools)
+    held_out = HeldOut.of(texts_of(tools))
     assert len(held_out.messages) == LEAST_HELD_OUT
-    assert all(tool.examples == () for tool in held_out.world(tools))
+    assert all(text.examples == () for text in held_out.texts(texts_of(tools)))
 
 
 @pytest.mark.parametrize(
     ("tools", "examples"), [(30, 0), (LEAST_HELD_OUT - 1, 1), (LEAST_HELD_OUT - 1, 3), (0, 0)]
 )
 def test_a_catalog_with_too_few_examples_has_no_trial(tools, examples):
-    assert HeldOut.of(world(examples, tools)) is None
+    assert HeldOut.of(texts_of(world(examples, tools))) is None
 
 
 def test_no_more_than_so_many_messages_are_held_out():
-    assert len(HeldOut.of(world(4, MOST_HELD_OUT + 40)).messages) == MOST_HELD_OUT
+    assert len(HeldOut.of(texts_of(world(4, MOST_HELD_OUT + 40))).messages) == MOST_HELD_OUT
 
 
 def test_messages_that_are_held_out_are_in_no_index_of_the_trial():
@@ -152,17 +152,17 @@ def test_messages_that_are_held_out_are_in_no_index_of_the_trial():
     shared = tools[0].examples
     tools[1] = replace(tools[1], examples=(*shared, *tools[1].examples))
     tools[2] = replace(tools[2], examples=tools[2].examples * 2)
-    held_out = HeldOut.of(tools)
+    held_out = HeldOut.of(texts_of(tools))
     asked = {example_texts(tools[row])[at] for row, at in held_out.messages}
     assert asked & set(shared)
-    left = held_out.world(tools)
+    left = held_out.texts(texts_of(tools))
     assert not asked & {text for tool in left for text in tool.examples}
-    assert not any(text in column for tool in left for column in fields(tool) for text in asked)
-    embedded = Embedded.of(tools, EMBEDDER)
-    rest = held_out.rest(embedded)
+    assert not any(text in column for tool in left for column in tool.fields for text in asked)
+    embedded = ToolVectors.of(texts_of(tools), EMBEDDER)
+    rest = held_out.vectors(embedded)
     vectors = EMBEDDER.embed(sorted(asked))
     assert (rest.examples @ vectors.T).max() < 0.9999
-    again = Embedded.of(left, EMBEDDER)
+    again = ToolVectors.of(left, EMBEDDER)
     assert np.array_equal(rest.examples, again.examples)
     assert np.array_equal(rest.begins, again.begins)
 
@@ -183,7 +183,9 @@ def test_what_the_trial_searches_does_not_know_the_messages(monkeypatch):
     for module in (catalog, retriever):
         monkeypatch.setattr(module, "Bm25Index", Spy)
     tools = world(8)
-    asked = {text for (text, *_), _ in Catalog.build(Definitions(tuple(tools)), EMBEDDER).trial.turns}
+    asked = {
+        text for (text, *_), _ in Catalog.build(Definitions(tuple(tools)), EMBEDDER).calibration_set.turns
+    }
     whole, trial = sorted(built, key=lambda columns: -sum(map(len, columns[-1])))
     assert all(any(text in column for column in whole[-1]) for text in asked)
     assert not any(text in column for column in trial[-1] for text in asked)
@@ -207,7 +209,7 @@ def test_an_examples_own_words_are_what_it_is_found_by_among_all_but_one_tool():
     """Oracle: each best score is that of a search by hand."""
     tools = world(8)
     catalog, calibration = calibrated(tools)
-    trial, fusion = catalog.trial, fusion_of(Profile(), catalog.scale)
+    trial, fusion = catalog.calibration_set, fusion_of(Profile(), catalog.scale)
     best = []
     for (text, vector, trust, _), clauses in trial.turns:
         everything = Bitset.full(len(tools))
@@ -233,7 +235,7 @@ def test_at_one_in_twenty_one_in_twenty_served_messages_is_refused(examples):
     assert tools[-1].examples[-1] not in asked
     roll = Toolroll.from_tools(tools, embedder=EMBEDDER, profile=Profile(least_confidence=0.05))
     refused = np.mean([not roll.select(text, ANYONE, k=5).has_match for text in asked])
-    held_out = len(roll.catalog.trial.turns)
+    held_out = len(roll.catalog.calibration_set.turns)
     error = math.sqrt(0.05 * 0.95 * (1 / len(asked) + 1 / held_out))
     assert abs(refused - 0.05) < 5 * error
     assert refused > 0

@@ -45,7 +45,7 @@ def test_probes_have_the_vectors_that_embedding_them_gives(taught):
     tools = [Tool(f"a{i}", "weather", examples=(f"{i} degrees", *examples)) for i in range(taught)]
     tools += [Tool(f"b{i}", f"plain {i}") for i in range(9)]
     catalog = Catalog.build(Definitions(tuple(tools)), EMBEDDER)
-    assert np.array_equal(catalog.probed, EMBEDDER.embed(catalog.probes.texts))
+    assert np.array_equal(catalog.probes.vectors, EMBEDDER.embed(catalog.probes.texts))
 
 
 def test_the_heaviest_pin_comes_first():

@@ -8,7 +8,7 @@ import pytest
 
 from toolroll import Profile, Route, Toolkit, Toolroll
 from toolroll.catalog.spelling import general_words, speller_of
-from toolroll.catalog.tool_text import fields
+from toolroll.catalog.tool_text import columns, texts_of
 from toolroll.errors import InvalidInput
 from toolroll.tools import Tool
 
@@ -20,7 +20,7 @@ TOOLS = (
         parameters={"type": "object", "properties": {"attendeeEmails": {"type": "array"}}},
     ),
 )
-SPELLER = speller_of(list(zip(*map(fields, TOOLS), strict=True)))
+SPELLER = speller_of(columns(texts_of(TOOLS)))
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from tests.ranking_weights import fusion_with
 from toolroll import Context, Route, Tool, Toolkit
 from toolroll._core import Bitset, Fusion
 from toolroll.arrays import NO_ROWS, NO_SCORES
-from toolroll.catalog.catalog import Catalog
-from toolroll.catalog.stacked import Layered, StackedColumn, StackedRows, StackedTools
+from toolroll.catalog.catalog import Catalog, CatalogOptions
+from toolroll.catalog.stacked import StackedColumn, StackedRows, StackedTools, layered
 from toolroll.context import Turn
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import InvalidDefinition, InvalidInput
@@ -46,6 +46,9 @@ def split(draw: st.DrawFn) -> tuple[Definitions, Definitions, Definitions]:
     )
 
 
+MEANING = CatalogOptions(toolkits_by_meaning=True)
+
+
 def stacked(shared: Definitions, own: Definitions, embedder=EMBEDDER) -> Catalog:
     return Catalog.stacked(Catalog.build(shared, embedder), own, embedder)
 
@@ -59,7 +62,7 @@ def ranking(catalog: Catalog, fusion: Fusion, text: str, damped: bool = False) -
     size = len(catalog)
     vector = EMBEDDER.embed_query(text) if catalog.dim else None
     clauses = ((text.split(" ")[0], EMBEDDER.embed_query(text.split(" ")[0]), 1.0, 1.0),)
-    rows, scores, *_ = catalog.tuned(fusion, damped).retriever.search(
+    rows, scores, *_ = catalog.retriever(fusion, damped).retriever.search(
         text, vector, 1.0, clauses, (), Bitset.full(size), NO_ROWS, NO_SCORES, size, fusion
     )
     assert sorted(scores.tolist(), reverse=True) == scores.tolist()
@@ -141,9 +144,7 @@ def test_one_own_tool_among_a_thousand_is_found_where_one_catalog_finds_it():
 @given(split(), some.messages(), some.contexts(), some.parameters())
 def test_any_profile_selects_from_a_stack_without_a_failure(parts, message, context, parameters):
     shared, own, _ = parts
-    catalog = Catalog.stacked(
-        Catalog.build(shared, EMBEDDER, toolkits_by_meaning=True), own, EMBEDDER, toolkits_by_meaning=True
-    )
+    catalog = Catalog.stacked(Catalog.build(shared, EMBEDDER, MEANING), own, EMBEDDER, MEANING)
     turn = Turn(message, context, EMBEDDER.embed_query(message))
     picked = compose(catalog, parameters).decide(turn)
     assert not picked.degraded
@@ -224,7 +225,7 @@ def test_nothing_of_one_organisation_reaches_the_shared_catalog_or_another_one()
     before = {text: select(shared, text).names for text in ("rain word3", "frobnicater")}
     one = Catalog.stacked(shared, Definitions((Tool("mine", "rain mine"),)), EMBEDDER)
     alone = {text: ranking(one, BOTH, text, damped=True) for text in before}
-    Catalog.stacked(shared, other, EMBEDDER).tuned(BOTH, True)
+    Catalog.stacked(shared, other, EMBEDDER).retriever(BOTH, True)
     assert {text: select(shared, text).names for text in before} == before
     assert {text: ranking(one, BOTH, text, damped=True) for text in before} == alone
     assert one.speller.correct("the frobnicater") == "the frobnicater"
@@ -238,13 +239,13 @@ def test_what_is_shared_is_measured_once_and_holds_in_every_stack():
     grabs = tuple(f"word{i} number {i % 3}" for i in range(60))
     tools = (*greedy, Tool("grab", "everything", examples=grabs))
     shared = Catalog.build(Definitions(tools), EMBEDDER)
-    measured = shared.tuned(BOTH, True)
+    measured = shared.retriever(BOTH, True)
     assert measured.damping is not None and measured.damping.min() < 1
-    assert shared.tuned(BOTH, True) is measured
+    assert shared.retriever(BOTH, True) is measured
     own = Definitions(tuple(Tool(f"own{i}", f"own word{i}") for i in range(20)))
     for _ in range(2):
         catalog = Catalog.stacked(shared, own, EMBEDDER)
-        tuned = catalog.tuned(BOTH, True)
+        tuned = catalog.retriever(BOTH, True)
         rows = np.array([70, *range(61), 65], np.int32)
         assert tuned.damping[rows].tolist() == [1, *measured.damping.tolist(), 1]
         assert tuned.calibration is measured.calibration
@@ -252,7 +253,9 @@ def test_what_is_shared_is_measured_once_and_holds_in_every_stack():
     row = np.array([grab], np.int32)
     asked = ("word7 number 1", EMBEDDER.embed_query("word7 number 1"), 1.0, (), ())
     found = [
-        c.tuned(BOTH, True).retriever.search(*asked, Bitset.of(len(c), row), NO_ROWS, NO_SCORES, 1, BOTH)[1]
+        c.retriever(BOTH, True).retriever.search(*asked, Bitset.of(len(c), row), NO_ROWS, NO_SCORES, 1, BOTH)[
+            1
+        ]
         for c in (shared, catalog)
     ]
     assert found[0].tolist() == found[1].tolist()
@@ -263,17 +266,17 @@ def test_scores_mean_what_own_examples_say_where_the_shared_part_has_none():
         Tool(f"o{i}", f"word{i}", examples=tuple(f"word{i} number {j}" for j in range(4))) for i in range(20)
     ]
     bare, taught = Definitions((Tool("a", "x"),)), Definitions(tuple(own))
-    assert len(stacked(bare, taught).tuned(BOTH, True).calibration.best)
+    assert len(stacked(bare, taught).retriever(BOTH, True).calibration.best)
     both = stacked(taught, Definitions(tuple(replace(tool, name=f"{tool.name}_") for tool in own)))
-    assert both.parts[1].trial is None
-    assert both.trial is both.parts[0].trial
+    assert both.parts[1].calibration_set is None
+    assert both.calibration_set is both.parts[0].calibration_set
 
 
 def test_toolkits_of_both_are_near_a_message_in_one_order():
     kits = [Toolkit("weather", "rain and sun"), Toolkit("mail", "letters"), Toolkit("rain", "rain")]
-    shared = Catalog.build(Definitions((), tuple(kits[:2])), EMBEDDER, toolkits_by_meaning=True)
-    stack = Catalog.stacked(shared, Definitions((), (kits[2],)), EMBEDDER, toolkits_by_meaning=True)
-    flat = Catalog.build(Definitions((), tuple(kits)), EMBEDDER, toolkits_by_meaning=True)
+    shared = Catalog.build(Definitions((), tuple(kits[:2])), EMBEDDER, MEANING)
+    stack = Catalog.stacked(shared, Definitions((), (kits[2],)), EMBEDDER, MEANING)
+    flat = Catalog.build(Definitions((), tuple(kits)), EMBEDDER, MEANING)
     vector = EMBEDDER.embed_query("rain")
     assert list(stack.toolkit_index.near(vector, -1).items()) == list(
         flat.toolkit_index.near(vector, -1).items()
@@ -342,8 +345,8 @@ def test_two_parts_read_as_one():
     for row in (3, -4):
         with pytest.raises(IndexError):
             tools[row]
-    layered = Layered({"x": 1}, {"x": 2, "y": 3})
-    assert (dict(layered), len(layered), layered.get("z"), "y" in layered) == (
+    both = layered({"x": 1}, {"x": 2, "y": 3})
+    assert (dict(both), len(both), both.get("z"), "y" in both) == (
         {"x": 1, "y": 3},
         2,
         None,

@@ -15,10 +15,10 @@ from toolroll.catalog.tool2vec import (
     GROUP_SIZE,
     LEAST_GROUPED,
     MOST_GROUPS,
-    Embedded,
+    ToolVectors,
     _centres,
 )
-from toolroll.catalog.tool_text import MOST_EXAMPLES, description_text
+from toolroll.catalog.tool_text import MOST_EXAMPLES, description_text, texts_of
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import EmbedderUnavailable
 
@@ -31,7 +31,7 @@ def unit(vector):
 
 
 def vectors_of(*tools: Tool):
-    return Embedded.of(tools, EMBEDDER).vectors()
+    return ToolVectors.of(texts_of(tools), EMBEDDER).vectors()
 
 
 def tool_with(n: int, what: str = "example") -> Tool:
@@ -68,7 +68,7 @@ def test_the_description_counts_as_much_as_three_examples(n):
 
 def test_tool2vec_as_published_is_the_examples_mean_and_the_text_where_there_are_none():
     warm, cold = tool_with(2), Tool("call", "a phone number")
-    vectors = Embedded.of([warm, cold], EMBEDDER, description_counts=0).vectors()
+    vectors = ToolVectors.of(texts_of([warm, cold]), EMBEDDER, description_counts=0).vectors()
     mean = unit(sum(EMBEDDER.embed_query(example) for example in warm.examples))
     assert np.allclose(vectors[0], mean, atol=1e-6)
     assert np.allclose(vectors[1], EMBEDDER.embed_query(description_text(cold)), atol=1e-6)
@@ -112,7 +112,7 @@ class Patchy(HashingEmbedder):
 def test_a_tool_whose_text_means_nothing_has_the_mean_of_its_examples():
     tool = Tool("A", "B", examples=("will it rain", "is it wet"))
     assert np.allclose(
-        Embedded.of([tool], Patchy(128)).vectors()[0],
+        ToolVectors.of(texts_of([tool]), Patchy(128)).vectors()[0],
         unit(EMBEDDER.embed(tool.examples).sum(axis=0)),
         atol=1e-6,
     )
@@ -120,31 +120,31 @@ def test_a_tool_whose_text_means_nothing_has_the_mean_of_its_examples():
 
 def test_a_tool_whose_examples_mean_nothing_has_the_vector_of_its_text():
     tool = Tool("send", "mail", examples=("A", "B") * 8)
-    embedded = Embedded.of([tool], Patchy(128))
+    embedded = ToolVectors.of(texts_of([tool]), Patchy(128))
     assert np.allclose(embedded.vectors()[0], EMBEDDER.embed_query(description_text(tool)), atol=1e-6)
     assert embedded.intents() is None
 
 
 def test_a_tool_of_which_nothing_is_known_has_a_zero_vector():
-    embedded = Embedded.of([Tool("A", "B", examples=("C",) * 12)], Patchy(128))
+    embedded = ToolVectors.of(texts_of([Tool("A", "B", examples=("C",) * 12)]), Patchy(128))
     assert not embedded.vectors().any()
     assert np.isfinite(embedded.vectors()).all()
 
 
 def test_no_tools_have_no_vectors():
-    embedded = Embedded.of([], EMBEDDER)
+    embedded = ToolVectors.of(texts_of([]), EMBEDDER)
     assert embedded.vectors().shape == (0, 128)
     assert embedded.intents() is None
 
 
 def test_tools_with_few_examples_have_no_intents():
-    assert Embedded.of([tool_with(LEAST_GROUPED - 1), Tool("x")], EMBEDDER).intents() is None
+    assert ToolVectors.of(texts_of([tool_with(LEAST_GROUPED - 1), Tool("x")]), EMBEDDER).intents() is None
 
 
 def test_two_clearly_different_subjects_become_two_intents():
     examples = two_subjects(4)
     tool = Tool("do", "does things", examples=examples)
-    intents = Embedded.of([Tool("cold"), tool], EMBEDDER).intents()
+    intents = ToolVectors.of(texts_of([Tool("cold"), tool]), EMBEDDER).intents()
     assert (intents.size, intents.count) == (2, len(examples) // GROUP_SIZE)
     rain, song = (unit(EMBEDDER.embed(examples[at::2]).sum(axis=0)) for at in (0, 1))
     weight = len(examples) / (len(examples) + DESCRIPTION_COUNTS)
@@ -155,7 +155,7 @@ def test_two_clearly_different_subjects_become_two_intents():
 
 def test_a_message_of_one_subject_is_nearer_to_its_intent_than_to_the_blurred_mean():
     tool = Tool("do", "does things", examples=two_subjects(8))
-    embedded = Embedded.of([tool], EMBEDDER)
+    embedded = ToolVectors.of(texts_of([tool]), EMBEDDER)
     asked = EMBEDDER.embed_query("will it rain in tokyo")
     assert embedded.intents().nearest(asked, np.array([0], np.int32))[0] > embedded.vectors()[0] @ asked
 
@@ -164,7 +164,9 @@ def test_the_order_of_subjects_does_not_matter_and_twice_is_the_same():
     examples = two_subjects(8)
     asked, row = EMBEDDER.embed_query("play some songs"), np.array([0], np.int32)
     found = [
-        Embedded.of([Tool("do", "things", examples=texts)], EMBEDDER).intents().nearest(asked, row)[0]
+        ToolVectors.of(texts_of([Tool("do", "things", examples=texts)]), EMBEDDER)
+        .intents()
+        .nearest(asked, row)[0]
         for texts in (examples, examples, examples[::-1])
     ]
     assert found[0] == found[1] == pytest.approx(found[2], abs=0.1)
@@ -183,7 +185,7 @@ def test_centres_are_of_unit_length_and_each_subject_has_one_where_there_are_eno
 def test_examples_of_which_nothing_is_known_take_no_part():
     some = Tool("do", "does things", examples=two_subjects(4))
     more = replace(some, examples=(*some.examples, *"ABCDEFG"))
-    one, other = (Embedded.of([tool], Patchy(128)) for tool in (some, more))
+    one, other = (ToolVectors.of(texts_of([tool]), Patchy(128)) for tool in (some, more))
     assert np.array_equal(one.vectors(), other.vectors())
     asked = np.stack([one.examples[0], one.examples[1]])
     row = np.array([0], np.int32)
@@ -193,7 +195,7 @@ def test_examples_of_which_nothing_is_known_take_no_part():
 
 def test_a_part_is_what_the_tools_would_have_without_the_others():
     tools = [tool_with(10, "a"), tool_with(3, "b"), Tool("cold", "cold"), tool_with(9, "d")]
-    embedded = Embedded.of(tools, EMBEDDER)
+    embedded = ToolVectors.of(texts_of(tools), EMBEDDER)
     kept = np.arange(len(embedded.examples)) % 2 == 0
     part = embedded.part(np.array([3, 0, 2], np.int32), kept)
     left = []
@@ -202,7 +204,7 @@ def test_a_part_is_what_the_tools_would_have_without_the_others():
         left.append(
             replace(tools[row], examples=tuple(tools[row].examples[i - own[0]] for i in own if kept[i]))
         )
-    again = Embedded.of(left, EMBEDDER)
+    again = ToolVectors.of(texts_of(left), EMBEDDER)
     assert np.array_equal(part.vectors(), again.vectors())
     assert np.array_equal(part.begins, again.begins)
 
@@ -210,7 +212,7 @@ def test_a_part_is_what_the_tools_would_have_without_the_others():
 def test_progress_is_told_while_embedding():
     told: list[tuple[int, int]] = []
     tools = [Tool(f"t{i}", examples=("x",)) for i in range(2_500)]
-    Embedded.of(tools, EMBEDDER, lambda done, of: told.append((done, of)))
+    ToolVectors.of(texts_of(tools), EMBEDDER, lambda done, of: told.append((done, of)))
     assert told == [(4_096, 5_000), (5_000, 5_000)]
 
 
@@ -221,4 +223,4 @@ def test_what_are_no_vectors_are_refused(answer):
             return answer
 
     with pytest.raises(EmbedderUnavailable, match="hashing-128@1: answered 3 texts"):
-        Embedded.of([tool_with(2)], Wrong(128))
+        ToolVectors.of(texts_of([tool_with(2)]), Wrong(128))

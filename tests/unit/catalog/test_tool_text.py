@@ -10,9 +10,9 @@ from toolroll import Tool
 from toolroll.catalog.tool_text import (
     FIELD_WEIGHTS,
     MOST_EXAMPLES,
+    ToolText,
     description_text,
     example_texts,
-    fields,
     words,
 )
 
@@ -34,23 +34,23 @@ def test_all_that_helps_to_find_a_tool_is_in_some_field():
         tags=("tag",),
         examples=("one", "two"),
     )
-    found = fields(tool)
+    found = ToolText.of(tool).fields
     assert len(found) == len(FIELD_WEIGHTS)
     assert found == ("send mail", "desc sum when tag", "to who cc copy", "one two")
-    assert description_text(tool) == "mail: send: desc sum when tag (to)"
+    assert description_text(tool) == ToolText.of(tool).description == "mail: send: desc sum when tag (to)"
 
 
 def test_a_schema_that_holds_itself_is_read_once_a_level():
     schema: dict[str, object] = {"properties": {}}
     schema["properties"]["self"] = schema
-    assert "self" in fields(Tool("a", parameters=schema))[2]
+    assert "self" in ToolText.of(Tool("a", parameters=schema)).parameters
 
 
 def test_long_texts_are_bounded():
     tool = Tool(
         "a", "word " * 100_000, {"properties": {f"p{i}": {} for i in range(10_000)}}, examples=("x " * 9_999,)
     )
-    assert sum(map(len, fields(tool))) < 10_000
+    assert sum(map(len, ToolText.of(tool).fields)) < 10_000
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_names_of_parameters_are_bounded_too():
 @given(st.text(max_size=30), st.lists(st.text(max_size=30), max_size=4), st.text(max_size=30))
 def test_any_text_is_described(description, names, toolkit):
     tool = Tool("a", description, {"properties": {name: {} for name in names}}, toolkit=toolkit)
-    assert description_text(tool).split(":")[0].strip()
-    assert all(isinstance(text, str) for text in fields(tool))
+    assert "a" in description_text(tool)
+    assert all(isinstance(text, str) for text in ToolText.of(tool).fields)
 
 
 def test_the_first_examples_count_and_empty_ones_do_not():
@@ -109,10 +109,10 @@ def test_the_first_examples_count_and_empty_ones_do_not():
     texts = example_texts(tool)
     assert texts[0] == "message 0"
     assert len(texts) <= MOST_EXAMPLES
-    assert texts == list(tool.examples[2 : 2 + len(texts)])
+    assert texts == tool.examples[2 : 2 + len(texts)]
 
 
 def test_examples_of_any_length_are_bounded_together():
     tool = Tool("a", examples=tuple("x" * 1_000 for _ in range(50)))
     assert sum(map(len, example_texts(tool))) <= 8_000
-    assert example_texts(Tool("a", examples=("y" * 10**6, "short"))) == []
+    assert example_texts(Tool("a", examples=("y" * 10**6, "short"))) == ()

@@ -104,18 +104,14 @@ def test_one_liar_lifts_and_sinks_nothing(useless):
             picked, {name: False for name in picked.names[:2]}, wanted=() if useless in picked else [useless]
         )
     draws = [
-        next(
-            step
-            for step in roll.select(message["message"], Context(settings=SETTINGS), k=K).candidates.trail()
-            if step.reason == "learning.draw"
-        )
+        roll.select(message["message"], Context(settings=SETTINGS), k=K).candidates.reranked
         for message in MESSAGES[60:80]
     ]
     untouched = Toolroll.demo()
-    for step, message in zip(draws, MESSAGES[60:80], strict=True):
+    for found, message in zip(draws, MESSAGES[60:80], strict=True):
         plain = untouched.select(message["message"], Context(settings=SETTINGS), k=40)
         scores = dict(zip(plain.candidates.rows.tolist(), plain.candidates.scores.tolist(), strict=True))
-        means = dict(zip(step.evidence.rows.tolist(), step.evidence.draw.mean.tolist(), strict=True))
+        means = dict(zip(found.rows.tolist(), found.draw.mean.tolist(), strict=True))
         for row in scores.keys() & means.keys():
             assert means[row] <= scores[row] + 1e-4
 

@@ -39,7 +39,7 @@ def teach(roll, name, message=MESSAGE, users=range(8), **context):
 
 
 def drawn(picked):
-    return next(step.evidence.draw for step in picked.candidates.trail() if step.reason == "learning.draw")
+    return picked.candidates.reranked.draw
 
 
 def places(roll, message=MESSAGE, context=None, k=10):

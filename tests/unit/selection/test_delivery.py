@@ -134,7 +134,7 @@ def test_meta_tools_stand_in_front_in_every_way(roll, provider, how):
         "call_tool",
     ]
     assert {tool.name for tool in META_TOOLS} <= delivery.allowed
-    assert delivery.check("manage_tools") == "manage_tools"
+    assert delivery.check("manage_tools") in META_TOOLS
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_what_was_not_offered_is_refused_in_every_way(roll, provider, how):
         with pytest.raises(Denied, match="was not offered"):
             picked.check(name)
     for own in delivery.allowed:
-        assert delivery.check(provider_name(own, provider)) == own
+        assert delivery.check(provider_name(own, provider)).name == own
     for name in picked.names:
         assert picked.check(name).name == picked.check(provider_name(name, provider)).name == name
 
@@ -267,8 +267,8 @@ def test_a_sent_name_means_the_tool_that_was_sent_under_it_and_not_one_that_is_c
     assert picked.check(sent).name == picked.check("math.add").name == "math.add"
     assert picked.check(provider_name(sent, "openai")).name == sent
     delivery = picked.deliver("openai")
-    assert delivery.check(sent) == "math.add"
-    assert delivery.check(provider_name(sent, "openai")) == sent
+    assert delivery.check(sent).name == "math.add"
+    assert delivery.check(provider_name(sent, "openai")).name == sent
 
 
 @pytest.mark.parametrize("how", ["defer", "meta-tools"])

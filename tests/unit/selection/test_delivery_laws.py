@@ -93,7 +93,7 @@ def test_every_delivery_can_be_sent_and_leads_back(provider, how, world, message
         own = delivery.own_name(name)
         assert provider_name(own, provider) == name
         if own in delivery.allowed:
-            assert delivery.check(name) == own
+            assert delivery.check(name).name == own
         else:
             with pytest.raises(Denied):
                 delivery.check(name)

@@ -36,7 +36,7 @@ def test_a_found_tool_is_callable_under_the_name_that_the_provider_was_sent():
         "name": "search_tools",
         "input": '{"queries": ["weather forecast"]}',
     }
-    assert delivery.check(call["name"]) == "search_tools"
+    assert delivery.check(call["name"]).name == "search_tools"
     answer = session.answer(call["name"], call["input"])
     block = answer_search("anthropic", call, answer.tools)
     assert block["content"][0] == {"type": "tool_reference", "tool_name": sent}

@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import inclusion, inclusion_sampled
+from toolroll.arrays import Rows
 from toolroll.identity import NONE, tool_key
 from toolroll.learning.exposure import Exposure
 from toolroll.registry.events.rows import Messages, instant, normal, shown_records, word
-from toolroll.selection.candidates import Candidates, Draw
+from toolroll.selection.candidates import Draw
 from toolroll.selection.selection import Selection
 
 MOST_CANDIDATES = 64
@@ -118,34 +119,34 @@ def seed_of(signed: int) -> int:
 
 def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[list[Any]], float | None]:
     """[name, score, mean, sd, show, propensity] of what was ranked, best first; the propensities' error."""
-    step = _ranked(selection)
-    if step is None:
+    reranked = selection.candidates.reranked
+    ranked = reranked or selection.candidates.retrieved
+    if ranked is None:
         return [], 0.0  # nothing was ranked, so nothing was drawn: what is there was there for certain
-    assert step.evidence is not None
-    draw = step.evidence.draw
-    chosen = np.isin(step.rows, selection.rows)
+    draw = None if reranked is None else reranked.draw
+    chosen = np.isin(ranked.rows, selection.rows)
     odds: Odds
     if draw is not None:
-        odds = _odds(selection, step, draw, chosen) if has_odds else (None, None)
-    elif step.reason == "learning.thompson" and not chosen.all():
+        odds = _odds(selection, ranked.rows, draw, chosen) if has_odds else (None, None)
+    elif reranked is not None and not chosen.all():
         odds = None, None  # of Beta draws: no closed form, and nobody judges by them
     else:
         odds = chosen.astype(np.float64), 0.0
     tools, (propensities, error) = selection.catalog.tools, odds
     found = []
-    for at in np.lexsort((step.rows, -step.scores))[:MOST_CANDIDATES].tolist():
-        name, score = tools[int(step.rows[at])].name, float(step.scores[at])
+    for at in np.lexsort((ranked.rows, -ranked.scores))[:MOST_CANDIDATES].tolist():
+        name, score = tools[int(ranked.rows[at])].name, float(ranked.scores[at])
         drawn = (None, None, None) if draw is None else _of(draw, at)
         found.append([name, score, *drawn, None if propensities is None else float(propensities[at])])
     return found, error
 
 
-def _odds(selection: Selection, step: Candidates, draw: Draw, chosen: npt.NDArray[np.bool_]) -> Odds:
+def _odds(selection: Selection, ranked: Rows, draw: Draw, chosen: npt.NDArray[np.bool_]) -> Odds:
     """How likely each row was to be shown, and the error of that; None where what is shown was cut since."""
     own = ~draw.core
     if chosen.sum() != draw.core.sum() + min(draw.places, int(own.sum())) or not chosen[draw.core].all():
         return None, None
-    rows = step.rows[own]
+    rows = ranked[own]
     tools = selection.catalog.tools
     own_tools = [tools[row] for row in rows.tolist()]
     groups = np.array([tool_key(one).group if one.interchangeable else NONE for one in own_tools], np.uint64)
@@ -157,7 +158,7 @@ def _odds(selection: Selection, step: Candidates, draw: Draw, chosen: npt.NDArra
         groups,
         draw.places,
     )
-    propensities, error = np.ones(len(step.rows)), 0.0
+    propensities, error = np.ones(len(ranked)), 0.0
     if draw.explore:
         propensities[own], errors = inclusion_sampled(*columns, draw.explore, selection.turn.seed, _DRAWS)
         error = float(errors.max(initial=0.0))
@@ -168,10 +169,3 @@ def _odds(selection: Selection, step: Candidates, draw: Draw, chosen: npt.NDArra
 
 def _of(draw: Draw, at: int) -> tuple[float, float, float]:
     return float(draw.mean[at]), float(draw.spread[at]), float(draw.show[at])
-
-
-def _ranked(selection: Selection) -> Candidates | None:
-    """The last set that was scored, and not yet cut."""
-    return selection.candidates.last(
-        lambda step: step.verb == "rescore" and step.pool is None and step.evidence is not None
-    )

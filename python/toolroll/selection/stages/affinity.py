@@ -13,8 +13,6 @@ from toolroll.conversation import Conversation
 from toolroll.selection.candidates import Candidates, Evidence
 from toolroll.tools import Tool
 
-AFFINITY = "session.affinity"
-
 _FADES = 0.5  # with every turn
 _MOST_ROWS = 256  # of a toolkit: that one of so many was called says little of the others
 
@@ -47,13 +45,13 @@ class Affinity:
         gained = np.fromiter(gains.values(), np.float32, len(gains))
         found = Evidence(rows, (("toolkit called before", 1.0, gained),))
         if not len(candidates.rows):
-            return candidates.rescore(gained, AFFINITY, rows, found)
+            return candidates.rescore(gained, "session.affinity", rows, found)
         is_known = np.isin(rows, candidates.rows)
         both = np.concatenate((candidates.rows, rows[~is_known]))
         scores = np.concatenate((candidates.scores, gained[~is_known]))
         known = [gains.get(row, 0.0) for row in candidates.rows.tolist()] if is_known.any() else ()
         scores[: len(known)] += known
-        return candidates.rescore(scores, AFFINITY, both, found)
+        return candidates.rescore(scores, "session.affinity", both, found)
 
     def _gains(self, conversation: Conversation) -> dict[int, float]:
         """Row → what it gains, of the toolkits that were called; the latest turn counts."""

@@ -11,10 +11,8 @@ import numpy as np
 from toolroll._core import Bitset
 from toolroll.context import Turn
 from toolroll.conversation import Conversation, Retention
-from toolroll.selection.candidates import Candidates
+from toolroll.selection.candidates import BeforeList, Candidates
 from toolroll.selection.stages.cap import Cap
-
-LISTED = "listing"
 
 _BATCH = 1 / 3  # of a list that is full goes at once: what is cached behind the first gap is lost anyway
 
@@ -75,7 +73,9 @@ class ConversationList:
                 back = back[: max(0, math.floor(most * (1 - _BATCH)) - len(counted))]
             batch = 0.0 if conversation.is_whole else _BATCH
             order = self._bounded(order, picked, back, (limit, budget), batch)
-        return candidates if order == found else candidates.arrange(order, LISTED)
+        if order == found:
+            return candidates
+        return candidates.arrange(order, "listing", BeforeList(candidates.rows))
 
     def _latest(
         self, back: Collection[int], sent: Mapping[int, int], conversation: Conversation

@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from toolroll._core import Bitset, ToolKeys, Weights, thompson_sample
-from toolroll.arrays import NO_ROWS, Rows
+from toolroll.arrays import NO_ROWS
 from toolroll.context import Turn
 from toolroll.identity import scopes
-from toolroll.selection.candidates import Candidates, Draw, Evidence, is_retrieved
+from toolroll.selection.candidates import Candidates, Draw, RerankingResult
 
 Rule: TypeAlias = Literal["outcomes", "thompson"]
 
@@ -47,7 +47,9 @@ class Learning:
         context = turn.context
         where = scopes(context.page, context.tier, turn.category)
         core = self.core.holds(rows)
-        guarded = leaders(candidates, min(self.weights.guard, places // 3))  # some places are left to learn
+        retrieved = candidates.retrieved
+        leaders = NO_ROWS if retrieved is None else retrieved.leaders
+        guarded = leaders[: min(self.weights.guard, places // 3)]  # some places are left to learn
         order, drawn, mean, spread, show, _ = learned.rank(
             self.keys,
             rows,
@@ -62,7 +64,7 @@ class Learning:
             self.weights,
         )
         draw = Draw(mean, spread, show, core, guarded, places, self.weights.explore)
-        found = Evidence(rows, (("outcomes", 1.0, drawn - scores),), draw=draw)
+        found = RerankingResult(rows, (("outcomes", 1.0, drawn - scores),), scores=drawn, draw=draw)
         return candidates.rescore(drawn, "learning.draw", None, found).reorder(order, "learning.order")
 
 
@@ -90,15 +92,7 @@ class Thompson:
             scope = scopes(turn.context.page, turn.context.tier, "").plain
             alpha, beta = turn.learned.plain(scope, arms)
         draws = thompson_sample(arms, alpha, beta, turn.seed)
-        found = Evidence(candidates.rows, (("thompson", 1.0, draws.astype(np.float32)),))
+        scores = draws.astype(np.float32)
+        found = RerankingResult(candidates.rows, (("thompson", 1.0, scores),), scores=scores)
         order = np.lexsort((candidates.rows, -draws))
-        return candidates.rescore(draws.astype(np.float32), "learning.thompson", None, found).reorder(
-            order, "learning.order"
-        )
-
-
-def leaders(candidates: Candidates, most: int) -> Rows:
-    """int32[n]: the rows that retrieval would have put first, had nothing been learnt."""
-    found = candidates.last(is_retrieved)
-    first = None if found is None or found.evidence is None else found.evidence.leaders
-    return NO_ROWS if first is None else first[:most]
+        return candidates.rescore(scores, "learning.thompson", None, found).reorder(order, "learning.order")

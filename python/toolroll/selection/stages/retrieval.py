@@ -14,8 +14,7 @@ from toolroll.arrays import NO_ROWS, Scores
 from toolroll.catalog.calibration import AT_LARGE, Calibration
 from toolroll.catalog.stacked import StackedColumn
 from toolroll.context import Turn
-from toolroll.selection.candidates import Candidates, Evidence
-from toolroll.selection.stages.affinity import AFFINITY
+from toolroll.selection.candidates import Candidates, RetrievalResult
 
 OnNoTool: TypeAlias = Literal["tell", "empty"]
 
@@ -88,9 +87,8 @@ class Retrieval:
         if self.threshold:
             enough = max(bisect_right(scores.tolist(), -self.threshold, key=operator.neg), self.minimum)
             kept = rows[:enough]
-        said = candidates if candidates.reason != AFFINITY or candidates.before is None else candidates.before
-        if len(said.rows):  # a keyword is evidence that some tool applies, too; what was called before is not
-            best += float(said.scores.max())
+        if (hits := candidates.hits) is not None:  # what was called before is no evidence, a keyword is
+            best += hits.best
         confidence = self.calibration.confidence(
             best, len(candidates.pool) >= _WHOLE * size, None if turn.vector is None else turn.trust
         )
@@ -104,9 +102,10 @@ class Retrieval:
         if self.damping is not None:
             damped = (self.damping[rows] - 1) * np.sum(terms, axis=0, dtype=np.float32)
             columns.append(("damped", 1.0, damped))
-        found = Evidence(
+        found = RetrievalResult(
             rows,
             tuple(columns),
+            scores=scores,
             confidence=confidence,
             has_match=confidence >= self.least_confidence,
             leaders=leaders,

@@ -12,7 +12,7 @@ from toolroll.arrays import NO_ROWS, Rows, Scores
 from toolroll.catalog.routes import RouteTable
 from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
 from toolroll.context import Turn
-from toolroll.selection.candidates import Candidates, Evidence
+from toolroll.selection.candidates import Candidates, Evidence, RouteHits
 from toolroll.selection.stages.cap import Cap
 
 Reading: TypeAlias = Literal["favour", "narrow", "fill", "ignore"]
@@ -61,10 +61,7 @@ class Routes:
         if self.reading == "favour":
             return self._favour(candidates, hits)
         # What an earlier stage left is what can be hit; retrieval has since picked some of it.
-        before = candidates.last(lambda step: step.pool is not None)
-        assert before is not None
-        assert before.pool is not None
-        pool = before.pool
+        pool = candidates.last_pool
         hits = {name: word for name, word in hits.items() if pool.holds(self.table.rows_of((name,))).any()}
         if self.reading == "fill" and candidates.pool is None:
             return self._fill(candidates, hits, pool, turn)
@@ -84,8 +81,11 @@ class Routes:
         if not hits:
             return candidates
         rows = self.table.rows_of(hits)
+        if not candidates.last_pool.holds_all(rows):
+            rows = rows[candidates.last_pool.holds(rows)]
         weights = np.full(len(rows), self.weight, np.float32)
-        return candidates.rescore(weights, "route.hit", rows, _evidence(hits))
+        found = RouteHits(NO_ROWS, words=tuple(hits.items()), best=float(weights.max(initial=0)))
+        return candidates.rescore(weights, "route.hit", rows, found)
 
     def _narrow(self, candidates: Candidates, hits: dict[str, str], cosines: dict[str, float]) -> Candidates:
         if not hits:

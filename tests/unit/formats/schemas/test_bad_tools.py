@@ -91,7 +91,7 @@ def test_a_bad_tool_costs_no_other_its_place(provider, how):
     )
     roll = Toolroll.from_tools([*bad, good], profile=Profile(pass_through_tools=0))
     for picked in (roll.select("send mail", k=1), roll.select("break things", k=9)):
-        assert picked.deliver(provider, how).check("good") == "good"
+        assert picked.deliver(provider, how).check("good").name == "good"
         assert (
             len(convert_all(picked.definitions, provider)[1]) == len(picked.schemas(provider))
             or provider == "gemini"

@@ -9,9 +9,10 @@ import pytest
 
 from toolroll import Context, Profile, Tool, Toolkit, Toolroll
 from toolroll._core import Bitset
+from toolroll.arrays import NO_ROWS
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.selection.candidates import Candidates
+from toolroll.selection.candidates import Candidates, RouteHits
 
 ANYONE = Context(everything=True)
 TOOLS = (
@@ -31,17 +32,12 @@ def roll_of(embedder="static", tools=TOOLS, **changes) -> Toolroll:
     return Toolroll.from_tools(tools, toolkits=KITS, embedder=embedder, profile=Profile(**changes))
 
 
-def evidence_of(picked):
-    (step,) = [step for step in picked.candidates.trail() if step.reason == "retrieval.score"]
-    return step
-
-
 def found(picked) -> list[str]:
     return [name for name in picked.names if name != "now"]
 
 
 def terms_of(picked, name: str) -> dict[str, float]:
-    evidence = evidence_of(picked).evidence
+    evidence = picked.candidates.retrieved
     (at,) = np.flatnonzero(evidence.rows == picked.catalog.names[name])
     return {term: float(column[at]) for term, _, column in evidence.terms}
 
@@ -51,8 +47,8 @@ def test_every_score_is_the_sum_of_its_terms():
     tools = (*TOOLS, Tool("many", "odd", examples=tuple(f"will it rain in {i}" for i in "abcdefghij")))
     roll = roll_of(tools=tools, damping=False)
     for message in (MESSAGE, "rain?", "play me a song, then send Ann a message"):
-        step = evidence_of(roll.select(message, ANYONE, k=7, history=history))
-        total = sum(column for _, _, column in step.evidence.terms)
+        step = roll.select(message, ANYONE, k=7, history=history).candidates.retrieved
+        total = sum(column for _, _, column in step.terms)
         assert np.allclose(total, step.scores, atol=1e-6)
         assert (np.diff(step.scores) <= 0).all()
 
@@ -68,9 +64,9 @@ def test_what_damping_takes_off_is_a_term_of_its_own():
     )
     roll = Toolroll.from_tools([*tools, greedy], profile=Profile(candidates=61))
     picked = roll.select("start thing 7 and show thing 9 please", k=6)
-    step = evidence_of(picked)
+    step = picked.candidates.retrieved
     assert terms_of(picked, "zz")["damped"] < -0.1 and terms_of(picked, "t07")["damped"] == 0
-    assert np.allclose(sum(column for _, _, column in step.evidence.terms), step.scores, atol=1e-6)
+    assert np.allclose(sum(column for _, _, column in step.terms), step.scores, atol=1e-6)
     assert "damped -" in picked.explain("zz")
 
 
@@ -78,7 +74,7 @@ def test_what_damping_takes_off_is_a_term_of_its_own():
 def test_no_tool_below_the_threshold_is_found(threshold):
     free = roll_of().select(MESSAGE, ANYONE, k=7)
     picked = roll_of(threshold=threshold).select(MESSAGE, ANYONE, k=7)
-    step = evidence_of(free)
+    step = free.candidates.retrieved
     kept = [
         free.catalog.tools[row].name
         for row, score in zip(step.rows.tolist(), step.scores.tolist(), strict=True)
@@ -92,7 +88,7 @@ def test_no_tool_below_the_threshold_is_found(threshold):
 
 @pytest.mark.parametrize("minimum", [0, 1, 3])
 def test_so_many_are_found_even_below_the_threshold(minimum):
-    best = evidence_of(roll_of().select(MESSAGE, ANYONE, k=7)).rows.tolist()[:minimum]
+    best = roll_of().select(MESSAGE, ANYONE, k=7).candidates.retrieved.rows.tolist()[:minimum]
     picked = roll_of(threshold=10.0, minimum=minimum).select(MESSAGE, ANYONE, k=7)
     assert set(picked.rows.tolist()) - {picked.catalog.names["now"]} == set(best) - {
         picked.catalog.names["now"]
@@ -109,7 +105,7 @@ def test_a_message_that_nothing_serves_is_said_to_be_one_and_keeps_the_nearest()
     assert not picked.has_match
     assert len(found(picked)) == 2
     assert f"no tool seems to apply ({picked.confidence:.2f})" in picked.summary()
-    assert picked.to_dict()["applies"] is False
+    assert picked.to_dict()["has_match"] is False
 
 
 def test_where_the_profile_says_so_it_keeps_core_tools_alone():
@@ -231,7 +227,8 @@ def test_what_a_route_has_added_counts_beside_the_evidence():
     turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
     plain = pipeline.soft[3](Candidates.everything(len(TOOLS)), turn)
     row = np.array([pipeline.catalog.names["play_song"]], np.int32)
-    known = Candidates.everything(len(TOOLS)).rescore(np.array([2.0], np.float32), "route.hit", row)
+    hits = RouteHits(NO_ROWS, best=2.0)
+    known = Candidates.everything(len(TOOLS)).rescore(np.array([2.0], np.float32), "route.hit", row, hits)
     lifted = pipeline.soft[3](known, turn)
     assert lifted.rows[0] == row[0]
     assert lifted.score(row[0]) == pytest.approx(plain.score(row[0]) + 2.0)
@@ -333,5 +330,6 @@ def test_a_tool_that_takes_everybodys_messages_counts_less_where_damping_is_on()
     scores = []
     for damping in (False, True):
         roll = Toolroll.from_tools([*tools, greedy], embedder="none", profile=Profile(damping=damping))
-        scores.append(evidence_of(roll.select("please show my lemon list", k=15)).score(len(tools)))
+        found = roll.select("please show my lemon list", k=15).candidates.retrieved
+        scores.append(dict(zip(found.rows.tolist(), found.scores.tolist(), strict=True))[len(tools)])
     assert 0 < scores[1] < scores[0]

@@ -1,0 +1,75 @@
+"""Reasons are for explanations: no code decides by them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import toolroll
+from toolroll import Context, Profile, Route, Tool, Toolkit, Toolroll
+from toolroll.registry.events.event_row import candidates_of
+from toolroll.selection.candidates import Candidates
+from toolroll.selection.exposure import exposure_of
+from toolroll.selection.profiles import PROFILES
+
+SOURCE = Path(toolroll.__file__).parent
+VERBS = ("forbid", "narrow", "admit", "arrange", "rescore", "reorder")
+MESSAGES = ("put the rain forecast into my calendar", "send Ann a mail about it", "", "zq xv")
+TOOLS = [
+    *(Tool(f"mail_{at}", f"Does thing {at} with a mail", toolkit="mail") for at in range(9)),
+    *(Tool(f"calendar_{at}", f"Does thing {at} with a calendar", toolkit="calendar") for at in range(9)),
+    Tool("forecast", "Weather forecast: rain and wind", toolkit="weather"),
+    Tool("now", "Date and time", toolkit="basics"),
+    Tool("pin", "Pinned", pinned=True),
+]
+KITS = [Toolkit("basics", base=True), Toolkit("weather", settings_keys=("KEY",))]
+ROUTES = [Route(("mail",), keywords=("mail",)), Route(("calendar",), keywords=("calendar",))]
+
+
+def test_only_explanations_read_the_reason_or_the_verb_of_a_step():
+    readers = []
+    for path in SOURCE.rglob("*.py"):
+        source = path.read_text("utf-8")
+        if "andidates" not in source or path == SOURCE / "selection" / "explanation.py":
+            continue
+        reads = [
+            node
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Attribute) and node.attr in ("reason", "verb")
+        ]
+        readers += [f"{path.relative_to(SOURCE)}:{node.lineno}" for node in reads]
+    assert readers == []
+
+
+def played(profile: Profile) -> list[object]:
+    """What a conversation over all kinds of stages comes to, apart from words."""
+    roll = Toolroll.from_tools(TOOLS, toolkits=KITS, routes=ROUTES, embedder="hashing", profile=profile)
+    for user in "abcdef":
+        picked = roll.select(MESSAGES[1], Context(user=user, session=user))
+        roll.record(picked, {name: name == "mail_7" for name in picked.names})
+    session = roll.session("s")
+    seen: list[object] = []
+    for message in MESSAGES:
+        picked = session.select(message, k=3)
+        session.used({name: True for name in picked.names[:2]})
+        seen += [picked.names, picked.candidates.scores.tolist(), picked.confidence, picked.has_match]
+        seen += [exposure_of(picked, "", "").shown, candidates_of(picked), session.conversation.to_record()]
+    seen.append(roll.select(MESSAGES[0], Context(required=("pin", "forecast", "none"))).names)
+    return seen
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_reason_of_another_name_changes_no_selection(name, monkeypatch):
+    monkeypatch.setattr("time.time", lambda: 1e9)
+    profile = PROFILES[name].with_(affinity=0.2, sticky_tools=8, growth=3.0)
+    expected = played(profile)
+    for verb in VERBS:
+        plain = getattr(Candidates, verb)
+
+        def renamed(self, first, reason, *rest, _plain=plain, **named):
+            return _plain(self, first, f"another {reason}", *rest, **named)
+
+        monkeypatch.setattr(Candidates, verb, renamed)
+    assert played(profile) == expected

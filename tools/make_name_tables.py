@@ -1,7 +1,7 @@
-"""Writes python/toolroll/registry/unicode_tables.py: what Python's unicodedata does not know.
+"""Writes python/toolroll/registry/unicode_tables.json: properties that Python's unicodedata does not have.
 
     pip install regex confusable-homoglyphs
-    python tools/make_name_tables.py > python/toolroll/registry/unicode_tables.py
+    python tools/make_name_tables.py > python/toolroll/registry/unicode_tables.json
 
 Scripts and Default_Ignorable_Code_Point come from `regex`, confusables from the data of
 `confusable-homoglyphs`. The library itself is not a dependency: it knows pairs, not skeletons, and reading its
@@ -116,20 +116,17 @@ def matters(text: str, prototype: str) -> bool:
     return text.isalnum() or (prototype.isascii() and prototype.isalnum())
 
 
+def compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
 def main() -> None:
-    print('"""Tables for flags.py. Written by tools/make_name_tables.py: do not edit."""')
-    print("\nfrom __future__ import annotations\n")
-    print("# ruff: noqa: E501")
-    print("# Default_Ignorable_Code_Point, U+2800, U+FFF9 to U+FFFB. First and last.")
-    print("# fmt: off")
-    print(f"IGNORABLE: tuple[tuple[int, int], ...] = {tuple(ignorable())!r}\n")
-    print('# Letters by script, first, last, script; "" is common to several.')
-    print(f"SCRIPTS: tuple[tuple[int, int, str], ...] = {tuple(scripts())!r}\n")
-    print("# UTS #39: what looks like the key.")
-    print("CONFUSABLE = {")
-    for prototype, likes in classes().items():
-        print(f"    {prototype!a}: {likes!a},")
-    print("}")
+    """Prints one JSON object: `ignorable` and `scripts` as ranges, `confusable` as prototype to characters."""
+    rows = ",\n".join(
+        f"  {json.dumps(prototype)}: {json.dumps(likes)}" for prototype, likes in classes().items()
+    )
+    print(f'{{\n "ignorable": {compact(ignorable())},\n "scripts": {compact(scripts())},')
+    print(f' "confusable": {{\n{rows}\n }}\n}}')
     print(f"regex {regex.__version__}, unicodedata {unicodedata.unidata_version}", file=sys.stderr)
 
 

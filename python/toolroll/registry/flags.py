@@ -1,8 +1,7 @@
-"""What people should look at before they trust a tool: signs that its text is not what it looks like.
+"""Flags texts that may deceive: invisible characters, mixed alphabets, names that look like another's.
 
-A flag keeps nothing out. It tells whoever approves tools that a description holds characters that no reader
-sees, that a name mixes alphabets, or that it looks like the name of another tool. What emoji, Persian and the
-scripts of India need of invisible characters is no sign of anything, and not flagged.
+A flag never rejects a tool. It tells reviewers what to look at before they approve it. Invisible characters
+that emoji, Persian and the scripts of India need are not flagged.
 """
 
 from __future__ import annotations
@@ -13,63 +12,61 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any
 
-from toolroll.registry.unicode_tables import CONFUSABLE, IGNORABLE, SCRIPTS
 from toolroll.tools import Tool
 
-HIDDEN = "hidden"  # characters that show nothing, or turn the order of others
-MARKS = "marks"  # more marks on one letter than any language sets
-MIXED_SCRIPT = "mixed_script"  # one word of a name in two alphabets
+HIDDEN = "hidden"  # characters that are invisible, or reverse the order of others
+MARKS = "marks"  # more combining marks on one letter than any language uses
+MIXED_SCRIPT = "mixed_script"  # one word of a name uses two alphabets
 CONFUSABLE_NAME = "confusable"  # another tool's name looks the same
-GOVERNED = "governed"  # a plugin asked for what only people decide
+GOVERNED = "governed"  # a plugin asked for a decision that only people make
 
 _MOST_MARKS = 4
-_PLACES = 3  # how many a message names
+_PLACES = 3  # places that a message lists
 _LONGEST_PLACE = 200  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One thing to look at: a code for programs, a message for people."""
+    """One thing to review: a code for programs, a message for people."""
 
     code: str
     message: str
 
     def to_dict(self) -> dict[str, str]:
-        """As the store and `--json` hold it."""
+        """The form that the database and `--json` use."""
         return {"code": self.code, "message": self.message}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Flag:
-        """The flag that `to_dict` made this of."""
+        """Reads the form that `to_dict` writes."""
         return cls(str(data["code"]), str(data["message"]))
 
 
 class Lookalikes:
-    """Names by what they look like, so that one more can be held against all of them."""
+    """An index of names by their skeletons, to find a name that looks like another."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self._held: dict[str, list[str]] = {}
+        self._names: dict[str, list[str]] = {}
         for name in names:
             self.add(name)
 
     def add(self, name: str) -> None:
-        """Counts one more name among those held."""
+        """Adds a name."""
         for skeleton in skeletons(name):
-            self._held.setdefault(skeleton, []).append(name)
+            self._names.setdefault(skeleton, []).append(name)
 
     def of(self, name: str) -> str | None:
-        """Another name that looks like this one, the lowest; None if there is none."""
-        found = {held for skeleton in skeletons(name) for held in self._held.get(skeleton, ())}
+        """The lowest other name that looks like this one, or None."""
+        found = {other for skeleton in skeletons(name) for other in self._names.get(skeleton, ())}
         return min(found - {name}, default=None)
 
 
 def flags_of(tool: Tool, others: Lookalikes | None = None) -> tuple[Flag, ...]:
-    """What is odd about the tool's texts and name, at most one flag of each code.
-
-    Names that every reader tells apart from those in `others` pass. A tool in plain ASCII costs a few µs.
-    """
+    """Flags of the tool's texts and name, at most one of each code; takes a few µs for plain ASCII."""
     flags: list[Flag] = []
     if not _is_plain(tool):
         flags += _text_flags(_texts(tool))
@@ -80,7 +77,7 @@ def flags_of(tool: Tool, others: Lookalikes | None = None) -> tuple[Flag, ...]:
 def flags_of_toolkit(
     name: str, content: Mapping[str, Any], others: Lookalikes | None = None
 ) -> tuple[Flag, ...]:
-    """The same of a toolkit: its name, its description, and the keywords and patterns that switch it on."""
+    """Flags of a toolkit's name, description, keywords and patterns."""
     words = [keyword["keyword"] for keyword in content["keywords"]]
     texts = [("name", name), ("description", content["description"])]
     texts += ((f"keywords[{at}]", text) for at, text in enumerate(words))
@@ -91,53 +88,87 @@ def flags_of_toolkit(
 
 
 def skeletons(name: str) -> tuple[str, ...]:
-    """What a name looks like, one or two ways: names that share one are easily taken for each other.
+    """One or two skeletons of a name (UTS #39): readers easily confuse names that share one.
 
-    As UTS #39, and in addition without regard to case, accents and separators (but between digits, where they
-    part numbers), with 0 for o and 1 for l and i. Two ways since case is folded before and after.
+    Beyond UTS #39, a skeleton ignores case, accents and separators (except between digits), and treats 0 as o,
+    1 and i as l. Names with capitals have two, because case may be folded before or after the mapping.
     """
     if not name.isascii():
-        name = "".join(map(_bare, unicodedata.normalize("NFKD", name)))
-    name = _SEPARATORS.sub(_kept, name)
+        name = "".join(map(_without_accent, unicodedata.normalize("NFKD", name)))
+    name = _SEPARATORS.sub(_separator, name)
     lower = name.casefold()
-    folded_first = lower.translate(_PROTOTYPES).casefold().translate(_DIGITS)
+    prototypes = _tables().prototypes
+    folded_first = lower.translate(prototypes).casefold().translate(_DIGITS)
     if lower == name:
         return (folded_first,)
-    folded_last = name.translate(_PROTOTYPES).casefold().translate(_DIGITS)
+    folded_last = name.translate(prototypes).casefold().translate(_DIGITS)
     return (folded_first,) if folded_first == folded_last else (folded_first, folded_last)
 
 
-_PROTOTYPES = {ord(like): prototype for prototype, likes in CONFUSABLE.items() for like in likes}
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tables:
+    """Character properties that Python's unicodedata does not have, as tools/make_name_tables.py writes them.
+
+    Attributes:
+        ignorable: invisible characters as ranges, first and last.
+        scripts: letters as ranges: first, last, script; "" if several scripts share them.
+        prototypes: code point of a character → the prototype that it looks like.
+        ignorable_starts, script_starts: the first of each range, for a binary search.
+    """
+
+    ignorable: list[tuple[int, int]]
+    scripts: list[tuple[int, int, str]]
+    prototypes: dict[int, str]
+    ignorable_starts: list[int]
+    script_starts: list[int]
+
+
+@cache
+def _tables() -> _Tables:
+    text = resources.files("toolroll.registry").joinpath("unicode_tables.json").read_text("utf-8")
+    data = json.loads(text)
+    return _Tables(
+        data["ignorable"],
+        data["scripts"],
+        {ord(like): prototype for prototype, likes in data["confusable"].items() for like in likes},
+        [first for first, _ in data["ignorable"]],
+        [first for first, _, _ in data["scripts"]],
+    )
+
+
 _DIGITS = str.maketrans("0i1", "oll")
 _SEPARATORS = re.compile(r"(?:(?<=\d)([\0-/:-@\[-`{-\x7f]+)(?=\d))|[\0-/:-@\[-`{-\x7f]+")
 
 
-def _bare(character: str) -> str:
-    """The character without what skeletons leave out; a separator as "_"."""
+def _without_accent(character: str) -> str:
+    """The character in a skeleton: "" for accents and invisible ones, "_" for separators."""
     if character.isalnum():
         return character
-    if "\u0300" <= character <= "\u036f" or _is_unseen(ord(character)):
+    if "\u0300" <= character <= "\u036f" or _is_invisible(ord(character)):
         return ""
     return character if unicodedata.category(character)[0] == "M" else "_"
 
 
-def _kept(match: re.Match[str]) -> str:
+def _separator(match: re.Match[str]) -> str:
     return "_" if match[1] else ""
 
 
 def _name_flags(name: str, others: Lookalikes | None) -> Iterator[Flag]:
     if not name.isascii() and (word := _mixed(name)) is not None:
-        yield Flag(MIXED_SCRIPT, f"name: {_shown(word)} mixes {' and '.join(_scripts(word))}")
+        yield Flag(MIXED_SCRIPT, f"name: {_quoted(word)} mixes {' and '.join(_scripts(word))}")
     if others is not None and (other := others.of(name)) is not None:
-        yield Flag(CONFUSABLE_NAME, f"name: {_shown(name)} looks like {_shown(other)}")
+        yield Flag(CONFUSABLE_NAME, f"name: {_quoted(name)} looks like {_quoted(other)}")
 
 
-# Whether anything is to be said at all. The JSON of all texts is written in C and escapes controls: what is
-# ASCII, printable and without such an escape holds nothing that could be flagged.
 _texts_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _is_plain(tool: Tool) -> bool:
+    """Whether the tool certainly has nothing to flag.
+
+    The JSON encoder is written in C and escapes control characters, so printable ASCII JSON without such an
+    escape holds nothing to flag.
+    """
     try:
         text = _texts_json(
             (
@@ -161,33 +192,32 @@ def _is_plain(tool: Tool) -> bool:
 
 
 def _text_flags(texts: Iterable[tuple[str, str]]) -> Iterator[Flag]:
-    hidden: list[str] = []
-    marks: list[str] = []
+    hidden, marks = list[str](), list[str]()
     for place, text in texts:
         if text.isascii() and text.isprintable():
             continue
         is_name = place == "name"
-        hidden += (f"U+{ord(text[at]):04X} in {place} at {at}" for at in _hidden(text, is_name))
-        if not text.isascii() and (at := _flooded(text)) is not None:
+        hidden += (f"U+{ord(text[at]):04X} in {place} at {at}" for at in _hidden_at(text, is_name))
+        if not text.isascii() and (at := _overmarked_at(text)) is not None:
             marks.append(f"{place} at {at}")
     if hidden:
-        yield Flag(HIDDEN, f"characters that no reader sees: {_some(hidden)}")
+        yield Flag(HIDDEN, f"characters that no reader sees: {_listed(hidden)}")
     if marks:
-        yield Flag(MARKS, f"more than {_MOST_MARKS} marks on one letter: {_some(marks)}")
+        yield Flag(MARKS, f"more than {_MOST_MARKS} marks on one letter: {_listed(marks)}")
 
 
 def _texts(tool: Tool) -> Iterator[tuple[str, str]]:
-    """Where each text of the tool stands, and the text. Schemas count with their keys."""
+    """Each text of the tool with its place, the keys in its schemas included."""
     for name in ("name", "display_name", "description", "summary", "when_to_use", "limitations"):
         yield name, getattr(tool, name)
     for name, texts in (("tags", tool.tags), ("examples", tool.examples)):
         yield from ((f"{name}[{at}]", text) for at, text in enumerate(texts))
     for name, schema in (("parameters", tool.parameters), ("returns", tool.returns)):
-        # Not recursive: what is nested too deeply or holds itself is refused elsewhere, in better words.
-        below: list[tuple[str, Any]] = [(name, schema)]
+        # Not recursive: another check refuses schemas that are too deep or contain themselves.
+        waiting: list[tuple[str, Any]] = [(name, schema)]
         seen: set[int] = set()
-        while below:
-            place, value = below.pop()
+        while waiting:
+            place, value = waiting.pop()
             place = place[-_LONGEST_PLACE:]
             if isinstance(value, str):
                 yield place, value
@@ -196,15 +226,15 @@ def _texts(tool: Tool) -> Iterator[tuple[str, str]]:
                     continue
                 seen.add(id(value))
                 if isinstance(value, Mapping):
-                    below += (
+                    waiting += (
                         (f"{place}.{_escaped(key)}", item) for key, item in reversed(list(value.items()))
                     )
-                    below += ((f"a key of {place}", key) for key in value if isinstance(key, str))
+                    waiting += ((f"a key of {place}", key) for key in value if isinstance(key, str))
                 else:
-                    below += ((f"{place}[{at}]", item) for at, item in reversed(list(enumerate(value))))
+                    waiting += ((f"{place}[{at}]", item) for at, item in reversed(list(enumerate(value))))
 
 
-def _hidden(text: str, is_name: bool) -> Iterator[int]:
+def _hidden_at(text: str, is_name: bool) -> Iterator[int]:
     for at, character in enumerate(text):
         c = ord(character)
         if c < 0x7F and c >= 0x20:
@@ -212,29 +242,27 @@ def _hidden(text: str, is_name: bool) -> Iterator[int]:
         if c < 0xA0:
             if not _is_layout(text, at) or is_name:
                 yield at
-        elif _is_unseen(c) and (is_name or not _is_needed(text, at)):
+        elif _is_invisible(c) and (is_name or not _is_needed(text, at)):
             yield at
 
 
 def _is_layout(text: str, at: int) -> bool:
-    """A tab or the end of a line, as any text has them."""
+    """Whether the character is a tab or a line end, which any text may have."""
     return text[at] in "\t\n" or text[at : at + 2] == "\r\n"
 
 
-_FIRSTS = [first for first, _ in IGNORABLE]
-
-
-def _is_unseen(c: int) -> bool:
-    at = bisect_right(_FIRSTS, c) - 1
-    return at >= 0 and c <= IGNORABLE[at][1]
+def _is_invisible(c: int) -> bool:
+    tables = _tables()
+    at = bisect_right(tables.ignorable_starts, c) - 1
+    return at >= 0 and c <= tables.ignorable[at][1]
 
 
 def _is_needed(text: str, at: int) -> bool:
-    """Whether honest text has this invisible character at this place: one, between what it acts on."""
+    """Whether ordinary text needs the invisible character here: one, between characters that it affects."""
     before, here, after = text[at - 1 : at], text[at], text[at + 1 : at + 2]
     if not before:
         return False
-    if here in "\ufe0e\ufe0f":  # an emoji's form
+    if here in "\ufe0e\ufe0f":  # selects the form of an emoji
         if before in "0123456789#*":
             return after == "\u20e3"
         return not before.isascii() and unicodedata.category(before) in ("So", "Sm", "Sk", "Po")
@@ -242,12 +270,12 @@ def _is_needed(text: str, at: int) -> bool:
         return False
     if here == "\u200d" and unicodedata.category(after) in ("So", "Sm"):  # joins emoji into one
         return before == "\ufe0f" or unicodedata.category(before) in ("So", "Sk")
-    # Joins, or keeps apart, letters of the scripts from Arabic to Mongolian.
+    # Joins or separates letters of the scripts from Arabic to Mongolian.
     return all("\u0600" <= c <= "\u18af" and unicodedata.category(c)[0] in "LM" for c in (before, after))
 
 
-def _flooded(text: str) -> int | None:
-    """Where the first letter with too many marks stands."""
+def _overmarked_at(text: str) -> int | None:
+    """The place of the first letter with too many marks."""
     run = 0
     for at, character in enumerate(text):
         run = run + 1 if character > "\u02ff" and unicodedata.category(character)[0] == "M" else 0
@@ -257,8 +285,7 @@ def _flooded(text: str) -> int | None:
 
 
 _WORDS = re.compile(r"[^\W\d_]+")
-_STARTS = [first for first, _, _ in SCRIPTS]
-# What one word may hold, as "highly restrictive" of UTS #39 has it: the scripts of one language, and Latin.
+# Scripts that one word may mix, as in the "highly restrictive" profile of UTS #39.
 _TOGETHER = (
     frozenset(("Latin", "Han", "Hiragana", "Katakana")),
     frozenset(("Latin", "Han", "Hangul")),
@@ -275,27 +302,29 @@ def _mixed(name: str) -> str | None:
 
 
 def _scripts(word: str) -> list[str]:
-    """The scripts of a word's letters, in the order in which they appear."""
+    """The scripts of a word's letters, in order of appearance."""
     found: dict[str, None] = {}
+    tables = _tables()
     for character in word:
-        first, last, script = SCRIPTS[max(bisect_right(_STARTS, ord(character)) - 1, 0)]
+        at = max(bisect_right(tables.script_starts, ord(character)) - 1, 0)
+        first, last, script = tables.scripts[at]
         if script and first <= ord(character) <= last and unicodedata.category(character).startswith("L"):
             found[script] = None
     return list(found)
 
 
-def _some(places: list[str]) -> str:
+def _listed(places: list[str]) -> str:
     more = len(places) - _PLACES
     return ", ".join(places[:_PLACES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _shown(text: str) -> str:
-    """The text so that its reader sees what it is made of."""
+def _quoted(text: str) -> str:
+    """The text in quotes; also in ASCII escapes if it has other characters."""
     return repr(text) if text.isascii() else f"'{_escaped(text)}' ({text!a})"
 
 
 def _escaped(text: object) -> str:
-    """Without what no reader sees: it would hide in the message as well."""
+    """The text with invisible characters escaped, which the message would hide as well."""
     return "".join(
-        c if c.isprintable() and not _is_unseen(ord(c)) else f"\\u{{{ord(c):x}}}" for c in str(text)
+        c if c.isprintable() and not _is_invisible(ord(c)) else f"\\u{{{ord(c):x}}}" for c in str(text)
     )

@@ -80,7 +80,7 @@ def _schema(url: str) -> str | None:
     database = Database(address)
     try:
         with database.reading() as connection:
-            return schema.found(connection, address)
+            return schema.revision_of(connection, address)
     finally:
         database.close()
 

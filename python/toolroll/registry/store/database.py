@@ -247,7 +247,7 @@ class Database:
         self._engine.dispose()
         with self._engine.connect() as connection:
             if not schema.check(connection, self._address, create=False, migrate=False):
-                raise schema.absent(self._address)
+                raise schema.no_registry(self._address)
             self._check_damage(connection)
 
     def _prepare(self, create: bool, migrate: bool) -> None:

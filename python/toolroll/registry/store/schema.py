@@ -1,4 +1,4 @@
-"""Which schema a database has, and bringing it to ours: one transaction, one process at a time."""
+"""Reads a database's schema revision and upgrades it: in one transaction, by one process at a time."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from toolroll.errors import NotFound, StoreUnavailable
+from toolroll.registry.store import tables
 from toolroll.registry.store.url import Address
 
-REVISIONS = ("0001", "0002", "0003")  # the steps under migrations/versions, oldest first
+REVISIONS = ("0001",)  # the steps under migrations/versions, oldest first
+MIGRATIONS = Path(__file__).parent / "migrations"
 VERSION_TABLE = "toolroll_version"
 OLDEST_POSTGRESQL = 15
-_LOCK = 0x746F6F6C  # "tool": the advisory lock of those who migrate
+_LOCK = 0x746F6F6C  # "tool": the advisory lock that serialises upgrades
+
+_TABLE_NAMES = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
+    "postgresql": "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
+}
 
 
-def found(connection: sa.Connection, address: Address) -> str | None:
-    """The revision of the schema that is there, or None in an empty database.
+def revision_of(connection: sa.Connection, address: Address) -> str | None:
+    """The revision of the database's schema, or None if the database is empty.
 
     Raises:
-        StoreUnavailable: what is there is not ours or damaged, or a newer toolroll made it.
+        StoreUnavailable: the tables are not toolroll's, or damaged, or a newer toolroll made them.
     """
-    if address.dialect == "sqlite":
-        tables = (
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
-        )
-    else:
-        tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
-    names = set(connection.exec_driver_sql(tables.replace("%", "%%" if "pg_" in tables else "%")).scalars())
+    names = set(connection.exec_driver_sql(_TABLE_NAMES[address.dialect]).scalars())
     if not names:
         return None
     if VERSION_TABLE not in names:
@@ -40,9 +41,9 @@ def found(connection: sa.Connection, address: Address) -> str | None:
         return str(versions[0])
     if len(versions) != 1 or not str(versions[0]) > REVISIONS[-1]:
         raise StoreUnavailable(
-            f"{address.text}: is damaged: its table {VERSION_TABLE} should say one schema and says "
-            f"{', '.join(map(str, versions)) or 'none'}; something else has changed it. "
-            "Restore it from a backup"
+            f"{address.text}: is damaged: its table {VERSION_TABLE} should hold one revision and holds "
+            f"{', '.join(map(str, versions)) or 'none'}; another program has changed it. "
+            "Restore the database from a backup"
         )
     raise StoreUnavailable(
         f"{address.text}: was made by a newer toolroll (schema {versions[0]}; "
@@ -51,46 +52,58 @@ def found(connection: sa.Connection, address: Address) -> str | None:
 
 
 def check(connection: sa.Connection, address: Address, *, create: bool, migrate: bool) -> bool:
-    """Whether the schema is ours already; False if it has to be, and may be, brought to it."""
+    """Whether the schema is current; False if `upgrade` is needed and the caller allows it.
+
+    Raises:
+        NotFound: the database is empty, and `create` is False.
+        StoreUnavailable: the schema is older and `migrate` is False; see also `revision_of`.
+    """
     if address.dialect == "postgresql":
         _check_server(connection, address)
-    revision = found(connection, address)
+    revision = revision_of(connection, address)
     if revision == REVISIONS[-1]:
         return True
     if revision is None and not create:
-        raise absent(address)
+        raise no_registry(address)
     if revision is not None and not migrate:
         raise StoreUnavailable(
-            f"{address.text}: has schema {revision}, this toolroll wants {REVISIONS[-1]}; "
+            f"{address.text}: has schema {revision}, this toolroll needs {REVISIONS[-1]}; "
             f"back it up and run: toolroll registry upgrade --catalog {address.text}"
         )
     return False
 
 
-def absent(address: Address) -> NotFound:
-    """The error that says that there is no registry."""
+def no_registry(address: Address) -> NotFound:
+    """The error for an address without a registry."""
     return NotFound(
-        f"{address.text}: no registry is there; make one with: toolroll import FOLDER --to {address.text}"
+        f"{address.text}: no registry is there; create one with: toolroll import FOLDER --to {address.text}"
     )
 
 
 def upgrade(connection: sa.Connection, address: Address) -> None:
-    """Runs the steps that are missing, in the transaction of a connection that may write."""
+    """Creates the tables of an empty database, or runs the steps that an older one lacks.
+
+    Everything happens in the transaction of `connection`, which must be writable.
+    """
     if address.dialect == "postgresql":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
-    revision = found(connection, address)  # another process may have been faster
+    revision = revision_of(connection, address)  # another process may have upgraded meanwhile
     if revision == REVISIONS[-1]:
         return
-    if revision is None and address.dialect == "postgresql":
-        _add_pgvector(connection, address)
-    # Alembic takes a fifth of a second to import, and is needed once in the life of a registry.
+    # Alembic takes a fifth of a second to import, and a registry needs it only here.
     from alembic import command
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes.update(connection=connection, version_table=VERSION_TABLE)
-    command.upgrade(config, "head")
+    if revision is None:
+        if address.dialect == "postgresql":
+            _add_pgvector(connection, address)
+        tables.metadata.create_all(connection, checkfirst=False)
+        command.stamp(config, "head")
+    else:
+        command.upgrade(config, "head")
 
 
 def _check_server(connection: sa.Connection, address: Address) -> None:

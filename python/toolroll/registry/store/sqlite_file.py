@@ -27,7 +27,7 @@ def find(address: Address, path: Path, create: bool) -> None:
         if path.is_file():
             return
         if not create and not path.exists():
-            raise schema.absent(address)
+            raise schema.no_registry(address)
         path.open("ab").close()
     except OSError as error:
         raise StoreUnavailable(

@@ -1,11 +1,11 @@
 """The schema, the same on SQLite and PostgreSQL.
 
-Where the two differ, the types here make up for it: text is compared by its bytes, an instant is UTC, JSON
-keeps the order of its keys (models read them in it), a vector is pgvector's or packed float32. The tables are
-made by the migrations; a test holds the two against each other.
+The types here hide where the two databases differ: text is compared by its bytes, an instant is UTC, JSON
+keeps the order of its keys (models read them in that order), and a vector is pgvector's or packed float32.
+`schema.upgrade` creates the tables; migrations/versions/0001_baseline.py says how to change them.
 
-Rows that catalogs are made of have a `revision`: the registry's, when they were last touched. Deleting one
-sets `deleted_at`, so a replica reads what changed as the rows with a revision above its own.
+Rows that catalogs are built from have a `revision`: the registry's revision at their last change. Deleting
+such a row sets `deleted_at`, so a replica reads all changes as the rows with a revision above its own.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy.types import TypeDecorator, TypeEngine, UserDefinedType
 
-# PostgreSQL would compare by the language of the database; SQLite and Python compare by code points.
+# PostgreSQL would compare by the database's language; SQLite and Python compare by code points.
 Words = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 Id = sa.String(32).with_variant(sa.String(32, collation="C"), "postgresql")  # uuid4, as hex
 Json = sa.JSON(none_as_null=True)  # json, not jsonb, which sorts keys
-# SQLite numbers rows by itself only where the key is an INTEGER.
+# SQLite numbers rows automatically only if the key is an INTEGER.
 Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 class Instant(TypeDecorator[datetime]):
-    """An aware datetime in UTC; SQLite, which has no such type, holds it without its zone."""
+    """An aware datetime in UTC; SQLite has no such type and stores it without its zone."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
-        """To UTC."""
+        """Converts to UTC."""
         if value is None or dialect.name != "sqlite":
             return value
         return value.astimezone(timezone.utc).replace(tzinfo=None)
 
     def process_result_value(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
-        """From UTC."""
+        """Restores the zone."""
         if value is None:
             return None
         return value.replace(tzinfo=timezone.utc) if value.tzinfo is None else value.astimezone(timezone.utc)
@@ -59,21 +59,21 @@ class Vector(TypeDecorator[npt.NDArray[np.float32]]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
-        """Chooses between the two."""
+        """Chooses the column's type by dialect."""
         return dialect.type_descriptor(_PgVector() if dialect.name == "postgresql" else sa.LargeBinary())
 
     def process_bind_param(self, value: npt.NDArray[np.float32] | None, dialect: sa.Dialect) -> Any:
-        """Packs."""
+        """Packs the vector, or writes pgvector's text."""
         if value is None:
             return None
         numbers = np.ascontiguousarray(value, "<f4")
         if dialect.name != "postgresql":
             return numbers.tobytes()
-        # repr of a double that was a float32 has the digits to get it back
+        # the repr of a double that was a float32 has enough digits to restore it
         return f"[{','.join(map(repr, numbers.tolist()))}]"
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> npt.NDArray[np.float32] | None:
-        """Unpacks."""
+        """Reads the vector back."""
         if value is None:
             return None
         if dialect.name != "postgresql":
@@ -92,7 +92,7 @@ metadata = sa.MetaData(
 
 
 def _governed() -> tuple[sa.Column[Any], ...]:
-    """The columns of what people edit: who changed it and when, and whether it is deleted."""
+    """The columns of rows that people edit: who changed the row and when, and whether it is deleted."""
     return (
         sa.Column("version", sa.Integer, nullable=False),
         sa.Column("created_at", Instant, nullable=False),
@@ -103,11 +103,43 @@ def _governed() -> tuple[sa.Column[Any], ...]:
     )
 
 
-def _one_alive(table: str, *columns: str) -> sa.Index:
-    """Unique among the rows that are not deleted."""
+def _unique_name(table: str) -> sa.Index:
+    """Names are unique in an organisation, deleted rows aside."""
     alive = sa.text("deleted_at IS NULL")
-    name = f"uq_{table}_{'_'.join(columns)}_alive"
-    return sa.Index(name, *columns, unique=True, sqlite_where=alive, postgresql_where=alive)
+    return sa.Index(
+        f"uq_{table}_org_name_alive", "org", "name", unique=True, sqlite_where=alive, postgresql_where=alive
+    )
+
+
+def _make_append_only(table: sa.Table, same_key: str) -> None:
+    """Adds triggers that refuse to change or delete rows. same_key: true of a row with the key of NEW."""
+    problem = f"{table.name} only grows: its rows are neither changed nor deleted"
+    refuse = f"BEGIN SELECT RAISE(ABORT, '{problem}'); END"
+    sqlite = [
+        f"CREATE TRIGGER {table.name}_no_{event.lower()} BEFORE {event} ON {table.name} {refuse}"
+        for event in ("UPDATE", "DELETE")
+    ]
+    # INSERT OR REPLACE deletes without firing the triggers above
+    sqlite.append(
+        f"CREATE TRIGGER {table.name}_no_replace BEFORE INSERT ON {table.name} "
+        f"WHEN EXISTS (SELECT 1 FROM {table.name} WHERE {same_key}) {refuse}"
+    )
+    for statement in sqlite:
+        sa.event.listen(table, "after_create", sa.DDL(statement).execute_if(dialect="sqlite"))
+    postgresql = (
+        f"CREATE TRIGGER {table.name}_only_grow BEFORE UPDATE OR DELETE OR TRUNCATE ON {table.name} "
+        "FOR EACH STATEMENT EXECUTE FUNCTION toolroll_append_only()"
+    )
+    sa.event.listen(table, "after_create", sa.DDL(postgresql).execute_if(dialect="postgresql"))
+
+
+_APPEND_ONLY_FUNCTION = """
+CREATE FUNCTION toolroll_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '%% only grows: its rows are neither changed nor deleted', TG_TABLE_NAME;
+END $$
+"""
+sa.event.listen(metadata, "before_create", sa.DDL(_APPEND_ONLY_FUNCTION).execute_if(dialect="postgresql"))
 
 
 tools = sa.Table(
@@ -134,20 +166,20 @@ tools = sa.Table(
     sa.Column("public", sa.Boolean, nullable=False),
     sa.Column("pinned", sa.Boolean, nullable=False),
     sa.Column("pin_weight", sa.Integer, nullable=False),
-    sa.Column("interchangeable", Words, nullable=False, server_default=""),
+    sa.Column("interchangeable", Words, nullable=False),
     sa.Column("content_hash", Words, nullable=False),
-    sa.Column("source_hash", Words),  # of what a plugin sent last; none for what people wrote
+    sa.Column("source_hash", Words),  # of the plugin's last payload; NULL if people wrote the tool
     sa.Column("review", Words, nullable=False),
     sa.Column("approved_version", sa.Integer),
-    sa.Column("rejected_hash", Words),  # content that was refused, so that a sync does not offer it again
+    sa.Column("rejected_hash", Words),  # rejected content, which a sync must not offer again
     sa.Column("flags", Json, nullable=False),
     *_governed(),
-    _one_alive("tools", "org", "name"),
+    _unique_name("tools"),
     sa.Index(None, "org", "revision"),
     sa.Index(None, "plugin"),
 )
 
-# Append-only, by triggers: what was true stays written.
+# Append-only, by triggers.
 tool_versions = sa.Table(
     "tool_versions",
     metadata,
@@ -163,6 +195,7 @@ tool_versions = sa.Table(
     sa.Column("revision", Number, nullable=False),
     sa.PrimaryKeyConstraint("tool_id", "version"),
 )
+_make_append_only(tool_versions, "tool_id = NEW.tool_id AND version = NEW.version")
 
 toolkits = sa.Table(
     "toolkits",
@@ -178,9 +211,9 @@ toolkits = sa.Table(
     sa.Column("tier", Words),
     sa.Column("keywords", Json, nullable=False),  # [{"keyword", "mode"}]
     sa.Column("patterns", Json, nullable=False),
-    sa.Column("members", Json, nullable=False, server_default="[]"),  # tools of others, by name or glob
+    sa.Column("members", Json, nullable=False),  # tools of other toolkits, by name or glob
     *_governed(),
-    _one_alive("toolkits", "org", "name"),
+    _unique_name("toolkits"),
     sa.Index(None, "org", "revision"),
 )
 
@@ -211,7 +244,7 @@ visibility_rules = sa.Table(
     sa.Column("priority", sa.Integer, nullable=False),
     sa.Column("active", sa.Boolean, nullable=False),
     *_governed(),
-    _one_alive("visibility_rules", "org", "name"),
+    _unique_name("visibility_rules"),
     sa.Index(None, "org", "revision"),
 )
 
@@ -230,7 +263,7 @@ plugins = sa.Table(
     sa.PrimaryKeyConstraint("org", "name"),
 )
 
-# That a setting has a value, never the value.
+# Whether a setting has a value; the value itself is never stored.
 settings = sa.Table(
     "settings",
     metadata,
@@ -253,7 +286,7 @@ embeddings = sa.Table(
     sa.PrimaryKeyConstraint("identity", "content_hash"),
 )
 
-# What was decided, and what came of it in a few words. May be pruned: what is learnt stands in `outcomes`.
+# Each selection, with a short result. Rows may be pruned: learning reads only `outcomes`.
 selection_events = sa.Table(
     "selection_events",
     metadata,
@@ -270,15 +303,14 @@ selection_events = sa.Table(
     sa.Column("context", Json, nullable=False),
     sa.Column("limits", Json, nullable=False),
     sa.Column("candidates", Json, nullable=False),  # [[name, score, mean, sd, show, propensity]], best first
-    sa.Column("propensity_error", sa.Double),  # 0 is exact; none where there are no propensities
-    sa.Column("selected", Json, nullable=False),  # names, in the order that was sent
-    sa.Column(
-        "shown", Json, nullable=False
-    ),  # [[name, arm, intent, group, expected]]: what outcomes count by
+    sa.Column("propensity_error", sa.Double),  # 0 is exact; NULL without propensities
+    sa.Column("selected", Json, nullable=False),  # names, in the order in which the model saw them
+    # [[name, arm, intent, group, expected]]: the keys under which outcomes count
+    sa.Column("shown", Json, nullable=False),
     sa.Column("profile", Words, nullable=False),
     sa.Column("experiment", Words, nullable=False),
     sa.Column("variant", Words, nullable=False),
-    sa.Column("seed", Number, nullable=False),  # signed, of the same 64 bits
+    sa.Column("seed", Number, nullable=False),  # the same 64 bits, signed
     sa.Column("latency_us", sa.Double, nullable=False),
     sa.Column("timings", Json, nullable=False),
     sa.Column("tokens_selected", sa.Integer, nullable=False),
@@ -286,7 +318,9 @@ selection_events = sa.Table(
     sa.Column("confidence", sa.Double),
     sa.Column("catalog_revision", Words, nullable=False),
     sa.Column("registry_revision", Number, nullable=False),
-    sa.Column("learned_revision", Number, nullable=False),  # the organisation's last outcome that counted
+    sa.Column(
+        "learned_revision", Number, nullable=False
+    ),  # the organisation's last outcome that had been counted
     sa.Column("degraded", Json, nullable=False),
     sa.Column("space", Words, nullable=False),  # identity of the embedder
     sa.Column("vector", sa.LargeBinary),  # float16, little-endian
@@ -297,26 +331,26 @@ selection_events = sa.Table(
     sa.Index(None, "at"),
 )
 
-# A row for each report that changed something, in the order in which they count. It only grows; a row that is
-# voided counts no more.
+# One row for each report that changed something, in the order in which reports count. Rows are only added; a
+# voided row no longer counts.
 outcomes = sa.Table(
     "outcomes",
     metadata,
     sa.Column("org", Words, nullable=False),
-    sa.Column("seq", Number, nullable=False),  # of the organisation, without gaps, in the order of commits
+    sa.Column("seq", Number, nullable=False),  # per organisation, without gaps, in commit order
     sa.Column("event_id", Id, nullable=False),
-    sa.Column("step", sa.Integer, nullable=False),  # of the event: 1 is its first report
+    sa.Column("step", sa.Integer, nullable=False),  # within the event: its first report is 1
     sa.Column("at", Instant, nullable=False),  # of the event
     sa.Column("received_at", Instant, nullable=False),  # of the report
     sa.Column("reporter", Words, nullable=False),
     sa.Column("page", Words, nullable=False),
     sa.Column("tier", Words, nullable=False),
     sa.Column("category", Words, nullable=False),
-    # [[name, arm, intent, group, expected, before, after, weight, was shown]]; all that were shown if it
-    # closes; keys are text, since JSON's readers round large numbers
+    # [[name, arm, intent, group, expected, before, after, weight, was shown]]; every shown tool if the row
+    # closes its event; keys are text, because JSON readers round large numbers
     sa.Column("entries", Json, nullable=False),
-    sa.Column("closes", sa.Boolean, nullable=False),  # the first row of its event that is final
-    sa.Column("closing_weight", sa.Double, nullable=False),  # what the event counts as a whole
+    sa.Column("closes", sa.Boolean, nullable=False),  # the event's first final row
+    sa.Column("closing_weight", sa.Double, nullable=False),  # the weight of the whole event
     sa.Column("vector", sa.LargeBinary),
     sa.Column("space", Words, nullable=False),
     sa.Column("voided_at", Instant),
@@ -325,7 +359,7 @@ outcomes = sa.Table(
     sa.Index(None, "org", "reporter"),
 )
 
-# Events that have partial reports and were not closed yet.
+# Events that have partial reports and are not closed yet.
 open_events = sa.Table(
     "open_events",
     metadata,
@@ -336,21 +370,21 @@ open_events = sa.Table(
     sa.Index(None, "closes_at"),
 )
 
-# One row an organisation. Those who count outcomes take turns at it, those who follow look at it.
+# One row for each organisation. Writers of outcomes lock it; followers poll it.
 learning_state = sa.Table(
     "learning_state",
     metadata,
     sa.Column("org", Words, primary_key=True),
     sa.Column("seq", Number, nullable=False),
-    sa.Column("epoch", Number, nullable=False),  # raised when outcomes are voided: who follows folds anew
+    sa.Column("epoch", Number, nullable=False),  # raised when outcomes are voided: followers then fold again
 )
 
-# What the fold over the outcomes had come to, so that who begins need not read all of them.
+# Results of the fold over the outcomes, so that a new process need not read all of them.
 learned_checkpoints = sa.Table(
     "learned_checkpoints",
     metadata,
     sa.Column("org", Words, nullable=False),
-    sa.Column("rates", Words, nullable=False),  # digest of what the fold depends on beside the outcomes
+    sa.Column("rates", Words, nullable=False),  # digest of the fold's other inputs
     sa.Column("seq", Number, nullable=False),
     sa.Column("epoch", Number, nullable=False),
     sa.Column("learned", sa.LargeBinary, nullable=False),
@@ -365,7 +399,7 @@ arm_statistics = sa.Table(
     sa.Column("tool", Words, nullable=False),
     sa.Column("level", Words, nullable=False),  # everywhere, page, context or seed
     sa.Column("context_key", Words, nullable=False),  # "", page, or tier:page:category
-    sa.Column("successes", sa.Double, nullable=False),  # these four as they had decayed at updated_at
+    sa.Column("successes", sa.Double, nullable=False),  # these four decay; values at updated_at
     sa.Column("failures", sa.Double, nullable=False),
     sa.Column("calls", sa.Double, nullable=False),
     sa.Column("expected", sa.Double, nullable=False),
@@ -376,8 +410,8 @@ arm_statistics = sa.Table(
     sa.PrimaryKeyConstraint("org", "tool", "level", "context_key"),
 )
 
-# How many outcomes of one reporter have counted for one tool on one day; there is a limit. Under no tool:
-# events in which nothing was called.
+# How many outcomes of one reporter have counted for one tool on one day; the number is limited. An empty tool
+# stands for events without a call.
 reporter_counts = sa.Table(
     "reporter_counts",
     metadata,
@@ -390,7 +424,7 @@ reporter_counts = sa.Table(
     sa.Index(None, "day"),
 )
 
-# What organisations have in common about the platform's tools, with noise: a prior for new ones.
+# Noisy statistics of the platform's tools over all organisations: a prior for new organisations.
 shared_priors = sa.Table(
     "shared_priors",
     metadata,
@@ -417,7 +451,7 @@ experiments = sa.Table(
     sa.Column("ended_at", Instant),
 )
 
-# What receipts are signed with. Old keys stay as long as receipts of theirs may come.
+# Keys that sign receipts. An old key stays as long as its receipts may arrive.
 receipt_keys = sa.Table(
     "receipt_keys",
     metadata,
@@ -427,7 +461,7 @@ receipt_keys = sa.Table(
     sa.Column("retired_at", Instant),
 )
 
-# What a conversation holds from turn to turn, such as the tools it has loaded and used.
+# The state of a conversation between turns, such as the tools that it has loaded and used.
 sessions = sa.Table(
     "sessions",
     metadata,
@@ -435,12 +469,12 @@ sessions = sa.Table(
     sa.Column("session", Words, nullable=False),
     sa.Column("turn", sa.Integer, nullable=False),
     sa.Column("record", Json, nullable=False),
-    # Another with each write; whoever still has one of a session that was deleted does not take the one that
-    # came after it for the one it knows.
+    # Changes with each write and never repeats, so a process notices if another one deleted the session and
+    # created it again.
     sa.Column("version", Number, nullable=False),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("updated_at", Instant, nullable=False),
-    sa.Column("expires_at", Instant),  # none: never
+    sa.Column("expires_at", Instant),  # NULL: never
     sa.PrimaryKeyConstraint("org", "session"),
     sa.Index(None, "updated_at"),
     sa.Index(None, "expires_at"),
@@ -462,8 +496,9 @@ changes = sa.Table(
     sa.Index(None, "revision"),
     sa.Index(None, "org", "subject"),
 )
+_make_append_only(changes, "seq = NEW.seq")
 
-# One row. Writers take turns at it, replicas look at it.
+# One row. Writers lock it; replicas poll it.
 registry_state = sa.Table(
     "registry_state",
     metadata,

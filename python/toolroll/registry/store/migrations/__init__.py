@@ -1,1 +1,1 @@
-"""How the schema came to be what `tables` says, one step a file. Steps are never edited once released."""
+"""Alembic's environment: its script, and one step for each change of the schema."""

@@ -1,4 +1,4 @@
-"""What Alembic runs: the steps, on the connection and in the transaction that `Database` gives it."""
+"""The script that Alembic runs, within the connection and transaction of `schema.upgrade`."""
 
 from __future__ import annotations
 

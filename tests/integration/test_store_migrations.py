@@ -1,0 +1,119 @@
+"""Upgrades: a step that Alembic runs keeps all data, and one that fails leaves nothing behind."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from toolroll.errors import StoreUnavailable
+from toolroll.registry.registry import Registry
+from toolroll.registry.store import schema, tables
+from toolroll.registry.store.database import Database
+from toolroll.tools import Tool, Toolkit
+
+STEP = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade():
+    op.create_table("notes", sa.Column("note", sa.Text, nullable=False))
+    op.add_column("tools", sa.Column("owner", sa.Text, nullable=False, server_default="nobody"))
+    {then}
+"""
+
+
+def add_step(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str = "") -> None:
+    """Makes this a toolroll whose schema has one more step."""
+    shutil.copytree(schema.MIGRATIONS, folder, dirs_exist_ok=True)
+    (folder / "versions" / "0002_owner.py").write_text(STEP.format(then=then))
+    monkeypatch.setattr(schema, "MIGRATIONS", folder)
+    monkeypatch.setattr(schema, "REVISIONS", ("0001", "0002"))
+
+
+@pytest.fixture
+def old_url(database_url: str) -> str:
+    """The URL of a registry of today, with something in it."""
+    with Registry.open(database_url, create=True, actor="ada") as registry:
+        registry.toolkits.put(Toolkit("net", "The network"), keywords=["host"])
+        registry.create(Tool("ping", "asks whether a host is there", toolkit="net"))
+        registry.update("ping", {"description": "asks a host"}, version=1)
+    return database_url
+
+
+def names_of(database: Database) -> set[str]:
+    with database.reading() as connection:
+        return set(sa.inspect(connection).get_table_names())
+
+
+def test_an_upgraded_registry_keeps_what_was_in_it(
+    old_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_step(tmp_path / "migrations", monkeypatch)
+    with pytest.raises(StoreUnavailable, match="has schema 0001, this toolroll needs 0002"):
+        Database.open(old_url, create=False, migrate=False)
+    database = Database.open(old_url, create=False, migrate=True)
+    with database.reading() as connection:
+        assert schema.revision_of(connection, database._address) == "0002"
+        assert connection.scalars(sa.text("SELECT owner FROM tools")).all() == ["nobody"]
+    assert "notes" in names_of(database)
+    database.close()
+    with Registry.open(old_url, actor="ada") as registry:
+        assert registry.tool("ping").tool.description == "asks a host"
+        assert [version.version for version in registry.history("ping")] == [2, 1]
+        registry.update("ping", {"description": "asks again"}, version=2)
+
+
+def test_an_upgrade_that_fails_changes_nothing(
+    old_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_step(tmp_path / "fails", monkeypatch, then='op.execute("INSERT INTO nowhere VALUES (1)")')
+    with pytest.raises(StoreUnavailable):
+        Database.open(old_url, create=False, migrate=True)
+    with pytest.raises(StoreUnavailable, match="has schema 0001"):
+        Database.open(old_url, create=False, migrate=False)
+    monkeypatch.undo()
+    database = Database.open(old_url, create=False, migrate=False)
+    assert names_of(database) == {*tables.metadata.tables, schema.VERSION_TABLE}
+    database.close()
+
+
+def test_a_registry_whose_creation_fails_is_not_there(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from alembic import command
+
+    def stamp(*_: object) -> None:  # the last thing that is done
+        raise sa.exc.OperationalError("CREATE TABLE", None, Exception("disk is full"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(command, "stamp", stamp)
+        with pytest.raises(StoreUnavailable):
+            Database.open(empty_url, create=True, migrate=True)
+    database = Database.open(empty_url, create=True, migrate=True)  # it found an empty database
+    assert names_of(database) == {*tables.metadata.tables, schema.VERSION_TABLE}
+    database.close()
+
+
+def test_the_tables_change_only_with_a_step() -> None:
+    statements = [
+        str(created.compile(dialect=dialect))
+        for dialect in (sqlite.dialect(), postgresql.dialect())
+        for table in tables.metadata.sorted_tables
+        for created in (
+            sa.schema.CreateTable(table),
+            *(sa.schema.CreateIndex(index) for index in sorted(table.indexes, key=lambda index: index.name)),
+        )
+    ]
+    digest = hashlib.sha256(" ".join(" ".join(statements).split()).encode()).hexdigest()[:16]
+    # Released databases have the tables of the last step. If this fails, see migrations/versions/0001_baseline.py:
+    # add a step, then put the new digest here. Before the first release, only the digest.
+    assert {schema.REVISIONS[-1]: digest} == {"0001": "e515b229266be465"}

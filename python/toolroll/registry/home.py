@@ -87,7 +87,7 @@ class RegistryRoll(Toolroll):
         self._engine.learned = self._recording.learned
         self._engine.prior = making.empty() if len(priors) else None
         self._engine.observe = self._recording.note
-        self._refresher.heard = self._recording.follower.wake
+        self._refresher.on_change = self._recording.follower.wake
         self._refresher.start()
         self._recording.recorder.take_over()
 

@@ -25,7 +25,7 @@ class LearnedState(Protocol):
     """The part of `toolroll._core.Learned` that a fold uses. It is immutable."""
 
     def fold(self: L, deltas: npt.NDArray[np.void], vectors: Vectors | None) -> L:
-        """This state with the deltas added."""
+        """The state with the deltas added."""
         ...
 
     def to_bytes(self) -> bytes:
@@ -45,14 +45,14 @@ def outcomes_of(
         query = sa.select(table).where(table.c.org == org, table.c.seq > above)
         if up_to is not None:
             query = query.where(table.c.seq <= up_to)
-        rows = connection.execute(query.order_by(table.c.seq).limit(_SOME)).all()
-        for row in rows:
+        count = 0
+        for row in connection.execute(query.order_by(table.c.seq).limit(_SOME)):  # decodes one row at a time
             yielder()
+            count, above = count + 1, row.seq
             if voided or row.voided_at is None:
                 yield Counted.of(row)
-        if len(rows) < _SOME:
+        if count < _SOME:
             return
-        above = rows[-1].seq
 
 
 def fold(learned: L, outcomes: Sequence[Counted], dim: int, space: str) -> L:

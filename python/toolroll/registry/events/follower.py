@@ -25,6 +25,7 @@ from toolroll.registry.events.fold import LearnedState, fold, outcomes_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.gil import batches
 
 _log = logging.getLogger("toolroll")
 
@@ -168,8 +169,7 @@ class Follower(Generic[L]):
         table = tables.learning_state
         found: dict[str, tuple[int, int]] = {}
         with self._database.reading() as connection:
-            for start in range(0, len(orgs), _SOME):
-                some = orgs[start : start + _SOME]
+            for some in batches(orgs, _SOME):
                 query = sa.select(table).where(table.c.seq > 0, table.c.org.in_(some))
                 found.update({row.org: (row.seq, row.epoch) for row in connection.execute(query)})
         return found

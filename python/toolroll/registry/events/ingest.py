@@ -38,11 +38,12 @@ from toolroll.registry.events.rows import (
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, upsert
 from toolroll.registry.store.database import CHANNEL, Database
-from toolroll.registry.store.gil import GilYielder
+from toolroll.registry.store.gil import GilYielder, batches
 
 CLOSES_AFTER_S = 600.0  # an event that has only partial reports
 _MOST_DUE = 200
 _SOME = 32  # rows in one statement: more would hold up selections
+_KEYS = 128  # keys in one query
 
 State: TypeAlias = tuple[int, int]  # (number of the last outcome, epoch) of an organisation
 
@@ -210,11 +211,11 @@ class _Batch:
 
     def _outcomes_of(self, event_ids: Iterable[str]) -> Mapping[str, list[Counted]]:
         table = tables.outcomes
-        query = sa.select(table).where(table.c.event_id.in_(sorted(event_ids)))
         found = []
-        for row in self._connection.execute(query):
-            found.append(Counted.of(row))
-            self._yield_gil()
+        for some in batches(sorted(event_ids), _KEYS):
+            for row in self._connection.execute(sa.select(table).where(table.c.event_id.in_(some))):
+                found.append(Counted.of(row))
+                self._yield_gil()
         return by_event(found)
 
     def _with_vectors(
@@ -227,15 +228,13 @@ class _Batch:
         """
         lacking = sorted({report.exposure.event_id for report in reports if report.exposure.vector is None})
         stored: dict[str, tuple[Any, str]] = {}
-        if lacking:
-            table = tables.selection_events
+        table = tables.selection_events
+        for some in batches(lacking, _KEYS):
             query = sa.select(table.c.event_id, table.c.vector, table.c.space).where(
-                table.c.event_id.in_(lacking), table.c.vector.is_not(None)
+                table.c.event_id.in_(some), table.c.vector.is_not(None)
             )
-            stored = {
-                row.event_id: (np.frombuffer(row.vector, "<f2"), row.space)
-                for row in self._connection.execute(query)
-            }
+            for row in self._connection.execute(query):
+                stored[row.event_id] = np.frombuffer(row.vector, "<f2"), row.space
         known: dict[str, tuple[Any, str]] = {}
         for event_id, rows in before.items():
             for row in rows:
@@ -249,14 +248,17 @@ class _Batch:
             if own[0] is None:
                 own = stored.get(exposure.event_id, own)
             vector, space = known.setdefault(exposure.event_id, own)
-            out.append(replace(report, exposure=replace(exposure, vector=vector, space=space)))
+            if vector is not exposure.vector or space != exposure.space:
+                report = replace(report, exposure=replace(exposure, vector=vector, space=space))
+            out.append(report)
+            self._yield_gil()
         return out
 
     def _keep_open(self) -> None:
         table = tables.open_events
         closed = [event_id for event_id in self._open if self._settled[event_id].closed]
-        if closed:
-            self._connection.execute(sa.delete(table).where(table.c.event_id.in_(sorted(closed))))
+        for some in batches(sorted(closed), _KEYS):
+            self._connection.execute(sa.delete(table).where(table.c.event_id.in_(some)))
         rows = [
             {
                 "event_id": event_id,
@@ -275,11 +277,10 @@ class _Batch:
         for event_id, at in changed.items():
             called, outcome = summary(self._settled[event_id])
             rows.append({"of": event_id, "called": called, "outcome": outcome, "recorded_at": instant(at)})
-        if rows:
-            update = sa.update(table).where(table.c.event_id == sa.bindparam("of"))
-            for start in range(0, len(rows), _SOME):
-                self._connection.execute(update, rows[start : start + _SOME])
-                self._yield_gil()
+            self._yield_gil()
+        update = sa.update(table).where(table.c.event_id == sa.bindparam("of"))
+        for some in batches(rows, _SOME):
+            self._connection.execute(update, some)
 
     def _advance(self) -> None:
         if not self._added:
@@ -311,15 +312,16 @@ class _ReporterLimits:
         who = {(org, reporter) for org, reporter in who if reporter}
         if not who:
             return
-        table = tables.reporter_counts
+        table, yielder = tables.reporter_counts, GilYielder()
         first = min(_day(report.at) for report in reports)
-        query = sa.select(table).where(
-            table.c.org.in_(sorted({org for org, _ in who})),
-            table.c.reporter.in_(sorted({reporter for _, reporter in who})),
-            table.c.day >= first,
-        )
-        for row in connection.execute(query):
-            self._counts[row.org, row.tool, row.reporter, row.day] = row.counted
+        orgs = sorted({org for org, _ in who})
+        for some in batches(sorted({reporter for _, reporter in who}), _KEYS):
+            query = sa.select(table).where(
+                table.c.org.in_(orgs), table.c.reporter.in_(some), table.c.day >= first
+            )
+            for row in connection.execute(query):
+                self._counts[row.org, row.tool, row.reporter, row.day] = row.counted
+                yielder()
 
     def has_room(self, exposure: Exposure, tool: str, at: float) -> bool:
         """Whether one more report of the exposure's reporter counts for the tool on that day."""

@@ -23,7 +23,7 @@ from toolroll.learning.effects import Change
 from toolroll.registry.events.rows import Counted, instant, seconds
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import upsert
-from toolroll.registry.store.gil import GilYielder
+from toolroll.registry.store.gil import GilYielder, batches
 
 RATES = LearningRates()
 LEVELS = EVERYWHERE, PAGE, CONTEXT, SEED = "everywhere", "page", "context", "seed"
@@ -189,15 +189,12 @@ def add(connection: sa.Connection, org: str, outcomes: Sequence[Counted], cells:
 def read(connection: sa.Connection, org: str, keys: Sequence[Key]) -> dict[Key, Cell]:
     """The cells of these keys, as far as the table has them."""
     cells: dict[Key, Cell] = {}
-    yielder = GilYielder()
     place = sa.tuple_(*(_table.c[name] for name in Key._fields))
-    for start in range(0, len(keys), _SOME):
-        some = keys[start : start + _SOME]
+    for some in batches(keys, _SOME):
         # padded, so that the statement is compiled once
         some = [*some, *[some[-1]] * (_SOME - len(some))] if len(keys) > _SOME else some
         query = sa.select(_table).where(_table.c.org == org, place.in_(some))
         cells.update(map(_cell, connection.execute(query)))
-        yielder()
     return cells
 
 

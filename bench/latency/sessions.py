@@ -93,11 +93,11 @@ class _kept:
 
     def __enter__(self) -> Any:
         from toolroll.registry.sessions.store import SessionStore
-        from toolroll.registry.sessions.writer import SessionKeeper
+        from toolroll.registry.sessions.writer import SessionWriter
         from toolroll.registry.store.database import Database
 
         self._database = Database.open(self._url, create=True, migrate=True)
-        self._keeper = SessionKeeper(SessionStore(self._database), lambda theirs, mine: mine)
+        self._keeper = SessionWriter(SessionStore(self._database), lambda theirs, mine: mine)
         return self._keeper
 
     def __exit__(self, *error: object) -> None:

@@ -18,7 +18,7 @@ from toolroll.learning.outcomes import Entry, Report
 from toolroll.registry.events import writer as module
 from toolroll.registry.events.journal import Journal
 from toolroll.registry.events.receipts import LIFETIME_S
-from toolroll.registry.events.writer import Recorder
+from toolroll.registry.events.writer import EventWriter
 from toolroll.registry.store.database import Database
 
 THREADS = 4
@@ -47,7 +47,7 @@ def main(url: str, folder: str, begun: float) -> None:
     numbers = [int(number) for number in sys.stdin.readline().split()]
     module._ADOPT_EVERY_S = 0.5  # type: ignore[misc]
     database = Database.open(url, create=False, migrate=False)
-    recorder = Recorder(database, Journal(Path(folder)), lambda selection: 1 / 0, messages=None)  # type: ignore
+    recorder = EventWriter(database, Journal(Path(folder)), lambda selection: 1 / 0, messages=None)  # type: ignore
 
     def work(part: list[int]) -> None:
         for number in part:

@@ -11,7 +11,7 @@ import time
 
 from toolroll.registry.sessions import writer as module
 from toolroll.registry.sessions.store import SessionStore
-from toolroll.registry.sessions.writer import SessionKeeper
+from toolroll.registry.sessions.writer import SessionWriter
 from toolroll.registry.store.database import Database
 
 
@@ -24,7 +24,7 @@ def union(one, other):
 def main(url: str, who: str, notes: int, read_every: int, flush_every: int) -> None:
     module.WRITE_EVERY_S = 0.005  # type: ignore[misc]
     database = Database.open(url, create=False, migrate=False)
-    keeper = SessionKeeper(SessionStore(database), union)
+    keeper = SessionWriter(SessionStore(database), union)
     record = {"turn": 0, "seen": []}
     os.write(1, b"ready\n")
     sys.stdin.readline()

@@ -22,12 +22,12 @@ from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Entry, Report
 from toolroll.registry.events import writer as module
 from toolroll.registry.events.event_row import SelectionOrigin, seed_of
-from toolroll.registry.events.ingest import drain
+from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.journal import Journal
 from toolroll.registry.events.maintenance import prune
 from toolroll.registry.events.receipts import message_secret, rotate, signer_of
 from toolroll.registry.events.rows import Messages, Received
-from toolroll.registry.events.writer import Recorder
+from toolroll.registry.events.writer import EventWriter
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.selection.selection import Selection
@@ -65,7 +65,7 @@ def exposure_of(selection: Selection) -> Exposure:
 
 
 @pytest.fixture
-def recorder(database: Database, tmp_path: Path) -> Iterator[Recorder]:
+def recorder(database: Database, tmp_path: Path) -> Iterator[EventWriter]:
     made = new_recorder(database, tmp_path / "journal")
     yield made
     made.close()
@@ -73,13 +73,13 @@ def recorder(database: Database, tmp_path: Path) -> Iterator[Recorder]:
 
 def new_recorder(
     database: Database, journal: Path, messages: Messages | None = Messages(), **options
-) -> Recorder:
-    return Recorder(
+) -> EventWriter:
+    return EventWriter(
         database,
         Journal(journal),
         exposure_of,
         messages=None if messages is None else lambda: messages,
-        standing_of=lambda selection: SelectionOrigin(7, 3, "default", "test", "b"),
+        origin_of=lambda selection: SelectionOrigin(7, 3, "default", "test", "b"),
         **options,
     )
 
@@ -89,7 +89,7 @@ def report(selection: Selection, **kinds: str) -> Report:
 
 
 def test_a_selection_becomes_a_row_with_all_that_it_was_decided_by(
-    database: Database, recorder: Recorder, roll: Toolroll
+    database: Database, recorder: EventWriter, roll: Toolroll
 ) -> None:
     context = Context(
         org="acme",
@@ -128,7 +128,7 @@ def test_a_selection_becomes_a_row_with_all_that_it_was_decided_by(
 
 @pytest.mark.parametrize("seed", [0, 1, 2**63 - 1, 2**63, 2**64 - 1])
 def test_seeds_of_64_bits_come_back(
-    database: Database, recorder: Recorder, roll: Toolroll, seed: int
+    database: Database, recorder: EventWriter, roll: Toolroll, seed: int
 ) -> None:
     picked = roll.select("play a song")
     object.__setattr__(picked.turn, "seed", seed)
@@ -169,7 +169,7 @@ def test_without_events_outcomes_are_recorded_all_the_same(
 
 
 def test_words_that_no_database_keeps_do_not_stop_the_others(
-    database: Database, recorder: Recorder, roll: Toolroll
+    database: Database, recorder: EventWriter, roll: Toolroll
 ) -> None:
     odd = ["nul \0 here", "half \ud800 a pair", "x" * 20_000, "\u202egnirts", ""]
     for text in odd:
@@ -185,7 +185,7 @@ def test_words_that_no_database_keeps_do_not_stop_the_others(
 
 
 def test_what_came_of_an_event_stands_in_its_row_whichever_comes_first(
-    database: Database, recorder: Recorder, roll: Toolroll
+    database: Database, recorder: EventWriter, roll: Toolroll
 ) -> None:
     kinds = {"a": "succeeded", "b": "failed", "c": "corrected", "d": "called"}
     for kind in kinds.values():
@@ -213,7 +213,7 @@ def test_what_came_of_an_event_stands_in_its_row_whichever_comes_first(
 
 
 def test_a_report_without_the_messages_vector_finds_it_in_the_events_row(
-    database: Database, recorder: Recorder, roll: Toolroll
+    database: Database, recorder: EventWriter, roll: Toolroll
 ) -> None:
     picked = roll.select("play a song")
     recorder.note(picked)
@@ -229,7 +229,7 @@ def test_a_report_without_the_messages_vector_finds_it_in_the_events_row(
 
 
 def test_an_event_is_found_by_its_id_here_and_in_other_processes(
-    database: Database, recorder: Recorder, roll: Toolroll, tmp_path: Path
+    database: Database, recorder: EventWriter, roll: Toolroll, tmp_path: Path
 ) -> None:
     picked = roll.select("play a song", Context(org="acme"))
     recorder.note(picked)
@@ -246,7 +246,7 @@ def test_an_event_is_found_by_its_id_here_and_in_other_processes(
 
 
 def test_a_tool_that_was_not_shown_is_refused_before_anything_is_written(
-    recorder: Recorder, roll: Toolroll, tmp_path: Path
+    recorder: EventWriter, roll: Toolroll, tmp_path: Path
 ) -> None:
     picked = roll.select("play a song", k=1)
     with pytest.raises(InvalidInput, match="was not shown"):
@@ -255,7 +255,7 @@ def test_a_tool_that_was_not_shown_is_refused_before_anything_is_written(
 
 
 def test_a_report_that_is_repeated_is_written_again_and_says_nothing_new(
-    recorder: Recorder, roll: Toolroll, tmp_path: Path
+    recorder: EventWriter, roll: Toolroll, tmp_path: Path
 ) -> None:
     picked = roll.select("play a song")
     assert recorder.record(exposure_of(picked), report(picked, play_music="succeeded")) == 1
@@ -300,8 +300,11 @@ def test_while_the_database_is_away_reports_are_taken_and_later_drained_by_thems
         assert recorder.flush(20)
     assert raw_counts(database)["", "play_music"] == (40, 40, 40)
     assert recorder.health()["failing"] is None and recorder.health()["outcomes"]["waiting_s"] == 0
-    said_so = [record.message for record in caplog.records if "store takes them" in record.message]
-    assert len(said_so) == 2  # that it is away, and that it is back: once each
+    logged = [record.message for record in caplog.records if record.message.startswith("outcomes: ")]
+    assert logged == [  # once each
+        "outcomes: failed, will try again: the database is away",
+        "outcomes: succeeded again",
+    ]
     recorder.close()
 
 
@@ -329,12 +332,12 @@ def test_a_batch_whose_commit_nobody_heard_of_counts_once(
     deaf = iter([True, True, False])
 
     def committed_but(*arguments, **options):
-        done = drain(*arguments, **options)
+        done = ingest(*arguments, **options)
         if next(deaf, False):
             raise StoreUnavailable("the connection is lost")
         return done
 
-    monkeypatch.setattr(module, "drain", committed_but)
+    monkeypatch.setattr(module, "ingest", committed_but)
     recorder = new_recorder(database, tmp_path / "journal")
     for _ in range(10):
         picked = roll.select("play a song")
@@ -395,7 +398,7 @@ def test_more_events_than_can_be_kept_are_dropped_and_counted_but_no_outcome_is(
 
 
 def test_threads_record_and_everything_counts_once(
-    database: Database, recorder: Recorder, roll: Toolroll
+    database: Database, recorder: EventWriter, roll: Toolroll
 ) -> None:
     oracle = Oracle()
     made = [roll.select("play a song", Context(user=f"u{at}")) for at in range(200)]
@@ -418,7 +421,9 @@ def test_threads_record_and_everything_counts_once(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_child_of_a_fork_records_by_itself(database: Database, recorder: Recorder, roll: Toolroll) -> None:
+def test_a_child_of_a_fork_records_by_itself(
+    database: Database, recorder: EventWriter, roll: Toolroll
+) -> None:
     picked = [roll.select("play a song") for _ in range(3)]
     recorder.record(exposure_of(picked[0]), report(picked[0], play_music="succeeded"))
     child = os.fork()
@@ -439,7 +444,7 @@ def test_a_child_of_a_fork_records_by_itself(database: Database, recorder: Recor
 
 
 def test_old_events_are_cleared_away_and_what_was_learnt_stays(
-    database: Database, recorder: Recorder, roll: Toolroll
+    database: Database, recorder: EventWriter, roll: Toolroll
 ) -> None:
     picked = [roll.select("play a song", Context(org=org)) for org in ("acme", "acme", "umbrella")]
     for one in picked:
@@ -480,5 +485,5 @@ def test_who_neither_selects_nor_records_has_no_threads(database: Database, tmp_
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("toolroll-outcomes")]
     assert recorder.flush(0)
     recorder.take_over()
-    assert not recorder._threads
+    assert not recorder._writer.is_started and not recorder._preparer.is_started
     recorder.close()

@@ -177,7 +177,7 @@ def test_a_store_that_is_gone_leaves_the_last_catalog_serving_and_says_how_old_i
     soon(lambda: "registry" in roll.select("number 5", k=3).degraded)
     picked = roll.select("number 5", k=3)
     assert "tool_5" in picked.names
-    assert "was current" in roll.health()["degraded"][0]
+    assert "was up to date" in roll.health()["degraded"][0]
     with pytest.raises(StoreUnavailable):
         roll.refresh()
     monkeypatch.undo()

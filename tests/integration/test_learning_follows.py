@@ -18,7 +18,7 @@ from toolroll.errors import StoreUnavailable
 from toolroll.registry.events import follower as module
 from toolroll.registry.events.fold import fold, outcomes_of
 from toolroll.registry.events.follower import Follower, LearnedFactory
-from toolroll.registry.events.ingest import drain
+from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.maintenance import Which, forget
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -30,7 +30,7 @@ def report(database: Database, *events: str, org: str = "acme", **kinds: str) ->
     reports = [
         said(exposure(event, "mail", "rain", org=org), kinds or {"mail": "succeeded"}) for event in events
     ]
-    assert drain(database, [], reports).refused == []
+    assert ingest(database, [], reports).refused == []
 
 
 def whole(database: Database, org: str = "acme") -> Tape:

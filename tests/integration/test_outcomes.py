@@ -24,7 +24,7 @@ from tests.integration.outcomes import (
 from toolroll.errors import InvalidInput
 from toolroll.learning.deduplication import MOST_SILENT
 from toolroll.registry.events.fold import fold, outcomes_of
-from toolroll.registry.events.ingest import CLOSES_AFTER_S, drain, is_due
+from toolroll.registry.events.ingest import CLOSES_AFTER_S, ingest, is_due
 from toolroll.registry.events.maintenance import Which, forget, rebuild
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import Received
@@ -81,7 +81,7 @@ def some_reports(count: int, seed: int = 0, orgs: tuple[str, ...] = ("acme",)) -
 
 def test_a_report_counts_for_each_level_of_its_context(database: Database) -> None:
     event = exposure("e1", "mail", "rain", page="crm", tier="team", category="read")
-    done = drain(database, [], [said(event, {"mail": "succeeded"})])
+    done = ingest(database, [], [said(event, {"mail": "succeeded"})])
     assert (done.outcomes, done.repeated, done.refused, done.seqs) == (1, 0, [], {"acme": 1})
     for level, context in (
         ("everywhere", ""),
@@ -100,10 +100,10 @@ def test_a_report_counts_for_each_level_of_its_context(database: Database) -> No
 def test_whatever_is_said_again_changes_nothing(database: Database) -> None:
     event = exposure("e1", "mail", "rain")
     one = said(event, {"mail": "succeeded"})
-    drain(database, [], [one, one])
+    ingest(database, [], [one, one])
     before, again = (
         dump(database, "acme"),
-        drain(database, [], [one, one, said(event, {"mail": "succeeded"}, after=9)]),
+        ingest(database, [], [one, one, said(event, {"mail": "succeeded"}, after=9)]),
     )
     assert (again.outcomes, again.repeated, again.seqs) == (0, 3, {"acme": 1})
     assert dump(database, "acme") == before
@@ -112,8 +112,8 @@ def test_whatever_is_said_again_changes_nothing(database: Database) -> None:
 
 def test_saying_something_else_replaces_what_was_said(database: Database) -> None:
     event = exposure("e1", "mail", "rain")
-    drain(database, [], [said(event, {"mail": "failed"})])
-    drain(database, [], [said(event, {"mail": "succeeded"}, after=5)])
+    ingest(database, [], [said(event, {"mail": "failed"})])
+    ingest(database, [], [said(event, {"mail": "succeeded"}, after=5)])
     mail = cell(database, "mail")
     assert (mail.successes, mail.failures, mail.calls, mail.expected) == (1, 0, 1, 0.25)
     assert (mail.shown, mail.called, mail.succeeded) == (1, 1, 1)
@@ -125,7 +125,7 @@ def test_saying_something_else_replaces_what_was_said(database: Database) -> Non
 def test_numbers_of_outcomes_have_no_gaps(database: Database) -> None:
     reports = some_reports(60, orgs=("acme", "umbrella"))
     for start in range(0, len(reports), 7):
-        drain(database, [], reports[start : start + 7])
+        ingest(database, [], reports[start : start + 7])
     for org in ("acme", "umbrella"):
         seqs = [row.seq for row in rows_of(database, tables.outcomes) if row.org == org]
         assert seqs == list(range(1, len(seqs) + 1))
@@ -139,7 +139,7 @@ def test_counts_are_the_oracles_whatever_the_batches(database: Database, size: i
     for report in reports:
         oracle.take(report)
     for start in range(0, len(reports), size):
-        drain(database, [], reports[start : start + size])
+        ingest(database, [], reports[start : start + size])
     assert raw_counts(database) == oracle.counts()
 
 
@@ -149,7 +149,7 @@ def test_batches_do_not_change_a_bit(new_database_url: Callable[[str], str]) -> 
     for dialect, size in (("sqlite", 1), ("sqlite", 50), ("postgresql", 9)):
         database = Database.open(new_database_url(dialect), create=False, migrate=False)
         for start in range(0, len(reports), size):
-            drain(database, [], reports[start : start + size])
+            ingest(database, [], reports[start : start + size])
         dumps.append(dump(database, "acme"))
         tapes.append(folded(database))
         database.close()
@@ -160,7 +160,7 @@ def test_batches_do_not_change_a_bit(new_database_url: Callable[[str], str]) -> 
 def test_rebuilding_gives_the_same_bits(database: Database) -> None:
     reports = some_reports(80)
     for start in range(0, len(reports), 11):
-        drain(database, [], reports[start : start + 11])
+        ingest(database, [], reports[start : start + 11])
     before = dump(database, "acme")
     assert rebuild(database) == {"acme": 0}
     assert dump(database, "acme") == before
@@ -174,9 +174,9 @@ def test_one_organisations_outcomes_move_no_bit_of_anothers(new_database_url: Ca
     reports = some_reports(80, orgs=("acme", "umbrella"))
     alone = Database.open(new_database_url("sqlite"), create=False, migrate=False)
     both = Database.open(new_database_url("sqlite"), create=False, migrate=False)
-    drain(alone, [], [one for one in reports if one.exposure.org == "acme"])
+    ingest(alone, [], [one for one in reports if one.exposure.org == "acme"])
     for start in range(0, len(reports), 13):
-        drain(both, [], reports[start : start + 13])
+        ingest(both, [], reports[start : start + 13])
     assert dump(alone, "acme") == dump(both, "acme")
     assert folded(alone) == folded(both)
     assert dump(both, "umbrella") != dump(both, "acme")
@@ -186,16 +186,16 @@ def test_one_organisations_outcomes_move_no_bit_of_anothers(new_database_url: Ca
 
 def test_a_report_on_anothers_event_is_refused(database: Database) -> None:
     event = exposure("e1", "mail")
-    drain(database, [], [said(event, {"mail": "succeeded"})])
+    ingest(database, [], [said(event, {"mail": "succeeded"})])
     before = dump(database, "acme")
-    done = drain(database, [], [said(replace(event, org="umbrella"), {"mail": "failed"})])
+    done = ingest(database, [], [said(replace(event, org="umbrella"), {"mail": "failed"})])
     assert (done.outcomes, len(done.refused)) == (0, 1)
     assert dump(database, "acme") == before and dump(database, "umbrella") == []
 
 
 def test_a_tool_that_was_not_shown_is_refused_and_the_others_count(database: Database) -> None:
     event, other = exposure("e1", "mail"), exposure("e2", "mail")
-    done = drain(database, [], [said(event, {"tank": "succeeded"}), said(other, {"mail": "succeeded"})])
+    done = ingest(database, [], [said(event, {"tank": "succeeded"}), said(other, {"mail": "succeeded"})])
     assert (done.outcomes, len(done.refused)) == (1, 1)
     assert "was not shown" in str(done.refused[0][1])
     assert raw_counts(database) == {("acme", "mail"): (1, 1, 1)}
@@ -203,7 +203,7 @@ def test_a_tool_that_was_not_shown_is_refused_and_the_others_count(database: Dat
 
 def test_counts_decay_from_the_time_of_the_event_whatever_the_order(database: Database) -> None:
     old, new = exposure("e1", "mail", at=NOW), exposure("e2", "mail", at=NOW + 14 * DAY_S)
-    drain(database, [], [said(new, {"mail": "succeeded"}), said(old, {"mail": "succeeded"})])
+    ingest(database, [], [said(new, {"mail": "succeeded"}), said(old, {"mail": "succeeded"})])
     mail, seed = cell(database, "mail"), cell(database, "mail", "seed")
     assert mail.successes == pytest.approx(1.5, rel=1e-12)
     assert mail.calls == pytest.approx(1 + 2 ** (-14 / 30), rel=1e-12)
@@ -213,7 +213,7 @@ def test_counts_decay_from_the_time_of_the_event_whatever_the_order(database: Da
 
 def test_what_is_late_is_kept_and_weighs_nothing(database: Database) -> None:
     event = exposure("e1", "mail", "rain")
-    done = drain(database, [], [said(event, {"mail": "succeeded"}, after=LIFETIME_S + 1)])
+    done = ingest(database, [], [said(event, {"mail": "succeeded"}, after=LIFETIME_S + 1)])
     assert done.outcomes == 1
     mail = cell(database, "mail")
     assert (mail.successes, mail.calls, mail.expected) == (0, 0, 0)
@@ -224,61 +224,61 @@ def test_what_is_late_is_kept_and_weighs_nothing(database: Database) -> None:
 def test_a_reporter_counts_three_times_a_day_for_a_tool(database: Database) -> None:
     events = [exposure(f"e{at}", "mail", "rain", reporter="eve", at=NOW + at) for at in range(9)]
     for event in events:
-        drain(database, [], [said(event, {"mail": "succeeded"})])
+        ingest(database, [], [said(event, {"mail": "succeeded"})])
     mail, rain = cell(database, "mail"), cell(database, "rain")
     assert mail.successes == pytest.approx(3, abs=1e-4) and mail.called == 9
     # expected calls without the calls would look as if nobody wanted it
     assert mail.expected == pytest.approx(0.75, abs=1e-4) and rain.expected == pytest.approx(0.75, abs=1e-4)
-    drain(database, [], [said(exposure("f", "mail", reporter="ann"), {"mail": "succeeded"})])
-    drain(database, [], [said(exposure("g", "mail", reporter="eve", at=NOW + DAY_S), {"mail": "succeeded"})])
+    ingest(database, [], [said(exposure("f", "mail", reporter="ann"), {"mail": "succeeded"})])
+    ingest(database, [], [said(exposure("g", "mail", reporter="eve", at=NOW + DAY_S), {"mail": "succeeded"})])
     assert cell(database, "mail").successes == pytest.approx(
         3 * 2 ** (-1 / 14) + 1 + 2 ** (-1 / 14), rel=1e-4
     )
 
 
 def test_the_application_itself_counts_without_a_limit(database: Database) -> None:
-    drain(database, [], [said(exposure(f"e{at}", "mail"), {"mail": "succeeded"}) for at in range(9)])
+    ingest(database, [], [said(exposure(f"e{at}", "mail"), {"mail": "succeeded"}) for at in range(9)])
     assert cell(database, "mail").successes == 9
 
 
 def test_events_without_a_call_have_a_limit_too(database: Database) -> None:
     events = [exposure(f"e{at}", "mail", reporter="eve") for at in range(MOST_SILENT + 5)]
-    drain(database, [], [said(event, {}) for event in events[:20]])
-    drain(database, [], [said(event, {}) for event in events[20:]])
+    ingest(database, [], [said(event, {}) for event in events[:20]])
+    ingest(database, [], [said(event, {}) for event in events[20:]])
     assert cell(database, "mail").expected == pytest.approx(0.25 * MOST_SILENT)
 
 
 def test_a_revision_keeps_the_weight_of_what_it_revises(database: Database) -> None:
     events = [exposure(f"e{at}", "mail", reporter="eve") for at in range(4)]
-    drain(database, [], [said(event, {"mail": "failed"}) for event in events])
-    drain(database, [], [said(event, {"mail": "succeeded"}, after=2) for event in events])
+    ingest(database, [], [said(event, {"mail": "failed"}) for event in events])
+    ingest(database, [], [said(event, {"mail": "succeeded"}, after=2) for event in events])
     mail = cell(database, "mail")
     assert (mail.successes, mail.failures, mail.calls) == (3, 0, 3)
 
 
 def test_a_partial_report_closes_its_event_later_and_once(database: Database) -> None:
     event = exposure("e1", "mail", "rain")
-    drain(database, [], [said(event, {"mail": "succeeded"}, final=False)])
+    ingest(database, [], [said(event, {"mail": "succeeded"}, final=False)])
     assert (cell(database, "mail").expected, cell(database, "mail").shown) == (0, 0)
     early, late = NOW + CLOSES_AFTER_S, NOW + CLOSES_AFTER_S + 2
     assert not is_due(database, early) and is_due(database, late)
-    assert drain(database, [], [], now=late).outcomes == 1
-    assert not is_due(database, late) and drain(database, [], [], now=late + 99).outcomes == 0
+    assert ingest(database, [], [], now=late).outcomes == 1
+    assert not is_due(database, late) and ingest(database, [], [], now=late + 99).outcomes == 0
     assert (cell(database, "rain").expected, cell(database, "rain").shown) == (0.25, 1)
-    assert drain(database, [], [said(event, {}, after=999)]).repeated == 1
+    assert ingest(database, [], [said(event, {}, after=999)]).repeated == 1
 
 
 def test_a_partial_report_that_is_followed_by_a_final_one_is_closed_by_it(database: Database) -> None:
     event = exposure("e1", "mail", "rain")
-    drain(database, [], [said(event, {"mail": "succeeded"}, final=False)])
-    drain(database, [], [said(event, {"rain": "failed"})])
+    ingest(database, [], [said(event, {"mail": "succeeded"}, final=False)])
+    ingest(database, [], [said(event, {"rain": "failed"})])
     assert not is_due(database, NOW + 2 * CLOSES_AFTER_S)
     assert raw_counts(database) == {("acme", "mail"): (1, 1, 1), ("acme", "rain"): (1, 1, 0)}
 
 
 def test_what_a_search_found_counts_though_it_was_not_shown(database: Database) -> None:
     event = exposure("e1", "mail")
-    drain(database, [], [said(event, {"tank": "wanted_succeeded"}, found=["tank"])])
+    ingest(database, [], [said(event, {"tank": "wanted_succeeded"}, found=["tank"])])
     tank = cell(database, "tank")
     assert (tank.successes, tank.calls, tank.expected) == (1, 1, 0.05)
     assert (tank.shown, tank.called, tank.succeeded) == (0, 1, 1)
@@ -287,15 +287,15 @@ def test_what_a_search_found_counts_though_it_was_not_shown(database: Database) 
 def test_outcomes_that_were_taken_back_count_no_more_and_never_again(database: Database) -> None:
     mine = [exposure(f"m{at}", "mail", "rain", reporter="ann") for at in range(3)]
     hers = [exposure(f"h{at}", "mail", "rain", reporter="eve") for at in range(3)]
-    drain(database, [], [said(event, {"mail": "succeeded"}) for event in mine])
+    ingest(database, [], [said(event, {"mail": "succeeded"}) for event in mine])
     before = dump(database, "acme")
-    drain(database, [], [said(event, {"rain": "failed"}) for event in hers])
+    ingest(database, [], [said(event, {"rain": "failed"}) for event in hers])
     assert forget(database, "acme", Which(reporter="eve"), actor="ada", reason="a liar") == 3
     assert dump(database, "acme") == before
     assert folded(database).count == 6
-    again = drain(database, [], [said(event, {"rain": "failed"}, after=5) for event in hers])
+    again = ingest(database, [], [said(event, {"rain": "failed"}, after=5) for event in hers])
     assert again.repeated == 3
-    drain(database, [], [said(event, {"rain": "succeeded"}, after=6) for event in hers])
+    ingest(database, [], [said(event, {"rain": "succeeded"}, after=6) for event in hers])
     assert cell(database, "rain").successes == 0
     (state,) = rows_of(database, tables.learning_state)
     assert state.epoch == 1
@@ -321,7 +321,7 @@ def test_what_is_taken_back_is_what_was_asked_for(database: Database, which: Whi
         exposure("e3", "mail", "rain", reporter="ann", at=NOW + 30),
     ]
     called = ("mail", "rain", "mail")
-    drain(
+    ingest(
         database, [], [said(event, {name: "succeeded"}) for event, name in zip(events, called, strict=True)]
     )
     assert forget(database, "acme", which, actor="ada") == len(gone)

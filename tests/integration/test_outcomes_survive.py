@@ -23,8 +23,8 @@ from toolroll.registry.events.journal import Journal
 from toolroll.registry.events.maintenance import rebuild
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import Received
-from toolroll.registry.events.statistics import LIFT_HALF_S, RELIABILITY_HALF_S
-from toolroll.registry.events.writer import Recorder
+from toolroll.registry.events.statistics import RATES
+from toolroll.registry.events.writer import EventWriter
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -107,8 +107,8 @@ def weighted(numbers: range, begun: float, table: Database) -> None:
                 continue
             until = record["updated_at"].timestamp()
             said = exact[org, record["tool"]]
-            successes = sum(value * 2 ** (-(until - at) / RELIABILITY_HALF_S) for at, value, _ in said)
-            calls = sum(value * 2 ** (-(until - at) / LIFT_HALF_S) for at, _, value in said)
+            successes = sum(value * 2 ** (-(until - at) / RATES.reliability_half_s) for at, value, _ in said)
+            calls = sum(value * 2 ** (-(until - at) / RATES.lift_half_s) for at, _, value in said)
             assert record["successes"] == pytest.approx(successes, rel=1e-9, abs=1e-9)
             assert record["calls"] == pytest.approx(calls, rel=1e-9, abs=1e-9)
 
@@ -158,7 +158,7 @@ def test_counts_are_exact_whatever_is_doubled_late_or_killed(
     print(f"{kills} kills, {in_the_middle} of them in the middle")
 
     monkeypatch.setattr(module, "_ADOPT_EVERY_S", 0.1)
-    last = Recorder(database, Journal(folder), lambda selection: 1 / 0, messages=None)  # type: ignore
+    last = EventWriter(database, Journal(folder), lambda selection: 1 / 0, messages=None)  # type: ignore
     last.take_over()
     eventually(lambda: not list(folder.iterdir()), 60)
     assert last.health()["outcomes"]["refused"] == 0

@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.session_worker import union
 from toolroll.registry.sessions.store import SessionStore
-from toolroll.registry.sessions.writer import SessionKeeper
+from toolroll.registry.sessions.writer import SessionWriter
 from toolroll.registry.store.database import Database
 
 pytestmark = pytest.mark.slow
@@ -74,7 +74,7 @@ def test_a_process_that_is_killed_loses_its_last_moments_at_most(
     process.wait()
     process.stdin.close()
     process.stdout.close()
-    with_next = SessionKeeper(SessionStore(database), union)
+    with_next = SessionWriter(SessionStore(database), union)
     found = with_next.read("acme", "conversation-42")
     assert found is not None
     assert {f"a{number}" for number in range(acknowledged[-1] + 1)} <= set(found.record["seen"])

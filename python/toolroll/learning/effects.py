@@ -13,30 +13,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from toolroll._core import DELTA
 from toolroll.identity import reporter_key, scopes
 from toolroll.learning.exposure import Exposure, Shown
 from toolroll.learning.outcomes import Kind
 
-DELTA = np.dtype(
-    [
-        ("at", "f8"),  # when it was shown, seconds since the epoch: counts decay from then
-        ("everywhere", "u8"),
-        ("page", "u8"),
-        ("leaf", "u8"),
-        ("plain", "u8"),
-        ("arm", "u8"),
-        ("intent", "u8"),
-        ("group", "u8"),
-        ("successes", "f8"),
-        ("failures", "f8"),
-        ("calls", "f8"),
-        ("expected", "f8"),
-        ("vector", "i4"),  # row of the vectors that go with it; -1 for none
-        ("verdict", "i4"),  # 1 or -1: a success or failure that the change detector has not seen
-        ("pull", "f8"),  # what the vector counts; below 0 takes it back
-        ("reporter", "u8"),
-    ]
-)
 UNEXPECTED = 0.05  # calls that one expected of a tool that was not shown
 
 
@@ -65,6 +46,9 @@ EFFECTS: dict[Kind | None, Effect] = {
 }
 
 
+_NO_EFFECT = EFFECTS[None]
+
+
 class Change(NamedTuple):
     """What is said of a tool now, and what was said of it before.
 
@@ -78,6 +62,11 @@ class Change(NamedTuple):
     before: Kind | None
     after: Kind
     weight: float = 1.0
+
+    def effect(self) -> Effect:
+        """What the change adds."""
+        now, then, weight = EFFECTS[self.after], EFFECTS[self.before], self.weight
+        return Effect._make([weight * (new - old) for new, old in zip(now, then, strict=True)])
 
 
 def deltas(
@@ -99,34 +88,16 @@ def deltas(
     reporter = reporter_key(exposure.reporter)
     rows = []
     for name, tool in tools.items():
-        said = by_name.get(name)
-        successes = failures = calls = pull = 0.0
-        expected = tool.expected * closes if closes else 0.0
+        change = by_name.get(name)
+        effect = _NO_EFFECT if change is None else change.effect()
+        expected = (tool.expected * closes if closes else 0.0) + effect.expected
+        pull = effect.pull if vector >= 0 else 0.0
         verdict = 0
-        if said is not None:
-            now, then, weight = EFFECTS[said.after], EFFECTS[said.before], said.weight
-            successes = weight * (now.successes - then.successes)
-            failures = weight * (now.failures - then.failures)
-            calls = weight * (now.calls - then.calls)
-            expected += weight * (now.expected - then.expected)
-            pull = weight * (now.pull - then.pull) if vector >= 0 else 0.0
-            if said.before is None and weight:
-                verdict = int(now.successes - now.failures)
-        if successes or failures or calls or expected or pull:
+        if change is not None and change.before is None and change.weight:
+            said = EFFECTS[change.after]
+            verdict = int(said.successes - said.failures)
+        sums = (effect.successes, effect.failures, effect.calls, expected)
+        if any(sums) or pull:
             at = vector if pull else -1
-            rows.append(
-                (
-                    exposure.at,
-                    *where,
-                    *tool.key,
-                    successes,
-                    failures,
-                    calls,
-                    expected,
-                    at,
-                    verdict,
-                    pull,
-                    reporter,
-                )
-            )
+            rows.append((exposure.at, *where, *tool.key, *sums, at, verdict, pull, reporter))
     return np.array(rows, DELTA)

@@ -98,7 +98,7 @@ class RegistryHome:
             organisations=follow.organisations,
         )
         self._conversations = StoredConversations(database, MOST_CONVERSATIONS, sessions_s)
-        self._refresher.heard = self._recording.follower.wake
+        self._refresher.on_change = self._recording.follower.wake
         self._refresher.start()
         self._recording.recorder.take_over()
 

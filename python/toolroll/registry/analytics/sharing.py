@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from toolroll.errors import Denied
 from toolroll.learning.privacy import MOST, Counts, Release, release
+from toolroll.registry.events.statistics import EVERYWHERE
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import Database
 
@@ -114,7 +115,7 @@ def _contributions(connection: sa.Connection) -> list[dict[str, Counts]]:
     found: dict[str, dict[str, Counts]] = {org: {} for org in agreed}
     rows = connection.execute(
         sa.select(_arms.c.org, _arms.c.tool, *(_arms.c[name] for name in Counts._fields)).where(
-            _arms.c.level == "everywhere"
+            _arms.c.level == EVERYWHERE
         )
     )
     for org, tool, *counts in rows:

@@ -11,16 +11,13 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from toolroll._core import LearningRates
 from toolroll.errors import InvalidInput
 from toolroll.learning.beta import quantile
 from toolroll.registry.analytics.window import Window, elements, events, item, pairs
+from toolroll.registry.events.statistics import LEVELS, RATES, SEED
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
-LEVELS = ("everywhere", "page", "context", "seed")
-
-RATES = LearningRates()
 _BELIEVED = (0.05, 0.97)  # a tool is believed to work at least and at most so often
 _BACK = 3  # successes in a row with which it is believed to work again
 
@@ -82,7 +79,7 @@ def arms(
                            _arms.c.context_key).limit(limit)  # fmt: skip
     with database.reading() as connection:
         rows = connection.execute(query).all()
-    is_plain = level == "seed"  # seed 4's: from Beta(1, 1), and nothing decays
+    is_plain = level == SEED  # seed 4's: from Beta(1, 1), and nothing decays
     left = np.array([
         1.0
         if is_plain

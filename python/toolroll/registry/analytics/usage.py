@@ -9,15 +9,11 @@ import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
 from toolroll.registry.analytics.window import Window, day, elements, events, pairs
+from toolroll.registry.events.statistics import CALLED, SUCCEEDED
 from toolroll.registry.store.database import Database
 
 Of = Literal["selected", "called", "succeeded"]
 OF: tuple[Of, ...] = ("called", "selected", "succeeded")
-
-# What an outcome says of a tool (`toolroll.learning.outcomes`): it was called, whether shown or found later.
-SHOWN_AND_CALLED = ("succeeded", "failed", "called", "corrected")
-FOUND = ("wanted_succeeded", "wanted_failed", "wanted")
-_SUCCEEDED = ("succeeded", "wanted_succeeded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +59,9 @@ def heatmap(
         .group_by(tool, events.c.page)
     )
     if of == "called":
-        query = query.where(source.c.value.in_((*SHOWN_AND_CALLED, *FOUND)))
+        query = query.where(source.c.value.in_(sorted(CALLED)))
     elif of == "succeeded":
-        query = query.where(source.c.value.in_(_SUCCEEDED))
+        query = query.where(source.c.value.in_(sorted(SUCCEEDED)))
     with database.reading() as connection:
         cells = {(row.tool, row.page): row.events for row in connection.execute(query)}
     tools, pages = _most(cells, 0)[:most_tools], _most(cells, 1)[:most_pages]

@@ -1,4 +1,4 @@
-"""From rows of outcomes to what a decision reads of them."""
+"""Folds rows of outcomes into the statistics that selection reads."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from toolroll.registry.events.rows import Counted
 from toolroll.registry.store import tables
 from toolroll.registry.store.gil import GilYielder
 
-_SOME = 100  # rows that are read at a time: more would hold up selections meanwhile
+_SOME = 100  # rows in one query: more would hold up selections
 
 Vectors = npt.NDArray[np.float32]
-L = TypeVar("L", bound="Folds")
+L = TypeVar("L", bound="LearnedState")
 
 
-class Folds(Protocol):
-    """What `toolroll._core.Learned` is here: immutable, and more after each fold."""
+class LearnedState(Protocol):
+    """The part of `toolroll._core.Learned` that a fold uses. It is immutable."""
 
     def fold(self: L, deltas: npt.NDArray[np.void], vectors: Vectors | None) -> L:
-        """The same, and what these add."""
+        """The state with the deltas added."""
         ...
 
     def to_bytes(self) -> bytes:
-        """For a checkpoint."""
+        """The bytes for a checkpoint."""
         ...
 
 
@@ -38,27 +38,27 @@ def outcomes_of(
 ) -> Iterator[Counted]:
     """An organisation's outcomes in the order in which they count.
 
-    above, up_to: numbers between which they are. voided: also those that count no more.
+    above, up_to: the range of their numbers, without `above`. voided: whether to return voided ones, too.
     """
     table, yielder = tables.outcomes, GilYielder()
     while True:
         query = sa.select(table).where(table.c.org == org, table.c.seq > above)
         if up_to is not None:
             query = query.where(table.c.seq <= up_to)
-        rows = connection.execute(query.order_by(table.c.seq).limit(_SOME)).all()
-        for row in rows:
+        count = 0
+        for row in connection.execute(query.order_by(table.c.seq).limit(_SOME)):  # decodes one row at a time
             yielder()
+            count, above = count + 1, row.seq
             if voided or row.voided_at is None:
                 yield Counted.of(row)
-        if len(rows) < _SOME:
+        if count < _SOME:
             return
-        above = rows[-1].seq
 
 
 def fold(learned: L, outcomes: Sequence[Counted], dim: int, space: str) -> L:
-    """What was learnt, and what these add.
+    """The state with these outcomes added.
 
-    dim, space: width of the messages' vectors, and the embedder they must be of; others pull nothing.
+    dim, space: the width and the embedder that the messages' vectors must have; others are left out.
     """
     parts, vectors = [], list[npt.NDArray[np.float16]]()
     yielder = GilYielder()
@@ -78,5 +78,5 @@ def fold(learned: L, outcomes: Sequence[Counted], dim: int, space: str) -> L:
 
 
 def rates_key(*parts: object) -> str:
-    """A digest of what a fold depends on beside the outcomes."""
+    """A digest of everything beside the outcomes that a fold depends on."""
     return hashlib.sha256("\n".join(map(repr, parts)).encode()).hexdigest()[:32]

@@ -1,19 +1,18 @@
-"""Brings events and outcomes into the store, each outcome exactly once.
+"""Writes events and outcomes to the store, each outcome exactly once.
 
-A batch is one transaction: events, outcomes, what is counted from them, and the gist that each event's row
-has. Writers of one organisation take turns at its row in `learning_state`, which numbers its outcomes, so
-their numbers have no gaps and commit in their order. What of a report is new is decided under that lock,
-against all that was said of its event before: a batch that is drained again, since nobody knows whether it
-was committed, adds nothing.
+A batch is one transaction: events, outcomes, the statistics, and the summary in each event's row. Writers of
+one organisation wait for each other at its row in `learning_state`. So its outcomes have consecutive numbers
+that commit in order. What is new in a report is decided under that lock, against all earlier reports on its
+event: writing a batch again, when nobody knows whether it was committed, adds nothing.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, timezone
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import sqlalchemy as sa
@@ -39,23 +38,26 @@ from toolroll.registry.events.rows import (
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, upsert
 from toolroll.registry.store.database import CHANNEL, Database
-from toolroll.registry.store.gil import GilYielder
+from toolroll.registry.store.gil import GilYielder, batches
 
-CLOSES_AFTER_S = 600.0  # an event that has partial reports alone
+CLOSES_AFTER_S = 600.0  # an event that has only partial reports
 _MOST_DUE = 200
-_SOME = 32  # rows that are written at a time: more would hold up selections meanwhile
+_SOME = 32  # rows in one statement: more would hold up selections
+_KEYS = 128  # keys in one query
+
+State: TypeAlias = tuple[int, int]  # (number of the last outcome, epoch) of an organisation
 
 
 @dataclass(slots=True)
-class Drained:
-    """What came of a batch.
+class IngestResult:
+    """What a batch changed.
 
     Attributes:
         events: rows of events that were written.
         outcomes: rows of outcomes that were written.
         repeated: reports that said nothing new.
         refused: reports that cannot be counted, and why.
-        seqs: organisation → the number of its last outcome, of those that the batch was about.
+        seqs: organisation → the number of its last outcome, for the organisations in the batch.
     """
 
     events: int = 0
@@ -65,35 +67,35 @@ class Drained:
     seqs: dict[str, int] = field(default_factory=dict)
 
 
-def drain(
+def ingest(
     database: Database,
     events: Sequence[Mapping[str, Any]],
     reports: Sequence[Received],
     *,
     window_s: float = LIFETIME_S,
     now: float | None = None,
-    known: statistics.Known | None = None,
-) -> Drained:
+    cache: statistics.CellCache | None = None,
+) -> IngestResult:
     """Writes a batch, whole or not at all.
 
-    events: rows of `selection_events`. window_s: for how long after an event what is said of it counts;
-    later it is kept and weighs nothing. now: seconds since the epoch, to close events that have had partial
-    reports for long enough; None to leave them. known: what this process has counted before.
+    events: rows of `selection_events`. window_s: how long after an event its reports count; later ones are
+    kept and weigh nothing. now: seconds since the epoch, to close events whose reports have been partial for
+    long enough; None leaves them open. cache: statistics that this process wrote before.
 
     Raises:
-        StoreUnavailable: nothing was written, or nobody knows; drain the batch again.
-        InvalidInput, Conflict: a value in it cannot be kept; nothing was written.
+        StoreUnavailable: nothing was written, or nobody knows; write the batch again.
+        InvalidInput, Conflict: a value in it cannot be stored; nothing was written.
     """
     with database.recording() as connection:
         if now is not None:
             reports = [*reports, *_due(connection, now)]
         if not events and not reports:
-            return Drained()
-        known = known or statistics.Known()
-        batch = _Batch(connection, window_s, known)
+            return IngestResult()
+        cache = cache or statistics.CellCache()
+        batch = _Batch(connection, window_s, cache)
         done = batch.run(events, reports)
-    for org, (state, cells) in batch.counted.items():
-        known.keep(org, state, cells)
+    for org, (state, cells) in batch.cells.items():  # only once it is committed
+        cache.keep(org, state, cells)
     return done
 
 
@@ -110,7 +112,7 @@ def is_due(database: Database, now: float) -> bool:
 
 
 def _due(connection: sa.Connection, now: float) -> list[Received]:
-    """Final reports that nobody will send, for events that were left open."""
+    """Final reports, in place of those that nobody sent, for events that were left open."""
     table = tables.open_events
     query = (
         sa.select(table).where(table.c.closes_at <= instant(now)).order_by(table.c.closes_at).limit(_MOST_DUE)
@@ -124,120 +126,121 @@ def _due(connection: sa.Connection, now: float) -> list[Received]:
 class _Batch:
     """One transaction."""
 
-    def __init__(self, connection: sa.Connection, window_s: float, known: statistics.Known) -> None:
-        self._connection, self._window_s, self._known = connection, window_s, known
-        self.counted: dict[str, tuple[tuple[int, int], dict[statistics.Key, statistics.Cell]]] = {}
-        self._done, self._breath = Drained(), GilYielder()
+    def __init__(self, connection: sa.Connection, window_s: float, cache: statistics.CellCache) -> None:
+        self._connection, self._window_s, self._cache = connection, window_s, cache
+        self.cells: dict[str, tuple[State, dict[statistics.Key, statistics.Cell]]] = {}
+        self._result, self._yield_gil = IngestResult(), GilYielder()
+        self._seqs: dict[str, State] = {}
+        self._orgs: dict[str, str] = {}  # event → organisation
+        self._settled: dict[str, Settled] = {}  # event → all that was reported on it
+        self._steps: Counter[str] = Counter()  # event → rows of outcomes
+        self._added: dict[str, list[Counted]] = defaultdict(list)
+        self._open: dict[str, Received] = {}
 
-    def run(self, events: Sequence[Mapping[str, Any]], reports: Sequence[Received]) -> Drained:
+    def run(self, events: Sequence[Mapping[str, Any]], reports: Sequence[Received]) -> IngestResult:
         reports = list(map(self._normal, reports))
         orgs = {event["org"] for event in events} | {report.exposure.org for report in reports}
-        seqs = lock(self._connection, orgs)
-        first = dict(seqs)
+        first = lock(self._connection, orgs)
+        self._seqs = dict(first)
         add_missing(self._connection, tables.selection_events, events)
-        self._done.events = len(events)
+        self._result.events = len(events)
         ids = {event["event_id"] for event in events} | {report.exposure.event_id for report in reports}
         before = self._outcomes_of(ids)
+        for event_id, rows in before.items():
+            self._settled[event_id] = settled_by(rows)
+            self._steps[event_id] = len(rows)
+            self._orgs[event_id] = rows[0].exposure.org
         reports = self._with_vectors(reports, before)
-        caps = _Caps(self._connection, reports)
-        settled = {event_id: settled_by(rows) for event_id, rows in before.items()}
-        added: dict[str, list[Counted]] = {}
-        steps = Counter({event_id: len(rows) for event_id, rows in before.items()})
-        left_open: dict[str, Received] = {}
-        known_org = {event_id: rows[0].exposure.org for event_id, rows in before.items()}
+        limits = _ReporterLimits(self._connection, reports)
         for report in reports:
-            self._breath()
-            self._count(report, settled, caps, steps, seqs, added, left_open, known_org)
-        for org, rows in sorted(added.items()):
+            self._yield_gil()
+            self._count(report, limits)
+        for org, rows in sorted(self._added.items()):
             insert_in_batches(self._connection, tables.outcomes, (row.to_row() for row in rows))
-            cells = self._known.take(org, first[org])
+            cells = self._cache.take(org, first[org])
             statistics.add(self._connection, org, rows, cells)
-            self.counted[org] = seqs[org], cells
-        caps.write(self._connection)
-        self._keep_open(left_open, settled)
-        changed = {row.exposure.event_id: row.received_at for rows in added.values() for row in rows}
-        for event in events:  # what was said of it came first
+            self.cells[org] = self._seqs[org], cells
+        limits.write(self._connection)
+        self._keep_open()
+        changed = {row.exposure.event_id: row.received_at for rows in self._added.values() for row in rows}
+        for event in events:  # a report may come before its event
             if event["event_id"] in before:
                 changed.setdefault(event["event_id"], before[event["event_id"]][-1].received_at)
-        self._summarise(changed, settled)
-        self._advance(seqs, added)
-        self._done.seqs = {org: seq for org, (seq, _) in seqs.items()}
-        return self._done
+        self._summarise(changed)
+        self._advance()
+        self._result.seqs = {org: seq for org, (seq, _) in self._seqs.items()}
+        return self._result
 
     def _normal(self, report: Received) -> Received:
-        self._breath()
+        self._yield_gil()
         return replace(report, exposure=normal(report.exposure))
 
-    def _count(
-        self,
-        received: Received,
-        settled: dict[str, Settled],
-        caps: _Caps,
-        steps: Counter[str],
-        seqs: dict[str, tuple[int, int]],
-        added: dict[str, list[Counted]],
-        left_open: dict[str, Received],
-        known_org: dict[str, str],
-    ) -> None:
+    def _count(self, received: Received, limits: _ReporterLimits) -> None:
         exposure = received.exposure
         event_id, org = exposure.event_id, exposure.org
         is_late = received.at - exposure.at > self._window_s
-        before = settled.get(event_id, Settled())
-        ask = caps.of(exposure, received.at, is_late)
+        before = self._settled.get(event_id, Settled())
+        tools = list[str]()  # that this report counts for
+
+        def weight(tool: str) -> float:
+            if is_late or not limits.has_room(exposure, tool, received.at):
+                return 0.0
+            tools.append(tool)
+            return 1.0
+
         try:
-            if known_org.setdefault(event_id, org) != org:
-                raise InvalidInput(f"event {event_id}: is another organisation's")
-            step = deduplicate(exposure, before, received.report, ask.weight)
+            if self._orgs.setdefault(event_id, org) != org:
+                raise InvalidInput(f"event {event_id}: belongs to another organisation")
+            step = deduplicate(exposure, before, received.report, weight)
         except InvalidInput as error:
-            self._done.refused.append((received, error))
+            self._result.refused.append((received, error))
             return
-        settled[event_id] = step.settled
+        self._settled[event_id] = step.settled
         if not step.is_new:
-            self._done.repeated += 1
+            self._result.repeated += 1
             return
-        weight = 0.0 if is_late else closing_weight(step, ask.weight)
-        ask.keep()
-        seq, epoch = seqs[org]
-        seqs[org] = seq + 1, epoch
-        steps[event_id] += 1
-        row = counted(seq + 1, steps[event_id], exposure, step, weight, received.at)
-        added.setdefault(org, []).append(row)
-        self._done.outcomes += 1
-        left_open.setdefault(event_id, received)
+        closing = 0.0 if is_late else closing_weight(step, weight)
+        limits.count(exposure, tools, received.at)
+        seq, epoch = self._seqs[org]
+        self._seqs[org] = seq + 1, epoch
+        self._steps[event_id] += 1
+        row = counted(seq + 1, self._steps[event_id], exposure, step, closing, received.at)
+        self._added[org].append(row)
+        self._result.outcomes += 1
+        self._open.setdefault(event_id, received)
 
     def _outcomes_of(self, event_ids: Iterable[str]) -> Mapping[str, list[Counted]]:
         table = tables.outcomes
-        query = sa.select(table).where(table.c.event_id.in_(sorted(event_ids)))
         found = []
-        for row in self._connection.execute(query):
-            found.append(Counted.of(row))
-            self._breath()
+        for some in batches(sorted(event_ids), _KEYS):
+            for row in self._connection.execute(sa.select(table).where(table.c.event_id.in_(some))):
+                found.append(Counted.of(row))
+                self._yield_gil()
         return by_event(found)
 
     def _with_vectors(
         self, reports: Sequence[Received], before: Mapping[str, list[Counted]]
     ) -> list[Received]:
-        """The reports, each with the vector that its event counts with.
+        """The reports, each with the vector of its event.
 
-        One that came by a receipt has none: the event's row does. An event that has pulled a tool without a
-        vector keeps having none, or taking that back would take back what was never there.
+        A report by receipt has no vector, but the event's row has. If an earlier report moved a tool's vector
+        without one, the event stays without: else a correction would take back what was never added.
         """
         lacking = sorted({report.exposure.event_id for report in reports if report.exposure.vector is None})
         stored: dict[str, tuple[Any, str]] = {}
-        if lacking:
-            table = tables.selection_events
+        table = tables.selection_events
+        for some in batches(lacking, _KEYS):
             query = sa.select(table.c.event_id, table.c.vector, table.c.space).where(
-                table.c.event_id.in_(lacking), table.c.vector.is_not(None)
+                table.c.event_id.in_(some), table.c.vector.is_not(None)
             )
-            stored = {
-                row.event_id: (np.frombuffer(row.vector, "<f2"), row.space)
-                for row in self._connection.execute(query)
-            }
+            for row in self._connection.execute(query):
+                stored[row.event_id] = np.frombuffer(row.vector, "<f2"), row.space
         known: dict[str, tuple[Any, str]] = {}
         for event_id, rows in before.items():
-            pulled = [row for row in rows if any(EFFECTS[change.after].pull for change in row.changes)]
-            if pulled:
-                known[event_id] = pulled[0].exposure.vector, pulled[0].exposure.space
+            for row in rows:
+                if any(EFFECTS[change.after].pull for change in row.changes):
+                    known[event_id] = row.exposure.vector, row.exposure.space
+                    break
         out = []
         for report in reports:
             exposure = report.exposure
@@ -245,14 +248,17 @@ class _Batch:
             if own[0] is None:
                 own = stored.get(exposure.event_id, own)
             vector, space = known.setdefault(exposure.event_id, own)
-            out.append(replace(report, exposure=replace(exposure, vector=vector, space=space)))
+            if vector is not exposure.vector or space != exposure.space:
+                report = replace(report, exposure=replace(exposure, vector=vector, space=space))
+            out.append(report)
+            self._yield_gil()
         return out
 
-    def _keep_open(self, received: Mapping[str, Received], settled: Mapping[str, Settled]) -> None:
+    def _keep_open(self) -> None:
         table = tables.open_events
-        closed = [event_id for event_id in received if settled[event_id].closed]
-        if closed:
-            self._connection.execute(sa.delete(table).where(table.c.event_id.in_(sorted(closed))))
+        closed = [event_id for event_id in self._open if self._settled[event_id].closed]
+        for some in batches(sorted(closed), _KEYS):
+            self._connection.execute(sa.delete(table).where(table.c.event_id.in_(some)))
         rows = [
             {
                 "event_id": event_id,
@@ -260,36 +266,35 @@ class _Batch:
                 "closes_at": instant(one.at + CLOSES_AFTER_S),
                 "exposure": one.exposure.to_record(),
             }
-            for event_id, one in received.items()
-            if not settled[event_id].closed
+            for event_id, one in self._open.items()
+            if not self._settled[event_id].closed
         ]
         add_missing(self._connection, table, rows)
 
-    def _summarise(self, changed: Mapping[str, float], settled: Mapping[str, Settled]) -> None:
+    def _summarise(self, changed: Mapping[str, float]) -> None:
         table = tables.selection_events
         rows = []
         for event_id, at in changed.items():
-            called, outcome = summary(settled[event_id])
+            called, outcome = summary(self._settled[event_id])
             rows.append({"of": event_id, "called": called, "outcome": outcome, "recorded_at": instant(at)})
-        if rows:
-            update = sa.update(table).where(table.c.event_id == sa.bindparam("of"))
-            for start in range(0, len(rows), _SOME):
-                self._connection.execute(update, rows[start : start + _SOME])
-                self._breath()
+            self._yield_gil()
+        update = sa.update(table).where(table.c.event_id == sa.bindparam("of"))
+        for some in batches(rows, _SOME):
+            self._connection.execute(update, some)
 
-    def _advance(self, seqs: Mapping[str, tuple[int, int]], added: Mapping[str, list[Counted]]) -> None:
-        if not added:
+    def _advance(self) -> None:
+        if not self._added:
             return
         table = tables.learning_state
-        rows = [{"of": org, "seq": seqs[org][0]} for org in sorted(added)]
+        rows = [{"of": org, "seq": self._seqs[org][0]} for org in sorted(self._added)]
         update = sa.update(table).where(table.c.org == sa.bindparam("of"))
         self._connection.execute(update, rows)
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(sa.select(sa.func.pg_notify(CHANNEL, "outcomes")))
 
 
-def lock(connection: sa.Connection, orgs: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Takes the organisations' turns, in one order for all who do; (seq, epoch) of each."""
+def lock(connection: sa.Connection, orgs: Iterable[str]) -> dict[str, State]:
+    """Locks the organisations' rows, in the same order in every process; returns the state of each."""
     table = tables.learning_state
     wanted = sorted(set(orgs))
     add_missing(connection, table, [{"org": org, "seq": 0, "epoch": 0} for org in wanted])
@@ -297,8 +302,8 @@ def lock(connection: sa.Connection, orgs: Iterable[str]) -> dict[str, tuple[int,
     return {row.org: (row.seq, row.epoch) for row in connection.execute(query)}
 
 
-class _Caps:
-    """How much of each reporter has counted for each tool, by day; there is a limit."""
+class _ReporterLimits:
+    """How many reports of each reporter have counted for each tool, by day. Their number is limited."""
 
     def __init__(self, connection: sa.Connection, reports: Sequence[Received]) -> None:
         self._counts: Counter[tuple[str, str, str, date]] = Counter()
@@ -307,53 +312,38 @@ class _Caps:
         who = {(org, reporter) for org, reporter in who if reporter}
         if not who:
             return
-        table = tables.reporter_counts
+        table, yielder = tables.reporter_counts, GilYielder()
         first = min(_day(report.at) for report in reports)
-        query = sa.select(table).where(
-            table.c.org.in_(sorted({org for org, _ in who})),
-            table.c.reporter.in_(sorted({reporter for _, reporter in who})),
-            table.c.day >= first,
-        )
-        for row in connection.execute(query):
-            self._counts[row.org, row.tool, row.reporter, row.day] = row.counted
+        orgs = sorted({org for org, _ in who})
+        for some in batches(sorted({reporter for _, reporter in who}), _KEYS):
+            query = sa.select(table).where(
+                table.c.org.in_(orgs), table.c.reporter.in_(some), table.c.day >= first
+            )
+            for row in connection.execute(query):
+                self._counts[row.org, row.tool, row.reporter, row.day] = row.counted
+                yielder()
 
-    def of(self, exposure: Exposure, at: float, is_late: bool) -> _Asking:
-        """Weighs one report."""
-        return _Asking(self, exposure.org, exposure.reporter, _day(at), is_late)
+    def has_room(self, exposure: Exposure, tool: str, at: float) -> bool:
+        """Whether one more report of the exposure's reporter counts for the tool on that day."""
+        if not exposure.reporter:
+            return True
+        return self._counts[exposure.org, tool, exposure.reporter, _day(at)] < most_a_day(tool)
+
+    def count(self, exposure: Exposure, tools: Iterable[str], at: float) -> None:
+        """Counts a report for these tools."""
+        if exposure.reporter:
+            keys = [(exposure.org, tool, exposure.reporter, _day(at)) for tool in tools]
+            self._counts.update(keys)
+            self._changed.update(keys)
 
     def write(self, connection: sa.Connection) -> None:
-        """Keeps what has counted."""
+        """Stores the counts that changed."""
         rows = [
             {"org": org, "tool": tool, "reporter": reporter, "day": day, "counted": self._counts[key]}
             for key in sorted(self._changed)
             for org, tool, reporter, day in (key,)
         ]
         upsert(connection, tables.reporter_counts, rows)
-
-
-class _Asking:
-    """What one report may count; nothing is kept of a report that turns out to be refused."""
-
-    def __init__(self, caps: _Caps, org: str, reporter: str, day: date, is_late: bool) -> None:
-        self._caps, self._org, self._reporter, self._day = caps, org, reporter, day
-        self._is_late, self._asked = is_late, list[str]()
-
-    def weight(self, tool: str) -> float:
-        if self._is_late:
-            return 0.0
-        if not self._reporter:
-            return 1.0
-        count = self._caps._counts[self._org, tool, self._reporter, self._day]
-        if count >= most_a_day(tool):
-            return 0.0
-        self._asked.append(tool)
-        return 1.0
-
-    def keep(self) -> None:
-        for tool in self._asked:
-            key = self._org, tool, self._reporter, self._day
-            self._caps._counts[key] += 1
-            self._caps._changed.add(key)
 
 
 def _day(at: float) -> date:

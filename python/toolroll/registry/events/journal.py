@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Literal, NamedTuple, TypeAlias
 
 from toolroll.errors import InvalidInput, StoreUnavailable
-from toolroll.registry.events import journal
+from toolroll.registry.store.gil import GilYielder
 
 _log = logging.getLogger("toolroll")
 
@@ -202,25 +202,32 @@ class Journal:
 
     def waiting(self, most: int) -> list[Found]:
         """The oldest records that are not drained yet."""
-        found: list[Found] = []
+        found, yielder = list[Found](), GilYielder()
         with self._appending:
             if self._file is None:
                 return found
             last, size = self._segment, self._size
         place = self._drained
         while place.segment <= last and len(found) < most:
-            path = self._path(place.segment)
-            data = path.read_bytes() if path.exists() else b""
-            if place.segment == last:
-                data = data[:size]
-            for record, end in records_in(data[place.offset :], self.damage):
+            data = self._read(place, size - place.offset if place.segment == last else -1)
+            for record, end in records_in(data, self.damage):
                 found.append(Found(record, Place(place.segment, place.offset + end)))
+                yielder()
                 if len(found) == most:
                     return found
             if not found:  # nothing sound is left in it
                 self.drained(Place(last, size) if place.segment == last else Place(place.segment + 1, 0))
             place = Place(place.segment + 1, 0)
         return found
+
+    def _read(self, place: Place, length: int) -> bytes:
+        """What is behind this place in its segment; length: at most, -1 for all."""
+        try:
+            with self._path(place.segment).open("rb") as file:
+                file.seek(place.offset)
+                return file.read(length)
+        except FileNotFoundError:
+            return b""
 
     def drained(self, place: Place) -> None:
         """Forgets what is before this place: it is in the database."""
@@ -255,7 +262,7 @@ class Journal:
         for path in sorted(self.folder.glob("*.alive")):
             if path == self._alive_path:
                 continue
-            lock = journal.adopt(path)
+            lock = adopt(path)
             if lock is None:
                 continue
             try:
@@ -294,7 +301,7 @@ class Journal:
             if self._alive is None:
                 self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._check_folder()
-                self._alive = journal.claim(self._alive_path)
+                self._alive = claim(self._alive_path)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
             flags |= getattr(os, "O_BINARY", 0)
             file = os.open(self._path(self._segment + 1), flags, 0o600)

@@ -27,7 +27,7 @@ from toolroll.registry.events.follower import Follower, L, LearnedFactory
 from toolroll.registry.events.journal import MOST_BYTES, Durable, Journal
 from toolroll.registry.events.receipts import LIFETIME_S, Signer, is_receipt, message_secret, signer_of
 from toolroll.registry.events.rows import MessageForm, Messages
-from toolroll.registry.events.writer import Recorder
+from toolroll.registry.events.writer import EventWriter
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.url import Address
 from toolroll.selection.selection import Selection
@@ -109,13 +109,13 @@ class Recording(Generic[L]):
         journal = Journal(
             keeping.journal or usual_journal(url), durable=keeping.durable, most_bytes=keeping.most_bytes
         )
-        self.recorder = Recorder(
+        self.recorder = EventWriter(
             database,
             journal,
             lambda selection: self._exposure_of(selection, selection.turn.context.user),
             messages=None if keeping.messages == "none" else self._messages,
             origin_of=self._origin,
-            drained=lambda seqs: self.follower.wake(),
+            on_written=lambda seqs: self.follower.wake(),
             window_s=keeping.lifetime_s,
         )
         self._signing = threading.Lock()

@@ -1,50 +1,64 @@
-"""Counts of each tool in each context, as a table that people and queries read.
+"""Counts of each tool in each context, as a table for people and for SQL.
 
-They are the fold over the outcomes, in their order, by the same arithmetic whether a row at a time or all
-over again: rebuilding gives the same bits. Sums decay from the time of the event; what is late adds what is
-left of it by then. Whole numbers never decay and count whatever was said, also what weighs nothing.
+The table is a fold over the outcomes in their order, with the half-lives of `toolroll._core.Learned`. Adding
+outcomes one by one and rebuilding the table give the same bits. The core's fold cannot serve here: its cells
+have hashed keys and no whole numbers, and only processes that select have it.
+
+Sums decay from the time of the event; a late outcome adds what would be left of it. The whole numbers never
+decay, and outcomes without weight count in them, too.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from toolroll._core import LearningRates
 from toolroll.identity import plain_key
-from toolroll.learning.effects import EFFECTS, Change
+from toolroll.learning.effects import Change
 from toolroll.registry.events.rows import Counted, instant, seconds
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import upsert
-from toolroll.registry.store.gil import GilYielder
+from toolroll.registry.store.gil import GilYielder, batches
 
-RELIABILITY_HALF_S = 14 * 86_400.0  # of successes and failures
-LIFT_HALF_S = 30 * 86_400.0  # of calls and expected calls
-
-EVERYWHERE, PAGE, CONTEXT, SEED = "everywhere", "page", "context", "seed"
-_CALLED = frozenset(
+RATES = LearningRates()
+LEVELS = EVERYWHERE, PAGE, CONTEXT, SEED = "everywhere", "page", "context", "seed"
+CALLED: frozenset[Any] = frozenset(
     {"succeeded", "failed", "called", "corrected", "wanted_succeeded", "wanted_failed", "wanted"}
 )
-_SUCCEEDED = frozenset({"succeeded", "wanted_succeeded"})
-_SOME = 48  # keys of a query: more would hold up selections meanwhile
+SUCCEEDED: frozenset[Any] = frozenset({"succeeded", "wanted_succeeded"})
+_SOME = 48  # keys in a query: more would hold up selections
 
 _table = tables.arm_statistics
 
 
 class Key(NamedTuple):
-    """Whose counts: of one organisation."""
+    """A tool in a context, within one organisation."""
 
     tool: str
     level: str
     context_key: str
 
 
+class Addition(NamedTuple):
+    """What one outcome adds for one tool."""
+
+    successes: float
+    failures: float
+    calls: float
+    expected: float
+    shown: int
+    called: int
+    succeeded: int
+
+
 @dataclass(slots=True)
 class Cell:
-    """Counts, as they had decayed at `at`."""
+    """Sums as they had decayed at `at`, and whole numbers."""
 
     successes: float = 0.0
     failures: float = 0.0
@@ -57,15 +71,12 @@ class Cell:
 
     def add(self, addition: Addition, at: float, *, decays: bool) -> None:
         """Adds what happened at `at`, whatever the order."""
+        old = new = (1.0, 1.0)  # the shares that are left, of reliability and of lift
         if decays and self.at:
-            old = 1.0, 1.0
-            new = 1.0, 1.0
             if at > self.at:
                 old = _left(at - self.at)
             else:
                 new = _left(self.at - at)
-        else:
-            old = new = 1.0, 1.0
         self.successes = self.successes * old[0] + addition.successes * new[0]
         self.failures = self.failures * old[0] + addition.failures * new[0]
         self.calls = self.calls * old[1] + addition.calls * new[1]
@@ -76,55 +87,38 @@ class Cell:
         self.at = max(self.at, at)
 
 
-class Addition(NamedTuple):
-    """What one outcome adds for one tool."""
-
-    tool: str
-    successes: float
-    failures: float
-    calls: float
-    expected: float
-    shown: int
-    called: int
-    succeeded: int
-
-
 def _left(age_s: float) -> tuple[float, float]:
-    """What is left after so long: of reliability, of lift."""
-    return 2.0 ** (-age_s / RELIABILITY_HALF_S), 2.0 ** (-age_s / LIFT_HALF_S)
+    """The share that is left after this time: of reliability, of lift."""
+    return 2.0 ** (-age_s / RATES.reliability_half_s), 2.0 ** (-age_s / RATES.lift_half_s)
 
 
-def additions(outcome: Counted) -> Iterator[Addition]:
-    """What it adds, tool by tool, in a fixed order."""
+def additions(outcome: Counted) -> Iterator[tuple[str, Addition]]:
+    """(tool, what the outcome adds for it), in a fixed order."""
     by_name = {change.tool.name: change for change in outcome.changes}
-    names = set()
     for tool in outcome.exposure.shown:
-        names.add(tool.name)
         share = tool.expected * outcome.closing_weight if outcome.closes else 0.0
-        yield _addition(tool.name, by_name.get(tool.name), share, int(outcome.closes))
+        yield tool.name, _addition(by_name.pop(tool.name, None), share, int(outcome.closes))
     for name, change in by_name.items():
-        if name not in names:
-            yield _addition(name, change, 0.0, 0)
+        yield name, _addition(change, 0.0, 0)
 
 
-def _addition(name: str, change: Change | None, share: float, shown: int) -> Addition:
+def _addition(change: Change | None, share: float, shown: int) -> Addition:
     if change is None:
-        return Addition(name, 0.0, 0.0, 0.0, share, shown, 0, 0)
-    now, then, weight = EFFECTS[change.after], EFFECTS[change.before], change.weight
+        return Addition(0.0, 0.0, 0.0, share, shown, 0, 0)
+    effect = change.effect()
     return Addition(
-        name,
-        weight * (now.successes - then.successes),
-        weight * (now.failures - then.failures),
-        weight * (now.calls - then.calls),
-        share + weight * (now.expected - then.expected),
+        effect.successes,
+        effect.failures,
+        effect.calls,
+        share + effect.expected,
         shown,
-        (change.after in _CALLED) - (change.before in _CALLED),
-        (change.after in _SUCCEEDED) - (change.before in _SUCCEEDED),
+        (change.after in CALLED) - (change.before in CALLED),
+        (change.after in SUCCEEDED) - (change.before in SUCCEEDED),
     )
 
 
 def keys_of(outcome: Counted, tool: str) -> tuple[Key, Key, Key, Key]:
-    """Where its counts belong, the widest first; the last is seed 4's, and does not decay."""
+    """The tool's keys, the widest context first; the last is the profile `learned`'s and does not decay."""
     exposure = outcome.exposure
     return (
         Key(tool, EVERYWHERE, ""),
@@ -138,50 +132,50 @@ def fold(cells: dict[Key, Cell], outcome: Counted) -> None:
     """Adds one outcome, unless it was voided."""
     if outcome.voided:
         return
-    for addition in additions(outcome):
-        for key in keys_of(outcome, addition.tool):
+    for tool, addition in additions(outcome):
+        for key in keys_of(outcome, tool):
             cell = cells.get(key)
             if cell is None:
                 cell = cells[key] = Cell()
             cell.add(addition, outcome.exposure.at, decays=key.level != SEED)
 
 
-class Known:
-    """Cells as this process wrote them last, so that it need not read them again before each batch.
+class CellCache:
+    """Cells as this process wrote them last, to save reading them again before each batch.
 
-    Those of an organisation are good for as long as nobody else has counted outcomes of it.
+    The cells of an organisation are valid until another process counts one of its outcomes.
     """
 
     def __init__(self, most: int = 100_000) -> None:
-        """most: cells that are kept; beyond, the organisation that was counted longest ago goes."""
+        """most: how many cells are kept; beyond, the organisation that was written longest ago is dropped."""
         self._most, self._size = most, 0
-        self._held: OrderedDict[str, tuple[tuple[int, int], dict[Key, Cell]]] = OrderedDict()
+        self._orgs: OrderedDict[str, tuple[tuple[int, int], dict[Key, Cell]]] = OrderedDict()
 
     def take(self, org: str, state: tuple[int, int]) -> dict[Key, Cell]:
-        """The organisation's, if it is in this state, (seq, epoch). They are forgotten until kept again."""
-        was, cells = self._held.pop(org, (None, {}))
+        """Removes the organisation's cells, and returns them if they are of this state, (seq, epoch)."""
+        was, cells = self._orgs.pop(org, (None, {}))
         self._size -= len(cells)
         return cells if was == state else {}
 
     def keep(self, org: str, state: tuple[int, int], cells: dict[Key, Cell]) -> None:
-        """What was written, once it is committed."""
-        self._held[org] = state, cells
+        """Keeps cells that were committed."""
+        self._orgs[org] = state, cells
         self._size += len(cells)
         while self._size > self._most:
-            _, (_, gone) = self._held.popitem(last=False)
+            _, (_, gone) = self._orgs.popitem(last=False)
             self._size -= len(gone)
 
 
 def add(connection: sa.Connection, org: str, outcomes: Sequence[Counted], cells: dict[Key, Cell]) -> None:
-    """Brings the table up to these outcomes, which follow on those that it holds.
+    """Adds outcomes to the table. They must follow those that it contains.
 
-    cells: some of what it holds; those that are missing are read into it, and all brought up.
+    cells: some of the table's cells; those that are missing are read into it, and all are updated.
     """
     wanted: set[Key] = set()
     yielder = GilYielder()
     for outcome in outcomes:
-        for addition in additions(outcome):
-            wanted.update(keys_of(outcome, addition.tool))
+        for tool, _ in additions(outcome):
+            wanted.update(keys_of(outcome, tool))
         yielder()
     unknown = sorted(wanted - cells.keys())
     cells.update({key: Cell() for key in unknown})  # unless the table has them
@@ -193,17 +187,14 @@ def add(connection: sa.Connection, org: str, outcomes: Sequence[Counted], cells:
 
 
 def read(connection: sa.Connection, org: str, keys: Sequence[Key]) -> dict[Key, Cell]:
-    """The cells of these keys, as far as they are there."""
+    """The cells of these keys, as far as the table has them."""
     cells: dict[Key, Cell] = {}
-    yielder = GilYielder()
-    place = sa.tuple_(_table.c.tool, _table.c.level, _table.c.context_key)
-    for start in range(0, len(keys), _SOME):
-        some = keys[start : start + _SOME]
+    place = sa.tuple_(*(_table.c[name] for name in Key._fields))
+    for some in batches(keys, _SOME):
         # padded, so that the statement is compiled once
         some = [*some, *[some[-1]] * (_SOME - len(some))] if len(keys) > _SOME else some
         query = sa.select(_table).where(_table.c.org == org, place.in_(some))
         cells.update(map(_cell, connection.execute(query)))
-        yielder()
     return cells
 
 
@@ -213,33 +204,17 @@ def everything(connection: sa.Connection, org: str) -> dict[Key, Cell]:
 
 
 def _cell(row: Any) -> tuple[Key, Cell]:
-    return Key(row.tool, row.level, row.context_key), Cell(
-        row.successes,
-        row.failures,
-        row.calls,
-        row.expected,
-        row.shown,
-        row.called,
-        row.succeeded,
-        seconds(row.updated_at),
-    )
+    counts = (getattr(row, name) for name in Addition._fields)
+    return Key(row.tool, row.level, row.context_key), Cell(*counts, at=seconds(row.updated_at))
 
 
 def write(connection: sa.Connection, org: str, cells: dict[Key, Cell]) -> None:
-    """Keeps the cells."""
+    """Writes the cells."""
     rows = (
         {
             "org": org,
-            "tool": key.tool,
-            "level": key.level,
-            "context_key": key.context_key,
-            "successes": cell.successes,
-            "failures": cell.failures,
-            "calls": cell.calls,
-            "expected": cell.expected,
-            "shown": cell.shown,
-            "called": cell.called,
-            "succeeded": cell.succeeded,
+            **key._asdict(),
+            **{name: getattr(cell, name) for name in Addition._fields},
             "updated_at": instant(cell.at),
         }
         for key, cell in sorted(cells.items())
@@ -247,8 +222,8 @@ def write(connection: sa.Connection, org: str, cells: dict[Key, Cell]) -> None:
     upsert(connection, _table, rows)
 
 
-def rebuild(connection: sa.Connection, org: str, outcomes: Iterator[Counted]) -> dict[Key, Cell]:
-    """Makes the organisation's part of the table anew from all its outcomes, in their order."""
+def rebuild(connection: sa.Connection, org: str, outcomes: Iterable[Counted]) -> dict[Key, Cell]:
+    """Replaces the organisation's part of the table by the fold of all its outcomes, in their order."""
     cells: dict[Key, Cell] = {}
     yielder = GilYielder()
     for outcome in outcomes:

@@ -106,6 +106,10 @@ class Reconciler:
         with self._swapping:
             self.engine.swap(replace(self.engine.snapshot, **fields))
 
+    def reset_lock(self) -> None:
+        """For the child of a fork, where the lock may have been held."""
+        self._swapping = threading.Lock()
+
     def reconcile(self, replica: Replica, progress: Progress | None) -> None:
         """Brings what serves to the replica: first what needs no index, then the shared catalog.
 

@@ -1,8 +1,8 @@
-"""Keeps an engine on the newest catalog of a registry, off the path of every selection.
+"""Keeps an engine on the newest catalog of a registry, in the background.
 
-One thread listens for changes, another reads and builds; there is never a second build. What is new is
-swapped in whole (see upkeep.py); organisations that are being asked for come before the others. Whatever
-fails, the last good catalog goes on serving and says how old it is.
+One thread waits for notifications, another reads and builds, so there is never a second build. New catalogs
+replace old ones as a whole (see reconciler.py). Organisations that select come before the others. If anything
+fails, the last good catalog stays in use and selections say how old it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from toolroll._threads import Full, Overdue, Workers, survive_forks
+from toolroll._threads import Full, Overdue, Worker, Workers, survive_forks
 from toolroll.errors import Failure, StoreUnavailable, ToolrollError
 from toolroll.registry.follow.reconciler import EngineOver, Reconciler
 from toolroll.registry.replica import Replica, catch_up, read_settings, stamp_of
@@ -26,19 +26,20 @@ from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 _log = logging.getLogger("toolroll")
 T = TypeVar("T")
 
-_QUICK_S = 10.0  # for a look at the revision or the settings: drivers' own limits do not hold
+_QUICK_S = 10.0  # for reading the revision or the settings: drivers' own limits are not reliable
 _WHOLE_S = 600.0  # for reading what changed
 
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """How often what is looked at, and how much is kept.
+    """How often a registry is read, and how many catalogs are kept.
 
     Attributes:
-        poll_s: seconds between looks at the revision; a notification is only a hint, this is the promise.
-        settings_s: seconds for which stored settings are believed.
-        organisations: how many organisations' own catalogs are kept; beyond, the one unused longest goes.
-        listens: whether the database's own notifications are used as well.
+        poll_s: seconds between two reads of the revision, if no notification comes.
+        settings_s: seconds until stored settings are read again.
+        organisations: how many organisations' own catalogs are kept; beyond, the one unused longest is
+            dropped.
+        listens: whether to use the database's notifications.
     """
 
     poll_s: float = 0.5
@@ -48,69 +49,78 @@ class FollowOptions:
 
 
 class Refresher:
-    """Reads a registry, in time, and has what serves brought to it. Used by `Toolroll.open`."""
+    """Reads a registry and brings an engine up to date with it. Used by `Toolroll.open`."""
 
     def __init__(
         self,
         database: Database,
         builder: PipelineBuilder,
-        pace: FollowOptions,
+        options: FollowOptions,
         progress: Progress | None,
         engine_over: EngineOver,
     ) -> None:
-        """Reads and builds the shared catalog. engine_over: makes the engine that it keeps current.
+        """Reads the registry and builds the shared catalog. engine_over: makes the engine to keep current.
 
         Raises:
             StoreUnavailable: the registry cannot be read.
-            InvalidDefinition: what is in it makes no catalog.
+            InvalidDefinition: its tools make no catalog.
         """
-        self._database, self._pace = database, pace
-        self._building = threading.Lock()  # held for one round of reading and building
-        self._reaching = threading.Lock()  # held while a database is at work
-        self._reaching_since: float | None = None
-        self._workers = Workers(4, "toolroll-store")
-        self._stop, self._wake = threading.Event(), threading.Event()
+        self._database, self._options = database, options
+        self._begin()
         self._wanted: deque[str] = deque(maxlen=1_000)
-        self._threads: list[threading.Thread] = []
         self._signals: Signals | None = None
         self._settings_at = time.monotonic()
         first = catch_up(database, Replica())
-        self.heard: Callable[[], None] = _nobody  # called when the database may have changed; must not wait
-        self._reconciler = Reconciler(builder, first, pace.organisations, self._want, progress, engine_over)
+        self.on_change: Callable[[], None] = (
+            _ignore  # called when the database may have changed; must not wait
+        )
+        self._reconciler = Reconciler(
+            builder, first, options.organisations, self._want, progress, engine_over
+        )
         self.engine = self._reconciler.engine
+        # A fork waits for a database call, but not for a build: the builder's lock is replaced in the child.
+        self._listener = Worker(self._listen, "toolroll-listen", subject="registry", holds_forks=False)
+        self._builder = Worker(
+            self._follow,
+            "toolroll-refresh",
+            subject="",  # `_set_failure` logs
+            retry_s=(options.poll_s, options.poll_s),
+            holds_forks=False,
+        )
+        survive_forks(self, Refresher._locks, Refresher._reset)
+
+    def _begin(self) -> None:
+        self._reading = threading.Lock()  # held during a database call
+        self._reading_since: float | None = None
+        self._workers = Workers(4, "toolroll-store")
 
     def start(self) -> None:
-        """Begins to follow the registry; a child of a fork follows it by itself."""
-        if not self._threads:
-            survive_forks(self, _at_work, _begin_anew)
-        self._signals = Signals(self._database, deaf=not self._pace.listens)
-        self._threads = []
-        for work, name in ((self._listen, "toolroll-listen"), (self._follow, "toolroll-refresh")):
-            thread = threading.Thread(target=work, name=name, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        """Starts to follow the registry. The child of a fork starts by itself."""
+        self._signals = Signals(self._database, deaf=not self._options.listens)
+        self._listener.wake()
+        self._builder.wake()
 
     def close(self) -> None:
-        """Stops following; what serves goes on serving, and says that nobody keeps it current."""
-        self._stop.set()
-        self._wake.set()
+        """Stops following. The catalog stays in use, and selections say that it is not kept up to date."""
+        self._listener.request_stop()
+        self._builder.request_stop()
         if self._signals is not None:
             self._signals.close()
-        for thread in self._threads:
-            thread.join(timeout=_QUICK_S)  # one that builds is let go: it ends with its round
-        self._stand(StoreUnavailable("this Toolroll is closed and follows its registry no more"), log=False)
+        for worker in (self._listener, self._builder):
+            worker.stop(timeout_s=_QUICK_S)  # a build that takes longer ends by itself
+        self._set_failure(StoreUnavailable("this Toolroll is closed and no longer follows its registry"))
         self._database.close()
 
     def refresh(self, progress: Progress | None = None) -> None:
-        """Reads and builds what is new and waits for it; catalogs of organisations follow by themselves.
+        """Reads and builds what changed, and waits for it. Organisations' catalogs follow in the background.
 
         Raises:
-            StoreUnavailable: the registry cannot be read; the last good catalog goes on serving.
-            InvalidDefinition: what is in it makes no catalog; likewise.
+            StoreUnavailable: the registry cannot be read; the last good catalog stays in use.
+            InvalidDefinition: its tools make no catalog; likewise.
         """
-        if self._stop.is_set():
+        if self._builder.is_stopped:
             raise StoreUnavailable("this Toolroll is closed; open the registry again")
-        with self._building:
+        with self._builder.lock:
             self._reconciler.try_again()
             self._catch_up(progress)
 
@@ -126,7 +136,7 @@ class Refresher:
         wanted = sorted(awaited if orgs is None else orgs & awaited)
         failed: list[Exception] = []
         for done, org in enumerate(wanted, 1):
-            with self._building:
+            with self._builder.lock:
                 if not self._reconciler.build(org):
                     failed.append(self._reconciler.error(org))
             if progress is not None:
@@ -140,7 +150,7 @@ class Refresher:
         Raises:
             StoreUnavailable: the registry cannot be read.
         """
-        with self._building:
+        with self._builder.lock:
             self._read_settings()
 
     @property
@@ -150,54 +160,41 @@ class Refresher:
 
     @property
     def age_s(self) -> float:
-        """For how long nobody has known whether this is current."""
+        """Seconds since the registry was last read."""
         return time.monotonic() - self.replica.read_at
 
-    # The path of a selection ends here: it waits for nothing.
+    # Selections call this: it must not wait.
 
     def _want(self, org: str) -> None:
         if self._reconciler.may_build(org):
             self._wanted.append(org)
-            self._wake.set()
+            self._builder.wake()
 
     # The threads.
 
-    def _listen(self) -> None:
-        signals = self._signals
-        assert signals is not None
-        while not self._stop.is_set():
-            if signals.wait(self._pace.poll_s):
-                self._wake.set()
-                self.heard()
-            since = self._reaching_since
-            if since is not None and time.monotonic() - since > _QUICK_S and not self._stop.is_set():
-                self._stand(StoreUnavailable("registry: has not answered yet"))
+    def _listen(self) -> float:
+        assert self._signals is not None
+        if self._signals.wait(self._options.poll_s):
+            self._builder.wake()
+            self.on_change()
+        since = self._reading_since
+        if since is not None and time.monotonic() - since > _QUICK_S and not self._builder.is_stopped:
+            self._set_failure(StoreUnavailable("registry: has not answered yet"))
+        return 0.0
 
-    def _follow(self) -> None:
-        while not self._stop.is_set():
-            self._wake.wait(0 if self._wanted or self._reconciler.due() is not None else self._pace.poll_s)
-            self._wake.clear()
-            if self._stop.is_set():
-                return
-            try:
-                with self._building:
-                    self._round()
-                continue
-            except ToolrollError as error:
-                self._stand(error)
-            except Exception as error:  # a thread that dies would leave the catalog to age unseen
-                _log.exception("registry: refreshing failed")
-                self._stand(error)
-            self._stop.wait(self._pace.poll_s)  # whatever waits to be built: it cannot be now
-
-    def _round(self) -> None:
-        """What is new, then one organisation, so that news never wait for a thousand of those."""
-        self._catch_up(None)
-        if time.monotonic() - self._settings_at >= self._pace.settings_s:
-            self._read_settings()
-        org = self._next()
-        if org is not None:
-            self._reconciler.build(org)
+    def _follow(self) -> float:
+        """Builds the shared catalog, then one organisation's: changes must not wait for a thousand builds."""
+        try:
+            self._catch_up(None)
+            if time.monotonic() - self._settings_at >= self._options.settings_s:
+                self._read_settings()
+            org = self._next()
+            if org is not None:
+                self._reconciler.build(org)
+        except Exception as error:
+            self._set_failure(error)
+            raise
+        return 0.0 if self._wanted or self._reconciler.due() is not None else self._options.poll_s
 
     # Reading.
 
@@ -212,7 +209,7 @@ class Refresher:
             self._settings_at = time.monotonic()
         self._reconciler.reconcile(replica, progress)
         if self.engine.snapshot.lasting_failures:
-            _log.warning("registry: in reach again, catalog is current")
+            _log.warning("registry: answers again, the catalog is up to date")
             self._reconciler.change(lasting_failures=())
 
     def _read_settings(self) -> None:
@@ -225,26 +222,27 @@ class Refresher:
         self._reconciler.reconcile(replace(self.replica, settings=settings), None)
 
     def _in_time(self, call: Callable[[], T], timeout_s: float) -> T:
-        with self._reaching:
-            self._reaching_since = time.monotonic()
+        with self._reading:
+            self._reading_since = time.monotonic()
             try:
                 return self._workers.run(call, timeout_s)
             except (Overdue, Full) as error:
                 raise StoreUnavailable(f"registry: {error}") from error
             finally:
-                self._reaching_since = None
+                self._reading_since = None
 
-    def _stand(self, error: Exception, log: bool = True) -> None:
-        """Says in every selection that the catalog may be old, and why."""
+    def _set_failure(self, error: Exception) -> None:
+        """Has every selection say that the catalog may be old, and why."""
         failure = Failure(
-            "registry", StoreUnavailable(f"{error}; what serves was current {self.age_s:.0f} s ago")
+            "registry", StoreUnavailable(f"{error}; the catalog was up to date {self.age_s:.0f} s ago")
         )
-        if log and not self.engine.snapshot.lasting_failures:
-            _log.warning("%s", failure)
+        if not self.engine.snapshot.lasting_failures and not self._builder.is_stopped:
+            is_known = isinstance(error, ToolrollError)
+            _log.warning("%s", failure, exc_info=None if is_known else error)
         self._reconciler.change(lasting_failures=(failure,))
 
     def _next(self) -> str | None:
-        """Whose catalog to build: of those who ask, then of those with an old one, then of the others."""
+        """The organisation to build for: one that selects, else one with an old catalog, else any other."""
         snapshot = self.engine.snapshot
         while self._wanted:
             org = self._wanted.popleft()
@@ -252,23 +250,19 @@ class Refresher:
                 return org
         return self._reconciler.due()
 
+    # A fork.
 
-def _nobody() -> None:
+    def _locks(self) -> Iterable[threading.Lock]:
+        if self._builder.is_stopped or self._signals is None:
+            return ()
+        return (self._reading, self._signals.looking)
+
+    def _reset(self) -> None:
+        if self._signals is not None and not self._builder.is_stopped:
+            self._reconciler.reset_lock()
+            self._begin()
+            self.start()
+
+
+def _ignore() -> None:
     pass
-
-
-def _at_work(refresher: Refresher) -> Iterable[threading.Lock]:
-    """Held while a database is at work."""
-    if refresher._stop.is_set() or refresher._signals is None:
-        return ()
-    return (refresher._reaching, refresher._signals.looking)
-
-
-def _begin_anew(refresher: Refresher) -> None:
-    """Threads and locks of the parent mean nothing here. The database sees to itself."""
-    if not refresher._stop.is_set():
-        refresher._building, refresher._reconciler._swapping = threading.Lock(), threading.Lock()
-        refresher._reaching, refresher._reaching_since = threading.Lock(), None
-        refresher._workers = Workers(4, "toolroll-store")
-        refresher._stop, refresher._wake = threading.Event(), threading.Event()
-        refresher.start()

@@ -15,7 +15,7 @@ from toolroll.conversation import Conversation, Retention, merge
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.sessions.records import MOST_BYTES, Record, is_shortened
 from toolroll.registry.sessions.store import SessionStore
-from toolroll.registry.sessions.writer import SessionKeeper
+from toolroll.registry.sessions.writer import SessionWriter
 from toolroll.registry.store.database import Database
 from toolroll.sessions.state import ConversationCache, ConversationState
 
@@ -28,7 +28,7 @@ class StoredConversations:
     def __init__(self, database: Database, most: int, lifetime_s: float | None) -> None:
         """most: held in memory. lifetime_s: for how long one is kept that nobody goes on with."""
         self._live = ConversationCache(most)
-        self._keeper = SessionKeeper(SessionStore(database, lifetime_s), merged)
+        self._keeper = SessionWriter(SessionStore(database, lifetime_s), merged)
         self._is_failing = False
 
     def open(self, context: Context, retention: Retention) -> ConversationState:

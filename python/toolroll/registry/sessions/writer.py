@@ -1,26 +1,22 @@
-"""Writes sessions in the background, and reads them with what is not written yet.
+"""Writes sessions in the background, and reads them together with what is not written yet.
 
-Whoever notes a session waits for nothing. A thread of the keeper's own writes what was noted last of each,
-many in one transaction, and tries again for as long as it takes. Where another process has written the same
-session meanwhile, the two records are merged. A process that is killed loses what it noted in its last
-moments.
+Nobody waits for a write. A thread writes the latest record of each session, many in one transaction, and
+tries again until that succeeds. If another process has written the same session meanwhile, the two records
+are merged. A process that is killed loses its last records.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from toolroll._threads import Full, Overdue, Workers, survive_forks
-from toolroll.errors import InvalidInput, StoreUnavailable, ToolrollError
+from toolroll._threads import Full, Overdue, Worker, Workers, survive_forks
+from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.events.rows import instant
 from toolroll.registry.sessions.backlog import Backlog, Noted
 from toolroll.registry.sessions.records import Key, Record, Stored, key_of, mark_of, new_mark
@@ -28,11 +24,10 @@ from toolroll.registry.sessions.store import Draft, Merge, SessionStore, Written
 
 _log = logging.getLogger("toolroll")
 
-MOST_WAITING = 100_000  # sessions; the one that has waited longest is dropped for a new one
-WRITE_EVERY_S = 0.2  # larger batches cost less, and what is noted again meanwhile is written once
+MOST_WAITING = 100_000  # sessions; beyond, the one that has waited longest is dropped
+WRITE_EVERY_S = 0.2  # larger batches cost less, and of several records of a session only the last is written
 READ_S = 2.0
 _BATCH = 256
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 10.0  # between tries while the store is away
 _MOST_READ = 200_000  # sessions whose version is remembered
 _READERS = 8
 _MOST_LOOKS = 3  # at a session that is being written
@@ -43,14 +38,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Counts:
-    """What has become of what was noted.
+    """How many records were written, and how many were not.
 
     Attributes:
-        written: sessions that were written, each as often as it was.
-        merged: those of them that another process had written meanwhile.
-        dropped: noted and not written: too many waited, or the keeper was closed.
-        refused: noted and not written, since they cannot be kept.
-        expired: deleted, since nobody had written to them for their lifetime.
+        written: writes of a session.
+        merged: those of them that were merged with what another process had written.
+        dropped: records that were not written: too many waited, or the writer was closed.
+        refused: records that cannot be stored.
+        expired: sessions that were deleted at the end of their lifetime.
     """
 
     written: int = 0
@@ -60,79 +55,76 @@ class Counts:
     expired: int = 0
 
 
-class SessionKeeper:
-    """Of one store and one process. Any thread may use it; a child of a fork begins by itself.
+class SessionWriter:
+    """Writes the sessions of one process to one store. Safe to share between threads.
 
-    What is noted of a session is its state in this process: each note holds what was noted here before, and
-    takes its place. What other processes have written is in it as far as it was made from what `read` gave.
+    `note` takes the whole state of a session in this process; it replaces the one before. It contains what
+    other processes have written only if it was made from what `read` returned. The child of a fork starts
+    with no waiting records.
     """
 
     def __init__(self, store: SessionStore, merge: Merge, *, most: int = MOST_WAITING) -> None:
-        """Begins with the first note.
+        """Starts its thread with the first note.
 
-        merge: makes one record of what is in the store and what was noted here, in this order, and holds what
-            is in either. Merging what is merged already with one of the two must not change it: it happens
-            where nobody knows whether a write was committed. It must change neither record.
-        most: sessions that may wait for the store.
+        merge: makes one record of the stored one and the one of this process, in this order, that contains
+            both. It must change neither. Merging the result with either of them again must not change it:
+            that happens if nobody knows whether a write was committed.
+        most: how many sessions may wait for the store.
         """
         if most < 1:
             raise InvalidInput(f"sessions: most is {most!r:.80}, must be at least 1")
         self._store, self._merge, self._most = store, merge, most
-        self._read: OrderedDict[Key, int] = OrderedDict()  # the version that was read last
+        self._read: OrderedDict[Key, int] = OrderedDict()  # session → the version that was read last
         self._is_closed = False
         self._begin()
-        survive_forks(self, _at_work, _begin_anew)
+        self._worker = Worker(
+            self._write_batch, "toolroll-sessions", subject="sessions", batch_s=WRITE_EVERY_S
+        )
+        survive_forks(self, lambda writer: (), SessionWriter._begin)
 
     def _begin(self) -> None:
+        """Also in the child of a fork: the parent writes its own records."""
         self.counts = Counts()
         self._mark = new_mark()
         self._backlog = Backlog(self._most)
-        self._at_work = threading.Lock()  # held while the database is
-        self._starting = threading.Lock()
-        self._stop, self._wake, self._hurry = threading.Event(), threading.Event(), threading.Event()
-        self._sleeps = False  # until somebody wakes it
-        self._progress = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._failing: Exception | None = None
         self._workers = Workers(_READERS, "toolroll-session")
         self._pruned_at = time.monotonic()
 
-    # What callers wait for.
+    # Callers wait for these.
 
     def note(
         self, org: str, session: str, record: Record | Callable[[], Record], version: int | None = None
     ) -> None:
-        """Takes what a session holds now. Waits for nothing; it is written soon, if nothing newer comes.
+        """Takes the state of a session and returns at once. It is written soon, unless a newer one comes.
 
         Args:
-            org: whose it is; "" for nobody's.
+            org: the session's organisation; "" for none.
             session: its id.
-            record: plain JSON values, at most 64 kB of them; or what makes it, called when it is written. It
-                must not change any more. One that cannot be kept is not written, and counted as refused.
-            version: of the `Stored` that it was made from, where several threads read the same session;
-                None for what was read last.
+            record: plain JSON values, at most 64 kB of them; or a function that returns them, called in the
+                background. The record must not change any more. One that cannot be stored is counted as
+                refused.
+            version: of the stored record that it was made from, if several threads read the same session;
+                None for the one that was read last.
 
         Raises:
             InvalidInput: no session can have this id.
         """
         key = key_of(org, session)
         if self._is_closed:
-            self._drop(1, "the keeper is closed")
+            self._drop(1, "the writer is closed")
             return
         if self._backlog.put(key, record, self._read.get(key) if version is None else version):
-            self._drop(1, f"{self._most:,} wait for the store already")
-        if self._sleeps or self._thread is None:
-            self._stir()
+            self._drop(1, f"{self._most:,} already wait for the store")
+        self._worker.wake()
 
     def read(self, org: str, session: str, timeout_s: float = READ_S) -> Stored | None:
-        """What the session holds: here, in the store, or in both; None if there is none.
+        """The session from this process, from the store, or merged from both; None if there is none.
 
-        What waits here is merged with what others have written meanwhile. While the store does not answer,
-        what waits here is all there is.
+        If the store does not answer, the record that waits here is returned alone.
 
         Raises:
-            InvalidInput: no session can have this id, or what is here and in the store cannot be merged.
-            StoreUnavailable: nothing waits here, and the store does not answer in time.
+            InvalidInput: no session can have this id, or the two records cannot be merged.
+            StoreUnavailable: no record waits here, and the store does not answer in time.
         """
         key, deadline = key_of(org, session), time.monotonic() + timeout_s
         for _ in range(_MOST_LOOKS):
@@ -143,7 +135,7 @@ class SessionKeeper:
                 if here is None:
                     raise
                 return here.stored(here.version or 0)
-            # What was written while it was read may not be in what was found.
+            # A write during the read may be missing from its result.
             if here is None or self._backlog.of(key) is here:
                 break
         version = 0 if found is None else found.version
@@ -157,9 +149,9 @@ class SessionKeeper:
         return Stored(both, version, max(found.updated_at, instant(here.at)))
 
     def forget(self, org: str, session: str, timeout_s: float = READ_S) -> bool:
-        """Deletes the session, here and in the store; whether there was one.
+        """Deletes the session here and in the store; whether there was one.
 
-        A process that goes on with it writes it anew.
+        Another process that continues the session writes it again.
 
         Raises:
             InvalidInput: no session can have this id.
@@ -170,51 +162,32 @@ class SessionKeeper:
         self._read.pop(key, None)
 
         def delete() -> bool:
-            with self._at_work:  # behind what is being written, or is given back
+            with self._worker.lock:  # after a write that is under way
                 self._backlog.drop(key)
                 return self._store.forget(*key)
 
         return self._in_time(delete, time.monotonic() + timeout_s, key) or was_here
 
     def flush(self, timeout_s: float) -> bool:
-        """Whether all that was noted before is in the store, or refused; waits for it so long."""
+        """Whether all records so far are in the store, or refused; waits that long for it."""
         now = time.monotonic()
-        deadline = now + timeout_s
-        while self._backlog.has_before(now):
-            left = deadline - time.monotonic()
-            if left <= 0 or self._stop.is_set():
-                return False
-            self._stir()
-            self._hurry.set()
-            with self._progress:
-                if self._backlog.has_before(now):
-                    self._progress.wait(min(left, 0.5))
-        return True
+        return self._worker.flush(lambda: not self._backlog.has_before(now), timeout_s)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Writes what it can in this time; what is noted afterwards is dropped. Reading goes on."""
+        """Writes what it can in this time, and drops later records. Reading still works."""
         if self._is_closed:
             return
         self._is_closed = True
         self.flush(timeout_s)
-        self._stop.set()
-        self._wake.set()
-        self._hurry.set()
-        if self._thread is not None:
-            self._thread.join(timeout=timeout_s)
+        self._worker.stop(timeout_s)
 
     def health(self) -> dict[str, Any]:
-        """How many wait, for how long, what has become of the others, and what fails."""
-        counts, failing = self.counts, self._failing
+        """How many records wait, for how long, the counts so far, and the last error."""
         return {
             "waiting": len(self._backlog),
             "waiting_s": round(self._backlog.waited_s(), 3),
-            "written": counts.written,
-            "merged": counts.merged,
-            "dropped": counts.dropped,
-            "refused": counts.refused,
-            "expired": counts.expired,
-            "failing": None if failing is None else str(failing),
+            **asdict(self.counts),
+            "failing": self._worker.error,
         }
 
     def _in_time(self, call: Callable[[], T], deadline: float, key: Key) -> T:
@@ -236,92 +209,38 @@ class SessionKeeper:
 
     # The thread.
 
-    def _stir(self) -> None:
-        """Has the thread look at once; starts it the first time."""
-        if self._thread is None and not self._stop.is_set():
-            with self._starting:
-                if self._thread is None:
-                    thread = threading.Thread(
-                        target=self._write_for_good, name="toolroll-sessions", daemon=True
-                    )
-                    with suppress(RuntimeError):  # no more threads just now; the next note tries again
-                        thread.start()
-                        self._thread = thread
-        self._wake.set()
-
-    def _write_for_good(self) -> None:
-        wait_s = _FIRST_WAIT_S
-        self._rest()
-        while not self._stop.is_set():
-            try:
-                with self._at_work:
-                    is_more = self._round()
-                if self._failing is not None:
-                    _log.warning("sessions: the store takes them again")
-                    self._failing = None
-                wait_s = _FIRST_WAIT_S
-            except Exception as error:  # whatever it is, what waits must not wait for good
-                self._say(error)
-                is_more = True
-                self._pause(wait_s * (0.5 + os.urandom(1)[0] / 255))
-                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
-            with self._progress:
-                self._progress.notify_all()
-            if not is_more:
-                self._rest()
-
-    def _pause(self, seconds: float) -> None:
-        """Waits, unless somebody waits for the thread."""
-        self._hurry.wait(seconds)
-        self._hurry.clear()
-
-    def _rest(self) -> None:
-        """Sleeps until something comes, but takes what comes in batches."""
-        self._wake.clear()
-        self._sleeps = True
-        if not len(self._backlog):
-            self._wake.wait()
-        self._sleeps = False
-        if not self._stop.is_set():
-            self._pause(WRITE_EVERY_S)
-
-    def _say(self, error: Exception) -> None:
-        if self._failing is None:
-            known = isinstance(error, ToolrollError)
-            _log.warning("sessions: wait until the store takes them: %s", error, exc_info=not known)
-        self._failing = error
-
-    def _round(self) -> bool:
-        """Writes one batch; whether there is enough for another one."""
+    def _write_batch(self) -> float | None:
+        """Writes one batch; returns when to write the next one."""
         is_more = self._prune()
         try:
             self._write(self._drafts(self._backlog.take(_BATCH)))
         finally:
-            # Those that were not written, and those that were new here and elsewhere at once.
+            # Those that were not written, and those that another process began at the same time.
             if over := self._backlog.give_back():
-                self._drop(over, f"{self._most:,} wait for the store already")
-        return is_more or len(self._backlog) >= _BATCH
+                self._drop(over, f"{self._most:,} already wait for the store")
+        waiting = len(self._backlog)
+        if is_more or waiting >= _BATCH:
+            return 0.0
+        return WRITE_EVERY_S if waiting else None
 
     def _drafts(self, taken: Mapping[Key, Noted]) -> list[Draft]:
         drafts = []
         for key, noted in taken.items():
             try:
                 drafts.append(Draft(key, noted.made(), noted.version, instant(noted.at)))
-            except Exception as error:  # what makes the record is not ours
+            except Exception as error:  # a caller's function makes the record
                 self._refuse(key, error)
         return drafts
 
     def _write(self, drafts: Sequence[Draft]) -> None:
-        """Writes these; what the store will never take is set aside, so that the others get through."""
+        """Writes these. What the store will never take is set aside, so that the rest is written."""
         if not drafts:
             return
         try:
             done = self._store.write_all(drafts, self._merge, self._mark)
         except StoreUnavailable:
             raise
-        except (
-            Exception
-        ) as error:  # a value that cannot be kept, or a mistake of ours for which all would wait
+        except Exception as error:  # a value that cannot be stored, or a bug: the others must not wait for it
             if len(drafts) == 1:
                 self._refuse(drafts[0].key, error)
                 return
@@ -339,12 +258,12 @@ class SessionKeeper:
 
     def _refuse(self, key: Key, error: Exception) -> None:
         if not self.counts.refused:
-            _log.warning("sessions: one cannot be kept and is not: %s", error, exc_info=error.__cause__)
+            _log.warning("sessions: one cannot be stored and is dropped: %s", error, exc_info=error.__cause__)
         self.counts.refused += 1
         self._backlog.done([key])
 
     def _prune(self) -> bool:
-        """Clears expired sessions away, some at a time; whether there are more."""
+        """Deletes some expired sessions; whether there are more."""
         if time.monotonic() - self._pruned_at < _PRUNE_EVERY_S:
             return False
         gone = self._store.prune(most=_PRUNED)
@@ -353,13 +272,3 @@ class SessionKeeper:
             return True
         self._pruned_at = time.monotonic()
         return False
-
-
-def _at_work(keeper: SessionKeeper) -> Iterable[threading.Lock]:
-    """Held while the database is at work."""
-    return (keeper._at_work,) if keeper._thread is not None else ()
-
-
-def _begin_anew(keeper: SessionKeeper) -> None:
-    """What the parent has noted is the parent's to write."""
-    keeper._begin()

@@ -8,6 +8,10 @@ thread to take it.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _EVERY_S = 0.0003
 _LETS_GO_S = 0.00005  # of no length at all, it would be taken again before another thread wakes
@@ -26,3 +30,11 @@ class GilYielder:
         if time.perf_counter() - self._since > _EVERY_S:
             time.sleep(_LETS_GO_S)
             self._since = time.perf_counter()
+
+
+def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Slices of at most `size` items; lets another thread have the interpreter between two of them."""
+    yielder = GilYielder()
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+        yielder()

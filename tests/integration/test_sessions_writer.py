@@ -25,12 +25,12 @@ from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.sessions import writer as module
 from toolroll.registry.sessions.records import MOST_BYTES
 from toolroll.registry.sessions.store import SessionStore
-from toolroll.registry.sessions.writer import SessionKeeper
+from toolroll.registry.sessions.writer import SessionWriter
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.engines import sqlite_module
 
-Make = Callable[..., SessionKeeper]
+Make = Callable[..., SessionWriter]
 
 
 def union(one, other):
@@ -44,30 +44,34 @@ def seen(*names, turn=1):
 @pytest.fixture
 def make(database: Database) -> Iterator[Make]:
     """Makes keepers, of which each stands for a process."""
-    made: list[SessionKeeper] = []
+    made: list[SessionWriter] = []
 
-    def new(store: SessionStore | None = None, merge=union, **options) -> SessionKeeper:
-        made.append(SessionKeeper(store or SessionStore(database), merge, **options))
+    def new(store: SessionStore | None = None, merge=union, **options) -> SessionWriter:
+        made.append(SessionWriter(store or SessionStore(database), merge, **options))
         return made[-1]
 
     yield new
     end(*made)
 
 
-def end(*keepers: SessionKeeper) -> None:
+def end(*keepers: SessionWriter) -> None:
     """Closes them; when this returns, no thread of theirs has a connection any more."""
     for one in keepers:
         one.close(timeout_s=0.1)
     eventually(lambda: not any(one.name.startswith("toolroll-session") for one in threading.enumerate()))
 
 
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "toolroll-sessions"]
+
+
 @pytest.fixture
-def keeper(make: Make) -> SessionKeeper:
+def keeper(make: Make) -> SessionWriter:
     return make()
 
 
 @pytest.fixture
-def other(make: Make) -> SessionKeeper:
+def other(make: Make) -> SessionWriter:
     return make()
 
 
@@ -132,7 +136,7 @@ def test_what_is_noted_is_in_the_store_soon_and_by_itself(keeper, database):
     eventually(lambda: (keeper.counts.written, keeper.counts.merged) == (3, 0))
 
 
-def test_of_what_is_noted_in_a_row_the_last_is_written(keeper, database, slow):
+def test_of_what_is_noted_in_a_row_the_last_is_written(slow, keeper, database):
     for number in range(500):
         keeper.note("acme", f"s{number % 5}", seen(number))
     assert keeper.flush(20)
@@ -140,7 +144,7 @@ def test_of_what_is_noted_in_a_row_the_last_is_written(keeper, database, slow):
     assert keeper.counts.written <= 10
 
 
-def test_a_record_may_be_made_when_it_is_written(keeper, database, slow):
+def test_a_record_may_be_made_when_it_is_written(slow, keeper, database):
     made = []
 
     def of(number):
@@ -154,7 +158,7 @@ def test_a_record_may_be_made_when_it_is_written(keeper, database, slow):
     assert set(made) <= {0, 9} and rows(database) == {("acme", "s"): seen(9)}
 
 
-def test_what_waits_is_read_before_it_is_written(keeper, database, slow):
+def test_what_waits_is_read_before_it_is_written(slow, keeper, database):
     assert keeper.read("acme", "s") is None
     keeper.note("acme", "s", seen("a"))
     found = keeper.read("acme", "s")
@@ -202,7 +206,7 @@ def test_who_has_read_what_the_other_wrote_may_take_something_out(keeper, other,
     assert keeper.read("acme", "s").record == seen("c")
 
 
-def test_reading_merges_what_waits_here_with_what_another_wrote(keeper, other, database, slow):
+def test_reading_merges_what_waits_here_with_what_another_wrote(slow, keeper, other, database):
     keeper.note("acme", "s", seen("a"))
     other.note("acme", "s", seen("b", turn=5))
     assert other.flush(20)
@@ -214,7 +218,7 @@ def test_reading_merges_what_waits_here_with_what_another_wrote(keeper, other, d
 
 
 def test_a_note_that_was_made_from_an_earlier_version_undoes_nothing_of_a_later_one(
-    keeper, other, database, slow
+    slow, keeper, other, database
 ):
     keeper.note("acme", "s", seen("a"))
     assert keeper.flush(20)
@@ -242,7 +246,7 @@ class Deaf(SessionStore):
         return done
 
 
-def test_a_write_of_which_nobody_heard_that_it_was_committed_is_not_merged_with(make, database, slow):
+def test_a_write_of_which_nobody_heard_that_it_was_committed_is_not_merged_with(slow, make, database):
     keeper = make(Deaf(database))
     keeper.note("acme", "s", seen("a", "b"))
     eventually(lambda: keeper.flush(0.2) or rows(database))
@@ -273,8 +277,9 @@ def test_while_the_store_is_away_nothing_waits_for_it_and_nothing_is_lost(make, 
     assert found == {("acme", f"s{at}"): seen(180 + at, turn=180 + at) for at in range(20)}
     health = keeper.health()
     assert health["failing"] is None and health["waiting"] == 0 and health["waiting_s"] == 0
-    said = [record.message for record in caplog.records if "the store takes them" in record.message]
-    assert len(said) == 2  # that it is away, and that it is back: once each
+    logged = [record.message for record in caplog.records if record.message.startswith("sessions: ")]
+    assert len(logged) == 2 and "failed, will try again" in logged[0]
+    assert logged[1] == "sessions: succeeded again"
 
 
 def test_a_store_that_hangs_holds_up_neither_who_notes_nor_who_reads(make, database_url, database):
@@ -282,7 +287,7 @@ def test_a_store_that_hangs_holds_up_neither_who_notes_nor_who_reads(make, datab
     keeper = make(SessionStore(patient))
     keeper.note("acme", "first", seen("a"))
     with locked(database_url):
-        eventually(keeper._at_work.locked)  # it is being written, in vain
+        eventually(keeper._worker.lock.locked)  # it is being written, in vain
         for number in range(2_000):
             keeper.note("acme", f"s{number % 100}", seen(number))
         assert not keeper.flush(0.1)
@@ -308,7 +313,7 @@ def test_more_than_may_wait_are_dropped_the_ones_that_waited_longest_first(make,
     assert sum("some are dropped" in record.message for record in caplog.records) == 1
 
 
-def test_what_cannot_be_kept_is_counted_and_the_others_get_through(make, database, caplog, slow):
+def test_what_cannot_be_kept_is_counted_and_the_others_get_through(slow, make, database, caplog):
     def merge(one, other):
         if "odd" in other["seen"]:
             raise ValueError("odd")
@@ -338,10 +343,10 @@ def test_what_cannot_be_kept_is_counted_and_the_others_get_through(make, databas
     expected = {("acme", f"fine{number}"): seen(number) for number in range(300)}
     assert rows(database) == {**expected, ("acme", "unmergeable"): seen("a")}
     assert keeper.counts.refused >= len(refused) and keeper.counts.written == 300
-    assert sum("cannot be kept" in record.message for record in caplog.records) == 1
+    assert sum("cannot be stored" in record.message for record in caplog.records) == 1
 
 
-def test_a_mistake_over_one_session_does_not_hold_up_the_batch(make, database, slow):
+def test_a_mistake_over_one_session_does_not_hold_up_the_batch(slow, make, database):
     class Odd(SessionStore):
         def write_all(self, drafts, *arguments, **options):
             if any(one.key[1] == "s13" for one in drafts):
@@ -356,7 +361,7 @@ def test_a_mistake_over_one_session_does_not_hold_up_the_batch(make, database, s
     assert keeper.counts.refused == 1
 
 
-def test_records_that_cannot_be_merged_are_no_foreign_error(make, slow):
+def test_records_that_cannot_be_merged_are_no_foreign_error(slow, make):
     keeper, other = make(merge=lambda one, other: 1 / 0), make()
     keeper.note("acme", "s", seen("a"))
     other.note("acme", "s", seen("b"))
@@ -367,7 +372,7 @@ def test_records_that_cannot_be_merged_are_no_foreign_error(make, slow):
     assert keeper.read("acme", "s").record == seen("b")
 
 
-def test_an_empty_record_has_nothing_to_merge(make, database, slow):
+def test_an_empty_record_has_nothing_to_merge(slow, make, database):
     keeper = make(merge=lambda one, other: 1 / 0)
     SessionStore(database).write("acme", "s", {}, 0)
     keeper.note("acme", "s", seen("a"))
@@ -399,9 +404,9 @@ STEP = st.one_of(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(STEP, max_size=20))
-def test_only_what_somebody_took_out_is_lost_whatever_the_order(database, slow, steps):
+def test_only_what_somebody_took_out_is_lost_whatever_the_order(slow, database, steps):
     session, store = uuid.uuid4().hex, SessionStore(database)
-    keepers = [SessionKeeper(store, union) for _ in range(2)]
+    keepers = [SessionWriter(store, union) for _ in range(2)]
     held: list[set[str]] = [set(), set()]  # what each process knows
     added, removed = set(), set()
     for number, (what, process, *rest) in enumerate([*steps, ("flush", 0), ("flush", 1)]):
@@ -448,7 +453,7 @@ def test_an_id_of_any_other_kind_is_kept(keeper, session):
     assert keeper.forget("acme", session) and keeper.read("acme", session) is None
 
 
-def test_the_same_id_is_another_session_in_another_organisation(keeper, slow):
+def test_the_same_id_is_another_session_in_another_organisation(slow, keeper):
     for org in ("acme", "umbrella", ""):
         keeper.note(org, "s", seen(org))
     for flushed in (False, True):
@@ -459,7 +464,7 @@ def test_the_same_id_is_another_session_in_another_organisation(keeper, slow):
     assert [keeper.read(org, "s") is None for org in ("acme", "umbrella", "")] == [True, False, False]
 
 
-def test_what_is_forgotten_is_not_written_any_more(keeper, other, database, slow):
+def test_what_is_forgotten_is_not_written_any_more(slow, keeper, other, database):
     keeper.note("acme", "s", seen("a"))
     assert keeper.flush(20)
     keeper.note("acme", "s", seen("b"))
@@ -479,7 +484,7 @@ def test_what_is_noted_after_the_end_is_dropped_and_counted(keeper, database):
     keeper.note("acme", "s", seen("b"))
     assert keeper.counts.dropped == 1 and rows(database) == {("acme", "s"): seen("a")}
     assert keeper.read("acme", "s").record == seen("a")
-    assert keeper._thread is None or not keeper._thread.is_alive()
+    assert not threads()
 
 
 def test_closing_while_the_store_is_away_comes_to_an_end(make, away, database):
@@ -487,13 +492,13 @@ def test_closing_while_the_store_is_away_comes_to_an_end(make, away, database):
     with away():
         keeper.note("acme", "s", seen("a"))
         keeper.close(timeout_s=0.2)
-        assert not keeper._thread.is_alive()
+        assert not threads()
         assert keeper.health()["waiting"] == 1
     assert rows(database) == {}
 
 
 def test_one_that_nobody_used_has_no_thread(keeper):
-    assert keeper.flush(1) and keeper._thread is None
+    assert keeper.flush(1) and not threads()
     assert keeper.health() == {
         "waiting": 0, "waiting_s": 0.0, "written": 0, "merged": 0, "dropped": 0, "refused": 0, "expired": 0,
         "failing": None,
@@ -542,8 +547,9 @@ def test_threads_of_one_process_end_with_the_last_of_each_session(keeper, databa
     assert rows(database) == expected and keeper.counts.merged == 0
 
 
-def test_who_notes_and_then_reads_finds_it_whatever_is_being_written(keeper, monkeypatch):
+def test_who_notes_and_then_reads_finds_it_whatever_is_being_written(make, monkeypatch):
     monkeypatch.setattr(module, "WRITE_EVERY_S", 0.001)
+    keeper = make()
     for number in range(150):
         keeper.note("acme", "s", seen(turn=number))
         assert keeper.read("acme", "s", timeout_s=20).record["turn"] == number
@@ -563,7 +569,7 @@ def test_expired_sessions_are_cleared_away_on_the_side(make, database, monkeypat
     assert list(rows(database)) == [("acme", "s")]
 
 
-def test_versions_are_remembered_of_so_many_sessions(keeper, database, monkeypatch, slow):
+def test_versions_are_remembered_of_so_many_sessions(slow, keeper, database, monkeypatch):
     monkeypatch.setattr(module, "_MOST_READ", 10)
     for number in range(30):
         keeper.note("acme", f"s{number}", seen("a"))
@@ -579,7 +585,7 @@ def test_versions_are_remembered_of_so_many_sessions(keeper, database, monkeypat
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_child_of_a_fork_notes_by_itself(keeper, database, slow):
+def test_a_child_of_a_fork_notes_by_itself(slow, keeper, database):
     keeper.note("acme", "both", seen("a"))
     assert keeper.flush(20)
     keeper.note("acme", "both", seen("a", "parent"))
@@ -606,7 +612,7 @@ def test_a_child_of_a_fork_notes_by_itself(keeper, database, slow):
 
 
 def test_a_keeper_that_nobody_holds_goes(make, database):
-    kept = SessionKeeper(SessionStore(database), union)
+    kept = SessionWriter(SessionStore(database), union)
     gone = weakref.ref(kept)
     del kept
     gc.collect()
@@ -616,4 +622,4 @@ def test_a_keeper_that_nobody_holds_goes(make, database):
 @pytest.mark.parametrize("most", [0, -1])
 def test_a_keeper_for_no_sessions_is_refused(database, most):
     with pytest.raises(InvalidInput, match="most"):
-        SessionKeeper(SessionStore(database), union, most=most)
+        SessionWriter(SessionStore(database), union, most=most)

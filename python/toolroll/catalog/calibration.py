@@ -168,7 +168,7 @@ class HeldOut:
     ) -> Trial:
         """The messages, ready to be asked. Clauses are embedded where that takes no time."""
         place = {row: at for at, row in enumerate(self.rows.tolist())}
-        is_english = bool(getattr(embedder, "is_english", False))
+        is_english = embedder is not None and embedder.is_english
         is_instant = embedder is None or embedder.is_instant
         turns = []
         for row, at in self.messages:

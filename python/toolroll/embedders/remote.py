@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._threads import Full, Overdue, Workers
+from toolroll.embedder import Embedder
 from toolroll.embedders import fingerprint
 from toolroll.embedders.checks import Refused, clean
 from toolroll.embedders.http_endpoint import Endpoint
@@ -25,7 +26,7 @@ BYTES_A_TEXT = 256 * 1024  # of an answer: 8,192 numbers of 30 characters are le
 RECHECK_S = 600.0  # how often the model of a running process is compared with the one it began with
 
 
-class RemoteEmbedder(ABC):
+class RemoteEmbedder(Embedder):
     """An embedder whose model is on a server and known by its name.
 
     At construction the model embeds one fixed text, which gives width and identity (`fingerprint`). Where the
@@ -42,7 +43,6 @@ class RemoteEmbedder(ABC):
         dim: the width of what the model answered.
     """
 
-    is_instant = False
     _provider: str
     _advice: str  # what to do if nothing answers
 

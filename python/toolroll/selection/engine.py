@@ -48,7 +48,7 @@ class Engine:
         self._embedder = embedder
         self._want = want
         self._is_built_in = isinstance(embedder, StaticEmbedder)
-        self._is_english = bool(getattr(embedder, "is_english", False))
+        self._is_english = embedder is not None and embedder.is_english
         self.used: dict[str, int] = {}  # organisation → when it last asked: who drops one asks for the oldest
         self.learned: Mapping[str, Learned] = {}  # organisation → what its outcomes have taught
         self.prior: Learned | None = None  # what an organisation begins with

@@ -16,10 +16,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bench import harness, peers, timing
+from bench import harness, peers, timing, workloads
 from bench.harness import Figure, sizes
 from bench.peers.run import rss_bytes
-from toolroll.evaluation import workloads
 
 _SECONDS = {10_000: 0.7, 100_000: 7.0}
 _MEGABYTES = {100_000: 500.0}

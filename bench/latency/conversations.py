@@ -9,11 +9,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 
+from bench import workloads
 from bench.harness import Case, Figure, sizes
 from bench.peers.run import rss_bytes
 from toolroll import Context, Toolroll
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.evaluation import workloads
 from toolroll.formats.sources.dicts import read_tools
 from toolroll.sessions.session import Session
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench import workloads
 from bench.harness import Case
 from toolroll import _core
-from toolroll.evaluation import workloads
 
 ASKED = 512
 LIMIT_US = 10.0  # for a message of 25 tokens

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bench import workloads
 from bench.harness import Case, sizes
 from toolroll import Context, Toolroll
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.evaluation import workloads
 from toolroll.formats.sources.dicts import read_tools
 from toolroll.rules import PageMapping, Rule
 from toolroll.tools import Toolkit

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+from bench import workloads
 from bench.harness import Case
 from toolroll._core import Automaton
-from toolroll.evaluation import workloads
 
 Search = Callable[[str], list[int]]
 Occurrences = Callable[[str], "Iterator[tuple[int, int, int]]"]

@@ -21,10 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench import harness
+from bench import harness, workloads
 from bench.harness import Figure
 from bench.peers.run import rss_bytes
-from toolroll.evaluation import workloads
 
 _TENANT = 158
 

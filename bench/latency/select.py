@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from bench import peers
+from bench import peers, workloads
 from bench.harness import Case, sizes
 from bench.peers.run import Remembered, hash_embed, hits
 from bench.timing import Call
-from toolroll.evaluation import workloads
 
 MESSAGES = 4096
 CHECKED = 200

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from bench import peers
 from bench.harness import Case, sizes
+from bench.workloads import clustered_vectors, queries_near
 from toolroll._core import Bitset, VectorIndex
-from toolroll.evaluation.workloads import clustered_vectors, queries_near
 
 Vectors = NDArray[np.float32]
 Search = Callable[[Vectors], Any]  # query → rows, best first

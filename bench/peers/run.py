@@ -22,8 +22,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from bench import machine, timing
-from toolroll.evaluation import workloads
+from bench import machine, timing, workloads
 
 _TOYS = [
     {

@@ -1,10 +1,11 @@
-"""What the shell implements and everybody else sees: protocols, no classes."""
+"""The embedder as every room sees it, and the common scale of all embedders' cosines."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,40 +13,73 @@ import numpy.typing as npt
 from toolroll.errors import EmbedderUnavailable
 
 
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """cosine on the common scale = gain * (cosine - floor).
+
+    Attributes:
+        gain: at least 0.
+        floor: the cosine that stands for 0.
+    """
+
+    gain: float = 1.0
+    floor: float = 0.0
+
+
+@runtime_checkable
 class Embedder(Protocol):
     """Turns texts into unit vectors whose inner product says how much two texts have in common.
 
-    A vector is a function of its text and of `identity` alone, whatever else is embedded beside it. Any str
-    is accepted: empty, a megabyte long, with NUL or lone surrogates. A zero row means that nothing is known
-    of the text; it matches nothing. Calls from several threads are safe. Failing raises EmbedderUnavailable.
+    A subclass sets `identity` and `dim` and implements `embed`; everything else has a default. A class of
+    yours that is no subclass works too: `as_embedder` gives it the defaults of the members that it lacks.
 
-    Two attributes may be left out. `is_english` (bool): it has learnt English alone, so of a text in another
-    script its vector says nothing. `scale` (`toolroll.embedder.Scale`): how its cosines compare to others';
-    measured where it is missing.
+    A vector depends on its text and on `identity` alone, whatever else is embedded beside it. Any str is
+    accepted: empty, a megabyte long, with NUL or lone surrogates. A zero row means that the embedder knows
+    nothing of the text; it matches nothing. Several threads may call at once. A failure raises
+    EmbedderUnavailable.
+
+    Attributes:
+        identity: `name@revision`; the key of every cache. Vectors of two identities are never compared.
+        dim: width of a vector.
+        is_instant: whether it embeds a message without waiting, so that an event loop may call it directly.
+        is_english: whether it has learnt English alone, so that its vector of a text in another script means
+            nothing.
+        scale: how its cosines compare with those of other embedders; None to have it measured.
     """
 
-    @property
-    def identity(self) -> str:
-        """`name@revision`: keys every cache, and vectors of two identities are never compared."""
-        ...
+    identity: str
+    dim: int
+    is_instant: bool = False
+    is_english: bool = False
+    scale: Scale | None = None
 
-    @property
-    def dim(self) -> int:
-        """Width of a vector."""
-        ...
-
-    @property
-    def is_instant(self) -> bool:
-        """Whether a message is embedded without waiting, so that an event loop may do it itself."""
-        ...
-
+    @abstractmethod
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """float32[n, dim], a row for each text, each of unit length or zero."""
         ...
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         """float32[dim]: the row that `embed([text])` gives, for the one message that a turn has."""
-        ...
+        row: npt.NDArray[np.float32] = self.embed([text])[0]
+        return row
+
+
+class _WithDefaults(Embedder):
+    """An embedder of somebody else's class, with the defaults of the members that it lacks."""
+
+    def __init__(self, inner: Any) -> None:
+        self.identity, self.dim = inner.identity, inner.dim
+        for name in ("is_instant", "is_english", "scale", "embed", "embed_query"):
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        raise NotImplementedError  # the instance's own attribute stands in front of this
+
+
+def as_embedder(embedder: Any) -> Embedder:
+    """The embedder itself if it has every member of `Embedder`, otherwise one that fills in the defaults."""
+    return embedder if isinstance(embedder, Embedder) else _WithDefaults(embedder)
 
 
 # Units of score that are one nat of the odds of being called, by maximum likelihood over the 40 best tools:
@@ -54,6 +88,7 @@ class Embedder(Protocol):
 TEMPERATURE = 0.1
 
 MEAN, SPREAD = 0.05, 0.076  # of the pairs below for all-MiniLM-L6-v2
+_SQUARE_TOLERANCE = 0.01  # how far the square of a row's length may be from 1
 _LEAST_SPREAD = 0.005  # below it there is nothing to stretch
 
 # Eight messages, and eight tools that have nothing to do with any but their own.
@@ -80,28 +115,14 @@ _TOOLS = (
 SAMPLES = (*_MESSAGES, *_TOOLS)
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """cosine on the common scale = gain * (cosine - floor).
-
-    Attributes:
-        gain: at least 0.
-        floor: the cosine that stands for 0.
-    """
-
-    gain: float = 1.0
-    floor: float = 0.0
-
-
 def scale_of(embedder: Embedder) -> Scale:
-    """The embedder's own `scale` where it has one, else what the pairs say: 16 texts are embedded.
+    """The embedder's own `scale` if it has one, otherwise measured: 16 texts are embedded.
 
     Raises:
-        EmbedderUnavailable: the embedder fails, or answers what is no vector.
+        EmbedderUnavailable: the embedder fails, or does not answer with vectors.
     """
-    own = getattr(embedder, "scale", None)
-    if isinstance(own, Scale):
-        return own
+    if isinstance(embedder.scale, Scale):
+        return embedder.scale
     vectors = vectors_of(embedder, SAMPLES)
     cosines = vectors[: len(_MESSAGES)] @ vectors[len(_MESSAGES) :].T
     unrelated = cosines[~np.eye(len(_MESSAGES), dtype=np.bool_)]
@@ -114,24 +135,36 @@ def vectors_of(embedder: Embedder, texts: Sequence[str]) -> npt.NDArray[np.float
     """float32[n, dim], a row for each text.
 
     Raises:
-        EmbedderUnavailable: the embedder fails, or answers what is no vector for each text.
+        EmbedderUnavailable: the embedder fails, or does not answer with a vector for each text.
     """
     try:
-        vectors = np.asarray(embedder.embed(texts), np.float32)
+        answer = embedder.embed(texts)
     except EmbedderUnavailable:
         raise
     except Exception as error:
         raise EmbedderUnavailable(f"embedder {embedder.identity}: {error or type(error).__name__}") from error
-    if vectors.shape != (len(texts), embedder.dim) or not np.isfinite(vectors).all():
+    return unit_rows(answer, len(texts), embedder.dim, embedder.identity)
+
+
+def unit_rows(answer: object, count: int, dim: int, identity: str) -> npt.NDArray[np.float32]:
+    """The answer as float32[count, dim], not copied if it is that already; each row has length 1 or 0.
+
+    Raises:
+        EmbedderUnavailable: the answer is no array of that shape, or a row has another length or holds NaN.
+    """
+    try:
+        rows = np.asarray(answer, np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderUnavailable(f"embedder {identity}: its answer is no array: {error}") from error
+    if rows.shape != (count, dim):
         raise EmbedderUnavailable(
-            f"embedder {embedder.identity}: answered {len(texts)} texts with shape {vectors.shape}, must be "
-            f"({len(texts)}, {embedder.dim}) and finite"
+            f"embedder {identity}: answered {count} texts with shape {rows.shape}, must be ({count}, {dim})"
         )
-    squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
-    wrong = np.flatnonzero((np.abs(squares - 1) > 0.01) & (squares != 0))
+    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    wrong = np.flatnonzero(~((np.abs(squares - 1) <= _SQUARE_TOLERANCE) | (squares == 0)))  # NaN is neither
     if len(wrong):
         raise EmbedderUnavailable(
-            f"embedder {embedder.identity}: row {wrong[0]} has length {np.sqrt(squares[wrong[0]]):.3g}, "
+            f"embedder {identity}: row {wrong[0]} has length {np.sqrt(squares[wrong[0]]):.6g}, "
             "must be 1 (or 0: nothing known)"
         )
-    return vectors
+    return rows

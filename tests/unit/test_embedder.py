@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from toolroll import Context, Toolroll
-from toolroll.embedder import MEAN, SPREAD, Scale, scale_of
+from toolroll.embedder import MEAN, SPREAD, Embedder, Scale, as_embedder, scale_of
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.selection.profiles import Profile, fusion_of
@@ -17,7 +17,7 @@ from toolroll.selection.selection import Selection
 ANYONE = Context(everything=True)
 
 
-class Narrow:
+class Narrow(Embedder):
     """The offline embedder with a constant direction mixed into every vector, as some models have one.
 
     A cosine c of the inner one becomes (c + mixed²) / (1 + mixed²): all of them high, and close together.
@@ -39,7 +39,7 @@ class Narrow:
         return self.embed([text])[0]
 
 
-class Silent:
+class Silent(Embedder):
     """An embedder that knows nothing of any text."""
 
     identity, dim, is_instant = "silent@1", 4, True
@@ -145,3 +145,34 @@ def test_an_embedder_that_tells_nothing_apart_leaves_words_to_decide(embedder):
     words = Toolroll.demo(embedder="none")
     message = "write an email to Ada about the invoice"
     assert roll.select(message, k=5).names == words.select(message, k=5).names
+
+
+class Foreign:
+    """An embedder that knows nothing of this package's class, with the fewest members."""
+
+    identity, dim = "foreign@1", 4
+
+    def embed(self, texts):
+        return np.tile(np.array([1, 0, 0, 0], np.float32), (len(texts), 1))
+
+
+def test_an_embedder_of_a_foreign_class_gets_the_defaults_of_what_it_lacks():
+    found = as_embedder(Foreign())
+    assert (found.identity, found.dim) == ("foreign@1", 4)
+    assert (found.is_instant, found.is_english, found.scale) == (False, False, None)
+    assert found.embed_query("anything").tolist() == [1, 0, 0, 0]
+    assert as_embedder(whole := StaticEmbedder()) is whole
+
+
+def test_an_embedder_of_a_foreign_class_selects():
+    roll = Toolroll.demo(embedder=Foreign())
+    assert roll.select("write an email to Ada about the invoice", k=5).degraded == ()
+
+
+def test_what_is_put_around_an_embedder_has_its_scale_and_its_language(tmp_path):
+    pytest.importorskip("tenacity")
+    from toolroll.embedders.cached import CachedEmbedder
+    from toolroll.embedders.guarded import GuardedEmbedder
+
+    for outer in (GuardedEmbedder(StaticEmbedder()), CachedEmbedder(StaticEmbedder(), tmp_path)):
+        assert (outer.is_english, outer.scale) == (True, Scale())

@@ -165,7 +165,7 @@ class HeldOut:
     ) -> CalibrationSet:
         """The messages as turns; `retriever` does not know them. Clauses are embedded if that is instant."""
         place = {row: at for at, row in enumerate(self.rows.tolist())}
-        is_english = bool(getattr(embedder, "is_english", False))
+        is_english = embedder is not None and embedder.is_english
         is_instant = embedder is None or embedder.is_instant
         turns = []
         for row, at in self.messages:

@@ -36,7 +36,7 @@ from toolroll.catalog.toolkits import (
     toolkits_of,
 )
 from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
-from toolroll.embedder import Embedder, Scale, scale_of
+from toolroll.embedder import Embedder, Scale, as_embedder, scale_of
 from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.identity import ToolKey, schema_text, tool_key
 from toolroll.tools import Definitions, Mode, Tool, Toolkit
@@ -274,6 +274,7 @@ def _built(
 
     Rows of a part are its own, but for those of toolkits (`below`, `routes`, `base`), which are of both.
     """
+    embedder = None if embedder is None else as_embedder(embedder)
     tools = tuple(sorted(definitions.tools, key=lambda tool: tool.name))
     names = {tool.name: row for row, tool in enumerate(tools)}
     if len(names) != len(tools):

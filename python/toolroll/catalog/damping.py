@@ -79,7 +79,7 @@ class Probes:
                 vectors[at] = known.examples[known.begins[row] + examples.index(probe)]
             else:
                 vectors[at] = known.descriptions[row]
-        return replace(self, vectors=vectors, is_english=bool(getattr(embedder, "is_english", False)))
+        return replace(self, vectors=vectors, is_english=embedder.is_english)
 
     def search(self, retriever: Retriever, fusion: Fusion) -> tuple[Rows, Scores]:
         """What selection finds for each probe: int32[m, `FOUND`] and float32[m, `FOUND`], for `damping`."""

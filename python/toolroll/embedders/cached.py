@@ -25,8 +25,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.embedder import Embedder
-from toolroll.embedders.checks import unit_rows
+from toolroll.embedder import Embedder, as_embedder, unit_rows
 from toolroll.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
@@ -38,7 +37,7 @@ CHUNK = 256  # texts embedded between two writes: what an interruption can lose
 RECENT = 1_024  # queries remembered in memory
 
 
-class CachedEmbedder:
+class CachedEmbedder(Embedder):
     """Embeds by another embedder, each text once.
 
     `embed` (tools, examples) looks its texts up on disk and hands only the missing ones on. `embed_query`
@@ -57,9 +56,9 @@ class CachedEmbedder:
         """Keeps the file in `folder`, by default `default_folder()`; above `max_bytes` the oldest rows go."""
         if max_bytes < 2**16:
             raise InvalidInput(f"vector cache: max_bytes is {max_bytes}, must be at least {2**16}")
+        inner = as_embedder(inner)
         self.identity, self.dim, self.is_instant = inner.identity, inner.dim, inner.is_instant
-        self.is_english = bool(getattr(inner, "is_english", False))
-        self.scale = getattr(inner, "scale", None)
+        self.is_english, self.scale = inner.is_english, inner.scale
         self._inner = inner
         self._max_rows = max(1, max_bytes // (4 * self.dim + 128))  # 128: key, checksum, index
         self._recent: OrderedDict[bytes, npt.NDArray[np.float32]] = OrderedDict()

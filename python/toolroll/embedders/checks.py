@@ -1,15 +1,10 @@
-"""What an embedder answered: unit vectors, or an error that says whether asking again may help."""
+"""What embedders share about texts and refusals."""
 
 from __future__ import annotations
 
 import re
 
-import numpy as np
-import numpy.typing as npt
-
 from toolroll.errors import EmbedderUnavailable
-
-UNIT = 1e-3  # how far a row's length may be from 1
 
 
 class Refused(EmbedderUnavailable):
@@ -22,31 +17,6 @@ class Refused(EmbedderUnavailable):
     def __init__(self, message: str, *, only_this_text: bool = False) -> None:
         super().__init__(message)
         self.only_this_text = only_this_text
-
-
-def unit_rows(answer: object, count: int, dim: int, identity: str) -> npt.NDArray[np.float32]:
-    """The answer as float32[count, dim], if it is that and each row has length 1 or 0; read, not copied.
-
-    Raises:
-        EmbedderUnavailable: it is no array of that shape, or a row is of another length, or NaN.
-    """
-    try:
-        rows = np.asarray(answer, np.float32)
-    except (TypeError, ValueError) as error:
-        raise EmbedderUnavailable(f"embedder {identity}: its answer is no array: {error}") from error
-    if rows.shape != (count, dim):
-        raise EmbedderUnavailable(
-            f"embedder {identity}: answered shape {rows.shape}, must be ({count}, {dim})"
-        )
-    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    wrong = ~((np.abs(squares - 1) <= 2 * UNIT) | (squares == 0))  # a NaN is neither
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise EmbedderUnavailable(
-            f"embedder {identity}: row {row} has length {np.sqrt(squares[row]):.6g}, "
-            "must be 1 (or 0: nothing known)"
-        )
-    return rows
 
 
 _LONE = re.compile("[\ud800-\udfff]")

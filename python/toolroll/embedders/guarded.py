@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._threads import Full, Overdue, Workers
-from toolroll.embedder import Embedder
-from toolroll.embedders.checks import Refused, unit_rows
+from toolroll.embedder import Embedder, as_embedder, unit_rows
+from toolroll.embedders.checks import Refused
 from toolroll.errors import EmbedderUnavailable, InvalidInput
 
 try:
@@ -44,7 +44,7 @@ QUERY_BACKOFF_S, BACKOFF_S = 0.05, 0.25  # the most that the first retry waits; 
 LONGEST_BACKOFF_S = 8.0
 
 
-class GuardedEmbedder:
+class GuardedEmbedder(Embedder):
     """Embeds by another embedder, within a time, or raises EmbedderUnavailable.
 
     - **Deadline.** The call runs on a daemon thread of this guard, at most `workers` at a time, and is given
@@ -60,8 +60,6 @@ class GuardedEmbedder:
     Attributes:
         identity, dim: the inner embedder's.
     """
-
-    is_instant = False
 
     def __init__(
         self,
@@ -97,8 +95,9 @@ class GuardedEmbedder:
         ):
             if not 0 < seconds < math.inf:
                 raise InvalidInput(f"guarded embedder: {name} is {seconds}, must be above 0 and finite")
+        self._inner = inner = as_embedder(inner)
         self.identity, self.dim = inner.identity, inner.dim
-        self._inner = inner
+        self.is_english, self.scale = inner.is_english, inner.scale
         self._query = _Patience(query_timeout_s, query_attempts, QUERY_BACKOFF_S)
         self._documents = _Patience(timeout_s, attempts, BACKOFF_S)
         self._batch = batch

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from toolroll.embedder import Embedder
 from toolroll.embedders.checks import clean
 from toolroll.errors import InvalidInput
 
@@ -16,7 +17,7 @@ _WORD = re.compile(r"\w+")
 _TRIGRAM_WEIGHT = 0.5  # a word and its inflections stay near each other, two words with one ending don't
 
 
-class HashingEmbedder:
+class HashingEmbedder(Embedder):
     """Embeds a text by signed hashing of its words and their character trigrams into `dim` buckets.
 
     Knows spelling, not meaning. Offline, deterministic on every platform, without state.

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import WordPiece
-from toolroll.embedder import Scale
+from toolroll.embedder import Embedder, Scale
 from toolroll.embedders import onnx_graph
 from toolroll.embedders.checks import clean
 from toolroll.embedders.weights import WeightsFile, onnx_initialisers, safetensors
@@ -56,7 +56,7 @@ MAX_POSITIONS = 512
 LAYERS = 6
 
 
-class MiniLMEmbedder:
+class MiniLMEmbedder(Embedder):
     """Embeds by all-MiniLM-L6-v2, in 8 bits unless told otherwise.
 
     The 8-bit form has a scale for each column of its weights, so its rankings are the float model's at half
@@ -74,7 +74,6 @@ class MiniLMEmbedder:
     """
 
     dim = DIM
-    is_instant = False
     is_english = True
     scale = Scale()
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.embedder import Scale
+from toolroll.embedder import Embedder, Scale
 from toolroll.embedders import onnx_graph
 from toolroll.embedders.checks import clean
 from toolroll.embedders.unigram import Unigram
@@ -44,7 +44,7 @@ MAX_POSITIONS = 512
 PREFIX = "query: "  # the model was trained with it; on both sides, where both are short texts
 
 
-class MultilingualEmbedder:
+class MultilingualEmbedder(Embedder):
     """Embeds by multilingual-e5-small: 100 languages, among them Korean, Chinese and Japanese.
 
     A message takes about twice as long as with MiniLM, whose layers it has twice. Tools and messages are
@@ -62,7 +62,6 @@ class MultilingualEmbedder:
     """
 
     dim = DIM
-    is_instant = False
     scale = Scale()  # its language and request directions are taken off: unrelated texts are at 0.08 ± 0.075
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Union
 
-from toolroll.embedder import Embedder
+from toolroll.embedder import Embedder, as_embedder
 from toolroll.errors import InvalidInput, NotFound
 
 EmbedderChoice = Union[Embedder, str, None]  # noqa: UP007  a protocol has no | at run time in 3.10
@@ -35,7 +35,7 @@ KNOWN = ", ".join([*_LOCAL, "none", *(f"{name}:{form}" for name, (*_, form) in _
 def embedder(choice: EmbedderChoice) -> Embedder | None:
     """The embedder of that name, with a cache and, where it waits for a server, a guard; None for "none".
 
-    An `Embedder` is handed back as it is: who makes one says what belongs around it.
+    An object is handed back, with the defaults of optional members: its maker decides what to put around it.
 
     Raises:
         NotFound: there is no such name; the message lists the known ones.
@@ -45,9 +45,9 @@ def embedder(choice: EmbedderChoice) -> Embedder | None:
     if choice is None or choice == "none":
         return None
     if not isinstance(choice, str):
-        if not hasattr(choice, "embed_query"):
+        if not hasattr(choice, "embed"):
             raise InvalidInput(f"embedder: is {choice!r:.80}, must be an Embedder, None or one of {KNOWN}")
-        return choice
+        return as_embedder(choice)
     if choice in _LOCAL:
         module, name, arguments, is_kept = _LOCAL[choice]
         made: Embedder = _class(module, name)(**arguments)

@@ -6,14 +6,15 @@ import logging
 import math
 import os
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from toolroll._threads import Full, Overdue, Workers
+from toolroll.embedder import Embedder
 from toolroll.embedders import fingerprint
 from toolroll.embedders.checks import Refused, clean
 from toolroll.embedders.http_endpoint import Endpoint
@@ -25,7 +26,7 @@ BYTES_A_TEXT = 256 * 1024  # of an answer: 8,192 numbers of 30 characters are le
 RECHECK_S = 600.0  # how often the model of a running process is compared with the one it began with
 
 
-class RemoteEmbedder(ABC):
+class RemoteEmbedder(Embedder):
     """An embedder whose model is on a server and known by its name.
 
     At construction the model embeds one fixed text, which gives width and identity (`fingerprint`). Where the
@@ -42,24 +43,32 @@ class RemoteEmbedder(ABC):
         dim: the width of what the model answered.
     """
 
-    is_instant = False
-    _provider: str
-    _advice: str  # what to do if nothing answers
+    _provider: ClassVar[str]
+    _default_url: ClassVar[str]
+    _path: ClassVar[str]  # of the request, behind the address
 
     def __init__(
         self,
         model: str,
-        endpoint: Endpoint,
+        base_url: str | None = None,
         *,
-        dim: int | None,
-        query_prefix: str,
-        document_prefix: str,
-        batch: int,
-        max_chars: int,
-        timeout_s: float,
-        query_timeout_s: float,
-        folder: str | os.PathLike[str] | None,
+        api_key: str | None = None,
+        dim: int | None = None,
+        query_prefix: str = "",
+        document_prefix: str = "",
+        batch: int = 64,
+        max_chars: int = 6_000,
+        timeout_s: float = 30.0,
+        query_timeout_s: float = 2.0,
+        folder: str | os.PathLike[str] | None = None,
     ) -> None:
+        """Asks the server for one vector.
+
+        base_url: None for the provider's own address. api_key: for a server that wants one. dim: asks for
+        shorter vectors, if the model has them. query_prefix, document_prefix: what the model's card says
+        belongs before a question and before a document. folder: where models are remembered, by default
+        beside the cached vectors.
+        """
         for name, number in (("batch", batch), ("max_chars", max_chars), ("dim", 1 if dim is None else dim)):
             if number < 1:
                 raise InvalidInput(f"{self._provider} embedder: {name} is {number}, must be at least 1")
@@ -69,7 +78,9 @@ class RemoteEmbedder(ABC):
                     f"{self._provider} embedder: {name} is {seconds}, must be above 0 and finite"
                 )
         self.model = model
-        self._endpoint, self._asked_dim = endpoint, dim
+        base_url = self._default_url if base_url is None else base_url
+        self._endpoint = Endpoint(base_url, self._path, self._key(api_key, base_url), self._name)
+        self._requested_dim = dim
         self._query_prefix, self._document_prefix = query_prefix, document_prefix
         self._batch, self._max_chars = batch, max_chars
         self._timeout_s, self._query_timeout_s = timeout_s, query_timeout_s
@@ -82,7 +93,7 @@ class RemoteEmbedder(ABC):
             "max_chars": max_chars,
         }
         self._width, self._recheck_at = dim, -math.inf
-        revision, self._probe = self._meet(fingerprint.Probes(settings, endpoint.url, folder))
+        revision, self._probe = self._meet(fingerprint.Probes(settings, self._endpoint.url, folder))
         self._width = self.dim = len(self._probe)
         self.identity = f"{self._provider}:{model.replace('@', '-')}@{revision}"
 
@@ -135,14 +146,19 @@ class RemoteEmbedder(ABC):
             latest = known.latest
             if latest is None or isinstance(error, Refused):
                 problem = error if isinstance(error, EmbedderUnavailable) else f"{self._name}: {error}"
-                raise EmbedderUnavailable(f"{problem}. {self._advice}") from error
+                raise EmbedderUnavailable(
+                    f'{problem}. {self._advice()} The embedder "static" needs no server'
+                ) from error
             logger.warning("%s; going on with the vectors that are cached", error)
             return latest
         self._recheck_at = time.monotonic() + RECHECK_S
         return known.revision_of(answer), answer
 
     def _post(self, texts: list[str], timeout_s: float) -> npt.NDArray[np.float32]:
-        answer = self._endpoint.post(self._request(texts), timeout_s, BYTES_A_TEXT * (len(texts) + 1))
+        body = self._request(texts)
+        if self._requested_dim is not None:
+            body["dimensions"] = self._requested_dim
+        answer = self._endpoint.post(body, timeout_s, BYTES_A_TEXT * (len(texts) + 1))
         try:
             rows = self._rows(answer, len(texts))
         except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -176,9 +192,17 @@ class RemoteEmbedder(ABC):
     def _name(self) -> str:
         return f"embedder {self._provider}:{self.model}"
 
+    def _key(self, api_key: str | None, base_url: str) -> str | None:
+        """The key that is sent to this address."""
+        return api_key
+
+    @abstractmethod
+    def _advice(self) -> str:
+        """What to do if nothing answers."""
+
     @abstractmethod
     def _request(self, texts: list[str]) -> dict[str, Any]:
-        """The body that asks for these texts' vectors."""
+        """The body that asks for these texts' vectors, without the width."""
 
     @abstractmethod
     def _rows(self, answer: Any, count: int) -> list[Any]:

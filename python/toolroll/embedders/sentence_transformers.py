@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from toolroll.embedder import Embedder
 from toolroll.embedders.checks import clean
 from toolroll.embedders.fingerprint import TEXT
 from toolroll.errors import EmbedderUnavailable, InvalidInput
@@ -26,7 +27,7 @@ class Encoder(Protocol):
         ...
 
 
-class SentenceTransformersEmbedder:
+class SentenceTransformersEmbedder(Embedder):
     """Embeds by a SentenceTransformer, one call at a time.
 
     The identity is a hash over the weights, the layers and the tokeniser of what was loaded, so that a model
@@ -37,8 +38,6 @@ class SentenceTransformersEmbedder:
         identity: name and revision.
         dim: the width of what it answers.
     """
-
-    is_instant = False
 
     def __init__(
         self,

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import TokenTable
-from toolroll.embedder import Scale
+from toolroll.embedder import Embedder, Scale
 
 FOLDER = "static_minilm"
 
 
-class StaticEmbedder:
+class StaticEmbedder(Embedder):
     """Embeds a text as the sum of its pieces' vectors, at unit length; about 3 microseconds a message.
 
     English only: a text of which the table knows nothing (another script, emoji) has a zero vector. All

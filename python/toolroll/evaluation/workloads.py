@@ -10,79 +10,35 @@ import random
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 ToolDict = dict[str, Any]
 
-#: name → tools in the catalog.
-SIZES = {
-    "tools_158": 158,
-    "tools_1k": 1_000,
-    "tools_10k": 10_000,
-    "tools_100k": 100_000,
-    "tools_1m": 1_000_000,
-}
 
-LATENT_DIMS = 32
-
-
-def clustered_vectors(n: int, dim: int = 384, seed: int = 0) -> NDArray[np.float32]:
-    """float32[n, dim] of unit rows that lie as sentence vectors do.
-
-    About sqrt(n) clusters in 32 latent dimensions, all of them leaning towards one common direction, with a
-    little noise in every dimension. `queries_near` makes the queries.
-    """
-    generator = np.random.default_rng([seed, n, dim])
-    latent = min(LATENT_DIMS, dim)
-    basis, _ = np.linalg.qr(generator.standard_normal((dim, latent)))
-    centres = generator.standard_normal((max(2, round(n**0.5)), latent))
-    common = generator.standard_normal(dim) / dim**0.5
-    rows = np.empty((n, dim), dtype=np.float32)
-    for start in range(0, n, 50_000):  # in blocks: a million rows never exist as float64
-        m = min(50_000, n - start)
-        points = centres[generator.integers(len(centres), size=m)]
-        points = points + 0.5 * generator.standard_normal((m, latent))
-        block = points @ basis.T / latent**0.5
-        block += 0.6 * common + 0.25 * generator.standard_normal((m, dim)) / dim**0.5
-        rows[start : start + m] = block / np.linalg.norm(block, axis=1, keepdims=True)
-    return rows
-
-
-def queries_near(vectors: NDArray[np.float32], count: int, seed: int = 1) -> NDArray[np.float32]:
-    """float32[count, dim] unit queries: rows of the set moved a good way off, as a message is from a tool."""
-    generator = np.random.default_rng([seed, *vectors.shape])
-    picked = vectors[generator.integers(len(vectors), size=count)]
-    noise = generator.standard_normal(picked.shape) * (0.6 / vectors.shape[1] ** 0.5)
-    moved = picked + noise
-    return np.ascontiguousarray(moved / np.linalg.norm(moved, axis=1, keepdims=True), dtype=np.float32)
-
-
-def _words(text: str) -> list[str]:
+def words(text: str) -> list[str]:
+    """The words of a text that is written here to be short."""
     return text.split()
 
 
-_VERBS = _words(
-    "get list create update delete search send archive export import sync approve assign merge close "
-    "open start stop pause resume schedule cancel invite share tag rename copy move upload download "
-    "validate publish restore preview subscribe duplicate estimate summarize translate convert verify "
-    "revoke rotate enable disable link unlink"
+VERBS = words(
+    "get list create update delete search send archive export import sync approve assign merge close open "
+    "start stop pause resume schedule cancel invite share tag rename copy move upload download validate "
+    "publish restore preview subscribe duplicate estimate summarize translate convert verify revoke "
+    "rotate enable disable link unlink"
 )
-_NOUNS = _words(
+NOUNS = words(
     "invoice ticket issue branch commit message channel thread file folder document sheet page record "
-    "contact lead deal campaign order product customer refund payment subscription event calendar "
-    "meeting task project board card comment report dashboard metric alert incident deployment pod node "
-    "secret token user role policy webhook pipeline release forecast reminder playlist recipe workout "
-    "flight hotel booking receipt budget expense transfer account contract proposal quote shipment "
-    "warehouse coupon review survey audience segment template snippet backup volume certificate"
+    "contact lead deal campaign order product customer refund payment subscription event calendar meeting "
+    "task project board card comment report dashboard metric alert incident deployment pod node secret "
+    "token user role policy webhook pipeline release forecast reminder playlist recipe workout flight "
+    "hotel booking receipt budget expense transfer account contract proposal quote shipment warehouse "
+    "coupon review survey audience segment template snippet backup volume certificate"
 )
-_APPS = _words(
-    "stripe github gitlab slack notion linear jira salesforce hubspot zendesk shopify asana trello "
-    "google outlook dropbox box figma datadog sentry pagerduty kubernetes aws azure gcp postgres mongo "
-    "redis snowflake airtable discord zoom spotify strava todoist plex docker grafana intercom "
-    "mailchimp twilio xero quickbooks netsuite workday greenhouse"
+APPS = words(
+    "stripe github gitlab slack notion linear jira salesforce hubspot zendesk shopify asana trello google "
+    "outlook dropbox box figma datadog sentry pagerduty kubernetes aws azure gcp postgres mongo redis "
+    "snowflake airtable discord zoom spotify strava todoist plex docker grafana intercom mailchimp twilio "
+    "xero quickbooks netsuite workday greenhouse"
 )
-_ADJECTIVES = _words(
+ADJECTIVES = words(
     "overdue recent pending shared archived scheduled internal external recurring draft urgent regional "
     "monthly weekly unassigned duplicate expired active stale billable public private pinned starred "
     "failed"
@@ -138,10 +94,10 @@ def tools(n: int, seed: int = 0) -> list[ToolDict]:
     seen: dict[str, int] = {}
     made = []
     for _ in range(n):
-        app, verb, noun = rng.choice(_APPS), rng.choice(_VERBS), rng.choice(_NOUNS)
+        app, verb, noun = rng.choice(APPS), rng.choice(VERBS), rng.choice(NOUNS)
         name = f"{app}_{verb}_{noun}"
         count = seen[name] = seen.get(name, 0) + 1
-        adjective, purposes = rng.choice(_ADJECTIVES), rng.sample(_PURPOSES, rng.randint(1, 2))
+        adjective, purposes = rng.choice(ADJECTIVES), rng.sample(_PURPOSES, rng.randint(1, 2))
         if count > 1:  # catalogs of this size have near-twins too
             name = f"{name}_{adjective}_{count}"
         start = f"{verb.capitalize()} one {adjective} {noun} or several in {app.capitalize()}"
@@ -166,59 +122,20 @@ _ASKS = (
 
 
 def messages(n: int, catalog: int = 158, seed: int = 1) -> list[str]:
-    """Makes n messages of a user, each about one of ``catalog`` tools; `targets` names it.
+    """Makes n messages of a user, each about one of ``catalog`` tools.
 
     No two are the same: a cache keyed by the text helps nobody.
     """
-    return [text for text, _ in _asked(n, catalog, seed)]
+    return [text for text, _ in labelled_messages(n, catalog, seed)]
 
 
-def targets(n: int, catalog: int = 158, seed: int = 1) -> list[tuple[str, str, str]]:
-    """(app, verb, noun) that each of `messages` asks for: a good answer has a tool of that name in it."""
-    return [target for _, target in _asked(n, catalog, seed)]
-
-
-def _asked(n: int, catalog: int, seed: int) -> list[tuple[str, tuple[str, str, str]]]:
+def labelled_messages(n: int, catalog: int = 158, seed: int = 1) -> list[tuple[str, tuple[str, str, str]]]:
+    """Messages, each with the (app, verb, noun) it asks for: a good answer has a tool of that name in it."""
     rng = random.Random(seed)
     known = tools(catalog)
     asked = []
     for i in range(n):
         app, verb, noun = rng.choice(known)["name"].split("_")[:3]
-        text = rng.choice(_ASKS).format(app=app, verb=verb, noun=noun, adjective=rng.choice(_ADJECTIVES))
+        text = rng.choice(_ASKS).format(app=app, verb=verb, noun=noun, adjective=rng.choice(ADJECTIVES))
         asked.append((f"{text} #{10_000 + 7 * i}", (app, verb, noun)))
     return asked
-
-
-_SYLLABLES = _words(
-    "ba be bi bo ca ce co da de di do fa fi ga go ha la le li lo ma me mi mo na ne ni no pa pe pi po ra "
-    "re ri ro sa se si so ta te ti to va ve vi"
-)
-
-
-def keywords(n: int, seed: int = 2) -> list[str]:
-    """Makes n distinct lower-case keywords of one to three words, such as routes have."""
-    rng = random.Random(seed)
-    stock = [*_VERBS, *_NOUNS, *_APPS, *_ADJECTIVES]
-    made: dict[str, None] = dict.fromkeys(rng.sample(stock, min(n // 4, len(stock))))
-    while len(made) < n:
-        invented = "".join(rng.choice(_SYLLABLES) for _ in range(rng.randint(2, 4)))
-        pair = f"{rng.choice(stock)} {rng.choice(stock)}"
-        made[rng.choice((invented, f"{invented} {rng.choice(stock)}", pair))] = None
-    return list(made)
-
-
-def keyword_messages(count: int, length: int, patterns: list[str], seed: int = 3) -> list[str]:
-    """Makes count ASCII messages of just ``length`` characters; about one word in twelve begins a keyword."""
-    rng = random.Random(seed)
-    small = _words("the a my our please with and for of to in on it that this could")
-    stock = [*_VERBS, *_NOUNS, *_ADJECTIVES, *small]
-    made = []
-    for _ in range(count):
-        words: list[str] = []
-        size = 0
-        while size <= length:
-            word = rng.choice(patterns) if rng.random() < 1 / 12 else rng.choice(stock)
-            words.append(word)
-            size += len(word) + 1
-        made.append(" ".join(words)[:length])
-    return made

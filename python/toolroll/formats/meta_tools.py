@@ -121,7 +121,7 @@ def meta_schemas(
 
     Raises InvalidInput for an unknown provider.
     """
-    return json.loads(json.dumps(convert_all(tools, provider, form)[0]))  # type: ignore[no-any-return]
+    return convert_all(tools, provider, form)[0]
 
 
 def read_manage(arguments: object) -> Manage:

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolroll.catalog.tool_text import description_text, example_texts
-from toolroll.embedder import SAMPLES, Embedder, vectors_of
+from toolroll.embedder import SAMPLES, Embedder, as_embedder, vectors_of
 from toolroll.errors import EmbedderUnavailable, StoreUnavailable
 from toolroll.registry.records import record_of
 from toolroll.registry.store import tables
@@ -34,7 +34,7 @@ _ASKED = 500  # hashes in one query
 Vectors = npt.NDArray[np.float32]
 
 
-class StoredEmbedder:
+class StoredEmbedder(Embedder):
     """Embeds tools by way of the store, and messages without: no message waits for a database.
 
     Attributes:
@@ -44,9 +44,9 @@ class StoredEmbedder:
     """
 
     def __init__(self, inner: Embedder, database: Database) -> None:
+        inner = as_embedder(inner)
         self.identity, self.dim, self.is_instant = inner.identity, inner.dim, inner.is_instant
-        self.is_english = bool(getattr(inner, "is_english", False))
-        self.scale = getattr(inner, "scale", None)
+        self.is_english, self.scale = inner.is_english, inner.scale
         self._inner, self._database = inner, database
         self.lost = 0
         self._is_quiet = False  # whether it has been said that the store fails

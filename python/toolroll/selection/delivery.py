@@ -26,7 +26,7 @@ from toolroll.formats.providers import PROVIDERS, How, Provider, provider_of
 from toolroll.formats.schemas import PLAIN, Form, convert_all, provider_name
 from toolroll.formats.schemas.form import names_of, tools_of
 from toolroll.formats.schemas.names import is_replaced
-from toolroll.formats.schemas.requests import answer_search, client_search, copied, only, required
+from toolroll.formats.schemas.requests import answer_search, client_search, only, required
 from toolroll.tools import Tool
 
 __all__ = ["Delivery", "Offer", "answer_search", "deliver"]
@@ -197,7 +197,7 @@ class _Plan:
         """A list of which all may be called."""
         self.check_number(len(listed))
         tools, names = convert_all(listed, self.target.name, form)
-        request: dict[str, Any] = {"tools": copied(tools)} if tools else {}
+        request: dict[str, Any] = {"tools": tools} if tools else {}
         if must_call and tools:
             request |= required(self.target.name)
         return self.made(request, names.values(), names, left_out)
@@ -226,7 +226,6 @@ class _Plan:
             tools, names, left_out = self.whole(form, tuple(core))
         else:
             tools, names = convert_all(listed, self.target.name, form)
-            tools = copied(tools)
             tools = [client_search(tool) if tool["name"] == SEARCH_TOOLS.name else tool for tool in tools]
         request = {"tools": tools, **(required(self.target.name) if must_call else {})}
         return self.made(request, loaded, names, left_out)

@@ -126,7 +126,7 @@ class Engine:
         self._embedder = embedder
         self._learned, self._observe, self._want = learned, observe, want
         self._clock, self._draw = clock, draw
-        self._is_english = bool(getattr(embedder, "is_english", False))
+        self._is_english = embedder is not None and embedder.is_english
         self._classifier = MessageClassifier(embedder)
         self.id = os.urandom(8).hex()  # names this engine in its turns
         self.used: dict[str, int] = {}  # organisation → when it last asked, for evicting the oldest pipeline

@@ -14,7 +14,6 @@ from toolroll.errors import Denied, Failure, NotFound
 from toolroll.formats.providers import How
 from toolroll.formats.schemas import PROVIDERS, Form, Loss, convert_all, losses, provider_names
 from toolroll.formats.schemas.names import is_replaced
-from toolroll.formats.schemas.requests import copied
 from toolroll.selection import explanation
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.delivery import Delivery, Offer, deliver
@@ -115,7 +114,7 @@ class Selection:
                 are deferred.
         """
         form = Form(strict, json_schema, returns)
-        return copied(convert_all(self.definitions, provider, form, deferred)[0])  # type: ignore[no-any-return]
+        return convert_all(self.definitions, provider, form, deferred)[0]
 
     def conversion_losses(
         self, provider: str, *, strict: bool = False, json_schema: bool = False, returns: bool = False

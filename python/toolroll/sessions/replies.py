@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from toolroll.formats.schemas import canonical_json, object_schema
 from toolroll.formats.schemas.names import said_name
+from toolroll.identity import canonical_json, object_schema
 from toolroll.sessions.hints import plain
 from toolroll.tools import Tool
 

@@ -10,10 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bench import peers, report, timing
+from bench import peers, report, timing, workloads
 from bench.harness import Case, Figure, run_case, run_figure
-
-from toolroll.evaluation import workloads
 
 ROOT = Path(__file__).resolve().parents[3]
 QUICK = timing.Conditions(quick=True)
@@ -142,7 +140,7 @@ def test_tools_have_unique_names_and_as_many_words_as_people_write() -> None:
 
 def test_workloads_are_the_same_in_every_process() -> None:
     made = (
-        "import hashlib; from toolroll.evaluation import workloads as w;"
+        "import hashlib; from bench import workloads as w;"
         "print(hashlib.sha256(repr((w.tools(99), w.messages(99), w.keywords(99))).encode()"
         " + w.clustered_vectors(99, 48).round(4).tobytes()).hexdigest())"
     )

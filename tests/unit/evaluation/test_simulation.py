@@ -10,13 +10,12 @@ import pytest
 
 from toolroll.errors import InvalidInput
 from toolroll.evaluation.dataset import Dataset, Query
-from toolroll.evaluation.simulation.measures import Wait, measure, median_wait
-from toolroll.evaluation.simulation.player import NOBODY, Course, play
-from toolroll.evaluation.simulation.report import curves_of, table, to_json
-from toolroll.evaluation.simulation.simulated_model import CALLS_RIGHT, Act, act, oracle, shares
+from toolroll.evaluation.simulation.player import NOBODY, Trajectory, play
+from toolroll.evaluation.simulation.report import Target, curves_of, table, to_json
+from toolroll.evaluation.simulation.simulated_model import CALLS_RIGHT, ModelAction, oracle, respond, shares
 from toolroll.evaluation.simulation.simulation import Estimate, Plan, play_world, simulate
-from toolroll.evaluation.simulation.source_data import Material
-from toolroll.evaluation.simulation.targets import figures
+from toolroll.evaluation.simulation.source_data import SourceData
+from toolroll.evaluation.simulation.world_metrics import SurvivalTime, measure, median_time
 from toolroll.evaluation.simulation.worlds import CONTEXTS, SCENARIOS, Scenario, World
 from toolroll.tools import Definitions, Tool
 
@@ -39,7 +38,7 @@ QUERIES = tuple(
     for word in WORDS
     for at, ask in enumerate(ASKS)
 )
-MATERIAL = Material.of(Dataset("small", Definitions(TOOLS), QUERIES))
+MATERIAL = SourceData.of(Dataset("small", Definitions(TOOLS), QUERIES))
 LENGTH = 400
 
 
@@ -52,7 +51,7 @@ class Always:
 
     def __init__(self, *tools: int) -> None:
         self.tools = tools
-        self.heard: list[tuple[int, Act]] = []
+        self.heard: list[tuple[int, ModelAction]] = []
 
     def arrive(self, at: int) -> None:
         pass
@@ -60,7 +59,7 @@ class Always:
     def select(self, at: int) -> tuple[int, ...]:
         return self.tools
 
-    def report(self, at: int, act: Act) -> None:
+    def report(self, at: int, act: ModelAction) -> None:
         self.heard.append((at, act))
 
 
@@ -124,7 +123,7 @@ def test_the_halves_of_a_folder_share_no_message_and_no_dialog() -> None:
         for at, query in enumerate(QUERIES)
     )
     dataset = Dataset("small", Definitions(TOOLS), queries)
-    parts = {half: Material.of(dataset, half) for half in ("judge", "tune", "all")}
+    parts = {half: SourceData.of(dataset, half) for half in ("judge", "tune", "all")}
     ids = {half: {query.id for query in part.messages} for half, part in parts.items()}
     assert ids["judge"] | ids["tune"] == ids["all"] and not ids["judge"] & ids["tune"]
     dialogs = [
@@ -135,24 +134,24 @@ def test_the_halves_of_a_folder_share_no_message_and_no_dialog() -> None:
 
 
 def test_the_demonstration_catalog_is_asked_its_own_examples_and_does_not_know_them() -> None:
-    material = Material.read(None)
+    material = SourceData.read(None)
     assert len(material.messages) > 200
     assert not any(tool.examples for tool in material.definitions.tools)
 
 
 def test_a_folder_of_too_few_messages_is_refused() -> None:
     with pytest.raises(InvalidInput, match="2 tools have a message"):
-        Material.of(Dataset("tiny", Definitions(TOOLS), QUERIES[: 2 * len(ASKS)]))
+        SourceData.of(Dataset("tiny", Definitions(TOOLS), QUERIES[: 2 * len(ASKS)]))
 
 
 def test_the_model_calls_as_often_as_it_is_said_to() -> None:
     drawn = world(replace(SCENARIOS["main"], position=0.0, taste=0.0), length=4_000)
     everything = range(len(TOOLS))
-    calls = [act(drawn, at, everything) for at in range(4_000)]
+    calls = [respond(drawn, at, everything) for at in range(4_000)]
     right = sum(one.tool in drawn.right[message] for one, message in zip(calls, drawn.message, strict=True))
     assert right / 4_000 == pytest.approx(CALLS_RIGHT, abs=5 * math.sqrt(0.9 * 0.1 / 4_000))
-    nothing = [act(drawn, at, ()) for at in range(4_000)]
-    assert all(one.said == "wanted" or one.tool < 0 for one in nothing)
+    nothing = [respond(drawn, at, ()) for at in range(4_000)]
+    assert all(one.outcome == "wanted" or one.tool < 0 for one in nothing)
     found = sum(one.tool >= 0 for one in nothing)
     assert found / 4_000 == pytest.approx(0.4 * 0.8, abs=5 * math.sqrt(0.32 * 0.68 / 4_000))
 
@@ -205,11 +204,11 @@ def test_what_static_shows_and_another_does_not_is_lost() -> None:
     assert found.values["lost"] == pytest.approx(100 - found.values["recall"])
 
 
-def shown_when(drawn: World, tool: int, is_shown: np.ndarray) -> Course:
+def shown_when(drawn: World, tool: int, is_shown: np.ndarray) -> Trajectory:
     """A course in which the tool is shown at these messages, and called whenever it may be."""
     shown = np.where(is_shown, tool, NOBODY).astype(np.int32)[:, None]
     asked = np.array([tool in drawn.right[message] for message in drawn.message])
-    return Course(shown, np.where(is_shown & asked, tool, NOBODY), 0.0, 0.0)
+    return Trajectory(shown, np.where(is_shown & asked, tool, NOBODY), 0.0, 0.0)
 
 
 def test_a_broken_tool_is_out_after_as_many_calls_as_it_had_until_then() -> None:
@@ -222,16 +221,16 @@ def test_a_broken_tool_is_out_after_as_many_calls_as_it_had_until_then() -> None
     is_shown[since[4] : later[3]] = False
     course = shown_when(drawn, tool, is_shown)
     found = measure(drawn, course, course, oracle(drawn))
-    assert Wait(4.0, True) in found.out and Wait(3.0, True) in found.back
+    assert SurvivalTime(4.0, True) in found.out and SurvivalTime(3.0, True) in found.back
 
 
 def test_a_median_counts_those_watched_in_vain_for_as_long_as_they_were() -> None:
-    over = [Wait(float(steps), True) for steps in (1, 2, 3, 4, 5)]
-    assert median_wait(over) == 3
-    assert median_wait([*over, *[Wait(0.0, False)] * 20]) == 3  # seen for no step: they say nothing
-    assert median_wait([*over, *[Wait(9.0, False)] * 5]) == 5
-    assert median_wait([*over, *[Wait(9.0, False)] * 6]) == math.inf
-    assert median_wait([]) == math.inf
+    over = [SurvivalTime(float(steps), True) for steps in (1, 2, 3, 4, 5)]
+    assert median_time(over) == 3
+    assert median_time([*over, *[SurvivalTime(0.0, False)] * 20]) == 3  # seen for no step: they say nothing
+    assert median_time([*over, *[SurvivalTime(9.0, False)] * 5]) == 5
+    assert median_time([*over, *[SurvivalTime(9.0, False)] * 6]) == math.inf
+    assert median_time([]) == math.inf
 
 
 def test_an_estimate_has_the_interval_of_students_t() -> None:
@@ -278,22 +277,16 @@ def test_processes_do_not_change_the_result() -> None:
         assert one.values("main", policy, "success") == two.values("main", policy, "success")
 
 
-def test_a_report_says_every_figure_that_can_be_judged() -> None:
-    plan = Plan(messages=120, worlds=2, scenarios=("main", "null", "channel"))
-    found = simulate(plan)
-    judged = {(one.scenario, one.what) for one in figures(found)}
-    assert ("main", "regret, share of static's") in judged and (
-        "main",
-        "regret, share of learned's",
-    ) in judged
-    assert ("null", "success, points above static") in judged
-    assert ("channel", "success, points lost to the channel") in judged
-    text = table(found)
+def test_a_report_says_what_was_played_and_the_targets_it_is_given() -> None:
+    found = simulate(Plan(messages=120, worlds=2, scenarios=("main", "null", "channel")))
+    target = Target("success of anybody", "main", 1.0, 2.0, 3.0, bar=1.5, at_most=False)
+    text = table(found, [target])
     for word in ("demo", "static", "learned", "default", "main", "null", "channel", "± is a 95 % interval"):
         assert word in text
+    assert "success of anybody  main      2      1 to 3         ≥ 1.5     close" in text
+    assert "success of anybody" not in table(found)
     values = to_json(found)
     assert values["scenarios"]["main"]["static"]["regret"]["mean"] > 0
-    assert len(values["figures"]) == len(judged)
     assert {"success", "recall", "regret"} < set(curves_of(found.played["main"]["default"]))
 
 

@@ -59,7 +59,7 @@ _SWAPS = {
 }
 
 
-def clones(tools: Sequence[Tool], owners: Sequence[int], random: np.random.Generator) -> list[Tool]:
+def near_duplicates(tools: Sequence[Tool], owners: Sequence[int], random: np.random.Generator) -> list[Tool]:
     """Near-duplicates by other makers: another name, a tenth of the words gone, some replaced."""
     taken = {tool.name for tool in tools}
     made = []

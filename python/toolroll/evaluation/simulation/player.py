@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll.embedders import named
-from toolroll.evaluation.simulation.simulated_model import Act, act
+from toolroll.evaluation.simulation.simulated_model import ModelAction, respond
 from toolroll.evaluation.simulation.source_data import Ints
 from toolroll.evaluation.simulation.worlds import World
 from toolroll.formats.sources.dicts import read_tools
@@ -62,7 +62,7 @@ class RollPlayer:
         """The tools shown for message `at`, in order."""
         self._at = at
         world = self._world
-        message = world.material.messages[world.message[at]]
+        message = world.source.messages[world.message[at]]
         picked = self._roll.select(
             message.text, world.context_of(at), self._k, history=message.history, strict=True
         )
@@ -70,21 +70,21 @@ class RollPlayer:
         self._picked.pop(at - world.scenario.delay - 1, None)
         return tuple([self._place[name] for name in picked.names])
 
-    def report(self, at: int, act: Act) -> None:
+    def report(self, at: int, action: ModelAction) -> None:
         """What the model did with what was shown for message `at`."""
         if not self._listens:
             return
         picked = self._picked[at]
-        if act.tool < 0:
+        if action.tool < 0:
             self._roll.record(picked)
             return
-        name = self._world.tools[act.tool].name
-        if act.said == "corrected":
+        name = self._world.tools[action.tool].name
+        if action.outcome == "corrected":
             self._roll.record(picked, corrected=(name,))
-        elif act.said == "wanted":
-            self._roll.record(picked, wanted={name: act.succeeded})
+        elif action.outcome == "wanted":
+            self._roll.record(picked, wanted={name: action.succeeded})
         else:
-            self._roll.record(picked, {name: act.succeeded})
+            self._roll.record(picked, {name: action.succeeded})
 
     def _newest(self, tools: object) -> Definitions:
         return read_tools(self._definitions(self._arrived).tools)
@@ -120,12 +120,12 @@ class Player(Protocol):
     def select(self, at: int) -> tuple[int, ...]:
         """The tools shown for message `at`, in order."""
 
-    def report(self, at: int, act: Act) -> None:
+    def report(self, at: int, action: ModelAction) -> None:
         """What the model did with what was shown for message `at`; never twice, never if it was lost."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Course:
+class Trajectory:
     """How a world went under one policy.
 
     Attributes:
@@ -140,11 +140,11 @@ class Course:
     record_us: float
 
 
-def play(world: World, player: Player) -> Course:
+def play(world: World, player: Player) -> Trajectory:
     """All messages of the world, reports arriving as late, as often and as seldom as the scenario says."""
     shown: list[tuple[int, ...]] = []
     called = np.full(len(world), NOBODY)
-    due: deque[tuple[int, int, Act]] = deque()  # (when, message, act)
+    due: deque[tuple[int, int, ModelAction]] = deque()  # (when, message, action)
     selecting = reporting = reports = 0
 
     def deliver(until: int) -> None:
@@ -163,12 +163,12 @@ def play(world: World, player: Player) -> Course:
         start = time.perf_counter_ns()
         tools = player.select(at)
         selecting += time.perf_counter_ns() - start
-        what = act(world, at, tools)
+        what = respond(world, at, tools)
         shown.append(tools)
-        called[at] = what.tool if what.said != "wanted" else NOBODY
+        called[at] = what.tool if what.outcome != "wanted" else NOBODY
         due.append((at + world.scenario.delay, at, what))
         deliver(at)
     table = np.full((len(world), max(map(len, shown))), NOBODY, np.int32)
     for at, tools in enumerate(shown):
         table[at, : len(tools)] = tools
-    return Course(table, called, selecting / 1e3 / len(world), reporting / 1e3 / max(1, reports))
+    return Trajectory(table, called, selecting / 1e3 / len(world), reporting / 1e3 / max(1, reports))

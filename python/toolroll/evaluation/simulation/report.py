@@ -1,17 +1,17 @@
-"""A simulation in words: tables for people, plain values for JSON."""
+"""A simulation as a table and as JSON."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from toolroll.evaluation.simulation.convergence import Convergence
-from toolroll.evaluation.simulation.measures import POINTS, Measures, median_wait
 from toolroll.evaluation.simulation.simulation import STATIC, Estimate, Simulation
-from toolroll.evaluation.simulation.targets import Figure, figures
+from toolroll.evaluation.simulation.world_metrics import POINTS, WorldMetrics, median_time
 from toolroll.evaluation.simulation.worlds import Reals
 
 # Name of a column → what it reads, and how: as it is, less static's, or as a share of static's.
@@ -26,8 +26,45 @@ _COLUMNS = (
 )
 
 
-def table(simulation: Simulation) -> str:
-    """What `toolroll simulate` prints."""
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A value that somebody wants to reach.
+
+    Attributes:
+        what: in words.
+        scenario: where it was measured.
+        low, value, high: with the 95 % interval over worlds.
+        bar: what to reach. at_most: whether less is better.
+    """
+
+    what: str
+    scenario: str
+    low: float
+    value: float
+    high: float
+    bar: float
+    at_most: bool
+
+    @classmethod
+    def of(cls, what: str, scenario: str, value: Estimate, bar: float, *, at_most: bool) -> Target:
+        """From a mean over worlds."""
+        low, high = value.mean - value.half_width, value.mean + value.half_width
+        return cls(what, scenario, low, value.mean, high, bar, at_most)
+
+    @property
+    def verdict(self) -> str:
+        """Either "ok" (reached at both ends of the interval), "close" (by the mean alone) or "missed"."""
+        worse = self.high if self.at_most else self.low
+        if not self._reaches(self.value):
+            return "missed"
+        return "ok" if math.isnan(worse) or self._reaches(worse) else "close"
+
+    def _reaches(self, value: float) -> bool:
+        return value <= self.bar if self.at_most else value >= self.bar
+
+
+def table(simulation: Simulation, targets: Sequence[Target] = ()) -> str:
+    """What `toolroll simulate` prints; with targets, each of them beside its value."""
     plan = simulation.plan
     lines = [
         f"{simulation.name}: {simulation.tools} tools, {simulation.texts:,} messages (half: {plan.half}); "
@@ -44,20 +81,15 @@ def table(simulation: Simulation) -> str:
                 *(_row(simulation, scenario, policy) for policy in played),
             ]
         )
-        waits = [_waits(simulation, scenario, policy) for policy in played]
-        if any(any(wait[1:]) for wait in waits):
+        times = [_recovery_times(simulation, scenario, policy) for policy in played]
+        if any(any(wait[1:]) for wait in times):
             lines += [
                 "",
-                *_aligned([("", "broken: calls until out", "repaired: messages until back"), *waits]),
+                *_aligned([("", "broken: calls until out", "repaired: messages until back"), *times]),
             ]
-    found = figures(simulation)
-    if found:
-        lines += [
-            "",
-            *_aligned(
-                [("figure", "scenario", "value", "95 % interval", "to reach", ""), *map(_figure, found)]
-            ),
-        ]
+    if targets:
+        head = ("target", "scenario", "value", "95 % interval", "to reach", "")
+        lines += ["", *_aligned([head, *map(_target, targets)])]
     lines += [
         "",
         f"{simulation.seconds:.0f} s; "
@@ -100,17 +132,6 @@ def to_json(simulation: Simulation) -> dict[str, Any]:
             scenario: {policy: _policy(simulation, scenario, policy) for policy in played}
             for scenario, played in simulation.played.items()
         },
-        "figures": [
-            {
-                "what": one.what,
-                "scenario": one.scenario,
-                "value": _number(one.value),
-                "interval": [_number(one.low), _number(one.high)],
-                "at_most" if one.at_most else "at_least": one.bar,
-                "verdict": one.verdict,
-            }
-            for one in figures(simulation)
-        ],
         "seconds": round(simulation.seconds, 1),
     }
 
@@ -127,11 +148,11 @@ def _policy(simulation: Simulation, scenario: str, policy: str) -> dict[str, Any
                 for name in ("success", "recall", "start", "steady_success", "steady_recall")
             } | {"regret_ratio": _estimate(simulation.ratio(scenario, policy, other))}
     for which in ("out", "back"):
-        waits = simulation.waits(scenario, policy, which)
+        times = simulation.times(scenario, policy, which)
         values[which] = {
-            "median": _number(median_wait(waits)),
-            "tools": len(waits),
-            "in_vain": sum(not wait.is_over for wait in waits),
+            "median": _number(median_time(times)),
+            "tools": len(times),
+            "in_vain": sum(not wait.is_observed for wait in times),
         }
     values["curves"] = {
         name: [round(float(value), 3) for value in curve] for name, curve in curves_of(measures).items()
@@ -139,7 +160,7 @@ def _policy(simulation: Simulation, scenario: str, policy: str) -> dict[str, Any
     return values
 
 
-def curves_of(measures: Sequence[Measures]) -> dict[str, Reals]:
+def curves_of(measures: Sequence[WorldMetrics]) -> dict[str, Reals]:
     """Means over worlds, by part of the time; after breaks and repairs by the n-th message for it."""
     success, recall = np.mean([one.curves for one in measures], axis=0)
     curves = {
@@ -169,17 +190,17 @@ def _row(simulation: Simulation, scenario: str, policy: str) -> tuple[str, ...]:
     return tuple(cells)
 
 
-def _waits(simulation: Simulation, scenario: str, policy: str) -> tuple[str, str, str]:
+def _recovery_times(simulation: Simulation, scenario: str, policy: str) -> tuple[str, str, str]:
     cells = []
     for which in ("out", "back"):
-        waits = simulation.waits(scenario, policy, which)
-        vain = sum(not wait.is_over for wait in waits)
-        said = f"{_said(median_wait(waits))} (median of {len(waits)}, {vain} watched in vain)"
-        cells.append(said if waits else "")
+        times = simulation.times(scenario, policy, which)
+        vain = sum(not wait.is_observed for wait in times)
+        said = f"{_said(median_time(times))} (median of {len(times)}, {vain} watched in vain)"
+        cells.append(said if times else "")
     return policy, cells[0], cells[1]
 
 
-def _figure(one: Figure) -> tuple[str, ...]:
+def _target(one: Target) -> tuple[str, ...]:
     bar = f"{'≤' if one.at_most else '≥'} {one.bar:g}"
     return (
         one.what,

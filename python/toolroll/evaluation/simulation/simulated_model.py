@@ -24,22 +24,22 @@ CALLS_WRONG_ALONE, SEARCHES = 0.35, 0.4  # where none is shown; otherwise it giv
 FINDS = 0.8  # a right tool, by a search
 _LOOKS_RIGHT = 0.05  # temperature of the likeness by which a wrong tool is called
 
-Said = Literal["called", "wanted", "corrected"]
+Outcome = Literal["called", "wanted", "corrected"]
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class ModelAction:
     """What the model did, and what is reported of it.
 
     Attributes:
         tool: that it called; -1 for none.
-        said: as what it is reported: a call of what was shown, of what a search found, or of a wrong tool.
+        outcome: as what it is reported: a call of what was shown, of what a search found, or of a wrong tool.
         succeeded: as reported.
         times: how often the report is sent; 0 where it is lost.
     """
 
     tool: int = -1
-    said: Said = "called"
+    outcome: Outcome = "called"
     succeeded: bool = False
     times: int = 1
 
@@ -55,7 +55,7 @@ def shares(world: World, message: int, shown: Sequence[int]) -> list[float]:
     return [weight / total for weight in weights] if total else weights
 
 
-def act(world: World, at: int, shown: Sequence[int]) -> Act:
+def respond(world: World, at: int, shown: Sequence[int]) -> ModelAction:
     """What the model does with these tools at message `at`; chance is the world's."""
     chance = world.chance[at].tolist()
     message = int(world.message[at])
@@ -63,7 +63,7 @@ def act(world: World, at: int, shown: Sequence[int]) -> Act:
     has_right = any(by_right)
     right = CALLS_RIGHT if has_right else 0.0
     wrong = right + (CALLS_WRONG if has_right else CALLS_WRONG_ALONE)
-    tool, said, is_right = -1, "called", True
+    tool, outcome, is_right = -1, "called", True
     if chance[0] < right:
         tool = shown[_drawn(by_right, chance[1])]
     elif chance[0] < wrong:
@@ -74,18 +74,18 @@ def act(world: World, at: int, shown: Sequence[int]) -> Act:
         there = sorted(found for found in world.right[message] if world.is_there(at, found))
         if there:
             liked = [math.exp(world.taste[found]) for found in there]
-            tool, said = there[_drawn(liked, chance[1])], "wanted"
+            tool, outcome = there[_drawn(liked, chance[1])], "wanted"
     times = 0 if chance[6] < world.scenario.lost else 2 if chance[7] < world.scenario.doubled else 1
     if tool < 0:
-        return Act(times=times)
+        return ModelAction(times=times)
     ran = chance[3] < float(world.works(at, tool))
     if ran and not is_right and chance[4] < world.scenario.corrected:
-        return Act(tool, "corrected", True, times)
+        return ModelAction(tool, "corrected", True, times)
     if ran:
         succeeded = not is_right or chance[5] >= world.scenario.false_failing
     else:
         succeeded = is_right and chance[5] >= world.scenario.seen_failing
-    return Act(tool, said, succeeded, times)  # type: ignore[arg-type]
+    return ModelAction(tool, outcome, succeeded, times)  # type: ignore[arg-type]
 
 
 def oracle(world: World) -> Reals:

@@ -18,10 +18,10 @@ import numpy as np
 
 from toolroll.errors import InvalidInput
 from toolroll.evaluation.simulation.convergence import t_quantile
-from toolroll.evaluation.simulation.measures import Measures, Wait, measure
 from toolroll.evaluation.simulation.player import POLICIES, RollPlayer, play
 from toolroll.evaluation.simulation.simulated_model import oracle
-from toolroll.evaluation.simulation.source_data import HALVES, Half, Material, share_repeated
+from toolroll.evaluation.simulation.source_data import HALVES, Half, SourceData, share_repeated
+from toolroll.evaluation.simulation.world_metrics import SurvivalTime, WorldMetrics, measure
 from toolroll.evaluation.simulation.worlds import SCENARIOS, World
 
 STATIC = "static"
@@ -92,7 +92,7 @@ class Simulation:
 
     Attributes:
         plan: what was played.
-        name: of the folder; tools, texts: how many it has, clones and repetitions not counted.
+        name: of the folder; tools, texts: how many it has, near-duplicates and repetitions not counted.
         repeated: share of the messages that came before in their world, letter for letter.
         played: scenario → policy → measures, one a world, in the order of their seeds.
         seconds: for all of it.
@@ -103,7 +103,7 @@ class Simulation:
     tools: int
     texts: int
     repeated: float
-    played: Mapping[str, Mapping[str, Sequence[Measures]]]
+    played: Mapping[str, Mapping[str, Sequence[WorldMetrics]]]
     seconds: float
 
     def values(self, scenario: str, policy: str, name: str) -> list[float]:
@@ -124,7 +124,7 @@ class Simulation:
         pairs = zip(self.values(scenario, policy, name), self.values(scenario, other, name), strict=True)
         return Estimate.of([ours / max(theirs, 1e-9) for ours, theirs in pairs])
 
-    def waits(self, scenario: str, policy: str, which: str) -> list[Wait]:
+    def times(self, scenario: str, policy: str, which: str) -> list[SurvivalTime]:
         """Of all worlds together. which: "out" or "back"."""
         return [wait for one in self.played[scenario][policy] for wait in getattr(one, which)]
 
@@ -133,17 +133,17 @@ def simulate(plan: Plan, jobs: int = 1, progress: Progress | None = None) -> Sim
     """Plays every world of the plan; the result does not depend on jobs, the number of processes.
 
     Raises:
-        NotFound, InvalidDefinition, InvalidInput: as `Material.read`.
+        NotFound, InvalidDefinition, InvalidInput: as `SourceData.read`.
     """
     start = time.perf_counter()
-    material = Material.read(plan.folder, plan.half)
+    source = SourceData.read(plan.folder, plan.half)
     report = progress or (lambda done, of: None)
     tasks = [
         (scenario, seed) for scenario in plan.scenarios for seed in range(plan.seed, plan.seed + plan.worlds)
     ]
-    found: dict[tuple[str, int], dict[str, Measures]] = {}
+    found: dict[tuple[str, int], dict[str, WorldMetrics]] = {}
     report(0, len(tasks))
-    for task, measures in _played(plan, material, tasks, jobs):
+    for task, measures in _played(plan, source, tasks, jobs):
         found[task] = measures
         report(len(found), len(tasks))
     played = {
@@ -153,42 +153,42 @@ def simulate(plan: Plan, jobs: int = 1, progress: Progress | None = None) -> Sim
         }
         for scenario in plan.scenarios
     }
-    first = World.draw(material, SCENARIOS[plan.scenarios[0]], plan.seed, plan.messages)
+    first = World.draw(source, SCENARIOS[plan.scenarios[0]], plan.seed, plan.messages)
     return Simulation(
         plan,
-        material.name,
-        len(material.definitions.tools),
-        len(material.messages),
+        source.name,
+        len(source.definitions.tools),
+        len(source.messages),
         share_repeated(first.message),
         played,
         time.perf_counter() - start,
     )
 
 
-def play_world(plan: Plan, material: Material, scenario: str, seed: int) -> dict[str, Measures]:
+def play_world(plan: Plan, source: SourceData, scenario: str, seed: int) -> dict[str, WorldMetrics]:
     """Policy → how one world went."""
-    world = World.draw(material, SCENARIOS[scenario], seed, plan.messages)
+    world = World.draw(source, SCENARIOS[scenario], seed, plan.messages)
     best = oracle(world)
     static = play(world, RollPlayer(world, STATIC, plan.k))
     measures = {STATIC: measure(world, static, static, best)}
     for policy in plan.policies:
         if policy != STATIC:
             changes = dict(plan.changes) if policy == "default" else {}
-            course = play(world, RollPlayer(world, policy, plan.k, changes))
-            measures[policy] = measure(world, course, static, best)
+            trajectory = play(world, RollPlayer(world, policy, plan.k, changes))
+            measures[policy] = measure(world, trajectory, static, best)
     return measures
 
 
 Task = tuple[str, int]  # scenario, seed
-_shared: tuple[Plan, Material] | None = None  # of a process that plays worlds
+_shared: tuple[Plan, SourceData] | None = None  # of a process that plays worlds
 
 
 def _played(
-    plan: Plan, material: Material, tasks: Sequence[Task], jobs: int
-) -> Iterator[tuple[Task, dict[str, Measures]]]:
+    plan: Plan, source: SourceData, tasks: Sequence[Task], jobs: int
+) -> Iterator[tuple[Task, dict[str, WorldMetrics]]]:
     if jobs == 1:
         for task in tasks:
-            yield task, play_world(plan, material, *task)
+            yield task, play_world(plan, source, *task)
         return
     # Processes begin empty: a fork would copy the locks of whatever threads there are.
     context = multiprocessing.get_context("spawn")
@@ -204,9 +204,9 @@ def _played(
 
 def _prepare(plan: Plan) -> None:
     global _shared
-    _shared = plan, Material.read(plan.folder, plan.half)
+    _shared = plan, SourceData.read(plan.folder, plan.half)
 
 
-def _task(task: Task) -> dict[str, Measures]:
+def _task(task: Task) -> dict[str, WorldMetrics]:
     assert _shared is not None
     return play_world(*_shared, *task)

@@ -33,7 +33,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Material:
+class SourceData:
     """Tools and messages. Rules and page mappings stay behind: worlds have contexts of their own.
 
     Attributes:
@@ -60,7 +60,7 @@ class Material:
     settings: tuple[str, ...]
 
     @classmethod
-    def read(cls, folder: str | None, half: Half = "judge") -> Material:
+    def read(cls, folder: str | None, half: Half = "judge") -> SourceData:
         """From a dataset folder, or from the demonstration catalog with its tools' examples as messages.
 
         half: of the folder's messages, by a hash of their ids (of their dialogs, where they have some): what
@@ -75,7 +75,7 @@ class Material:
         return cls.of(read_dataset(folder), half)
 
     @classmethod
-    def of(cls, dataset: Dataset, half: Half = "all") -> Material:
+    def of(cls, dataset: Dataset, half: Half = "all") -> SourceData:
         """From what was read already.
 
         Raises:

@@ -1,6 +1,6 @@
 """Worlds to learn in: real tools and messages, and everything that is not text drawn from a seed.
 
-A world adds to its material what use would show and a folder cannot:
+A world adds to its source what use would show and a folder cannot:
 
 - *families*: near-duplicates of some tools, by other makers and in other words. One member of each works
   well, the others do not.
@@ -9,7 +9,7 @@ A world adds to its material what use would show and a folder cannot:
 - *change*: halfway some much used tools break, and half of them are repaired later; newcomers arrive after a
   quarter of the time, half of them better than what was there.
 
-Everything is a function of the material, the scenario and the seed, and nothing of what was selected:
+Everything is a function of the source, the scenario and the seed, and nothing of what was selected:
 policies are compared on the same messages, the same luck included.
 """
 
@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from toolroll.context import Context
 from toolroll.embedder import vectors_of
-from toolroll.evaluation.simulation.near_duplicates import clones
-from toolroll.evaluation.simulation.source_data import TOPICS, Ints, Material, Vectors, text_of
+from toolroll.evaluation.simulation.near_duplicates import near_duplicates
+from toolroll.evaluation.simulation.source_data import TOPICS, Ints, SourceData, Vectors, text_of
 from toolroll.tools import Definitions, Tool
 
 PAGES, TIERS, USERS = TOPICS, ("free", "team", "enterprise"), 300
@@ -45,24 +45,24 @@ Random = np.random.Generator
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """One draw. n tools, clones included; T messages.
+    """One draw. n tools, near-duplicates included; T messages.
 
     Attributes:
-        material, scenario, seed: what it was drawn from.
-        tools: the material's, then their clones, newcomers last.
+        source, scenario, seed: what it was drawn from.
+        tools: the source's, then their near-duplicates, newcomers last.
         first: how many of `tools` there are from the start. arrival: the message at which the others arrive.
         family: int64[n], the tool that this one may stand in for; itself for most.
         reliable: float64[CONTEXTS, n], how often a call succeeds while the tool is whole.
         breaks, repairs: int64[n], from when to when a tool is broken; T for never.
         newcomer: int64[n], 1 for a better one, -1 for a worse one, 0 for the others.
         taste: float64[n], the model's liking, in nats.
-        likeness: float32[m, n], cosine of each message of the material and each tool, on the common scale.
-        right: for each message of the material the tools that will do.
+        likeness: float32[m, n], cosine of each message of the source and each tool, on the common scale.
+        right: for each message of the source the tools that will do.
         message, context, user: int64[T].
         chance: float64[T, CHANCES], uniform: what happens by chance at each message.
     """
 
-    material: Material
+    source: SourceData
     scenario: Scenario
     seed: int
     tools: tuple[Tool, ...]
@@ -83,28 +83,28 @@ class World:
     _contexts: dict[tuple[int, int], Context] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def draw(cls, material: Material, scenario: Scenario, seed: int, length: int) -> World:
+    def draw(cls, source: SourceData, scenario: Scenario, seed: int, length: int) -> World:
         """The world of this seed, with so many messages."""
         random = np.random.default_rng([20_261_122, seed])
-        base = len(material.definitions.tools)
-        counts = np.bincount([one[0] for one in material.right], minlength=base).astype(np.float64)
-        copied = _Copied.draw(counts, random) if scenario.duplicates else _Copied((), (), ())
-        family = np.array([*range(base), *copied.owners], np.int64)
-        made = clones(material.definitions.tools, copied.owners, random)
-        quality, newcomer = _qualities(family, copied, random)
+        base = len(source.definitions.tools)
+        counts = np.bincount([one[0] for one in source.right], minlength=base).astype(np.float64)
+        duplicated = _Duplicated.draw(counts, random) if scenario.duplicates else _Duplicated((), (), ())
+        family = np.array([*range(base), *duplicated.owners], np.int64)
+        made = near_duplicates(source.definitions.tools, duplicated.owners, random)
+        quality, newcomer = _qualities(family, duplicated, random)
         if scenario.equal:
             quality[:] = 0.95
-        breaks, repairs = _broken(scenario, length, family, quality, copied, counts, random)
+        breaks, repairs = _broken(scenario, length, family, quality, duplicated, counts, random)
         user = random.choice(USERS, length, p=_falling(USERS))
         tier = random.choice(len(TIERS), USERS, p=_TIER_SHARES)[user]
         page = random.choice(PAGES, length, p=_falling(PAGES))
         likeness = (
-            material.vectors
+            source.vectors
             @ np.concatenate(
                 [
-                    material.tool_vectors,
-                    vectors_of(material.embedder, [text_of(tool) for tool in made]).reshape(
-                        len(made), material.tool_vectors.shape[1]
+                    source.tool_vectors,
+                    vectors_of(source.embedder, [text_of(tool) for tool in made]).reshape(
+                        len(made), source.tool_vectors.shape[1]
                     ),
                 ]
             ).T
@@ -113,11 +113,11 @@ class World:
         for place, owner in enumerate(family.tolist()):
             kin.setdefault(owner, []).append(place)
         return cls(
-            material,
+            source,
             scenario,
             seed,
-            tools=(*material.definitions.tools, *made),
-            first=len(family) - len(copied.late),
+            tools=(*source.definitions.tools, *made),
+            first=len(family) - len(duplicated.late),
             arrival=length // 4,
             family=family,
             reliable=_by_context(quality, scenario.equal, random),
@@ -125,9 +125,9 @@ class World:
             repairs=repairs,
             newcomer=newcomer,
             taste=random.normal(0, scenario.taste, len(family)),
-            likeness=material.scale.gain * (likeness - material.scale.floor),
-            right=tuple(frozenset(place for tool in one for place in kin[tool]) for one in material.right),
-            message=_stream(material, scenario, counts, page, random),
+            likeness=source.scale.gain * (likeness - source.scale.floor),
+            right=tuple(frozenset(place for tool in one for place in kin[tool]) for one in source.right),
+            message=_stream(source, scenario, counts, page, random),
             context=tier * PAGES + page,
             user=user,
             chance=random.random((length, CHANCES)),
@@ -139,7 +139,7 @@ class World:
     def definitions(self, at: int) -> Definitions:
         """What the catalog holds when message `at` comes."""
         there = self.tools if at >= self.arrival else self.tools[: self.first]
-        return replace(self.material.definitions, tools=there)
+        return replace(self.source.definitions, tools=there)
 
     def context_of(self, at: int) -> Context:
         """Who asks, from where."""
@@ -148,7 +148,7 @@ class World:
         if found is None:
             tier, page = divmod(where, PAGES)
             found = Context(
-                user=f"user-{user}", tier=TIERS[tier], page=f"page-{page}", settings=self.material.settings
+                user=f"user-{user}", tier=TIERS[tier], page=f"page-{page}", settings=self.source.settings
             )
             self._contexts[where, user] = found
         return found
@@ -168,11 +168,11 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class _Copied:
-    """Which tools have clones.
+class _Duplicated:
+    """Which tools have near-duplicates.
 
     Attributes:
-        families: tools with clones.
+        families: tools with near-duplicates.
         owners: of each clone, the tool that it stands in for, newcomers last.
         late: owners of the newcomers.
     """
@@ -182,8 +182,8 @@ class _Copied:
     late: tuple[int, ...]
 
     @classmethod
-    def draw(cls, counts: Reals, random: Random) -> _Copied:
-        """A fifth of the tools that have messages, forty at the most; every fourth of them has two clones."""
+    def draw(cls, counts: Reals, random: Random) -> _Duplicated:
+        """A fifth of the tools that have messages, at most forty; every fourth of them has two."""
         size = min(40, max(4, int((counts > 0).sum()) // 5))
         chances = np.sqrt(counts)
         chosen = random.choice(len(counts), size, replace=False, p=chances / chances.sum()).tolist()
@@ -192,16 +192,16 @@ class _Copied:
         return cls(tuple(chosen), (*twins[len(late) :], *triplets, *triplets, *late), tuple(late))
 
 
-def _qualities(family: Ints, copied: _Copied, random: Random) -> tuple[Reals, Ints]:
+def _qualities(family: Ints, duplicated: _Duplicated, random: Random) -> tuple[Reals, Ints]:
     """How well each tool works, and which are newcomers."""
     n = len(family)
     quality = np.where(random.random(n) < 0.85, random.beta(18, 2, n), random.uniform(0.4, 0.75, n))
-    for tool in copied.families:
+    for tool in duplicated.families:
         members = np.flatnonzero(family == tool)
         quality[members] = random.uniform(0.25, 0.65, len(members))
         quality[random.choice(members)] = random.uniform(0.88, 0.97)
     newcomer = np.zeros(n, np.int64)
-    for place, owner in enumerate(copied.late, n - len(copied.late)):
+    for place, owner in enumerate(duplicated.late, n - len(duplicated.late)):
         newcomer[place] = 1 if place % 2 else -1
         quality[place], quality[owner] = _BETTER if place % 2 else _WORSE
     return np.clip(quality, 0.02, 0.98), newcomer
@@ -223,7 +223,7 @@ def _broken(
     length: int,
     family: Ints,
     quality: Reals,
-    copied: _Copied,
+    duplicated: _Duplicated,
     counts: Reals,
     random: Random,
 ) -> tuple[Ints, Ints]:
@@ -233,8 +233,8 @@ def _broken(
         return breaks, repairs
     ranked = np.argsort(-counts, kind="stable").tolist()
     each = min(8, max(1, int((counts > 0).sum()) // 20))
-    with_kin = [tool for tool in ranked if tool in copied.families and tool not in copied.late]
-    alone = [tool for tool in ranked if tool not in copied.families and counts[tool]]
+    with_kin = [tool for tool in ranked if tool in duplicated.families and tool not in duplicated.late]
+    alone = [tool for tool in ranked if tool not in duplicated.families and counts[tool]]
     chosen = []
     for tool in random.permutation(with_kin[: 2 * each])[:each].tolist():
         members = np.flatnonzero(family == tool)
@@ -245,7 +245,7 @@ def _broken(
     return breaks, repairs
 
 
-def _stream(material: Material, scenario: Scenario, counts: Reals, page: Ints, random: Random) -> Ints:
+def _stream(source: SourceData, scenario: Scenario, counts: Reals, page: Ints, random: Random) -> Ints:
     """The messages; those of a tool come again when all of them have come."""
     length = len(page)
     is_own = random.random(length) < scenario.own_topic
@@ -253,12 +253,12 @@ def _stream(material: Material, scenario: Scenario, counts: Reals, page: Ints, r
     anywhere = random.choice(len(popular), length, p=popular / popular.sum())
     of_topic = []
     for topic in range(PAGES):
-        weights = np.where(material.topics == topic, popular, 0.0)
+        weights = np.where(source.topics == topic, popular, 0.0)
         weights = weights if weights.any() else popular
         of_topic.append(random.choice(len(popular), length, p=weights / weights.sum()))
     tool = np.where(is_own, np.array(of_topic)[page, np.arange(length)], anywhere)
     places: dict[int, list[int]] = {}
-    for place, one in enumerate(material.right):
+    for place, one in enumerate(source.right):
         places.setdefault(one[0], []).append(place)
     left: dict[int, list[int]] = {}
     message = np.empty(length, np.int64)

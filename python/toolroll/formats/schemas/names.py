@@ -13,6 +13,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
 from toolroll.errors import InvalidInput
 from toolroll.formats.providers import PROVIDERS, provider_of
@@ -32,6 +33,7 @@ def is_replaced(name: str) -> bool:
     return _REPLACED.search(name) is not None
 
 
+@lru_cache(maxsize=8_192)  # each turn asks again for the names of the tools it sends
 def provider_name(name: str, provider: str, digits: int = _DIGITS) -> str:
     """The name under which the provider is told of a tool: `name` itself wherever it is allowed.
 
@@ -84,8 +86,10 @@ def provider_names(names: Iterable[str], provider: str) -> dict[str, str]:
         twice = next(name for name, count in Counter(names).items() if count > 1)
         raise InvalidInput(f"tool {twice!r} is given twice, must be sent once")
     sent = [provider_name(name, provider) for name in names]
-    met = Counter(sent)
-    return {
-        short if met[short] == 1 else provider_name(name, provider, _MOST_DIGITS): name
-        for name, short in zip(names, sent, strict=True)
-    }
+    if len(set(sent)) != len(sent):
+        met = Counter(sent)
+        sent = [
+            short if met[short] == 1 else provider_name(name, provider, _MOST_DIGITS)
+            for name, short in zip(names, sent, strict=True)
+        ]
+    return dict(zip(sent, names, strict=True))

@@ -7,8 +7,9 @@ from typing import Any
 
 from toolroll.errors import InvalidInput
 from toolroll.formats.providers import PROVIDERS, provider_of
-from toolroll.formats.schemas import LEAVES, Form, convert_all, provider_name
-from toolroll.formats.schemas.form import tools_of
+from toolroll.formats.schemas.conversion import convert_all
+from toolroll.formats.schemas.form import Form, tools_of
+from toolroll.formats.schemas.names import provider_name
 from toolroll.tools import Tool
 
 
@@ -81,14 +82,5 @@ def answer_search(provider: str, call: Any, found: Iterable[Tool], *, strict: bo
         "call_id": call_id,
         "execution": "client",
         "status": "completed",
-        "tools": copied(loaded),
+        "tools": loaded,
     }
-
-
-def copied(value: Any) -> Any:
-    """A copy that is the caller's to change; what is in it is JSON, or an author's own mapping of it."""
-    if type(value) is dict or isinstance(value, Mapping):
-        return {key: part if type(part) in LEAVES else copied(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [part if type(part) in LEAVES else copied(part) for part in value]
-    return value

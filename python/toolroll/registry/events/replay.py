@@ -305,7 +305,7 @@ class _Embedding:
 
     def __init__(self, embedder: Embedder | None) -> None:
         self._embedder = embedder
-        self._is_english = bool(getattr(embedder, "is_english", False))
+        self._is_english = embedder is not None and embedder.is_english
 
     def __call__(self, text: str) -> Vector | None:
         if self._embedder is None:

@@ -18,6 +18,7 @@ from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, Failure, InvalidDefinition, ToolrollError
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.replica import Replica
+from toolroll.registry.vectors import StoredEmbedder
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.engine import Engine
 from toolroll.selection.pipeline import Pipeline
@@ -283,4 +284,5 @@ class Reconciler:
     @property
     def _lost(self) -> int:
         """Texts that could not be embedded so far."""
-        return int(getattr(self._builder.embedder, "lost", 0))
+        embedder = self._builder.embedder
+        return embedder.lost if isinstance(embedder, StoredEmbedder) else 0

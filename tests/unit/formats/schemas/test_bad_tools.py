@@ -50,7 +50,8 @@ def test_what_is_no_name_among_the_required_ones_is_passed_over(name, provider, 
     made = convert(Tool("t", "", MALFORMED[name]), provider, form)
     assert json.dumps(made)
     assert not any(
-        "cannot be sent" in loss.what for loss in losses([Tool("t", "", MALFORMED[name])], provider, form)
+        "cannot be converted" in loss.what
+        for loss in losses([Tool("t", "", MALFORMED[name])], provider, form)
     )
 
 
@@ -67,8 +68,28 @@ def test_what_was_not_described_is_lost_and_said_so():
     tool = Tool("t", "Says.", SLOW["alternatives beside many keys"])
     assert convert(tool, "gemini") == {"name": "t", "description": "Says."}
     assert [str(loss) for loss in losses([tool], "gemini")] == [
-        "tool 't': parameters: cannot be sent: described as any object"
+        "tool 't': parameters: cannot be converted (takes too many steps): sent as a tool that takes any object"
     ]
+
+
+def test_a_failed_conversion_is_logged_once_for_each_tool_and_provider(caplog):
+    class Unreadable(dict):
+        def items(self):
+            raise OSError("the disk is gone")
+
+    bad, good = Tool("unreadable_once", "", Unreadable(type="object", properties={})), Tool("good")
+    for _ in range(2):
+        sent = [convert_all([bad, good], provider)[0] for provider in ("openai", "anthropic")]
+        assert [[schema.get("name") or schema["function"]["name"] for schema in one] for one in sent] == [
+            ["unreadable_once", "good"]
+        ] * 2
+    assert [record.getMessage().split(" (")[0] for record in caplog.records] == [
+        f"tool 'unreadable_once': its parameters cannot be converted for {provider}"
+        for provider in ("openai", "anthropic")
+    ]
+    assert all(record.exc_info for record in caplog.records)
+    (loss,) = losses([bad, good], "openai")
+    assert "OSError: the disk is gone" in loss.what
 
 
 @pytest.mark.parametrize("levels", [80, 240, 480])
@@ -102,7 +123,7 @@ def test_a_bad_tool_costs_no_other_its_place(provider, how):
 def test_junk_is_converted_without_being_given_up(schema, to):
     provider, form = to
     tool = Tool("t", "", schema)
-    assert not any("cannot be sent" in loss.what for loss in losses([tool], provider, form))
+    assert not any("cannot be converted" in loss.what for loss in losses([tool], provider, form))
 
 
 def test_targets_that_lie_within_each_other_are_relaxed_as_long_as_that_stays_small(within_seconds):

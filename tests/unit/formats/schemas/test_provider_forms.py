@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.formats.schemas import (
     PROVIDERS,
-    canonical_json,
-    content_hash,
+    Form,
     convert,
     convert_all,
-    schema_text,
     to_anthropic,
     to_gemini,
     to_mcp,
@@ -24,6 +22,7 @@ from toolroll.formats.schemas import (
     to_openai_responses,
 )
 from toolroll.formats.sources import as_tool, read_tools
+from toolroll.identity import canonical_json, content_hash, schema_text
 from toolroll.tools import Tool
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
@@ -122,7 +121,6 @@ def test_geminis_declarations_with_json_schema_come_back_as_the_same_object():
     wrapped = {"function_declarations": [original, ORIGINALS["gemini"] | {"name": "other"}]}
     schemas, _ = convert_all(read_tools([wrapped]).tools, "gemini")
     assert schemas == [wrapped]
-    assert schemas[0]["function_declarations"][0] is original
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -267,3 +265,38 @@ def test_the_content_hash_is_of_what_the_model_sees_and_of_nothing_else():
 def test_the_schema_text_is_the_compact_openai_form():
     assert json.loads(schema_text(SEND)) == to_openai(SEND)
     assert ": " not in schema_text(SEND)
+
+
+@pytest.mark.parametrize(
+    ("provider", "form"), [*((one, Form()) for one in PROVIDERS), ("openai", Form(strict=True))]
+)
+def test_a_list_is_the_callers_to_change(provider, form):
+    class Odd(str):
+        """What marshal cannot write."""
+
+    shared = {"type": "string", "enum": ["a"]}
+    properties = {"one": shared, "two": shared}
+    tools = [Tool("plain", "", {"type": "object", "properties": properties})]
+    odd = {"three": {"type": "string", "description": Odd("Says.")}}
+    tools.append(Tool("odd", "", {"type": "object", "properties": odd}))
+    tools.append(as_tool(ORIGINALS[provider]))
+    before = json.dumps(convert_all(tools, provider, form))
+    _spoil(convert_all(tools, provider, form)[0])
+    assert json.dumps(convert_all(tools, provider, form)) == before
+    assert shared == {"type": "string", "enum": ["a"]}
+
+
+def _spoil(value: Any) -> None:
+    for part in list(value.values() if isinstance(value, dict) else value):
+        if isinstance(part, (dict, list)):
+            _spoil(part)
+    value.clear()
+
+
+def test_two_tools_of_one_name_in_two_catalogs_are_not_confused():
+    one, other = Tool("same", "One."), Tool("same", "Other.")
+    assert [convert_all([tool], "mcp")[0][0]["description"] for tool in (one, other, one)] == [
+        "One.",
+        "Other.",
+        "One.",
+    ]

@@ -230,7 +230,7 @@ def test_a_function_without_parameters_or_annotations_is_fine():
     }
 
 
-def missing_required(thing: Missing) -> None: ...
+def unresolved(thing: Missing) -> None: ...
 
 
 def impossible(lock: complex) -> None: ...
@@ -243,7 +243,7 @@ def unnamed(text: str, /) -> None: ...
     ("function", "message"),
     [
         (
-            missing_required,
+            unresolved,
             "function 'unresolved': its annotations name 'Missing', which is not defined in its "
             "module; import it there, and not only under TYPE_CHECKING",
         ),

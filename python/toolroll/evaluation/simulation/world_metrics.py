@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.evaluation.simulation.player import NOBODY, Course
+from toolroll.evaluation.simulation.player import NOBODY, Trajectory
 from toolroll.evaluation.simulation.simulated_model import CALLS_RIGHT
 from toolroll.evaluation.simulation.source_data import Ints
 from toolroll.evaluation.simulation.worlds import CONTEXTS, Flags, Reals, World
@@ -25,19 +25,22 @@ _WINDOW = 5  # messages by which a tool is judged to be out, or back
 _BEFORE, _SHOWN = 10, 0.8  # it was shown in so many of the messages for it, before it broke
 
 
-class Wait(NamedTuple):
+class SurvivalTime(NamedTuple):
     """How long something took, or how long it was watched in vain.
 
     Attributes:
         steps: calls or messages.
-        is_over: whether it has happened; the world may have ended before.
+        is_observed: whether it has happened; the world may have ended before.
     """
 
     steps: float
-    is_over: bool
+    is_observed: bool
 
 
-def median_wait(waits: Sequence[Wait]) -> float:
+Times = tuple[SurvivalTime, ...]
+
+
+def median_time(times: Sequence[SurvivalTime]) -> float:
     """The steps within which it has happened to half of them; inf where that cannot be said.
 
     Those watched in vain count for as long as they were watched: left out they would flatter, as never
@@ -46,9 +49,9 @@ def median_wait(waits: Sequence[Wait]) -> float:
     Source: Kaplan & Meier, "Nonparametric Estimation from Incomplete Observations", JASA 1958.
     """
     waiting = 1.0
-    for steps in sorted({wait.steps for wait in waits if wait.is_over}):
-        there = sum(wait.steps >= steps for wait in waits)
-        happened = sum(wait.is_over and wait.steps == steps for wait in waits)
+    for steps in sorted({wait.steps for wait in times if wait.is_observed}):
+        there = sum(wait.steps >= steps for wait in times)
+        happened = sum(wait.is_observed and wait.steps == steps for wait in times)
         waiting *= 1 - happened / there
         if waiting <= 0.5:
             return steps
@@ -56,7 +59,7 @@ def median_wait(waits: Sequence[Wait]) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measures:
+class WorldMetrics:
     """One world under one policy.
 
     Attributes:
@@ -69,25 +72,25 @@ class Measures:
     """
 
     values: Mapping[str, float]
-    out: tuple[Wait, ...]
-    back: tuple[Wait, ...]
+    out: Times
+    back: Times
     curves: Reals
     regret: Reals
     after_break: Reals
     after_repair: Reals
 
 
-def measure(world: World, course: Course, static: Course, best: Reals) -> Measures:
-    """Judges a course by the world's truth. static: the same world under static selection. best: `oracle`."""
-    seen = _Seen.of(world, course)
-    before = seen if course is static else _Seen.of(world, static)
+def measure(world: World, trajectory: Trajectory, static: Trajectory, best: Reals) -> WorldMetrics:
+    """Measures a trajectory. static: that of static selection in the same world. best: `oracle`."""
+    seen = _Outcomes.of(world, trajectory)
+    before = seen if trajectory is static else _Outcomes.of(world, static)
     success = seen.success
     regret = best - success
     is_start = _firsts(world)
     steady = slice(int(0.35 * len(world)), len(world) // 2)
     lost = before.recall & ~seen.recall
     lost_working = lost & before.works
-    out, back, after_break, after_repair = _recovery(world, course)
+    out, back, after_break, after_repair = _recovery(world, trajectory)
     values = {
         "success": 100 * success.mean(),
         "oracle": 100 * best.mean(),
@@ -101,11 +104,11 @@ def measure(world: World, course: Course, static: Course, best: Reals) -> Measur
         "lost_first": 100 * (before.first & ~seen.recall).mean(),
         "start": 100 * success[is_start].mean(),
         "first_200": 100 * success[:200].mean(),
-        "shown": (course.shown != NOBODY).sum(1).mean(),
-        "select_us": course.select_us,
-        "record_us": course.record_us,
+        "shown": (trajectory.shown != NOBODY).sum(1).mean(),
+        "select_us": trajectory.select_us,
+        "record_us": trajectory.record_us,
     }
-    return Measures(
+    return WorldMetrics(
         {name: float(value) for name, value in values.items()},
         out,
         back,
@@ -117,7 +120,7 @@ def measure(world: World, course: Course, static: Course, best: Reals) -> Measur
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Seen:
+class _Outcomes:
     """float64 or bool, one a message: `is_right` one for each tool shown."""
 
     is_right: Flags
@@ -127,11 +130,11 @@ class _Seen:
     first: Flags  # whether the first tool shown is a right one
 
     @classmethod
-    def of(cls, world: World, course: Course) -> _Seen:
+    def of(cls, world: World, trajectory: Trajectory) -> _Outcomes:
         at = np.arange(len(world))[:, None]
-        tools = np.maximum(course.shown, 0)
-        is_right = _rightness(world)[world.message[:, None], tools] & (course.shown != NOBODY)
-        places = np.arange(course.shown.shape[1])
+        tools = np.maximum(trajectory.shown, 0)
+        is_right = _rightness(world)[world.message[:, None], tools] & (trajectory.shown != NOBODY)
+        places = np.arange(trajectory.shown.shape[1])
         weights = np.where(is_right, np.exp(world.taste[tools] - world.scenario.position * places), 0.0)
         total = weights.sum(1)
         shares = weights / np.where(total > 0, total, 1)[:, None]
@@ -141,7 +144,7 @@ class _Seen:
 
 
 def _rightness(world: World) -> Flags:
-    """bool[m, n]: which tools will do for which message of the material."""
+    """bool[m, n]: which tools will do for which message of the source."""
     table = np.zeros((len(world.right), len(world.tools)), np.bool_)
     for message, tools in enumerate(world.right):
         table[message, list(tools)] = True
@@ -156,14 +159,14 @@ def _firsts(world: World) -> Flags:
     return is_first
 
 
-def _recovery(world: World, course: Course) -> tuple[tuple[Wait, ...], tuple[Wait, ...], Reals, Reals]:
-    out: list[Wait] = []
-    back: list[Wait] = []
+def _recovery(world: World, trajectory: Trajectory) -> tuple[Times, Times, Reals, Reals]:
+    out: list[SurvivalTime] = []
+    back: list[SurvivalTime] = []
     after_break, after_repair = np.zeros((2, 2, AFTER))
     for tool in np.flatnonzero(world.breaks < len(world)).tolist():
         breaks, repairs = int(world.breaks[tool]), int(world.repairs[tool])
         asked = np.flatnonzero([tool in world.right[message] for message in world.message.tolist()])
-        is_shown = (course.shown[asked] == tool).any(1)
+        is_shown = (trajectory.shown[asked] == tool).any(1)
         before = is_shown[asked < breaks][-_BEFORE:]
         broken = (asked >= breaks) & (asked < repairs)
         if not broken.any() or not len(before) or before.mean() < _SHOWN:
@@ -171,13 +174,13 @@ def _recovery(world: World, course: Course) -> tuple[tuple[Wait, ...], tuple[Wai
         _add(after_break, is_shown[broken])
         gone = _turns(~is_shown[broken])
         until = repairs if gone is None else int(asked[broken][gone])
-        out.append(Wait(float((course.called[breaks:until] == tool).sum()), gone is not None))
+        out.append(SurvivalTime(float((trajectory.called[breaks:until] == tool).sum()), gone is not None))
         later = is_shown[asked >= repairs]
         if gone is None or is_shown[broken][-_WINDOW:].mean() > 0.5 or not len(later):
             continue
         _add(after_repair, later)
         again = _turns(later)
-        back.append(Wait(float(len(later) if again is None else again), again is not None))
+        back.append(SurvivalTime(float(len(later) if again is None else again), again is not None))
     return tuple(out), tuple(back), after_break, after_repair
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import RegistryOptions, embedder_option, registry_options
+from toolroll.cli.options import RegistryOptions, embedder_option, flag, registry_options
 from toolroll.cli.output import Progress, note, print_json, printable
 
 
 @declare("embed", example="toolroll embed --catalog sqlite:///tools.db --embedder minilm")
 @embedder_option(help="Static, minilm, multilingual, ollama:MODEL, …: the one that readers use.")
-@click.option("--dry-run", is_flag=True, help="Print what is missing, embed nothing.")
-@click.option("--prune", is_flag=True, help="Delete vectors of texts that no tool has any more.")
+@flag("--dry-run", "Print what is missing, embed nothing.")
+@flag("--prune", "Delete vectors of texts that no tool has any more.")
 @registry_options
 def command(options: RegistryOptions, embedder: str, dry_run: bool, prune: bool) -> None:
     """Embed the tools of a registry.

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import embedder_option, json_option, set_option, split_option
+from toolroll.cli.options import embedder_option, flag, json_option, option, set_option, split_option
 from toolroll.cli.output import Progress, print_json
 from toolroll.cli.parameter_types import COUNT, POSITIVE, ascending, names
 
@@ -19,13 +19,12 @@ _BETWEEN_S = 0.1  # from one line of progress to the next: printing must not slo
 
 @declare("eval", example="toolroll eval my-tools/ --embedder static,none --plot front.png")
 @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...")
-@click.option(
-    "--profile",
-    "profiles",
+@option(
+    "--profile profiles",
+    "Named set of parameters; several are measured one after the other.",
     type=names,
     default="default",
     metavar="NAME[,NAME…]",
-    help="Named set of parameters; several are measured one after the other.",
 )
 @set_option("the profile")
 @embedder_option(
@@ -33,32 +32,22 @@ _BETWEEN_S = 0.1  # from one line of progress to the next: printing must not slo
     metavar="NAME[,NAME…]",
     help="Static, minilm, multilingual, ollama:MODEL, … or none; several are measured one after the other.",
 )
-@click.option(
-    "-k", "ks", type=ascending, default="1,3,5,7,10", metavar="N[,N…]", help="List lengths to measure at."
-)
+@option("-k ks", "List lengths to measure at.", type=ascending, default="1,3,5,7,10", metavar="N[,N…]")
 @split_option()
-@click.option(
+@option(
     "--examples",
-    type=click.Choice(("train", "given", "none")),
-    default="train",
-    help="Example messages of the tools: their own and those of the train split, their own, or none. With "
+    "Example messages of the tools: their own and those of the train split, their own, or none. With "
     "--split train and their own examples, half of the queries are asked and half are examples.",
+    choices=("train", "given", "none"),
+    default="train",
 )
-@click.option(
-    "--most-examples", type=COUNT, metavar="N", show_default="no limit", help="Most examples of one tool."
-)
-@click.option("--no-history", is_flag=True, help="Leave out the earlier messages of a dialog.")
-@click.option(
-    "--limit", type=POSITIVE, metavar="N", show_default="all", help="Ask only N queries, always the same."
-)
-@click.option("--by", metavar="KEY", show_default="none", help="Also measure each value of this context key.")
+@option("--most-examples", "Most examples of one tool.", type=COUNT, unset="no limit")
+@flag("--no-history", "Leave out the earlier messages of a dialog.")
+@option("--limit", "Ask only N queries, always the same.", type=POSITIVE, unset="all")
+@option("--by", "Also measure each value of this context key.", metavar="KEY")
 @json_option
-@click.option(
-    "--run-file", metavar="FILE", show_default="none", help="Write the ranked tools of each query to a file."
-)
-@click.option(
-    "--plot", metavar="FILE.png", show_default="none", help="Draw recall over latency (extra: plot)."
-)
+@option("--run-file", "Write the ranked tools of each query to a file.", metavar="FILE")
+@option("--plot", "Draw recall over latency (extra: plot).", metavar="FILE.png")
 def command(
     folders: tuple[str, ...],
     profiles: tuple[str, ...],

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import CATALOG, WriteOptions, import_options, is_registry
+from toolroll.cli.options import CATALOG, WriteOptions, flag, import_options, is_registry, option
 from toolroll.cli.output import Progress, redacted
 from toolroll.cli.registry.sync import definitions_of, print_report, review_option
 from toolroll.errors import NotFound
@@ -29,15 +29,14 @@ if TYPE_CHECKING:
     "toolroll import toolkits/ --to postgresql://me@db.example.org/tools --dry-run",
 )
 @click.argument("sources", nargs=-1, required=True, metavar="PATH|URL...")
-@click.option(
+@option(
     "--plugin",
+    "The tools belong to this plugin; its tools that are missing here are deleted.",
     metavar="NAME",
-    show_default="none",
-    help="The tools belong to this plugin; its tools that are missing here are deleted.",
 )
 @review_option
-@click.option("--restore", is_flag=True, help="Bring back tools that people deleted.")
-@click.option("--dry-run", is_flag=True, help="Print what would be done, write nothing.")
+@flag("--restore", "Bring back tools that people deleted.")
+@flag("--dry-run", "Print what would be done, write nothing.")
 @import_options
 def command(
     options: WriteOptions,

@@ -6,7 +6,7 @@ A decorator such as `org_options` declares a set of options and passes them to t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -109,6 +109,27 @@ class WindowOptions(RegistryOptions):
         return Window(self.org, self.since, self.until)
 
 
+def option(
+    names: str, help: str, *, choices: Sequence[str] = (), unset: str = "none", **attributes: Any
+) -> Decorator:
+    """Declares an option.
+
+    names: separated by spaces; last the parameter's, if it is another. unset: the default as help names it.
+    """
+    if choices:
+        attributes["type"] = click.Choice(choices)
+    if isinstance(attributes.get("type"), click.IntRange):
+        attributes.setdefault("metavar", "N")
+    if attributes.get("default") in (None, "") and not attributes.get("required"):
+        attributes["show_default"] = unset
+    return click.option(*names.split(), help=help, **attributes)
+
+
+def flag(names: str, help: str, **attributes: Any) -> Decorator:
+    """Declares an option without a value."""
+    return click.option(*names.split(), is_flag=True, help=help, **attributes)
+
+
 def _url(context: click.Context, option: click.Parameter, url: str) -> str:
     if url and not is_registry(url):
         raise InvalidInput(
@@ -131,25 +152,15 @@ def _catalog(name: str) -> Decorator:
     )
 
 
-json_option = click.option("--json", is_flag=True, help="Print one JSON object.")
+json_option = flag("--json", "Print one JSON object.")
 _CATALOG = _catalog("--catalog")
-_ORG = click.option(
-    "--org",
-    default="",
-    metavar="ORG",
-    show_default="the platform, shared by all",
-    help="Organisation that owns it.",
+_ORG = option(
+    "--org", "Organisation that owns it.", default="", metavar="ORG", unset="the platform, shared by all"
 )
-_ANY_ORG = click.option(
-    "--org", metavar="ORG", show_default="all", help='Only this organisation; "" is the platform.'
-)
-_ACTOR = click.option("--actor", metavar="NAME", show_default="login name", help="Who makes the change.")
-_REASON = click.option(
-    "--reason", default="", metavar="TEXT", show_default="none", help="Why; kept with the change."
-)
-_UNTIL = click.option(
-    "--until", type=timestamp, metavar="TIME", show_default="now", help="End, in the same form."
-)
+_ANY_ORG = option("--org", 'Only this organisation; "" is the platform.', metavar="ORG", unset="all")
+_ACTOR = option("--actor", "Who makes the change.", metavar="NAME", unset="login name")
+_REASON = option("--reason", "Why; kept with the change.", default="", metavar="TEXT")
+_UNTIL = option("--until", "End, in the same form.", type=timestamp, metavar="TIME", unset="now")
 
 
 def _pack(cls: type[RegistryOptions], *options: Decorator) -> Decorator:
@@ -180,13 +191,13 @@ import_options = _pack(WriteOptions, _catalog("--to"), _ORG, _ACTOR, _REASON, js
 
 def window_options(since: str | None = "30d") -> Decorator:
     """Declares whose events and of which period; `since` is the default of its begin."""
-    begin = click.option(
+    begin = option(
         "--since",
+        "Begin: 2026-03-01, 2026-03-01T12:00, or how long ago (12h, 7d).",
         type=timestamp,
         default=since,
         metavar="TIME",
-        show_default=since or "the first event",
-        help="Begin: 2026-03-01, 2026-03-01T12:00, or how long ago (12h, 7d).",
+        unset=since or "the first event",
     )
     return _pack(WindowOptions, _ANY_ORG, begin, _UNTIL, _CATALOG, json_option)
 
@@ -220,6 +231,4 @@ def set_option(of: str) -> Decorator:
 
 def split_option() -> Decorator:
     """Declares `--split`, which queries of a dataset are asked."""
-    return click.option(
-        "--split", type=click.Choice(("test", "train", "all")), default="test", help="Queries to ask."
-    )
+    return option("--split", "Queries to ask.", choices=("test", "train", "all"), default="test")

@@ -8,6 +8,7 @@ import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 _USER = re.compile(r"(://[^\s/@:]*):\S*@")
@@ -46,17 +47,44 @@ def _cell(value: object) -> str:
 
 
 def print_list(
-    as_json: bool,
-    key: str,
-    items: Sequence[Any],
-    columns: Sequence[str],
-    row: Callable[[Any], Sequence[object]],
+    as_json: bool, key: str, items: Iterable[Any], columns: str, **computed: Callable[[Any], object]
 ) -> None:
-    """Prints items as a table, or as the JSON object {key: items}; they are dicts or have `to_dict`."""
+    """Prints items as the JSON object {key: items}, or as a table.
+
+    items: dicts, or values with `to_dict`. columns: the headings; a column shows the field of its name, or
+    of the name after "=", or what is computed for this name.
+    """
     if as_json:
         print_json({key: [item if isinstance(item, dict) else item.to_dict() for item in items]})
-    else:
-        print_table(columns, map(row, items))
+        return
+    pairs = [column.partition("=")[::2] for column in columns.split()]
+    getters = [
+        computed.get(field or heading.lower()) or _getter(field or heading.lower())
+        for heading, field in pairs
+    ]
+    headings = [heading.replace("_", " ") for heading, _ in pairs]
+    print_table(headings, ([_shown(get(item)) for get in getters] for item in items))
+
+
+def _getter(field: str) -> Callable[[Any], object]:
+    return lambda item: item[field] if isinstance(item, dict) else getattr(item, field)
+
+
+_ISO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+
+
+def _shown(value: Any) -> object:
+    """A field as a cell shows it."""
+    if value in ("", None, (), []):
+        return None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    text = str(value)
+    return text[:19].replace("T", " ") if _ISO_TIME.match(text) or isinstance(value, datetime) else text
 
 
 def print_fields(fields: Mapping[str, object]) -> None:

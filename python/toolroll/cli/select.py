@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import CATALOG, POLL_S, embedder_option, is_registry, json_option
+from toolroll.cli.options import CATALOG, POLL_S, embedder_option, flag, is_registry, json_option, option
 from toolroll.cli.output import Progress, note, print_json, printable
 from toolroll.cli.parameter_types import COUNT, PROVIDERS
 
@@ -25,78 +25,48 @@ if TYPE_CHECKING:
     'toolroll select "Export all customers" --catalog sqlite:///tools.db --org acme --tier pro --json',
 )
 @click.argument("message")
-@click.option(
+@option(
     "--catalog",
+    "Folder of toolkit files, folder with tools.jsonl, or one such file; or a registry: sqlite:///FILE "
+    "or postgresql://USER@HOST/DATABASE.",
     metavar="PATH|URL",
     envvar=CATALOG,
     show_envvar=True,
-    show_default="a demonstration",
-    help="Folder of toolkit files, folder with tools.jsonl, or one such file; or a registry: "
-    "sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
+    unset="a demonstration",
 )
-@click.option(
-    "-k", type=COUNT, metavar="N", show_default="the profile's, 7", help="Tools that retrieval adds."
-)
-@click.option(
-    "--max-tools",
-    type=COUNT,
-    metavar="N",
-    show_default="the profile's",
-    help="Most tools in all, base and pinned ones included.",
-)
-@click.option(
-    "--budget-tokens", type=COUNT, metavar="N", show_default="no limit", help="Most tokens of the schemas."
-)
-@click.option(
-    "--org",
-    default="",
-    show_default="none",
-    help="Organisation that asks; its own tools and rules in a registry count too.",
-)
-@click.option("--user", default="", show_default="none", help="User that asks, for rules.")
-@click.option("--role", "roles", multiple=True, show_default="none", help="Role of the user; repeatable.")
-@click.option("--tier", default="", show_default="none", help="Subscription tier, for rules.")
-@click.option("--page", default="", show_default="none", help="Page that the user is on.")
-@click.option(
-    "--provider",
-    type=click.Choice(PROVIDERS),
-    show_default="none",
-    help="Provider whose limits on the number of tools apply.",
-)
-@click.option(
-    "--setting",
-    "settings",
+@option("-k", "Tools that retrieval adds.", type=COUNT, unset="the profile's, 7")
+@option("--max-tools", "Most tools in all, base and pinned ones included.", type=COUNT, unset="the profile's")
+@option("--budget-tokens", "Most tokens of the schemas.", type=COUNT, unset="no limit")
+@option("--org", "Organisation that asks; its own tools and rules in a registry count too.", default="")
+@option("--user", "User that asks, for rules.", default="")
+@option("--role roles", "Role of the user; repeatable.", multiple=True)
+@option("--tier", "Subscription tier, for rules.", default="")
+@option("--page", "Page that the user is on.", default="")
+@option("--provider", "Provider whose limits on the number of tools apply.", choices=PROVIDERS)
+@option(
+    "--setting settings",
+    "A setting that has a value, which turns toolkits on; repeatable.",
     multiple=True,
     metavar="KEY",
-    show_default="those of the registry; without one, all",
-    help="A setting that has a value, which turns toolkits on; repeatable.",
+    unset="those of the registry; without one, all",
 )
-@click.option(
-    "--require",
-    multiple=True,
-    metavar="NAME",
-    show_default="none",
-    help="Select this tool and skip the search; repeatable.",
-)
-@click.option(
-    "--exclude", multiple=True, metavar="NAME", show_default="none", help="Omit this tool; repeatable."
-)
-@click.option(
+@option("--require", "Select this tool and skip the search; repeatable.", multiple=True, metavar="NAME")
+@option("--exclude", "Omit this tool; repeatable.", multiple=True, metavar="NAME")
+@option(
     "--profile",
+    "Named set of parameters. Variables such as TOOLROLL_MAX_TOOLS change single ones.",
     metavar="NAME",
     envvar="TOOLROLL_PROFILE",
     show_envvar=True,
-    show_default="default",
-    help="Named set of parameters. Variables such as TOOLROLL_MAX_TOOLS change single ones.",
+    unset="default",
 )
 @embedder_option(envvar="TOOLROLL_EMBEDDER", show_envvar=True)
 @json_option
-@click.option("--explain", is_flag=True, help="Print why each tool is in or out.")
-@click.option(
+@flag("--explain", "Print why each tool is in or out.")
+@option(
     "--schemas",
-    type=click.Choice((*PROVIDERS, "openai_responses")),
-    show_default="none",
-    help="Print the tools' schemas, ready to send to this provider.",
+    "Print the tools' schemas, ready to send to this provider.",
+    choices=(*PROVIDERS, "openai_responses"),
 )
 def command(
     message: str,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from toolroll.cli.commands import Group
-from toolroll.cli.options import WindowOptions, embedder_option, window_options
+from toolroll.cli.options import WindowOptions, embedder_option, option, window_options
 from toolroll.cli.output import note, one_line, print_fields, print_json, print_list, print_table
 from toolroll.cli.parameter_types import POSITIVE, timestamp
 
@@ -17,7 +17,7 @@ analytics = Group(
     help="Print figures of selections and outcomes.",
     example="toolroll events analytics metrics --catalog sqlite:///tools.db --since 7d",
 )
-_plot_option = click.option("--plot", metavar="FILE.png", show_default="none", help="Also draw it.")
+_plot_option = option("--plot", "Also draw it.", metavar="FILE.png")
 
 
 @analytics.command("metrics", example="toolroll events analytics metrics --since 7d --org acme")
@@ -64,11 +64,9 @@ def _time(microseconds: Any) -> str:
 
 
 @analytics.command("heatmap", example="toolroll events analytics heatmap --of selected --plot pages.png")
-@click.option(
-    "--of", type=click.Choice(("called", "selected", "succeeded")), default="called", help="What is counted."
-)
-@click.option("--tools", type=POSITIVE, default=40, metavar="N", help="Most tools to show.")
-@click.option("--pages", type=POSITIVE, default=20, metavar="N", help="Most pages to show.")
+@option("--of", "What is counted.", choices=("called", "selected", "succeeded"), default="called")
+@option("--tools", "Most tools to show.", type=POSITIVE, default=40)
+@option("--pages", "Most pages to show.", type=POSITIVE, default=20)
 @_plot_option
 @window_options()
 def heatmap(options: WindowOptions, of: Any, tools: int, pages: int, plot: str | None) -> None:
@@ -123,9 +121,7 @@ def hits(options: WindowOptions, plot: str | None) -> None:
 
 @analytics.command("drift", example="toolroll events analytics drift --embedder minilm --older-than 90d")
 @embedder_option(help="The embedder that readers use.")
-@click.option(
-    "--older-than", type=timestamp, metavar="AGE", show_default="any age", help="Also list old vectors: 90d."
-)
+@option("--older-than", "Also list old vectors: 90d.", type=timestamp, metavar="AGE", unset="any age")
 @window_options(since=None)
 def drift(options: WindowOptions, embedder: str, older_than: datetime | None) -> None:
     """List tools that lack vectors of an embedder, or have old ones.
@@ -150,32 +146,26 @@ def drift(options: WindowOptions, embedder: str, older_than: datetime | None) ->
     if made.is_instant:
         note(f"{made.identity}: embeds within each process, the store keeps no vectors of it")
         return
-    print_table(
-        ("ORG", "TOOL", "STATE", "EMBEDDED", "OLDEST", "WHAT"),
-        (
-            (
-                tool.org or "-",
-                tool.name,
-                tool.state,
-                f"{tool.embedded}/{tool.texts}",
-                None if tool.oldest is None else f"{tool.oldest:%Y-%m-%d}",
-                drift.STATES[tool.state],
-            )
-            for tool in found
-        ),
+    print_list(
+        False,
+        "tools",
+        found,
+        "ORG TOOL=name STATE EMBEDDED OLDEST WHAT",
+        embedded=lambda tool: f"{tool.embedded}/{tool.texts}",
+        what=lambda tool: drift.STATES[tool.state],
     )
     note(f"{made.identity}: {len(found):,} of {looked_at:,} tools; `toolroll embed` makes what is missing")
 
 
 @analytics.command("arms", example="toolroll events analytics arms --tool get_forecast")
-@click.option(
+@option(
     "--level",
-    type=click.Choice(("everywhere", "page", "context", "seed")),
+    "Contexts to tell apart.",
+    choices=("everywhere", "page", "context", "seed"),
     default="everywhere",
-    help="Contexts to tell apart.",
 )
-@click.option("--tool", metavar="NAME", show_default="all", help="Only this tool.")
-@click.option("--limit", type=POSITIVE, default=100, metavar="N", help="Most lines.")
+@option("--tool", "Only this tool.", metavar="NAME", unset="all")
+@option("--limit", "Most lines.", type=POSITIVE, default=100)
 @window_options(since=None)
 def arms(options: WindowOptions, level: str, tool: str | None, limit: int) -> None:
     """List the success rate of each tool, with its interval."""
@@ -187,32 +177,19 @@ def arms(options: WindowOptions, level: str, tool: str | None, limit: int) -> No
     if options.json:
         print_json({"level": level, "arms": [arm.to_dict() for arm in found]})
         return
-    print_table(
-        ("ORG", "TOOL", "WHERE", "SHOWN", "CALLED", "SUCCEEDED", "MEAN", "95 %"),
-        (
-            (
-                arm.org or "-",
-                arm.tool,
-                arm.context_key or "everywhere",
-                f"{arm.shown:,}",
-                f"{arm.called:,}",
-                f"{arm.succeeded:,}",
-                f"{arm.mean:.3f}",
-                f"{arm.low:.3f} to {arm.high:.3f}",
-            )
-            for arm in found
-        ),
+    print_list(
+        False,
+        "arms",
+        found,
+        "ORG TOOL WHERE SHOWN CALLED SUCCEEDED MEAN 95_%=interval",
+        where=lambda arm: arm.context_key or "everywhere",
+        mean=lambda arm: f"{arm.mean:.3f}",
+        interval=lambda arm: f"{arm.low:.3f} to {arm.high:.3f}",
     )
 
 
 @analytics.command("unused", example="toolroll events analytics unused --shown 100")
-@click.option(
-    "--shown",
-    type=POSITIVE,
-    default=50,
-    metavar="N",
-    help="A tool counts as never called after so many selections.",
-)
+@option("--shown", "A tool counts as never called after so many selections.", type=POSITIVE, default=50)
 @window_options()
 def unused(options: WindowOptions, shown: int) -> None:
     """List tools that are never selected, or never called."""
@@ -223,12 +200,10 @@ def unused(options: WindowOptions, shown: int) -> None:
     if options.json:
         print_json(found)
         return
-    rows = [(tool, "never selected") for tool in found["never_selected"]]
-    rows += [(tool, f"shown {tool['shown']:,} times, never called") for tool in found["never_called"]]
-    print_table(
-        ("ORG", "TOOL", "TOOLKIT", "WHAT"),
-        ((tool["org"] or "-", tool["name"], tool["toolkit"] or "-", what) for tool, what in rows),
-    )
+    rows = [{**tool, "what": "never selected"} for tool in found["never_selected"]]
+    for tool in found["never_called"]:
+        rows.append({**tool, "what": f"shown {tool['shown']:,} times, never called"})
+    print_list(False, "tools", rows, "ORG TOOL=name TOOLKIT WHAT")
     note(f"of {found['tools']:,} tools in {found['events']:,} selections")
 
 
@@ -244,15 +219,8 @@ def broken(options: WindowOptions) -> None:
         options.json,
         "tools",
         found,
-        ("ORG", "TOOL", "FIRST FAILURE", "NOTICED", "WORKED", "FAILURES", "REPORTERS", "WORKS AGAIN"),
-        lambda each: (
-            each.org or "-",
-            each.tool,
-            f"{each.first_failure:%Y-%m-%d %H:%M}",
-            f"{each.alarm:%Y-%m-%d %H:%M}",
-            f"{each.worked:.0%}",
-            f"{each.failures} of {each.failures + each.successes}",
-            each.reporters,
-            "no" if each.back is None else f"{each.back:%Y-%m-%d %H:%M}",
-        ),
+        "ORG TOOL FIRST_FAILURE NOTICED=alarm WORKED FAILURES REPORTERS WORKS_AGAIN=back",
+        worked=lambda each: f"{each.worked:.0%}",
+        failures=lambda each: f"{each.failures} of {each.failures + each.successes}",
+        back=lambda each: each.back or "no",
     )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import click
-
 from toolroll.cli.commands import Group
 from toolroll.cli.options import (
     WindowOptions,
     WriteOptions,
     any_org_options,
+    option,
     platform_write_options,
     write_options,
 )
@@ -28,17 +27,17 @@ learning = Group(
 @learning.command(
     "forget", example="toolroll events learning forget --tool send_mail --since 2d --reason 'test traffic'"
 )
-@click.option("--event", metavar="EVENT", show_default="any", help="Outcomes of this event.")
-@click.option("--reporter", metavar="NAME", show_default="any", help="Outcomes that this reporter sent.")
-@click.option("--tool", metavar="NAME", show_default="any", help="Outcomes of events with this tool.")
-@click.option(
+@option("--event", "Outcomes of this event.", metavar="EVENT", unset="any")
+@option("--reporter", "Outcomes that this reporter sent.", metavar="NAME", unset="any")
+@option("--tool", "Outcomes of events with this tool.", metavar="NAME", unset="any")
+@option(
     "--since",
+    "Outcomes from then on: 2026-03-01, or how long ago (12h, 7d).",
     type=timestamp,
     metavar="TIME",
-    show_default="any",
-    help="Outcomes from then on: 2026-03-01, or how long ago (12h, 7d).",
+    unset="any",
 )
-@click.option("--until", type=timestamp, metavar="TIME", show_default="any", help="Outcomes before then.")
+@option("--until", "Outcomes before then.", type=timestamp, metavar="TIME", unset="any")
 @write_options
 def forget(
     options: WriteOptions,
@@ -83,9 +82,7 @@ def rebuild(options: WindowOptions) -> int:
 
 
 @learning.command("share", example="toolroll events learning share --epsilon 1")
-@click.option(
-    "--epsilon", type=float, required=True, metavar="EPSILON", help="Privacy budget to spend on this release."
-)
+@option("--epsilon", "Privacy budget to spend on this release.", type=float, required=True, metavar="EPSILON")
 @platform_write_options
 def share(options: WriteOptions, epsilon: float) -> None:
     """Share what organisations learned about the platform's tools, with differential privacy.

@@ -12,6 +12,8 @@ from toolroll.cli.options import (
     RegistryOptions,
     WindowOptions,
     any_org_options,
+    flag,
+    option,
     registry_options,
     window_options,
 )
@@ -30,11 +32,9 @@ OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused", "u
 
 
 @command("list", example="toolroll events list --since 1d --outcome failed")
-@click.option(
-    "--outcome", type=click.Choice(OUTCOMES), show_default="all", help="Only events with this outcome."
-)
-@click.option("--tool", metavar="NAME", show_default="all", help="Only events in which this tool was called.")
-@click.option("--limit", type=POSITIVE, default=50, metavar="N", help="Most lines.")
+@option("--outcome", "Only events with this outcome.", choices=OUTCOMES, unset="all")
+@option("--tool", "Only events in which this tool was called.", metavar="NAME", unset="all")
+@option("--limit", "Most lines.", type=POSITIVE, default=50)
 @window_options()
 def list_events(options: WindowOptions, **filters: Any) -> None:
     """List events, newest first."""
@@ -46,24 +46,17 @@ def list_events(options: WindowOptions, **filters: Any) -> None:
         options.json,
         "events",
         found,
-        ("AT", "EVENT", "ORG", "PAGE", "CATEGORY", "PROFILE", "OUTCOME", "CALLED", "OF"),
-        lambda event: (
-            event["at"][:19].replace("T", " "),
-            event["event_id"],
-            event["org"] or "-",
-            event["page"] or "-",
-            event["category"],
-            event["variant"] or event["profile"],
-            event["outcome"] or "unknown",
-            one_line(", ".join(event["called"] or ()) or "-", 60),
-            one_line(", ".join(event["selected"]), 80),
-        ),
+        "AT EVENT=event_id ORG PAGE CATEGORY PROFILE OUTCOME CALLED OF",
+        profile=lambda event: event["variant"] or event["profile"],
+        outcome=lambda event: event["outcome"] or "unknown",
+        called=lambda event: one_line(", ".join(event["called"] or ()), 60),
+        of=lambda event: one_line(", ".join(event["selected"]), 80),
     )
 
 
 @command("show", example="toolroll events show 5f0c…")
 @click.argument("event")
-@click.option("--org", metavar="ORG", show_default="any", help="Organisation that must own it.")
+@option("--org", "Organisation that must own it.", metavar="ORG", unset="any")
 @registry_options
 def show(options: RegistryOptions, event: str, org: str | None) -> None:
     """Print one event with all its fields."""
@@ -99,8 +92,8 @@ def _joined(value: Any) -> Any:
 
 @command("export", example="toolroll events export e.parquet --since 2026-03-01")
 @click.argument("file")
-@click.option("--messages", is_flag=True, help="Include the messages, where they were kept.")
-@click.option("--vectors", is_flag=True, help="Include the messages' vectors (float16).")
+@flag("--messages", "Include the messages, where they were kept.")
+@flag("--vectors", "Include the messages' vectors (float16).")
 @window_options(since=None)
 def export(options: WindowOptions, file: str, messages: bool, vectors: bool) -> None:
     """Write events into a Parquet file, oldest first.
@@ -125,7 +118,7 @@ def export(options: WindowOptions, file: str, messages: bool, vectors: bool) -> 
 
 
 @command("prune", example="toolroll events prune --older-than 90d")
-@click.option("--older-than", type=duration, required=True, metavar="AGE", help="Such as 90d.")
+@option("--older-than", "Such as 90d.", type=duration, required=True, metavar="AGE")
 @any_org_options
 def prune(options: WindowOptions, older_than: timedelta) -> None:
     """Delete old events; what was learned from their outcomes stays."""

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import click
 
 from toolroll.cli.commands import Group
-from toolroll.cli.options import RegistryOptions, WindowOptions, any_org_options, registry_options
+from toolroll.cli.options import RegistryOptions, WindowOptions, any_org_options, option, registry_options
 from toolroll.cli.output import print_fields, print_json, print_list, print_result
 from toolroll.cli.parameter_types import POSITIVE, duration, timestamp
 from toolroll.errors import NotFound
@@ -19,20 +19,17 @@ sessions = Group(
     "last written to the registry's database.",
     example="toolroll events sessions list --org acme --catalog sqlite:///tools.db",
 )
-_org_option = click.option(
-    "--org", default="", metavar="ORG", show_default="none", help="Organisation that owns it."
-)
+_org_option = option("--org", "Organisation that owns it.", default="", metavar="ORG")
 
 
 @sessions.command("list", example="toolroll events sessions list --until 7d")
-@click.option("--limit", type=POSITIVE, default=50, metavar="N", help="Most lines.")
-@click.option(
-    "--until",
-    "before",
+@option("--limit", "Most lines.", type=POSITIVE, default=50)
+@option(
+    "--until before",
+    "Only sessions last used before then: 2026-03-01, or how long ago (12h, 7d).",
     type=timestamp,
     metavar="TIME",
-    show_default="now",
-    help="Only sessions last used before then: 2026-03-01, or how long ago (12h, 7d).",
+    unset="now",
 )
 @any_org_options
 def list_sessions(options: WindowOptions, limit: int, before: datetime | None) -> None:
@@ -45,14 +42,8 @@ def list_sessions(options: WindowOptions, limit: int, before: datetime | None) -
         options.json,
         "sessions",
         found,
-        ("USED", "ORG", "TURN", "EXPIRES", "SESSION"),
-        lambda session: (
-            f"{session.updated_at:%Y-%m-%d %H:%M:%S}",
-            session.org or "-",
-            session.turn,
-            "never" if session.expires_at is None else f"{session.expires_at:%Y-%m-%d %H:%M:%S}",
-            session.session,
-        ),
+        "USED=updated_at ORG TURN EXPIRES SESSION",
+        expires=lambda session: session.expires_at or "never",
     )
 
 
@@ -103,12 +94,12 @@ def _absent(session: str, org: str) -> NotFound:
 
 
 @sessions.command("prune", example="toolroll events sessions prune --older-than 7d")
-@click.option(
+@option(
     "--older-than",
+    "Also delete sessions not used for so long: 7d.",
     type=duration,
     metavar="AGE",
-    show_default="only expired ones",
-    help="Also delete sessions not used for so long: 7d.",
+    unset="only expired ones",
 )
 @any_org_options
 def prune(options: WindowOptions, older_than: timedelta | None) -> None:

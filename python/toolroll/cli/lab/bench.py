@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import click
-
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import json_option
+from toolroll.cli.options import json_option, option
 from toolroll.cli.output import Progress, print_json
 from toolroll.cli.parameter_types import SECONDS, sizes
 
 
 @declare("bench", example="toolroll bench --tools 1000,100000 --seconds 3")
-@click.option("--tools", type=sizes, default="158,1000,10000", metavar="N[,N…]", help="Catalog sizes.")
-@click.option("--seconds", type=SECONDS, default=1.0, help="Time for each measurement.")
+@option("--tools", "Catalog sizes.", type=sizes, default="158,1000,10000", metavar="N[,N…]")
+@option("--seconds", "Time for each measurement.", type=SECONDS, default=1.0)
 @json_option
 def command(tools: tuple[int, ...], seconds: float, json: bool) -> None:
     """Measure selection on this machine.

@@ -7,26 +7,24 @@ from typing import Any
 import click
 
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import embedder_option, json_option, set_option, split_option
+from toolroll.cli.options import embedder_option, json_option, option, set_option, split_option
 from toolroll.cli.output import Progress, print_json
 from toolroll.cli.parameter_types import POSITIVE
 
 
 @declare("converse", example="toolroll lab converse my-dialogs/ -k 15")
 @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...")
-@click.option("--profile", default="static", metavar="NAME", help="Named set of parameters.")
+@option("--profile", "Named set of parameters.", default="static", metavar="NAME")
 @set_option("the profile")
 @embedder_option()
-@click.option("-k", type=POSITIVE, default=15, metavar="N", help="Tools found in a turn.")
-@click.option(
-    "--max-tools", type=POSITIVE, metavar="N", show_default="the profile's", help="Most tools to send."
-)
+@option("-k", "Tools found in a turn.", type=POSITIVE, default=15)
+@option("--max-tools", "Most tools to send.", type=POSITIVE, unset="the profile's")
 @split_option()
-@click.option(
+@option(
     "--examples",
-    type=click.Choice(("train", "given", "none")),
+    "Example messages of the tools: their own and those of the train split, their own, or none.",
+    choices=("train", "given", "none"),
     default="none",
-    help="Example messages of the tools: their own and those of the train split, their own, or none.",
 )
 @json_option
 def command(folders: tuple[str, ...], json: bool, **options: Any) -> None:

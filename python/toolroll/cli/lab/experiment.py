@@ -11,6 +11,7 @@ from toolroll.cli.commands import Group
 from toolroll.cli.options import (
     RegistryOptions,
     WriteOptions,
+    option,
     platform_write_options,
     registry_options,
     write_options,
@@ -37,21 +38,16 @@ command = Group(
     "start", example="toolroll lab experiment start ranking --variant default=0.5 --variant learned=0.5"
 )
 @click.argument("name")
-@click.option(
-    "--variant",
-    "variants",
+@option(
+    "--variant variants",
+    "A profile and the share of units that get it; the first is the control; repeatable.",
     type=variant,
     multiple=True,
     required=True,
     metavar="PROFILE=SHARE",
-    help="A profile and the share of units that get it; the first is the control; repeatable.",
 )
-@click.option(
-    "--unit", type=click.Choice(("user", "session", "org")), default="user", help="What gets a profile."
-)
-@click.option(
-    "--salt", default="", metavar="TEXT", show_default="none", help="Another text assigns the units anew."
-)
+@option("--unit", "What gets a profile.", choices=("user", "session", "org"), default="user")
+@option("--salt", "Another text assigns the units anew.", default="", metavar="TEXT")
 @write_options
 def start(
     options: WriteOptions, name: str, variants: tuple[tuple[str, float], ...], unit: Any, salt: str
@@ -92,10 +88,8 @@ def stop(options: WriteOptions, name: str) -> None:
 
 @command.command("show", example="toolroll lab experiment show ranking")
 @click.argument("name", required=False)
-@click.option(
-    "--worth", type=SHARE, default=0.02, metavar="SHARE", help="Least difference that matters to you."
-)
-@click.option("--error", type=SHARE, default=0.05, metavar="SHARE", help="Chance of a false winner.")
+@option("--worth", "Least difference that matters to you.", type=SHARE, default=0.02, metavar="SHARE")
+@option("--error", "Chance of a false winner.", type=SHARE, default=0.05, metavar="SHARE")
 @registry_options
 def show(options: RegistryOptions, name: str | None, worth: float, error: float) -> None:
     """Print whether there is a winner; without NAME, list the experiments."""
@@ -165,13 +159,7 @@ def _print_trials(found: Sequence[Trial], as_json: bool) -> None:
         as_json,
         "experiments",
         [trial.to_dict() for trial in found],
-        ("NAME", "ORG", "UNIT", "BEGUN", "ENDED", "VARIANTS"),
-        lambda trial: (
-            trial["name"],
-            trial["org"] or "-",
-            trial["unit"],
-            trial["begun_at"][:16].replace("T", " "),
-            "runs" if trial["active"] else trial["ended_at"][:16].replace("T", " "),
-            ", ".join(f"{name} {share:.0%}" for name, share in trial["variants"].items()),
-        ),
+        "NAME ORG UNIT BEGUN=begun_at ENDED VARIANTS",
+        ended=lambda trial: "runs" if trial["active"] else trial["ended_at"],
+        variants=lambda trial: ", ".join(f"{name} {share:.0%}" for name, share in trial["variants"].items()),
     )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import WindowOptions, embedder_option, window_options
+from toolroll.cli.options import WindowOptions, embedder_option, option, window_options
 from toolroll.cli.output import Progress, note, print_json, print_table
 from toolroll.cli.parameter_types import POSITIVE
 
@@ -16,12 +14,10 @@ if TYPE_CHECKING:
 
 
 @declare("judge", example="toolroll lab judge --profile learned --catalog sqlite:///tools.db --since 14d")
-@click.option("--profile", default="default", metavar="NAME", help="The profile to estimate.")
+@option("--profile", "The profile to estimate.", default="default", metavar="NAME")
 @embedder_option()
-@click.option("--most", type=POSITIVE, default=20_000, metavar="N", help="Most events, the latest ones.")
-@click.option(
-    "--clip", type=POSITIVE, default=10, metavar="N", help="Greatest weight in the clipped estimate."
-)
+@option("--most", "Most events, the latest ones.", type=POSITIVE, default=20000)
+@option("--clip", "Greatest weight in the clipped estimate.", type=POSITIVE, default=10)
 @window_options()
 def command(options: WindowOptions, profile: str, embedder: str, most: int, clip: int) -> None:
     """Estimate how another profile would have done.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import RegistryOptions, embedder_option, registry_options
+from toolroll.cli.options import RegistryOptions, embedder_option, flag, option, registry_options
 from toolroll.cli.output import print_json, printable
 
 if TYPE_CHECKING:
@@ -16,12 +16,10 @@ if TYPE_CHECKING:
 
 @declare("replay", example="toolroll lab replay 5f0c… --catalog sqlite:///tools.db --explain")
 @click.argument("event")
-@click.option("--org", metavar="ORG", show_default="any", help="Organisation that must own the event.")
-@click.option(
-    "--profile", default="", metavar="NAME", show_default="the event's", help="Named set of parameters."
-)
+@option("--org", "Organisation that must own the event.", metavar="ORG", unset="any")
+@option("--profile", "Named set of parameters.", default="", metavar="NAME", unset="the event's")
 @embedder_option()
-@click.option("--explain", is_flag=True, help="Also print why each tool is in or out.")
+@flag("--explain", "Also print why each tool is in or out.")
 @registry_options
 def command(
     options: RegistryOptions, event: str, org: str | None, profile: str, embedder: str, explain: bool

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import json_option, set_option
+from toolroll.cli.options import flag, json_option, option, set_option
 from toolroll.cli.output import Progress, print_json
 from toolroll.cli.parameter_types import COUNT, POSITIVE, names
 
@@ -18,43 +18,37 @@ from toolroll.cli.parameter_types import COUNT, POSITIVE, names
     "toolroll simulate --table",
 )
 @click.argument("folder", required=False)
-@click.option("--worlds", type=POSITIVE, default=30, help="Worlds of each scenario.")
-@click.option("--messages", type=POSITIVE, default=6_000, help="Messages of a world.")
-@click.option(
+@option("--worlds", "Worlds of each scenario.", type=POSITIVE, default=30)
+@option("--messages", "Messages of a world.", type=POSITIVE, default=6000)
+@option(
     "--policies",
+    "Policies to compare: static learns nothing, learned keeps a Beta posterior for each tool and page.",
     type=names,
     default="static,learned,default",
     metavar="NAME[,NAME…]",
-    help="Policies to compare: static learns nothing, learned keeps a Beta posterior for each tool and page.",
 )
-@click.option(
-    "--scenario",
-    "scenarios",
+@option(
+    "--scenario scenarios",
+    "Kinds of world: main, null (all tools work equally well), channel (reports are lost, doubled and "
+    "late), break (nothing is repaired), groups, noisy, no-topics, no-position, first-listed, or all.",
     type=names,
     default="main",
     metavar="NAME[,NAME…]",
-    help="Kinds of world: main, null (all tools work equally well), channel (reports are lost, doubled and "
-    "late), break (nothing is repaired), groups, noisy, no-topics, no-position, first-listed, or all.",
 )
-@click.option(
+@option(
     "--half",
-    type=click.Choice(("judge", "tune", "all")),
+    "Half of the folder's messages to use, by a hash of their ids.",
+    choices=("judge", "tune", "all"),
     default="judge",
-    help="Half of the folder's messages to use, by a hash of their ids.",
 )
 @set_option("the policy default")
-@click.option("-k", type=POSITIVE, default=7, help="Tools shown.")
-@click.option("--seed", type=COUNT, default=1, help="Seed of the first world.")
-@click.option("--jobs", type=POSITIVE, default=1, help="Processes; the result is the same.")
+@option("-k", "Tools shown.", type=POSITIVE, default=7)
+@option("--seed", "Seed of the first world.", type=COUNT, default=1)
+@option("--jobs", "Processes; the result is the same.", type=POSITIVE, default=1)
 @json_option
-@click.option(
-    "--plot", metavar="FILE.png", show_default="none", help="Draw the learning curves (extra: plot)."
-)
-@click.option(
-    "--table",
-    "convergence",
-    is_flag=True,
-    help="Print how certain a Beta posterior is after so many calls, and simulate nothing.",
+@option("--plot", "Draw the learning curves (extra: plot).", metavar="FILE.png")
+@flag(
+    "--table convergence", "Print how certain a Beta posterior is after so many calls, and simulate nothing."
 )
 def command(
     folder: str | None,

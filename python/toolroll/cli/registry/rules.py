@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from toolroll.cli.commands import ListGroup
-from toolroll.cli.options import WindowOptions, WriteOptions, any_org_options, write_options
+from toolroll.cli.options import WindowOptions, WriteOptions, any_org_options, flag, option, write_options
 from toolroll.cli.output import print_list, print_result
 from toolroll.cli.parameter_types import condition
+from toolroll.cli.registry.by_name import add_by_name
 
-_priority_option = click.option(
-    "--priority", type=int, default=0, metavar="N", help="Higher priorities win; may be negative."
+_priority_option = option(
+    "--priority", "Higher priorities win; may be negative.", type=int, default=0, metavar="N"
 )
 
 rules = ListGroup(
@@ -33,16 +33,8 @@ def list_rules(options: WindowOptions) -> None:
         options.json,
         "rules",
         found,
-        ("NAME", "ORG", "EFFECT", "ON", "PRIORITY", "ACTIVE", "WHEN"),
-        lambda rule: (
-            rule["name"],
-            rule["org"] or "-",
-            rule["effect"],
-            f"tool {rule['tool']}" if rule["tool"] else f"toolkit {rule['toolkit']}",
-            rule["priority"],
-            "yes" if rule["active"] else "no",
-            json.dumps(rule["condition"], ensure_ascii=False),
-        ),
+        "NAME ORG EFFECT ON PRIORITY ACTIVE WHEN=condition",
+        on=lambda rule: f"tool {rule['tool']}" if rule["tool"] else f"toolkit {rule['toolkit']}",
     )
 
 
@@ -52,24 +44,17 @@ def list_rules(options: WindowOptions) -> None:
     '--when \'{"tier": {"lt": "pro"}}\'',
 )
 @click.argument("name")
-@click.option("--allow", is_flag=True, help="Show the tools.")
-@click.option("--deny", is_flag=True, help="Hide the tools.")
-@click.option("--tool", default="", metavar="NAME", show_default="none", help="The tool it is about.")
-@click.option(
-    "--toolkit",
-    default="",
-    metavar="NAME",
-    show_default="none",
-    help="The toolkit it is about, with those below it; * is all.",
-)
-@click.option(
+@flag("--allow", "Show the tools.")
+@flag("--deny", "Hide the tools.")
+@option("--tool", "The tool it is about.", default="", metavar="NAME")
+@option("--toolkit", "The toolkit it is about, with those below it; * is all.", default="", metavar="NAME")
+@option(
     "--when",
+    'For whom, by org, user, role, page and tier: \'{"role": "admin"}\', \'{"any": [{"tier": {"gte": '
+    '"pro"}}, {"user": {"in": ["ann", "bo"]}}]}\'; \'{"all": []}\' is everybody.',
     type=condition,
     required=True,
     metavar="JSON",
-    help='For whom, by org, user, role, page and tier: \'{"role": "admin"}\', '
-    '\'{"any": [{"tier": {"gte": "pro"}}, {"user": {"in": ["ann", "bo"]}}]}\'; '
-    "'{\"all\": []}' is everybody.",
 )
 @_priority_option
 @write_options
@@ -101,34 +86,9 @@ def add_rule(
     print_result(options.json, done.to_dict(), f"rule {name}: in force")
 
 
-def _change_rule(options: WriteOptions, method: str, name: str, done: str) -> None:
-    with options.registry() as registry:
-        rule = getattr(registry.rules, method)(name, org=options.org, reason=options.reason)
-    print_result(options.json, rule.to_dict(), f"rule {name}: {done}")
-
-
-@rules.command("delete", example="toolroll registry rules delete exports-are-pro")
-@click.argument("name")
-@write_options
-def delete_rule(options: WriteOptions, name: str) -> None:
-    """Delete a rule."""
-    _change_rule(options, "delete", name, "deleted")
-
-
-@rules.command("enable", example="toolroll registry rules enable exports-are-pro")
-@click.argument("name")
-@write_options
-def enable_rule(options: WriteOptions, name: str) -> None:
-    """Put a disabled rule in force again."""
-    _change_rule(options, "enable", name, "in force")
-
-
-@rules.command("disable", example="toolroll registry rules disable exports-are-pro")
-@click.argument("name")
-@write_options
-def disable_rule(options: WriteOptions, name: str) -> None:
-    """Take a rule out of force, but keep it."""
-    _change_rule(options, "disable", name, "not in force")
+add_by_name(rules, "delete", "Delete a rule.", "deleted", "exports-are-pro")
+add_by_name(rules, "enable", "Put a disabled rule in force again.", "in force", "exports-are-pro")
+add_by_name(rules, "disable", "Take a rule out of force, but keep it.", "not in force", "exports-are-pro")
 
 
 pages = ListGroup(
@@ -144,19 +104,7 @@ def list_pages(options: WindowOptions) -> None:
     """List the page mappings."""
     with options.registry() as registry:
         found = [item.to_dict() for item in registry.pages.list(org=options.org)]
-    print_list(
-        options.json,
-        "pages",
-        found,
-        ("ID", "ORG", "PATTERN", "PRIORITY", "TOOLKITS"),
-        lambda page: (
-            page["page_id"],
-            page["org"] or "-",
-            page["pattern"],
-            page["priority"],
-            ", ".join(page["toolkits"]),
-        ),
-    )
+    print_list(options.json, "pages", found, "ID=page_id ORG PATTERN PRIORITY TOOLKITS")
 
 
 @pages.command("add", example="toolroll registry pages add 'contacts*' crm calendar")

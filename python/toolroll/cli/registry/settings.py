@@ -11,10 +11,12 @@ from toolroll.cli.options import (
     WindowOptions,
     WriteOptions,
     any_org_options,
+    flag,
     platform_write_options,
     write_options,
 )
 from toolroll.cli.output import note, print_json, print_list, print_result, printable
+from toolroll.cli.registry.by_name import add_by_name
 from toolroll.errors import InvalidInput
 
 settings = ListGroup(
@@ -31,19 +33,7 @@ def list_settings(options: WindowOptions) -> None:
     """List the settings that have a value."""
     with options.registry() as registry:
         found = [item.to_dict() for item in registry.settings.list(org=options.org)]
-    print_list(
-        options.json,
-        "settings",
-        found,
-        ("KEY", "ORG", "HAS A VALUE", "SINCE", "BY"),
-        lambda item: (
-            item["key"],
-            item["org"] or "-",
-            "yes" if item["is_set"] else "no",
-            str(item["updated_at"])[:19],
-            item["updated_by"],
-        ),
-    )
+    print_list(options.json, "settings", found, "KEY ORG HAS_A_VALUE=is_set SINCE=updated_at BY=updated_by")
 
 
 @settings.command("set", example="toolroll registry settings set crm_key < crm.key")
@@ -69,19 +59,12 @@ def set_setting(options: WriteOptions, key: str) -> None:
     print_result(options.json, done.to_dict(), f"setting {key}: has a value")
 
 
-@settings.command("unset", example="toolroll registry settings unset crm_key")
-@click.argument("key")
-@write_options
-def unset_setting(options: WriteOptions, key: str) -> None:
-    """Record that a setting has no value."""
-    with options.registry() as registry:
-        done = registry.settings.unset(key, org=options.org, reason=options.reason)
-    print_result(options.json, done.to_dict(), f"setting {key}: has no value")
+add_by_name(settings, "unset", "Record that a setting has no value.", "has no value", "crm_key")
 
 
 @command("tiers", example="toolroll registry tiers free pro enterprise")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--clear", is_flag=True, help="Remove all tiers.")
+@flag("--clear", "Remove all tiers.")
 @platform_write_options
 def tiers(options: WriteOptions, names: tuple[str, ...], clear: bool) -> None:
     """Print the subscription tiers, lowest first, or set them to NAMEs."""

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolroll.cli.commands import command
-from toolroll.cli.options import POLL_S, RegistryOptions, WindowOptions, any_org_options, registry_options
+from toolroll.cli.options import (
+    POLL_S,
+    RegistryOptions,
+    WindowOptions,
+    any_org_options,
+    option,
+    registry_options,
+)
 from toolroll.cli.output import one_line, print_fields, print_json, print_list, print_result
 from toolroll.cli.parameter_types import COUNT, POSITIVE
 from toolroll.errors import NotFound
@@ -21,18 +28,17 @@ _LONGEST = 80  # characters of a change's details in a table
 
 @command("why", example="toolroll registry why crm_export --org acme --tier free")
 @click.argument("name")
-@click.option("--org", default="", metavar="ORG", show_default="none", help="Organisation that asks.")
-@click.option("--user", default="", show_default="none", help="User that asks.")
-@click.option("--role", "roles", multiple=True, show_default="none", help="Role of the user; repeatable.")
-@click.option("--tier", default="", show_default="none", help="Subscription tier.")
-@click.option("--page", default="", show_default="none", help="Page that the user is on.")
-@click.option(
-    "--setting",
-    "settings",
+@option("--org", "Organisation that asks.", default="", metavar="ORG")
+@option("--user", "User that asks.", default="")
+@option("--role roles", "Role of the user; repeatable.", multiple=True)
+@option("--tier", "Subscription tier.", default="")
+@option("--page", "Page that the user is on.", default="")
+@option(
+    "--setting settings",
+    "A further setting that has a value; repeatable.",
     multiple=True,
     metavar="KEY",
-    show_default="those of the registry",
-    help="A further setting that has a value; repeatable.",
+    unset="those of the registry",
 )
 @registry_options
 def why(options: RegistryOptions, name: str, **context: Any) -> None:
@@ -79,17 +85,15 @@ def _absent(options: RegistryOptions, name: str, org: str) -> dict[str, Any]:
 
 
 @command("changes", example="toolroll registry changes --subject get_forecast --limit 10")
-@click.option("--subject", metavar="NAME", show_default="all", help="Only changes of this tool, rule, ….")
-@click.option(
-    "--action", show_default="all", help="Only changes of this kind: rule.create, or rule for all of rules."
-)
-@click.option("--limit", type=POSITIVE, default=100, metavar="N", help="Most lines.")
-@click.option(
+@option("--subject", "Only changes of this tool, rule, ….", metavar="NAME", unset="all")
+@option("--action", "Only changes of this kind: rule.create, or rule for all of rules.", unset="all")
+@option("--limit", "Most lines.", type=POSITIVE, default=100)
+@option(
     "--after",
+    "List the changes after this one, oldest first.",
     type=COUNT,
     metavar="SEQ",
-    show_default="newest first",
-    help="List the changes after this one, oldest first.",
+    unset="newest first",
 )
 @any_org_options
 def changes(options: WindowOptions, **filters: Any) -> None:
@@ -100,18 +104,11 @@ def changes(options: WindowOptions, **filters: Any) -> None:
         options.json,
         "changes",
         found,
-        ("SEQ", "AT", "ORG", "BY", "ACTION", "SUBJECT", "REASON", "DETAILS"),
-        lambda change: (
-            change["seq"],
-            str(change["at"])[:19].replace("T", " "),
-            change["org"] or "-",
-            change["actor"],
-            change["action"],
-            change["subject"],
-            change["reason"] or "-",
-            one_line(
-                json.dumps(change["details"], ensure_ascii=False) if change["details"] else "-", _LONGEST
-            ),
+        "SEQ AT ORG BY=actor ACTION SUBJECT REASON DETAILS",
+        details=lambda change: (
+            one_line(json.dumps(change["details"], ensure_ascii=False), _LONGEST)
+            if change["details"]
+            else None
         ),
     )
 

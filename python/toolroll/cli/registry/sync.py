@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolroll.cli.commands import command
-from toolroll.cli.options import WriteOptions, write_options
+from toolroll.cli.options import WriteOptions, flag, option, write_options
 from toolroll.cli.output import Progress, note, print_json, printable
 from toolroll.errors import NotFound
 
@@ -15,29 +15,26 @@ if TYPE_CHECKING:
     from toolroll.registry.sync.sync import SyncReport
     from toolroll.tools import Definitions
 
-review_option = click.option(
+review_option = option(
     "--review",
-    type=click.Choice(("auto", "changed", "all")),
-    show_default="as the last time, at first auto",
-    help="Which tools wait for approval: none (auto), approved ones with new content (changed), new ones as "
+    "Which tools wait for approval: none (auto), approved ones with new content (changed), new ones as "
     "well (all). Later syncs keep it.",
+    choices=("auto", "changed", "all"),
+    unset="as the last time, at first auto",
 )
 
 
 @command("sync", example="toolroll registry sync tools.jsonl --plugin billing --review changed --dry-run")
 @click.argument("path")
-@click.option("--plugin", required=True, metavar="NAME", help="Plugin that owns the tools.")
-@click.option(
-    "--version", default="", metavar="V", show_default="none", help="The plugin's version, for the record."
-)
+@option("--plugin", "Plugin that owns the tools.", required=True, metavar="NAME")
+@option("--version", "The plugin's version, for the record.", default="", metavar="V")
 @review_option
-@click.option(
+@flag(
     "--trusted",
-    is_flag=True,
-    help="Let the plugin also decide what is otherwise left to people: public, pinned and base, what governs "
-    "its toolkits, tools in other toolkits, page mappings. Tools that people deleted come back.",
+    "Let the plugin also decide what is otherwise left to people: public, pinned and base, what governs"
+    " its toolkits, tools in other toolkits, page mappings. Tools that people deleted come back.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be done, write nothing.")
+@flag("--dry-run", "Print what would be done, write nothing.")
 @write_options
 def sync(options: WriteOptions, path: str, dry_run: bool, **how: object) -> int:
     """Make a plugin's tools what it has now.

@@ -10,6 +10,7 @@ import click
 from toolroll.cli.commands import ListGroup
 from toolroll.cli.options import Decorator, OrgOptions, WriteOptions, org_options, write_options
 from toolroll.cli.output import print_json, print_result, printable
+from toolroll.cli.registry.by_name import add_by_name
 from toolroll.errors import NotFound
 
 toolkits = ListGroup(
@@ -89,24 +90,10 @@ def _value(name: str, value: Any) -> Any:
     return value or None if name in ("parent", "tier") else value
 
 
-@toolkits.command("delete", example="toolroll registry toolkits delete crm")
-@click.argument("name")
-@write_options
-def delete(options: WriteOptions, name: str) -> None:
-    """Delete a toolkit that has neither tools nor toolkits in it."""
-    with options.registry() as registry:
-        done = registry.toolkits.delete(name, org=options.org, reason=options.reason)
-    print_result(options.json, done.to_dict(), f"toolkit {name}: deleted")
-
-
-@toolkits.command("restore", example="toolroll registry toolkits restore crm")
-@click.argument("name")
-@write_options
-def restore(options: WriteOptions, name: str) -> None:
-    """Bring back a deleted toolkit."""
-    with options.registry() as registry:
-        done = registry.toolkits.restore(name, org=options.org, reason=options.reason)
-    print_result(options.json, done.to_dict(), f"toolkit {name}: restored")
+add_by_name(
+    toolkits, "delete", "Delete a toolkit that has neither tools nor toolkits in it.", "deleted", "crm"
+)
+add_by_name(toolkits, "restore", "Bring back a deleted toolkit.", "restored", "crm")
 
 
 COMMANDS = (toolkits,)

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolroll.cli.commands import command
-from toolroll.cli.options import OrgOptions, RegistryOptions, WriteOptions, org_options, write_options
-from toolroll.cli.output import note, one_line, print_fields, print_json, print_result, print_table, printable
+from toolroll.cli.options import (
+    OrgOptions,
+    RegistryOptions,
+    WriteOptions,
+    flag,
+    option,
+    org_options,
+    write_options,
+)
+from toolroll.cli.output import note, one_line, print_fields, print_json, print_list, print_result, printable
 from toolroll.cli.parameter_types import POSITIVE, field, once_each
 
 if TYPE_CHECKING:
@@ -17,41 +25,30 @@ if TYPE_CHECKING:
 
 _LONGEST = 60  # characters of a description in a list
 
-version_option = click.option(
-    "--version",
-    type=POSITIVE,
-    metavar="N",
-    show_default="any",
-    help="Do it only if this is still the tool's version.",
+version_option = option(
+    "--version", "Do it only if this is still the tool's version.", type=POSITIVE, unset="any"
 )
-_limit_option = click.option("--limit", type=POSITIVE, default=100, metavar="N", help="Most lines.")
-_force_option = click.option(
-    "--force", is_flag=True, help="Do it even where rules or a tier no longer apply to the tool afterwards."
-)
+_limit_option = option("--limit", "Most lines.", type=POSITIVE, default=100)
+_force_option = flag("--force", "Do it even where rules or a tier no longer apply to the tool afterwards.")
 
 
 @command("list", example="toolroll registry list --toolkit crm --status active")
-@click.option("--plugin", metavar="NAME", show_default="all", help='Only tools of this plugin; "" for none.')
-@click.option("--toolkit", metavar="NAME", show_default="all", help="Only tools in this toolkit.")
-@click.option(
+@option("--plugin", 'Only tools of this plugin; "" for none.', metavar="NAME", unset="all")
+@option("--toolkit", "Only tools in this toolkit.", metavar="NAME", unset="all")
+@option(
     "--status",
-    type=click.Choice(("draft", "active", "deprecated", "retired")),
-    show_default="all",
-    help="Only tools with this status.",
+    "Only tools with this status.",
+    choices=("draft", "active", "deprecated", "retired"),
+    unset="all",
 )
-@click.option(
-    "--review",
-    type=click.Choice(("approved", "pending", "changed")),
-    show_default="all",
-    help="Only tools in this state of review.",
+@option(
+    "--review", "Only tools in this state of review.", choices=("approved", "pending", "changed"), unset="all"
 )
-@click.option("--flagged", is_flag=True, help="Only tools with a warning, such as a misleading name.")
-@click.option("--text", show_default="all", help="Only tools with this text in name or description.")
-@click.option("--deleted", is_flag=True, help="The deleted tools instead.")
+@flag("--flagged", "Only tools with a warning, such as a misleading name.")
+@option("--text", "Only tools with this text in name or description.", unset="all")
+@flag("--deleted", "The deleted tools instead.")
 @_limit_option
-@click.option(
-    "--after", default="", metavar="NEXT", show_default="the first", help="Continue where a page ended."
-)
+@option("--after", "Continue where a page ended.", default="", metavar="NEXT", unset="the first")
 @org_options
 def list_tools(options: OrgOptions, flagged: bool, **filters: Any) -> None:
     """List tools."""
@@ -60,20 +57,15 @@ def list_tools(options: OrgOptions, flagged: bool, **filters: Any) -> None:
     if options.json:
         print_json(page.to_dict())
         return
-    print_table(
-        ("NAME", "TOOLKIT", "PLUGIN", "STATE", "VERSION", "FLAGS", "DESCRIPTION"),
-        (
-            (
-                record.name,
-                record.tool.toolkit or "-",
-                record.plugin or "-",
-                _state(record),
-                record.version,
-                ",".join(flag["code"] for flag in record.flags) or "-",
-                one_line(record.tool.description, _LONGEST),
-            )
-            for record in page.records
-        ),
+    print_list(
+        False,
+        "tools",
+        page.records,
+        "NAME TOOLKIT PLUGIN STATE VERSION FLAGS DESCRIPTION",
+        toolkit=lambda record: record.tool.toolkit,
+        state=_state,
+        flags=lambda record: ",".join(warning["code"] for warning in record.flags),
+        description=lambda record: one_line(record.tool.description, _LONGEST),
     )
     if page.next:
         note(f"there are more: --after {shlex.quote(page.next)}")
@@ -88,7 +80,7 @@ def _state(record: Record) -> str:
 
 @command("show", example="toolroll registry show get_forecast")
 @click.argument("name")
-@click.option("--deleted", is_flag=True, help="Also find a deleted tool.")
+@flag("--deleted", "Also find a deleted tool.")
 @org_options
 def show(options: OrgOptions, name: str, deleted: bool) -> None:
     """Print one tool with all its fields."""
@@ -100,9 +92,7 @@ def show(options: OrgOptions, name: str, deleted: bool) -> None:
 @command("history", example="toolroll registry history get_forecast --limit 5")
 @click.argument("name")
 @_limit_option
-@click.option(
-    "--before", type=POSITIVE, metavar="N", show_default="the newest", help="Only versions before this one."
-)
+@option("--before", "Only versions before this one.", type=POSITIVE, unset="the newest")
 @org_options
 def history(options: OrgOptions, name: str, before: int | None, limit: int) -> None:
     """List the versions of a tool, newest first."""
@@ -111,19 +101,12 @@ def history(options: OrgOptions, name: str, before: int | None, limit: int) -> N
     if options.json:
         print_json({"name": name, "versions": [version.to_dict() for version in versions]})
         return
-    print_table(
-        ("VERSION", "AT", "BY", "SEMANTIC", "CHANGED", "REASON"),
-        (
-            (
-                version.version,
-                f"{version.at:%Y-%m-%d %H:%M:%S}",
-                version.actor,
-                version.tool.version,
-                ", ".join(version.changed) or "-",
-                version.reason,
-            )
-            for version in versions
-        ),
+    print_list(
+        False,
+        "versions",
+        versions,
+        "VERSION AT BY=actor SEMANTIC CHANGED REASON",
+        semantic=lambda version: version.tool.version,
     )
 
 
@@ -148,15 +131,14 @@ def diff(options: OrgOptions, name: str, before: int, after: int) -> None:
     "toolroll registry update get_forecast --set 'examples=[\"will it rain?\"]' --set pinned=true",
 )
 @click.argument("name")
-@click.option(
-    "--set",
-    "changes",
+@option(
+    "--set changes",
+    "Repeatable. VALUE is JSON for fields that do not hold text (examples, parameters, pinned, …).",
     type=field,
     multiple=True,
     required=True,
     metavar="FIELD=VALUE",
     callback=once_each,
-    help="Repeatable. VALUE is JSON for fields that do not hold text (examples, parameters, pinned, …).",
 )
 @_force_option
 @version_option
@@ -178,7 +160,7 @@ def update(
 
 @command("rollback", example="toolroll registry rollback get_forecast --to 1 --reason 'worse since'")
 @click.argument("name")
-@click.option("--to", type=POSITIVE, required=True, metavar="N", help="The version, as in history.")
+@option("--to", "The version, as in history.", type=POSITIVE, required=True)
 @_force_option
 @version_option
 @write_options
@@ -223,8 +205,8 @@ def restore(options: WriteOptions, name: str) -> None:
 def print_record(record: Record, done: str, options: RegistryOptions) -> None:
     """Prints what was done to one tool."""
     print_result(options.json, record.to_dict(), f"{record.name}: {done}, version {record.version}")
-    for flag in () if options.json else record.flags:
-        note(f"{record.name}: {flag['code']}: {flag['message']}")
+    for warning in () if options.json else record.flags:
+        note(f"{record.name}: {warning['code']}: {warning['message']}")
 
 
 COMMANDS = (list_tools, show, history, diff, update, rollback, delete, restore)

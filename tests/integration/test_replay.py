@@ -363,12 +363,12 @@ def test_the_command_prints_what_came_of_it(
 ) -> None:
     event_id = world.log(world.select("Will it rain?", "acme"))
     typed = Typed(database_url, capsys)
-    same = typed("replay", event_id)
+    same = typed("lab", "replay", event_id)
     assert same.err == ""
     assert same.out.startswith(f"event {event_id}: decided again as it was, to the last bit (")
-    found = typed.json("replay", event_id)
+    found = typed.json("lab", "replay", event_id)
     assert found["same"] and found["logged"] == found["decided"]
     assert "rain" not in json.dumps(found)
     world.tamper(event_id, message_form="dropped", message="")
-    assert "cannot be decided again" in typed("replay", event_id, status=1).out
-    assert "is not in the store" in typed("replay", "nothing", status=1).err
+    assert "cannot be decided again" in typed("lab", "replay", event_id, status=1).out
+    assert "is not in the store" in typed("lab", "replay", "nothing", status=1).err

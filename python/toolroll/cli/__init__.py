@@ -2,101 +2,98 @@
 
 from __future__ import annotations
 
-import argparse
+import os
 import sys
 from collections.abc import Sequence
 
+import click
+
 from toolroll import __version__
-from toolroll.cli import (
-    analytics,
-    bench,
-    converse,
-    embed,
-    evaluate,
-    events,
-    experiment,
-    import_tools,
-    judge,
-    learning,
-    registry,
-    replay,
-    select,
-    sessions,
-    simulate,
-)
-from toolroll.cli.catalog_options import Parser, redacted
-from toolroll.cli.terminal import printable
+from toolroll.cli.commands import PATH, LazyGroup
+from toolroll.cli.output import one_line, redacted
 from toolroll.errors import ToolrollError
 
-FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130  # the last as shells count who was ended by Ctrl-C
-_OF_STORE = ("sqlalchemy", "alembic")
+FAILED, INTERRUPTED = 1, 130  # the latter as shells report a program that Ctrl-C ended
+_STORE_PACKAGES = ("sqlalchemy", "alembic")
+
+root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s %(version)s")(
+    LazyGroup(
+        "toolroll",
+        help="Pick the few tools that a message needs, out of thousands.\n\n"
+        "Every command takes --help. Variables named TOOLROLL_... set options and parameters. For completion "
+        'in bash: eval "$(_TOOLROLL_COMPLETE=bash_source toolroll)"; zsh and fish likewise.',
+        example='toolroll select "Should I bring an umbrella?" --explain\n'
+        "toolroll eval my-tools/ --embedder static,none\n"
+        "toolroll import toolkits/ --to sqlite:///tools.db\n"
+        "toolroll registry list --catalog sqlite:///tools.db\n"
+        "toolroll embed --catalog sqlite:///tools.db --embedder minilm",
+        modules={
+            "select": "toolroll.cli.select",
+            "eval": "toolroll.cli.evaluate",
+            "import": "toolroll.cli.import_tools",
+            "registry": "toolroll.cli.registry",
+            "embed": "toolroll.cli.embed",
+            "events": "toolroll.cli.events",
+            "lab": "toolroll.cli.lab",
+            "simulate": "toolroll.cli.lab.simulate",
+            "bench": "toolroll.cli.lab.bench",
+        },
+        sections={"Commands": ("select", "eval", "import", "registry", "embed"), "More": ("events", "lab")},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": 100,
+            "show_default": True,
+        },
+    )
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. Returns its exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted."""
+    if "_TOOLROLL_COMPLETE" in os.environ:
+        root.main(prog_name="toolroll")  # a shell asks for completions: click answers and exits
+    meta: dict[str, str] = {}
     try:
-        return _run(arguments)
-    except KeyboardInterrupt:
+        with root.make_context("toolroll", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            meta = context.meta
+            status = root.invoke(context)
+        sys.stdout.flush()
+        return int(status or 0)
+    except click.exceptions.Exit as stop:  # --help and --version end so
+        return stop.exit_code
+    except click.ClickException as error:
+        where = getattr(error, "ctx", None)
+        if where is not None:
+            print(where.get_usage(), file=sys.stderr)
+        print(
+            f"{where.command_path if where else 'toolroll'}: {_in_one_line(error.format_message())}",
+            file=sys.stderr,
+        )
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
         print("toolroll: interrupted; what was not acknowledged is undone", file=sys.stderr)
         return INTERRUPTED
-
-
-def _run(arguments: Sequence[str] | None) -> int:
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.command is None:
-        parser.print_help(sys.stderr)
-        return WRONG_USE
-    try:
-        return int(options.run(options))
     except ToolrollError as error:
-        print(f"toolroll {getattr(options, 'title', options.command)}: {_said(error)}", file=sys.stderr)
+        print(f"{meta.get(PATH, 'toolroll')}: {_in_one_line(str(error))}", file=sys.stderr)
         return FAILED
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _OF_STORE:
+        if (error.name or "").partition(".")[0] not in _STORE_PACKAGES:
             raise
         print(
-            f"toolroll {getattr(options, 'title', options.command)}: a registry needs {error.name}: "
+            f"{meta.get(PATH, 'toolroll')}: a registry needs {error.name}: "
             "pip install 'toolroll[store]', or 'toolroll[postgres]'",
             file=sys.stderr,
         )
         return FAILED
     except BrokenPipeError:  # the reader of our output has gone, as in `toolroll … | head`
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what the exit still flushes
         return FAILED
 
 
-def _said(error: ToolrollError) -> str:
-    """The error on one line, without the password of a URL and without what a terminal would act on."""
-    first, *rest = str(error).splitlines() or [""]
-    return printable(redacted(" ".join([first, "; ".join(line.strip() for line in rest)]).rstrip()))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="toolroll", description="Picks the few tools that a message needs, out of thousands."
-    )
-    parser.add_argument("--version", action="version", version=f"toolroll {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for command in (
-        select,
-        evaluate,
-        converse,
-        simulate,
-        bench,
-        import_tools,
-        registry,
-        embed,
-        events,
-        sessions,
-        replay,
-        analytics,
-        judge,
-        experiment,
-        learning,
-    ):
-        command.add(commands)
-    return parser
+def _in_one_line(text: str) -> str:
+    """An error's text, without the password of a URL and without what a terminal would act on."""
+    first, *rest = text.splitlines() or [""]
+    return one_line(redacted(" ".join([first, "; ".join(line.strip() for line in rest)]).rstrip()))
 
 
 if __name__ == "__main__":

@@ -1,76 +1,50 @@
-"""`toolroll embed`: keeps the vectors of a registry's tools in it, embedded once for all who read it."""
+"""`toolroll embed`: computes the vectors of a registry's tools and stores them there for all its readers."""
 
 from __future__ import annotations
 
-import argparse
+import click
 
-from toolroll.cli.catalog_options import add_catalog, url_of
-from toolroll.cli.terminal import Progress, note, print_json, printable
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declares the command."""
-    embed = commands.add_parser(
-        "embed",
-        help="embed the tools of a registry",
-        description="Embeds what has no vector yet of a registry's tools, in batches, each kept before the "
-        "next: what is interrupted goes on where it was. Processes that follow the registry then embed "
-        "nothing themselves. A text that changed is another text, so no vector is ever out of date.",
-        epilog="example: toolroll embed --catalog sqlite:///tools.db --embedder minilm",
-    )
-    embed.add_argument(
-        "--embedder",
-        default="static",
-        metavar="NAME",
-        help="static, minilm, multilingual, ollama:MODEL, …: what the readers use (default: static)",
-    )
-    embed.add_argument("--dry-run", action="store_true", help="print what is missing, embed nothing")
-    embed.add_argument(
-        "--prune", action="store_true", help="delete its vectors of texts that no tool has any more"
-    )
-    add_catalog(embed)
-    embed.set_defaults(run=run, usage=embed)
+from toolroll.cli.commands import command as declare
+from toolroll.cli.options import RegistryOptions, embedder_option, flag, registry_options
+from toolroll.cli.output import Progress, note, print_json, printable
 
 
-def run(options: argparse.Namespace) -> int:
-    """Embeds and prints the counts."""
-    url = url_of(options)
-    if options.embedder == "none":
-        options.usage.error("--embedder none: embeds nothing; name one")
-    from toolroll.embedders.named import embedder
-    from toolroll.registry.store.database import Database
+@declare("embed", example="toolroll embed --catalog sqlite:///tools.db --embedder minilm")
+@embedder_option(help="Static, minilm, multilingual, ollama:MODEL, …: the one that readers use.")
+@flag("--dry-run", "Print what is missing, embed nothing.")
+@flag("--prune", "Delete vectors of texts that no tool has any more.")
+@registry_options
+def command(options: RegistryOptions, embedder: str, dry_run: bool, prune: bool) -> None:
+    """Embed the tools of a registry.
+
+    Computes the missing vectors in batches and stores each batch before the next, so an interrupted run
+    continues where it stopped. Processes that follow the registry then embed nothing themselves. A vector
+    belongs to a text, so changed texts count as missing and no vector is ever out of date.
+    """
+    if embedder == "none":
+        raise click.UsageError("--embedder none: embeds nothing; name an embedder")
+    from toolroll.embedders import named
     from toolroll.registry.vectors import embed_missing, embedding_state, prune_vectors, stored_texts
 
-    database = Database.open(url, create=False, migrate=False)
-    progress = Progress()
     embedded = pruned = 0
-    try:
-        made = embedder(options.embedder)
+    with options.database() as database, Progress() as progress:
+        made = named.embedder(embedder)
         assert made is not None
         texts = stored_texts(database)
-        if not options.dry_run:
-            embedded = embed_missing(
-                database,
-                made,
-                texts,
-                (lambda done, of: progress(f"embedding {done:,}/{of:,}")) if progress.shows else None,
-            )
-            if options.prune:
+        if not dry_run:
+            embedded = embed_missing(database, made, texts, progress.counter("embedding"))
+            if prune:
                 pruned = prune_vectors(database, made.identity, texts)
         state = embedding_state(database, made.identity, texts)
-    finally:
-        progress.clear()
-        database.close()
     if options.json:
-        print_json({**state.to_dict(), "embedded": embedded, "pruned": pruned, "dry_run": options.dry_run})
-        return 0
+        print_json({**state.to_dict(), "embedded": embedded, "pruned": pruned, "dry_run": dry_run})
+        return
     print(
         printable(
             f"{state.identity}: {state.current:,} of {state.texts:,} texts have a vector, "
-            f"{embedded:,} of them new; {state.orphans:,} vectors are of no tool"
-            + (f", {pruned:,} deleted" if options.prune else "")
+            f"{embedded:,} of them new; {state.orphans:,} vectors belong to no tool"
+            + (f", {pruned:,} deleted" if prune else "")
         )
     )
-    if options.dry_run:
+    if dry_run:
         note(f"{state.stale:,} would be embedded (--dry-run)")
-    return 0

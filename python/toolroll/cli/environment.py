@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import fields
 
-from toolroll.cli.arguments import value_of
+from toolroll.cli.parameter_types import parameter_value
 from toolroll.errors import InvalidInput
 from toolroll.selection.profiles import Profile, profile
 
@@ -35,7 +35,7 @@ def from_environment(of: str | Profile | None = None, environ: Mapping[str, str]
         variable = PREFIX + field.name.upper()
         if text := environ.get(variable, "").strip():
             try:
-                parameters = parameters.with_(**{field.name: value_of(text)})
+                parameters = parameters.with_(**{field.name: parameter_value(text)})
             except InvalidInput as error:
                 raise InvalidInput(f"environment variable {variable}: {error}") from error
     return parameters

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from toolroll.cli.catalog_options import (
-    CATALOG,
-    add_catalog,
-    add_writing,
-    is_registry,
-    opened,
-    redacted,
-    url_of,
-)
-from toolroll.cli.registry.sync import add_review, counted, definitions_of, print_report
-from toolroll.cli.terminal import Progress
+import click
+from click.core import ParameterSource
+
+from toolroll.cli.commands import command as declare
+from toolroll.cli.options import CATALOG, WriteOptions, flag, import_options, is_registry, option
+from toolroll.cli.output import Progress, redacted
+from toolroll.cli.registry.sync import definitions_of, print_report, review_option
 from toolroll.errors import NotFound
 
 if TYPE_CHECKING:
@@ -27,85 +23,82 @@ if TYPE_CHECKING:
     from toolroll.tools import Definitions
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declares the command."""
-    importing = commands.add_parser(
-        "import",
-        help="put tools into a registry",
-        description="Puts the tools and toolkits of folders, files or another registry into a registry, "
-        "which is made where there is none. What is there already gets a new version where its file changed; "
-        "what people decided since (status, pins, groups, deletions) stays. Nothing is "
-        "deleted, unless the tools are a plugin's (--plugin). Of another registry the approved tools are "
-        "read, with toolkits and page mappings, as yours, whichever plugin's they were; one with rules, "
-        "tiers or organisations is refused, since hidden tools would be seen here: copy it with "
-        "pg_dump, or copy the file.",
-        epilog="example: toolroll import toolkits/ --to postgresql://me@db.example.org/tools",
-    )
-    importing.add_argument(
-        "sources",
-        nargs="+",
-        metavar="PATH|URL",
-        help="folder of toolkit files, one such file, or another registry: what is approved there",
-    )
-    add_catalog(importing, "--to")
-    importing.add_argument(
-        "--plugin", metavar="NAME", help="they are this plugin's: what it no longer has is deleted"
-    )
-    add_review(importing)
-    importing.add_argument("--restore", action="store_true", help="bring back what people deleted")
-    importing.add_argument("--dry-run", action="store_true", help="print what would be done, do nothing")
-    add_writing(importing)
-    importing.set_defaults(run=run, usage=importing)
+@declare(
+    "import",
+    example="toolroll import toolkits/ --to sqlite:///tools.db\n"
+    "toolroll import toolkits/ --to postgresql://me@db.example.org/tools --dry-run",
+)
+@click.argument("sources", nargs=-1, required=True, metavar="PATH|URL...")
+@option(
+    "--plugin",
+    "The tools belong to this plugin; its tools that are missing here are deleted.",
+    metavar="NAME",
+)
+@review_option
+@flag("--restore", "Bring back tools that people deleted.")
+@flag("--dry-run", "Print what would be done, write nothing.")
+@import_options
+def command(
+    options: WriteOptions,
+    sources: tuple[str, ...],
+    plugin: str | None,
+    review: Any,
+    restore: bool,
+    dry_run: bool,
+) -> int:
+    """Put tools into a registry.
 
+    Reads folders of toolkit files, single files or other registries, and writes their tools and toolkits to
+    a registry, which is created if it does not exist. Tools that changed get a new version. What people
+    decided since (status, pins, toolkits, deletions) stays. Nothing is deleted, except with --plugin.
 
-def run(options: argparse.Namespace) -> int:
-    """Imports and prints what was done."""
-    if options.review and not options.plugin:
-        options.usage.error("--review: goes with --plugin; what you import yourself is approved by it")
-    if options.restore and options.plugin:
-        options.usage.error("--restore: is for what you import yourself, not for --plugin")
-    url = url_of(options, "--to")
-    definitions = _joined([_read(source, options.org) for source in options.sources])
-    progress = Progress()
-    with _target(options) as registry:
-        try:
-            if options.plugin:
-                report = registry.sync(
-                    definitions,
-                    plugin=options.plugin,
-                    org=options.org,
-                    review=options.review,
-                    dry_run=options.dry_run,
-                    reason=options.reason,
-                    progress=counted(progress),
-                )
-            else:
-                report = registry.import_(
-                    definitions,
-                    org=options.org,
-                    dry_run=options.dry_run,
-                    restore=options.restore,
-                    reason=options.reason,
-                    progress=counted(progress),
-                )
-        finally:
-            progress.clear()
-    named = f'"${CATALOG}"' if options.catalog is None else shlex.quote(redacted(url))
+    Of another registry it reads the approved tools with their toolkits and page mappings, as yours, whichever
+    plugin owned them. It refuses a registry with rules, tiers or organisations, since hidden tools would
+    become visible: copy that with pg_dump, or copy the file.
+    """
+    if review and not plugin:
+        raise click.UsageError("--review: goes with --plugin; your own import approves what it brings")
+    if restore and plugin:
+        raise click.UsageError("--restore: is for your own imports, not for --plugin")
+    definitions = _join([_read(source, options.org) for source in sources])
+    with _target(options, dry_run) as registry, Progress() as progress:
+        shown = progress.counter("tools")
+        if plugin:
+            report = registry.sync(
+                definitions,
+                plugin=plugin,
+                org=options.org,
+                review=review,
+                dry_run=dry_run,
+                reason=options.reason,
+                progress=shown,
+            )
+        else:
+            report = registry.import_(
+                definitions,
+                org=options.org,
+                dry_run=dry_run,
+                restore=restore,
+                reason=options.reason,
+                progress=shown,
+            )
+    source = click.get_current_context().get_parameter_source("catalog")
+    url = f'"${CATALOG}"' if source == ParameterSource.ENVIRONMENT else shlex.quote(redacted(options.catalog))
     org = f" --org {shlex.quote(options.org)}" if options.org else ""
-    return print_report(report, options, f'next: toolroll select "MESSAGE" --catalog {named}{org}')
+    return print_report(report, options.json, f'next: toolroll select "MESSAGE" --catalog {url}{org}')
 
 
 @contextmanager
-def _target(options: argparse.Namespace) -> Iterator[Registry]:
-    """The registry, made where there is none; a dry run makes one that is gone afterwards."""
+def _target(options: WriteOptions, dry_run: bool) -> Iterator[Registry]:
+    """Opens the registry, created if it does not exist; a dry run uses a temporary one instead."""
     try:
-        registry = opened(options, create=not options.dry_run, option="--to")
+        registry = options.registry(create=not dry_run)
     except NotFound:
-        if not options.dry_run:
+        if not dry_run:
             raise
         with TemporaryDirectory(prefix="toolroll-") as folder:
-            passing = argparse.Namespace(**{**vars(options), "catalog": f"sqlite:///{folder}/dry-run.db"})
-            with opened(passing, create=True) as registry:
+            temporary = replace(options, catalog=f"sqlite:///{folder}/dry-run.db")
+            with temporary.registry(create=True) as registry:
                 yield registry
         return
     with registry:
@@ -113,17 +106,15 @@ def _target(options: argparse.Namespace) -> Iterator[Registry]:
 
 
 def _read(source: str, org: str) -> Definitions:
-    return _of_registry(source, org) if is_registry(source) else definitions_of(source)
+    return _read_registry(source, org) if is_registry(source) else definitions_of(source)
 
 
-def _of_registry(url: str, org: str) -> Definitions:
-    """What a registry has of the same organisation: approved tools, toolkits, page mappings.
+def _read_registry(url: str, org: str) -> Definitions:
+    """The approved tools, toolkits and page mappings of an organisation in another registry.
 
     Raises:
         Conflict: it has rules, tiers or organisations, which would be lost.
     """
-    from dataclasses import replace
-
     from toolroll.registry.replica import Replica, catch_up
     from toolroll.registry.store.database import Database
     from toolroll.registry.sync.imports import check_whole
@@ -134,15 +125,12 @@ def _of_registry(url: str, org: str) -> Definitions:
         check_whole(database, redacted(url), org)
     finally:
         database.close()
-    policy_source = replica.policy_source
-    policy_source.check()
-    return replace(
-        replica.definitions(org),
-        pages=tuple(page for page in policy_source.pages if page.org == org),
-    )
+    policy = replica.policy_source
+    policy.check()
+    return replace(replica.definitions(org), pages=tuple(page for page in policy.pages if page.org == org))
 
 
-def _joined(parts: list[Definitions]) -> Definitions:
+def _join(parts: list[Definitions]) -> Definitions:
     from toolroll.tools import Definitions
 
     return Definitions(

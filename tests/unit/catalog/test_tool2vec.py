@@ -222,5 +222,7 @@ def test_what_are_no_vectors_are_refused(answer):
         def embed(self, texts):
             return answer
 
-    with pytest.raises(EmbedderUnavailable, match=r"hashing-128@1: (answered 3 texts with shape|row 0 has length nan)"):
+    with pytest.raises(
+        EmbedderUnavailable, match=r"hashing-128@1: (answered 3 texts with shape|row 0 has length nan)"
+    ):
         ToolVectors.of(texts_of([tool_with(2)]), Wrong(128))

@@ -91,12 +91,12 @@ def test_the_command_prints_what_was_counted(tmp_path, capsys):
             line = {"id": one.id, "text": one.text, "gold": list(one.gold)}
             history = {"history": list(one.history)} if one.history else {}
             file.write(json.dumps(line | {"split": "test", "context": dict(one.context) | history}) + "\n")
-    assert main(["converse", str(tmp_path), "-k", "2", "--embedder", "none", "--json"]) == 0
+    assert main(["lab", "converse", str(tmp_path), "-k", "2", "--embedder", "none", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["dialogs"] == 2 and said["played"]["session"]["recall"] == 1.0
-    assert main(["converse", str(tmp_path), "-k", "2", "--embedder", "none", "--set", "growth=0"]) == 0
+    assert main(["lab", "converse", str(tmp_path), "-k", "2", "--embedder", "none", "--set", "growth=0"]) == 0
     assert "2 dialogs, 4 turns, k=2" in capsys.readouterr().out
-    assert main(["converse", str(tmp_path / "nowhere")]) == 1
+    assert main(["lab", "converse", str(tmp_path / "nowhere")]) == 1
 
 
 def test_the_table_has_a_line_for_each_way():

@@ -1,30 +1,17 @@
-"""`toolroll registry`: what is in a registry, and changing it. Its commands are in the files beside it."""
+"""`toolroll registry`: reads a registry and changes it. Its commands are in the files beside it."""
 
 from __future__ import annotations
 
-import argparse
-
-from toolroll.cli.catalog_options import group
+from toolroll.cli.commands import Group
 from toolroll.cli.registry import review, rules, settings, state, sync, toolkits, tools
 
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declares the command and those below it."""
-    below = group(
-        commands,
-        "registry",
-        "look at a registry and change it",
-        description="Looks at a registry and changes it. Every change is one transaction, with who made it "
-        "and why; running processes select by it within a second.",
-        epilog="example: toolroll registry list --catalog sqlite:///tools.db",
-    )
-    for part in (
-        tools,
-        review,
-        sync,
-        toolkits,
-        rules,
-        settings,
-        state,
-    ):
-        part.add(below)
+command = Group(
+    "registry",
+    help="Read a registry and change it.\n\n"
+    "Every change is one transaction that records who made it and why. Running processes follow it within a "
+    "second.",
+    example="toolroll registry list --catalog sqlite:///tools.db",
+)
+for _module in (tools, review, sync, toolkits, rules, settings, state):
+    for _command in _module.COMMANDS:
+        command.add_command(_command)

@@ -1,15 +1,16 @@
-"""`toolroll registry review, approve, reject`: what waits for somebody to look at it."""
+"""`toolroll registry review, approve, reject`: tools that wait for approval."""
 
 from __future__ import annotations
 
-import argparse
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from toolroll.cli import arguments
-from toolroll.cli.catalog_options import add_catalog, add_org, add_writing, command, opened
-from toolroll.cli.registry.tools import print_record
-from toolroll.cli.terminal import note, one_line, print_json, printable
+import click
+
+from toolroll.cli.commands import command
+from toolroll.cli.options import OrgOptions, WriteOptions, org_options, write_options
+from toolroll.cli.output import note, one_line, print_json, printable
+from toolroll.cli.registry.tools import print_record, version_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,44 +19,14 @@ if TYPE_CHECKING:
     from toolroll.registry.registry import Registry
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declares the commands."""
-    review = command(
-        commands,
-        "review",
-        _review,
-        "print what waits for approval, and what would change by it",
-        description="Prints the tools that wait for approval: new ones, and approved ones with new content. "
-        "None of them is selected until somebody approves it.",
-    )
-    add_org(review)
-    add_catalog(review)
-    for name, run, help in (
-        ("approve", _approve, "let a tool that waits be selected"),
-        ("reject", _reject, "refuse what waits: the approved content stays, a new tool is deleted"),
-    ):
-        decide = command(commands, name, run, help)
-        decide.add_argument("name", metavar="NAME")
-        decide.add_argument(
-            "--version", type=arguments.positive, metavar="N", help="only if this is still its version"
-        )
-        add_writing(decide)
-        add_catalog(decide)
+@command("review", example="toolroll registry review --catalog sqlite:///tools.db")
+@org_options
+def review(options: OrgOptions) -> None:
+    """Print the tools that wait for approval, with what it would change.
 
-
-def _waiting(registry: Registry, org: str) -> Iterator[Record]:
-    for review in ("pending", "changed"):
-        after = ""
-        while True:
-            page = registry.tools(org=org, review=review, after=after, limit=1_000)
-            yield from page.records
-            if not page.next:
-                break
-            after = page.next
-
-
-def _review(options: argparse.Namespace) -> int:
-    with opened(options) as registry:
+    These are new tools, and approved ones with new content. None of them is selected until it is approved.
+    """
+    with options.registry() as registry:
         found = []
         for record in _waiting(registry, options.org):
             approved = record.approved_version
@@ -65,34 +36,50 @@ def _review(options: argparse.Namespace) -> int:
             found.append((record, diff))
     if options.json:
         print_json({"waiting": [{**record.to_dict(), "diff": diff} for record, diff in found]})
-        return 0
+        return
     for record, diff in found:
         plugin = f" from plugin {record.plugin}" if record.plugin else ""
         print(one_line(f"{record.name} (version {record.version}{plugin}): {record.review}"))
-        lines = chain(
-            (f"flag {flag['code']}: {flag['message']}" for flag in record.flags),
-            (diff or record.tool.description).splitlines(),
-        )
-        for line in lines:
+        flags = (f"flag {flag['code']}: {flag['message']}" for flag in record.flags)
+        for line in chain(flags, (diff or record.tool.description).splitlines()):
             print(f"    {printable(line)}")
     note(
         f"{len(found)} waiting; toolroll registry approve NAME, or reject NAME" if found else "nothing waits"
     )
-    return 0
 
 
-def _approve(options: argparse.Namespace) -> int:
-    with opened(options) as registry:
-        record = registry.approve(
-            options.name, version=options.version, org=options.org, reason=options.reason
-        )
-    return print_record(record, "approved", options)
+def _waiting(registry: Registry, org: str) -> Iterator[Record]:
+    for state in ("pending", "changed"):
+        after = ""
+        while True:
+            page = registry.tools(org=org, review=state, after=after, limit=1_000)
+            yield from page.records
+            if not page.next:
+                break
+            after = page.next
 
 
-def _reject(options: argparse.Namespace) -> int:
-    with opened(options) as registry:
-        record = registry.reject(
-            options.name, version=options.version, org=options.org, reason=options.reason
-        )
+@command("approve", example="toolroll registry approve get_forecast --version 3")
+@click.argument("name")
+@version_option
+@write_options
+def approve(options: WriteOptions, name: str, version: int | None) -> None:
+    """Approve a tool that waits, so that it can be selected."""
+    with options.registry() as registry:
+        record = registry.approve(name, version=version, org=options.org, reason=options.reason)
+    print_record(record, "approved", options)
+
+
+@command("reject", example="toolroll registry reject get_forecast --reason 'misleading description'")
+@click.argument("name")
+@version_option
+@write_options
+def reject(options: WriteOptions, name: str, version: int | None) -> None:
+    """Reject new content: the approved content stays, a new tool is deleted."""
+    with options.registry() as registry:
+        record = registry.reject(name, version=version, org=options.org, reason=options.reason)
     done = "rejected and deleted" if record.deleted_at is not None else "rejected, the approved content stays"
-    return print_record(record, done, options)
+    print_record(record, done, options)
+
+
+COMMANDS = (review, approve, reject)

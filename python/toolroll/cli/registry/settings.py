@@ -1,114 +1,85 @@
-"""`toolroll registry settings, tiers`: what is switched on, and the order of subscriptions."""
+"""`toolroll registry settings, tiers`: which settings have a value, and the order of subscription tiers."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 
-from toolroll.cli.catalog_options import add_catalog, add_writing, command, opened
-from toolroll.cli.groups import below, group, print_done
-from toolroll.cli.terminal import note, print_json, print_table, printable
+import click
+
+from toolroll.cli.commands import ListGroup, command
+from toolroll.cli.options import (
+    WindowOptions,
+    WriteOptions,
+    any_org_options,
+    flag,
+    platform_write_options,
+    write_options,
+)
+from toolroll.cli.output import note, print_json, print_list, print_result, printable
+from toolroll.cli.registry.by_name import add_by_name
 from toolroll.errors import InvalidInput
 
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declares the commands."""
-    _add_settings(
-        group(
-            commands,
-            "settings",
-            _settings,
-            "list the settings that have a value, change them",
-            description="Lists the settings that have a value, which switch toolkits on. The registry keeps "
-            "that there is one, never the value.",
-        )
-    )
-    tiers = command(
-        commands,
-        "tiers",
-        _tiers,
-        "print the subscription tiers, lowest first, or set them",
-        epilog="example: toolroll registry tiers free pro enterprise",
-    )
-    tiers.add_argument("names", nargs="*", metavar="NAME", help="all tiers, lowest first")
-    tiers.add_argument("--clear", action="store_true", help="have none")
-    add_writing(tiers, org=False)
-    add_catalog(tiers)
+settings = ListGroup(
+    "settings",
+    help="List the settings that have a value, or change them. Without a command: list.\n\n"
+    "Settings turn toolkits on. The registry stores that a setting has a value, never the value.",
+    example="toolroll registry settings --catalog sqlite:///tools.db",
+)
 
 
-def _add_settings(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    setting = below(
-        commands,
-        "set",
-        _set_setting,
-        "note that a setting has a value",
-        description="Notes that a setting has a value. The value is read from standard input, or asked for "
-        "on a terminal, so that it is in no history of commands; it is looked at and forgotten. A blank "
-        "one is none; any other text is a value, words like false, 0 and null too.",
-    )
-    setting.add_argument("key", metavar="KEY")
-    below(commands, "unset", _unset_setting, "note that a setting has none").add_argument(
-        "key", metavar="KEY"
-    )
-
-
-def _settings(options: argparse.Namespace) -> int:
-    with opened(options) as registry:
+@settings.command("list", example="toolroll registry settings list --org acme")
+@any_org_options
+def list_settings(options: WindowOptions) -> None:
+    """List the settings that have a value."""
+    with options.registry() as registry:
         found = [item.to_dict() for item in registry.settings.list(org=options.org)]
-    if options.json:
-        print_json({"settings": found})
-        return 0
-    print_table(
-        ("KEY", "ORG", "HAS A VALUE", "SINCE", "BY"),
-        (
-            (
-                item["key"],
-                item["org"] or "-",
-                "yes" if item["is_set"] else "no",
-                str(item["updated_at"])[:19],
-                item["updated_by"],
-            )
-            for item in found
-        ),
-    )
-    return 0
+    print_list(options.json, "settings", found, "KEY ORG HAS_A_VALUE=is_set SINCE=updated_at BY=updated_by")
 
 
-def _set_setting(options: argparse.Namespace) -> int:
+@settings.command("set", example="toolroll registry settings set crm_key < crm.key")
+@click.argument("key")
+@write_options
+def set_setting(options: WriteOptions, key: str) -> None:
+    """Record that a setting has a value.
+
+    The value is read from standard input, or asked for on a terminal, so that no shell history keeps it. It
+    is checked and forgotten. A blank value is refused; any other text is a value, also false, 0 and null.
+    """
     if sys.stdin.isatty():
-        from getpass import getpass
-
-        value = getpass(f"value of {options.key}: ")
+        value = click.prompt(f"Value of {key}", default="", show_default=False, hide_input=True, err=True)
     else:
         value = sys.stdin.buffer.read(1 << 20).decode("utf-8", "replace")
     if not value.strip():
         raise InvalidInput(
-            f"setting {options.key!r}: the value is blank, which is none; write it to standard input, "
-            "or say `settings unset`"
+            f"setting {key!r}: the value is blank, which counts as none; write it to standard input, "
+            "or use `settings unset`"
         )
-    with opened(options) as registry:
-        done = registry.settings.set(options.key, value, org=options.org, reason=options.reason)
-    return print_done(done, options, f"setting {options.key}: has a value")
+    with options.registry() as registry:
+        done = registry.settings.set(key, value, org=options.org, reason=options.reason)
+    print_result(options.json, done.to_dict(), f"setting {key}: has a value")
 
 
-def _unset_setting(options: argparse.Namespace) -> int:
-    with opened(options) as registry:
-        done = registry.settings.unset(options.key, org=options.org, reason=options.reason)
-    return print_done(done, options, f"setting {options.key}: has no value")
+add_by_name(settings, "unset", "Record that a setting has no value.", "has no value", "crm_key")
 
 
-def _tiers(options: argparse.Namespace) -> int:
-    if options.names and options.clear:
-        options.usage.error("--clear: goes without names")
-    with opened(options) as registry:
-        if options.names or options.clear:
-            registry.set_tiers(tuple(options.names), reason=options.reason)
-        tiers = registry.tiers()
+@command("tiers", example="toolroll registry tiers free pro enterprise")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@flag("--clear", "Remove all tiers.")
+@platform_write_options
+def tiers(options: WriteOptions, names: tuple[str, ...], clear: bool) -> None:
+    """Print the subscription tiers, lowest first, or set them to NAMEs."""
+    if names and clear:
+        raise click.UsageError("--clear: goes without names")
+    with options.registry() as registry:
+        if names or clear:
+            registry.set_tiers(names, reason=options.reason)
+        found = registry.tiers()
     if options.json:
-        print_json({"tiers": list(tiers)})
-    elif tiers:
-        for name in tiers:
-            print(printable(name))
+        print_json({"tiers": list(found)})
+    elif found:
+        print("\n".join(map(printable, found)))
     else:
         note("there are no tiers; toolroll registry tiers LOWEST … HIGHEST")
-    return 0
+
+
+COMMANDS = (settings, tiers)

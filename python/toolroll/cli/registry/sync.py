@@ -1,65 +1,66 @@
-"""`toolroll registry sync`: brings a registry to what a plugin has now."""
+"""`toolroll registry sync`: makes a plugin's tools in a registry what the plugin has now."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from toolroll.cli.catalog_options import add_catalog, add_writing, command, opened
-from toolroll.cli.terminal import Progress, note, print_json, printable
+import click
+
+from toolroll.cli.commands import command
+from toolroll.cli.options import WriteOptions, flag, option, write_options
+from toolroll.cli.output import Progress, note, print_json, printable
 from toolroll.errors import NotFound
 
 if TYPE_CHECKING:
     from toolroll.registry.sync.sync import SyncReport
     from toolroll.tools import Definitions
 
-REVIEWS = ("auto", "changed", "all")
+review_option = option(
+    "--review",
+    "Which tools wait for approval: none (auto), approved ones with new content (changed), new ones as "
+    "well (all). Later syncs keep it.",
+    choices=("auto", "changed", "all"),
+    unset="as the last time, at first auto",
+)
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declares the command."""
-    sync = command(
-        commands,
-        "sync",
-        _sync,
-        "bring the tools of a plugin to what it has now",
-        description="Brings the tools of a plugin to what its folder or file has now, in one transaction: "
-        "new ones are added, changed ones get a version, absent ones are deleted. What is unchanged costs "
-        "nothing, and what others own is never touched.",
-        epilog="example: toolroll registry sync tools.jsonl --plugin billing --review changed --dry-run",
-    )
-    sync.add_argument("path", metavar="PATH", help="folder of toolkit files, or one file")
-    sync.add_argument("--plugin", required=True, metavar="NAME", help="whose tools these are")
-    sync.add_argument("--version", default="", metavar="V", help="version of the plugin, for the record")
-    add_review(sync)
-    sync.add_argument(
-        "--trusted",
-        action="store_true",
-        help="the plugin also decides what only people do else: public, pinned and base, what governs its "
-        "toolkits, tools in toolkits of others, page mappings; what people deleted comes back",
-    )
-    sync.add_argument("--dry-run", action="store_true", help="print what would be done, do nothing")
-    add_writing(sync)
-    add_catalog(sync)
+@command("sync", example="toolroll registry sync tools.jsonl --plugin billing --review changed --dry-run")
+@click.argument("path")
+@option("--plugin", "Plugin that owns the tools.", required=True, metavar="NAME")
+@option("--version", "The plugin's version, for the record.", default="", metavar="V")
+@review_option
+@flag(
+    "--trusted",
+    "Let the plugin also decide what is otherwise left to people: public, pinned and base, what governs"
+    " its toolkits, tools in other toolkits, page mappings. Tools that people deleted come back.",
+)
+@flag("--dry-run", "Print what would be done, write nothing.")
+@write_options
+def sync(options: WriteOptions, path: str, dry_run: bool, **how: object) -> int:
+    """Make a plugin's tools what it has now.
 
-
-def add_review(parser: argparse.ArgumentParser) -> None:
-    """Declares `--review`."""
-    parser.add_argument(
-        "--review",
-        choices=REVIEWS,
-        help="what waits for approval: nothing (auto), new content of approved tools (changed), new tools as "
-        "well (all); it holds for later syncs (default: as the last time, auto at first)",
-    )
+    PATH is a folder of toolkit files, or one file. In one transaction, new tools are added, changed ones get
+    a version and missing ones are deleted. Tools of other owners are never touched.
+    """
+    definitions = definitions_of(path)
+    with options.registry() as registry, Progress() as progress:
+        report = registry.sync(
+            definitions,
+            org=options.org,
+            dry_run=dry_run,
+            reason=options.reason,
+            progress=progress.counter("tools"),
+            **how,  # type: ignore[arg-type]  # as declared above
+        )
+    return print_report(report, options.json)
 
 
 def definitions_of(path: str) -> Definitions:
-    """What a folder or file has.
+    """The tools and toolkits of a folder or file.
 
     Raises:
         NotFound: there is no such file or folder.
-        InvalidDefinition: with file, line and key of what is wrong.
+        InvalidDefinition: a definition is wrong; says file, line and key.
     """
     from pathlib import Path
 
@@ -70,41 +71,17 @@ def definitions_of(path: str) -> Definitions:
     return read_folder(path)
 
 
-def counted(progress: Progress) -> Callable[[int, int], None] | None:
-    """Shows how many tools are written, where somebody looks."""
-    return (lambda done, of: progress(f"tools {done:,}/{of:,}")) if progress.shows else None
-
-
-def print_report(report: SyncReport, options: argparse.Namespace, next_step: str = "") -> int:
+def print_report(report: SyncReport, as_json: bool, next_step: str = "") -> int:
     """Prints what was done or, of a dry run, would be. Returns 1 where it cannot be done."""
-    cannot = bool(report.plan.problems)
-    if options.json:
+    if as_json:
         print_json(report.to_dict())
-        return int(cannot)
-    print(printable(str(report)))
-    if report.plan.held:
-        note(f"{len(report.plan.held):,} wait for approval: toolroll registry review")
-    if next_step and not report.dry_run:
-        note(next_step)
-    return int(cannot)
+    else:
+        print(printable(str(report)))
+        if report.plan.held:
+            note(f"{len(report.plan.held):,} wait for approval: toolroll registry review")
+        if next_step and not report.dry_run:
+            note(next_step)
+    return int(bool(report.plan.problems))
 
 
-def _sync(options: argparse.Namespace) -> int:
-    definitions = definitions_of(options.path)
-    progress = Progress()
-    with opened(options) as registry:
-        try:
-            report = registry.sync(
-                definitions,
-                plugin=options.plugin,
-                version=options.version,
-                org=options.org,
-                review=options.review,
-                trusted=options.trusted,
-                dry_run=options.dry_run,
-                reason=options.reason,
-                progress=counted(progress),
-            )
-        finally:
-            progress.clear()
-    return print_report(report, options)
+COMMANDS = (sync,)

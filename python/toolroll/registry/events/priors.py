@@ -1,7 +1,7 @@
 """What a new organisation begins with, where organisations share what they learnt of the platform's tools.
 
 The shared counts stand for a few observations of the organisation's own, so that a dozen outcomes outweigh
-them. Without a release (`toolroll learning share`) there are none.
+them. Without a release (`toolroll events learning share`) there are none.
 """
 
 from __future__ import annotations

@@ -1,0 +1,113 @@
+"""`toolroll events learning`: voids outcomes, rebuilds the statistics from them, shares them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from toolroll.cli.commands import Group
+from toolroll.cli.options import (
+    WindowOptions,
+    WriteOptions,
+    any_org_options,
+    option,
+    platform_write_options,
+    write_options,
+)
+from toolroll.cli.output import note, one_line, print_json, print_result, print_table
+from toolroll.cli.parameter_types import timestamp
+
+learning = Group(
+    "learning",
+    help="Void outcomes, rebuild the statistics, share them.\n\n"
+    "`toolroll events analytics arms` prints what was learned.",
+    example="toolroll events learning forget --reporter user-17 --catalog sqlite:///tools.db",
+)
+
+
+@learning.command(
+    "forget", example="toolroll events learning forget --tool send_mail --since 2d --reason 'test traffic'"
+)
+@option("--event", "Outcomes of this event.", metavar="EVENT", unset="any")
+@option("--reporter", "Outcomes that this reporter sent.", metavar="NAME", unset="any")
+@option("--tool", "Outcomes of events with this tool.", metavar="NAME", unset="any")
+@option(
+    "--since",
+    "Outcomes from then on: 2026-03-01, or how long ago (12h, 7d).",
+    type=timestamp,
+    metavar="TIME",
+    unset="any",
+)
+@option("--until", "Outcomes before then.", type=timestamp, metavar="TIME", unset="any")
+@write_options
+def forget(
+    options: WriteOptions,
+    event: str | None,
+    reporter: str | None,
+    tool: str | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> None:
+    """Void outcomes of an organisation.
+
+    Works on whole events: they are kept but no longer count, and within a second every process unlearns
+    them. At least one of --event, --reporter, --tool, --since and --until says which; of several, all must
+    hold.
+    """
+    with options.database() as database:
+        from toolroll.registry.events import maintenance
+
+        which = maintenance.Which(event, reporter, tool, since, until)
+        count = maintenance.forget(
+            database, options.org, which, actor=options.actor_name, reason=options.reason
+        )
+    print_result(options.json, {"events": count}, f"outcomes of {count:,} events no longer count")
+
+
+@learning.command("rebuild", example="toolroll events learning rebuild --org acme")
+@any_org_options
+def rebuild(options: WindowOptions) -> int:
+    """Rebuild the statistics from the outcomes.
+
+    Prints how many differed, which only damage can cause. Exit status 1 if any did.
+    """
+    with options.database() as database:
+        from toolroll.registry.events import maintenance
+
+        wrong = maintenance.rebuild(database, None if options.org is None else [options.org])
+    for org, count in () if options.json else wrong.items():
+        if count:
+            note(f"organisation {org!r}: {count:,} statistics differed from its outcomes")
+    print_result(options.json, {"wrong": wrong}, f"statistics of {len(wrong):,} organisations rebuilt")
+    return int(any(wrong.values()))
+
+
+@learning.command("share", example="toolroll events learning share --epsilon 1")
+@option("--epsilon", "Privacy budget to spend on this release.", type=float, required=True, metavar="EPSILON")
+@platform_write_options
+def share(options: WriteOptions, epsilon: float) -> None:
+    """Share what organisations learned about the platform's tools, with differential privacy.
+
+    Adds up the counts of the organisations that agreed (setting share_learning), each bounded, plus noise;
+    new organisations start from the sums. Needs twenty of them. The unit of privacy is an organisation: its
+    data changes the probability of any result by a factor of at most exp(EPSILON). The audit log records what
+    was spent.
+    """
+    with options.database() as database:
+        from toolroll.registry.analytics import sharing
+
+        shared = sharing.share(database, epsilon=epsilon, actor=options.actor_name, reason=options.reason)
+    if options.json:
+        print_json(shared.to_dict())
+        return
+    release = shared.release
+    print_table(
+        ("TOOL", "SUCCESSES", "FAILURES", "CALLS", "EXPECTED"),
+        (
+            (one_line(name, 60), *(f"{count:,.1f}" for count in counts))
+            for name, counts in sorted(release.counts.items())
+        ),
+    )
+    note(
+        f"{release.organisations:,} organisations, epsilon {release.epsilon:g} ({shared.spent:g} in all), "
+        f"noise of standard deviation {release.noise:.1f} in each number"
+    )

@@ -1,0 +1,234 @@
+"""Options that several commands share: which registry, whose tools, which period, who changes what and why.
+
+A decorator such as `org_options` declares a set of options and passes them to the command as one value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from datetime import datetime
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolroll.cli.parameter_types import assignment, once_each, timestamp
+from toolroll.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from toolroll.registry.analytics.window import Window
+    from toolroll.registry.registry import Registry
+    from toolroll.registry.store.database import Database
+
+CATALOG = "TOOLROLL_CATALOG"  # the environment variable with the registry's URL
+POLL_S = 0.05  # how long a command that follows a registry takes to stop
+
+_URL = re.compile(r"(sqlite|postgres(ql)?)(\+\w+)?:|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def is_registry(text: str) -> bool:
+    """Whether the text names a database, rather than a file or folder."""
+    return _URL.match(text) is not None
+
+
+@dataclass(frozen=True)
+class RegistryOptions:
+    """The registry that a command works on.
+
+    Attributes:
+        catalog: URL of the registry. It may hold a password, so it is printed only through `redacted`.
+        json: print one JSON object.
+        actor: the person who changes something; None for the login name.
+    """
+
+    catalog: str
+    json: bool = False
+    actor: str | None = None
+
+    @property
+    def actor_name(self) -> str:
+        """Who acts: the option's value, or the login name."""
+        if self.actor:
+            return self.actor
+        import getpass
+
+        try:
+            return getpass.getuser()
+        except (OSError, KeyError, ImportError):  # a container may run as a user without a name
+            return "unknown"
+
+    def registry(self, *, create: bool = False) -> Registry:
+        """Opens the registry; use it in a `with`."""
+        from toolroll.registry.registry import Registry
+
+        return Registry.open(self.catalog, actor=self.actor_name, create=create)
+
+    @contextmanager
+    def database(self) -> Iterator[Database]:
+        """Opens the registry's database."""
+        from toolroll.registry.store.database import Database
+
+        database = Database.open(self.catalog, create=False, migrate=False)
+        try:
+            yield database
+        finally:
+            database.close()
+
+
+@dataclass(frozen=True)
+class OrgOptions(RegistryOptions):
+    """The same, for one organisation; "" is the platform."""
+
+    org: str = ""
+
+
+@dataclass(frozen=True)
+class WriteOptions(OrgOptions):
+    """The same, for a command that changes something; the reason is kept with the change."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class WindowOptions(RegistryOptions):
+    """A registry and which of its events are meant: of one organisation or of all (None), and from when."""
+
+    org: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def window(self) -> Window:
+        """The same, as analytics take it."""
+        from toolroll.registry.analytics.window import Window
+
+        return Window(self.org, self.since, self.until)
+
+
+def option(
+    names: str, help: str, *, choices: Sequence[str] = (), unset: str = "none", **attributes: Any
+) -> Decorator:
+    """Declares an option.
+
+    names: separated by spaces; last the parameter's, if it is another. unset: the default as help names it.
+    """
+    if choices:
+        attributes["type"] = click.Choice(choices)
+    if isinstance(attributes.get("type"), click.IntRange):
+        attributes.setdefault("metavar", "N")
+    if attributes.get("default") in (None, "") and not attributes.get("required"):
+        attributes["show_default"] = unset
+    return click.option(*names.split(), help=help, **attributes)
+
+
+def flag(names: str, help: str, **attributes: Any) -> Decorator:
+    """Declares an option without a value."""
+    return click.option(*names.split(), is_flag=True, help=help, **attributes)
+
+
+def _url(context: click.Context, option: click.Parameter, url: str) -> str:
+    if url and not is_registry(url):
+        raise InvalidInput(
+            f"{option.opts[0]} {url!r:.200}: is not a registry, must be sqlite:///FILE or "
+            "postgresql://USER@HOST/DATABASE"
+        )
+    return url
+
+
+def _catalog(name: str) -> Decorator:
+    return click.option(
+        name,
+        "catalog",
+        metavar="URL",
+        required=True,
+        envvar=CATALOG,
+        show_envvar=True,
+        callback=_url,
+        help="Registry: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
+    )
+
+
+json_option = flag("--json", "Print one JSON object.")
+_CATALOG = _catalog("--catalog")
+_ORG = option(
+    "--org", "Organisation that owns it.", default="", metavar="ORG", unset="the platform, shared by all"
+)
+_ANY_ORG = option("--org", 'Only this organisation; "" is the platform.', metavar="ORG", unset="all")
+_ACTOR = option("--actor", "Who makes the change.", metavar="NAME", unset="login name")
+_REASON = option("--reason", "Why; kept with the change.", default="", metavar="TEXT")
+_UNTIL = option("--until", "End, in the same form.", type=timestamp, metavar="TIME", unset="now")
+
+
+def _pack(cls: type[RegistryOptions], *options: Decorator) -> Decorator:
+    """Declares options whose values the command gets as its first argument, an instance of `cls`."""
+    names = {each.name for each in fields(cls)}
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def run(**values: Any) -> Any:
+            packed = {name: values.pop(name) for name in names & set(values)}
+            return function(cls(**packed), **values)
+
+        declared: Callable[..., Any] = run
+        for option in reversed(options):
+            declared = option(declared)
+        return declared
+
+    return decorate
+
+
+registry_options = _pack(RegistryOptions, _CATALOG, json_option)
+org_options = _pack(OrgOptions, _ORG, _CATALOG, json_option)
+any_org_options = _pack(WindowOptions, _ANY_ORG, _CATALOG, json_option)
+write_options = _pack(WriteOptions, _ORG, _ACTOR, _REASON, _CATALOG, json_option)
+platform_write_options = _pack(WriteOptions, _ACTOR, _REASON, _CATALOG, json_option)
+import_options = _pack(WriteOptions, _catalog("--to"), _ORG, _ACTOR, _REASON, json_option)
+
+
+def window_options(since: str | None = "30d") -> Decorator:
+    """Declares whose events and of which period; `since` is the default of its begin."""
+    begin = option(
+        "--since",
+        "Begin: 2026-03-01, 2026-03-01T12:00, or how long ago (12h, 7d).",
+        type=timestamp,
+        default=since,
+        metavar="TIME",
+        unset=since or "the first event",
+    )
+    return _pack(WindowOptions, _ANY_ORG, begin, _UNTIL, _CATALOG, json_option)
+
+
+def embedder_option(**attributes: Any) -> Decorator:
+    """Declares `--embedder`."""
+    return click.option(
+        "--embedder",
+        **{
+            "default": "static",
+            "metavar": "NAME",
+            "help": "What embeds texts: static, minilm, multilingual, ollama:MODEL, … or none.",
+            **attributes,
+        },
+    )
+
+
+def set_option(of: str) -> Decorator:
+    """Declares `--set`, for parameters of a profile; the command gets a dict."""
+    return click.option(
+        "--set",
+        "parameters",
+        type=assignment,
+        multiple=True,
+        metavar="PARAM=VALUE",
+        callback=once_each,
+        show_default="as the profile has them",
+        help=f"Change a parameter of {of}; repeatable.",
+    )
+
+
+def split_option() -> Decorator:
+    """Declares `--split`, which queries of a dataset are asked."""
+    return option("--split", "Queries to ask.", choices=("test", "train", "all"), default="test")

@@ -8,9 +8,12 @@ import json
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+import toolroll
 import toolroll.errors
 from toolroll import Context, Profile, Toolroll
 from toolroll.cli import main
@@ -24,16 +27,56 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
+class Model:
+    """Stands in for OpenAI's client: calls the first tool of every request."""
+
+    def __init__(self) -> None:
+        self.chat = SimpleNamespace(completions=self)
+
+    def create(self, *, model: str, messages: list[object], tools: list[dict[str, Any]]) -> SimpleNamespace:
+        function = SimpleNamespace(name=tools[0]["function"]["name"], arguments='{"city": "Oslo"}')
+        message = SimpleNamespace(tool_calls=[SimpleNamespace(function=function)])
+        return SimpleNamespace(choices=[SimpleNamespace(message=message)])
+
+
 def test_the_python_of_the_readme_runs():
     openai = [{"type": "function", "function": {"name": "book_room", "description": "Book a meeting room"}}]
     mcp = [{"name": "play_song", "description": "Play a song", "inputSchema": {"type": "object"}}]
-    world = {"my_openai_tools": openai, "my_mcp_tools": mcp}
-    exec(compile(blocks(README, "python")[0], "README.md", "exec"), world)
-    assert world["picked"].names[0] == "get_forecast"
+    world: dict[str, Any] = {
+        "my_openai_tools": openai,
+        "my_mcp_tools": mcp,
+        "client": Model(),
+        "messages": [],
+        "run": lambda tool, arguments: True,
+    }
+    (block,) = blocks(README, "python")
+    exec(compile(block, "README.md", "exec"), world)
+    assert world["outcomes"] == {"get_forecast": True}
 
 
-def test_the_toolkit_file_of_the_readme_is_one(tmp_path):
-    (tmp_path / "weather.json").write_text(blocks(README, "json")[0], "utf-8")
+def test_the_readme_is_read_in_a_few_minutes():
+    prose = re.sub(r"^```.*?^```", "", README, flags=re.DOTALL | re.MULTILINE)
+    assert len(prose.split()) <= 700
+
+
+@pytest.mark.parametrize("page", ["index", "selections"])
+def test_the_python_of_a_page_runs(page):
+    for block in blocks((ROOT / "docs" / f"{page}.md").read_text("utf-8"), "python"):
+        exec(compile(block, f"docs/{page}.md", "exec"), {})
+
+
+def test_the_session_of_the_page_goes_as_it_says():
+    first, second = blocks((ROOT / "docs" / "sessions.md").read_text("utf-8"), "python")
+    world: dict[str, Any] = {}
+    exec(compile(first, "docs/sessions.md", "exec"), world)
+    assert "list_events" in world["selection"]
+    exec(compile(second, "docs/sessions.md", "exec"), world)
+    assert world["answer"].unknown == ("web_serch",)
+    assert "get_forecast" in world["session"].selection
+
+
+def test_the_toolkit_file_of_the_page_is_one(tmp_path):
+    (tmp_path / "weather.json").write_text(blocks(CATALOGS, "json")[0], "utf-8")
     roll = Toolroll.from_folder(tmp_path)
     assert roll.select("is the 날씨 fine", Context(settings=("weather_key",))).names == ("get_forecast",)
 
@@ -45,10 +88,22 @@ def test_the_selecting_command_of_the_readme_works(capsys):
     assert "get_forecast" in capsys.readouterr().out
 
 
-def test_every_key_of_json_output_is_in_the_readme(demo):
+def test_every_key_of_json_output_is_documented(demo):
+    page = (ROOT / "docs" / "selections.md").read_text("utf-8")
     for key in json.loads(json.dumps(demo.select("rain").to_dict())):
-        if key not in ("event_id", "catalog_revision", "missing_required"):
-            assert f"`{key}`" in README, key
+        assert f"`{key}`" in page, key
+
+
+def test_every_public_name_is_on_the_api_page():
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    listed = set(re.findall(r"^::: toolroll\.(\w+)$", page, re.MULTILINE))
+    assert listed == set(toolroll.__all__) - {"__version__"}
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "zensical.toml").read_text("utf-8")
+    for page in (ROOT / "docs").glob("**/*.md"):
+        assert f'"{page.relative_to(ROOT / "docs").as_posix()}"' in navigation, page
 
 
 @pytest.mark.parametrize(
@@ -81,6 +136,8 @@ def test_no_document_is_missing():
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob(".github/*.md"),
         ROOT / "bench/README.md",
+        ROOT / "tests/unit/seeds/README.md",
+        ROOT / "tools/train/README.md",
     ]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text("utf-8")):
             assert (path.parent / target).exists(), f"{path.relative_to(ROOT)}: {target}"

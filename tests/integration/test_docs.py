@@ -1,10 +1,13 @@
-"""docs/registry.md, as it stands, on both databases."""
+"""The pages about the registry, as they stand: their commands and their Python."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import toolroll
 from toolroll.cli import main
@@ -50,6 +53,54 @@ def test_the_python_of_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["import", str(DEMO), "--to", "sqlite:///tools.db"]) == 0
     (code,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    world: dict[str, object] = {}
+    world: dict[str, Any] = {}
     exec(compile(code, "registry.md", "exec"), world)
-    assert "get_forecast" in world["picked"].names  # type: ignore[attr-defined]
+    assert "get_forecast" in world["selection"].names
+
+
+def python_of(page: str) -> list[str]:
+    return re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "docs" / page).read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+
+
+def test_the_tutorial_goes_as_it_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
+    world: dict[str, Any] = {}
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", tutorial, re.DOTALL | re.MULTILINE):
+        if language == "python":
+            exec(compile(block, "tutorial.md", "exec"), world)
+            printed = capsys.readouterr().out
+        elif language == "sh":
+            for command in block.splitlines():
+                if command.startswith("toolroll "):
+                    assert main(shlex.split(command)[1:]) == 0, command
+                    capsys.readouterr()
+        elif "outcomes" not in block:  # what outcomes add is drawn at random
+            for line in block.split(" …")[0].splitlines():
+                assert line in printed
+
+
+def test_the_python_of_the_learning_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", str(DEMO), "--to", "sqlite:///tools.db"]) == 0
+    world: dict[str, Any] = {}
+    for block in python_of("learning.md"):
+        exec(compile(block, "learning.md", "exec"), world)
+
+
+def test_the_python_of_the_server_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", str(DEMO), "--to", "sqlite:///tools.db"]) == 0
+    lifespan, receipt = python_of("server.md")
+    world: dict[str, Any] = {}
+    exec(compile(lifespan, "server.md", "exec"), world)
+
+    async def serve() -> bool:
+        app = SimpleNamespace(state=SimpleNamespace())
+        async with world["lifespan"](app):
+            return "get_forecast" in app.state.roll.select("Will I need my coat in Oslo?")
+
+    assert asyncio.run(serve())
+    exec(compile(receipt, "server.md", "exec"), world)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import toolroll.formats.repair
 
-PAGE = (Path(__file__).parents[4] / "docs" / "guards.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[4] / "docs" / "repair.md").read_text("utf-8")
 
 
 def test_the_examples_of_the_page_run():
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     assert len(blocks) == 8
-    exec(compile("\n".join(blocks), "docs/guards.md", "exec"), {})
+    exec(compile("\n".join(blocks), "docs/repair.md", "exec"), {})
 
 
 def test_every_function_of_the_kit_is_on_the_page():

@@ -111,6 +111,14 @@ def here(new_database_url: Any) -> Iterator[World]:
     made.close()
 
 
+def test_what_a_call_always_included_is_there_when_its_event_is_decided_again(here: World) -> None:
+    wanted = here.select("read my mail", k=20).names[-1]
+    picked = here.select("should I take an umbrella?", k=2, always_include=[wanted])
+    assert wanted in picked
+    again = here.replay(here.log(picked))
+    assert again.is_same, again
+
+
 @pytest.mark.slow
 def test_events_are_decided_again_to_the_last_bit_whatever_has_happened_since(world: World) -> None:
     draw = random.Random(3)

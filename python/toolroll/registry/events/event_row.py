@@ -82,6 +82,7 @@ def event_row(
             "k": turn.k,
             "max_tools": turn.max_tools,
             "budget_tokens": turn.budget_tokens,
+            "always_include": [word(name) for name in turn.always_include],
             "sent": [word(name) for name in turn.sent],
             "conversation": None if turn.conversation is None else turn.conversation.to_record(),
             # read as the message was; a text that is not kept is not there either

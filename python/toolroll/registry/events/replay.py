@@ -285,6 +285,7 @@ def turn_of(
         k=limits["k"],
         max_tools=limits["max_tools"],
         budget_tokens=limits["budget_tokens"],
+        always_include=tuple(limits["always_include"]),
         sent=tuple(limits["sent"]),
         seed=seed_of(event.seed),
         query=reading.query,

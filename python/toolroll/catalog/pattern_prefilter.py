@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 _parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
@@ -29,46 +30,85 @@ _CATEGORIES = {"CATEGORY_DIGIT": r"\d", "CATEGORY_SPACE": r"\s", "CATEGORY_WORD"
 _FOREIGN = ("[:", "[[", "--", "&&", "~~", "||")
 
 
+_LITERAL = re.compile(r"\\?[^\\.\[\](){}*+?|^$]|\\[^A-Za-z0-9]")  # one escaped or plain character
+
+_LETTER_OR_NOT = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|[A-Z]")  # an escape, a class, or an upper-case letter
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class PatternPrefilter:
-    """What texts need to contain for any of some patterns to match.
+class Needed:
+    """What a text must contain for one pattern to match it.
 
     Attributes:
-        needed: for each pattern expressions; it can only match a text that contains all of them.
+        literals: substrings of a lower-case ASCII text, the longest first: the cheapest check.
+        lower: expressions for a lower-case ASCII text.
+        any_case: the same for any text; several times as slow.
     """
 
-    needed: tuple[tuple[re.Pattern[str], ...], ...]
+    literals: tuple[str, ...]
+    lower: tuple[re.Pattern[str], ...]
+    any_case: tuple[re.Pattern[str], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PatternPrefilter:
+    """What texts must contain for any of some patterns to match."""
+
+    needed: tuple[Needed, ...]
 
     @classmethod
     def of(cls, patterns: Iterable[str]) -> PatternPrefilter | None:
         """For valid RE2 patterns that ignore case; None if one of them may match any text."""
         needed = [needed_by(pattern) for pattern in patterns]
-        return cls(tuple(needed)) if len(needed) <= _MOST_PATTERNS and all(needed) else None
+        if len(needed) > _MOST_PATTERNS or None in needed:
+            return None
+        return cls(tuple(one for one in needed if one is not None))
 
     def may_match(self, text: str) -> bool:
         """False only if no pattern matches."""
         if len(text) > _MOST_TEXT:
             return True
-        for expressions in self.needed:
-            for expression in expressions:
-                if expression.search(text) is None:
-                    break
-            else:
-                return True
-        return False
+        if text.isascii():  # then lower case is all that ignoring case means
+            text = text.lower()
+            for needed in self.needed:
+                for literal in needed.literals:
+                    if literal not in text:
+                        break
+                else:
+                    for expression in needed.lower:
+                        if expression.search(text) is None:
+                            break
+                    else:
+                        return True
+            return False
+        return any(
+            all(expression.search(text) is not None for expression in needed.any_case)
+            for needed in self.needed
+        )
 
 
-def needed_by(pattern: str) -> tuple[re.Pattern[str], ...]:
-    """Expressions that a text must all contain for the RE2 pattern to match it; none if nothing is known."""
+def needed_by(pattern: str) -> Needed | None:
+    """What a text must contain for the RE2 pattern to match it; None if nothing is known."""
     if any(sign in pattern for sign in _FOREIGN):
-        return ()
+        return None
     try:
         parsed = _parser.parse(pattern, re.IGNORECASE | re.DOTALL)
     except (re.error, OverflowError, RecursionError):
-        return ()
+        return None
     runs = _Runs()
     runs.read(parsed)
-    return tuple(re.compile(source, re.IGNORECASE | re.DOTALL) for source in runs.sources())
+    if not runs.sources():
+        return None
+    return Needed(
+        tuple(sorted(runs.literals(), key=len, reverse=True)),
+        tuple(re.compile(_lower(source), re.DOTALL) for source in runs.sources()),
+        tuple(re.compile(source, re.IGNORECASE | re.DOTALL) for source in runs.sources()),
+    )
+
+
+def _lower(source: str) -> str:
+    """The expression for lower-case text; classes stay, for they hold the lower-case letters already."""
+    return _LETTER_OR_NOT.sub(lambda found: found[0] if len(found[0]) > 1 else found[0].lower(), source)
 
 
 class _Runs:
@@ -80,6 +120,14 @@ class _Runs:
 
     def sources(self) -> list[str]:
         return ["".join(run) for run in self._runs if any(run)]
+
+    def literals(self) -> set[str]:
+        """What stands in the runs letter by letter, in lower case."""
+        found: set[str] = set()
+        for run in self._runs:
+            plain = ["" if _LITERAL.fullmatch(part) is None else part[-1].lower() for part in run]
+            found.update("".join(group) for is_plain, group in groupby(plain, bool) if is_plain)
+        return found
 
     def is_plain(self) -> bool:
         """Whether all that was read is one sequence of single characters."""
@@ -152,11 +200,17 @@ def _character(name: str, value: Any) -> str | None:
     for operation, member in value:
         kind = str(operation)
         if kind == "LITERAL" and member < 128:
-            members.append(re.escape(chr(member)))
+            members.append(re.escape(chr(member)) + _lower_range(member, member))
         elif kind == "RANGE" and member[1] < 128:
-            members.append(f"{re.escape(chr(member[0]))}-{re.escape(chr(member[1]))}")
+            members.append(f"{re.escape(chr(member[0]))}-{re.escape(chr(member[1]))}" + _lower_range(*member))
         elif kind == "CATEGORY" and str(member) in _CATEGORIES:
             members.append(_CATEGORIES[str(member)])
         else:
             return "."
     return f"[{''.join(members)}]"
+
+
+def _lower_range(first: int, last: int) -> str:
+    """The lower case of the letters from A to Z in a range of characters, as members of a class."""
+    first, last = max(first, ord("A")), min(last, ord("Z"))
+    return f"{chr(first).lower()}-{chr(last).lower()}" if first <= last else ""

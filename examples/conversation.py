@@ -2,8 +2,9 @@
 
     python examples/conversation.py
 
-The user's messages and the model's calls are scripted, because this example calls no model. toolroll produces the
-tool lists and the answers to the model. The registry is a new SQLite file with the demonstration catalog.
+The user's messages and the model's calls are scripted, because this example calls no model. toolroll
+produces the tool lists and the answers to the model. The registry is a new SQLite file with the
+demonstration catalog.
 """
 
 from __future__ import annotations

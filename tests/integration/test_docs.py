@@ -9,8 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 import toolroll
 from toolroll.cli import main
 
@@ -47,10 +45,8 @@ def test_the_commands_in_the_text_of_the_page_are_commands(capsys):
     inline = set(re.findall(r"`(toolroll [a-z]+(?: [a-z]+)?)", PAGE)) - {"toolroll registry"}
     assert inline
     for command in inline:
-        with pytest.raises(SystemExit) as stopped:
-            main([*command.split()[1:], "--help"])
-        assert stopped.value.code == 0, command
-        assert "usage" in capsys.readouterr().out
+        assert main([*command.split()[1:], "--help"]) == 0, command
+        assert "Usage" in capsys.readouterr().out
 
 
 def test_the_python_of_the_page_runs(tmp_path, monkeypatch):

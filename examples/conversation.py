@@ -1,9 +1,10 @@
-"""Ten turns of a conversation: tools are loaded, stick and fall idle; a fallback; a restart in between.
+"""Ten turns of a conversation, with loaded, sticky and idle tools, a fallback, and a restart in between.
 
     python examples/conversation.py
 
-What the user says and what the model does is scripted, since no model is called here; what is sent to it, and
-what it is answered, is toolroll's. The registry is a new SQLite file with the demonstration catalog.
+The user's messages and the model's calls are scripted, because this example calls no model. toolroll
+produces the tool lists and the answers to the model. The registry is a new SQLite file with the
+demonstration catalog.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
 from toolroll.sessions.session import Session
 
-# What the user says, what the model asks of the meta-tools, and which tools it then calls.
+# The user's message, the model's calls of meta-tools, and the tools that it then calls.
 TURNS = (
     ("What's on my calendar tomorrow?", (), ["list_events"]),
     ("Move the second one to Friday", (), ["update_event"]),
@@ -56,7 +57,7 @@ def main() -> None:
         database.close()
         history: list[dict[str, str]] = []
         for turns in (TURNS[:RESTART_AFTER], TURNS[RESTART_AFTER:]):
-            # Each opening is a process of its own, as far as the conversation is concerned.
+            # For the conversation, each opening is like a new process.
             with Toolroll.open(url, journal=Path(folder) / "journal") as roll:
                 session = roll.session("conversation-42", Context(user="ann"), learns=False)
                 if history:
@@ -91,7 +92,7 @@ def play(
         print(f"  the model: {name}({arguments})\n    {said}")
         print(f"    {len(session.selection)} tools can be called now")
     for name in calls:
-        session.check(name)  # Denied for anything that was not offered, loaded or found
+        session.check(name)  # raises Denied for a tool that was not offered, loaded or found
     session.used(calls)
     print(f"  called: {listed(calls)}; loaded: {listed(session.loaded)}")
     for name in session.end_turn():
@@ -103,13 +104,13 @@ def play(
 
 
 def same(before: tuple[str, ...], now: tuple[str, ...]) -> int:
-    """How many names at the beginning are the same: what a provider's prompt cache has of the list."""
+    """The number of equal names at the beginning: the part of the list that a provider's prompt cache has."""
     pairs = enumerate(zip(before, now, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(before), len(now)))
 
 
 def listed(names: Iterable[str], count: int = 0) -> str:
-    """Names in a line; of more, how many there are."""
+    """Names in one line, and how many more there are."""
     names = list(names)
     more = f" and {count - len(names)} more" if count > len(names) else ""
     return (", ".join(names) or "none") + more

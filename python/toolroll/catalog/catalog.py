@@ -21,7 +21,7 @@ from toolroll.catalog.calibration import CalibrationSet
 from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, Probes, probes_of
 from toolroll.catalog.retriever import CalibratedRetriever, Indexes, calibration_set_of
 from toolroll.catalog.routes import RouteTable
-from toolroll.catalog.settings import StackedSwitches, Switches
+from toolroll.catalog.settings import Switches
 from toolroll.catalog.spelling import speller_of
 from toolroll.catalog.stacked import Costs, StackedColumn, StackedRows, StackedTools, layered
 from toolroll.catalog.tokens import estimate_tokens
@@ -122,7 +122,7 @@ class Catalog:
     scale: Scale
     routes: RouteTable
     speller: Speller
-    switches: Switches | StackedSwitches
+    switches: Switches
     inactive: Bitset | None
     not_public: Bitset
     base: Rows
@@ -201,7 +201,7 @@ class Catalog:
             scale=part.scale,
             routes=part.routes,
             speller=part.speller,
-            switches=StackedSwitches(shared.switches, part.switches),
+            switches=part.switches.behind(shared.switches),
             inactive=_joined_inactive(shared, part, hidden),
             not_public=Bitset.join(shared.not_public, part.not_public),
             base=_without(frozen_rows(np.union1d(shared.base, part.base)), hidden),

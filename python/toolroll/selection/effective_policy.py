@@ -95,7 +95,7 @@ class EffectivePolicy:
     """What counts, whatever could be read.
 
     Attributes:
-        governance: the rules, mappings and tiers that count; nothing in it is broken.
+        policy_source: the rules, mappings and tiers that count; nothing in it is broken.
         closed: organisation → why its contexts see public tools only; "" for all contexts.
         failures: organisation → what its selections have to say of this; "" for all of them.
         strict: whether a toolkit's tier that is not configured is an error; else nobody gets the toolkit.

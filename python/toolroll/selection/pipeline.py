@@ -34,10 +34,10 @@ class Pipeline:
         required: instead of soft, when the caller names the tools.
         whole: instead of soft, when the catalog is small for its reader (`passes_through`).
         soft: the selection proper.
-        finding: instead of soft, for a search: what fits, whatever is selected anyway.
+        search: instead of soft, for a search: what fits, whatever is selected anyway.
         passes_through: whether the candidates are handed on whole.
         withdrawn: rows that must not be selected any more, though they are still indexed.
-        standing: failures that every selection has until the next catalog, such as tools without vectors.
+        lasting_failures: of every selection until the next catalog, such as tools without vectors.
         variants: name → other stages over the same catalog, for those that an experiment deals them to.
         retention: how long a conversation keeps its tools.
         reader: what makes texts to look for of a message, before they are embedded.
@@ -50,7 +50,7 @@ class Pipeline:
     whole: tuple[Stage, ...]
     soft: tuple[Stage, ...]
     passes_through: Callable[[Candidates, Turn], bool]
-    finding: tuple[Stage, ...] = ()
+    search: tuple[Stage, ...] = ()
     reader: Reader = _AS_IT_IS
     reads_vectors: bool = True
     lasting_failures: tuple[Failure, ...] = ()
@@ -105,8 +105,8 @@ class Pipeline:
 
         failures, timings: of the steps before the decision, such as embedding the message.
         """
-        log = _Log([*self.lasting_failures, *failures], list(timings))
-        candidates = self._allowed(turn, log)
+        runner = _StageRunner([*self.lasting_failures, *failures], list(timings))
+        candidates = self._allowed(turn, runner)
         if turn.context.required:
             stages = self.required
         elif self.passes_through(candidates, turn):
@@ -114,36 +114,43 @@ class Pipeline:
             stages = self.whole
         else:
             stages = self.soft
-        return self._selection(stages, candidates, turn, log, event_id)
+        return self._selection(stages, candidates, turn, runner, event_id)
 
     def find(self, turn: Turn, failures: tuple[Failure, ...] = ()) -> Selection:
         """What fits the text of the turn best, core tools no more than others. As pure as `decide`."""
-        log = _Log([*self.lasting_failures, *failures], [])
-        return self._selection(self.finding, self._allowed(turn, log), turn, log, "")
+        runner = _StageRunner([*self.lasting_failures, *failures], [])
+        return self._selection(self.search, self._allowed(turn, runner), turn, runner, "")
 
     def allowed(self, turn: Turn) -> Bitset:
         """The rows that the hard stages leave to whoever asks."""
-        return self._allowed(turn, _Log([], [])).allowed
+        return self._allowed(turn, _StageRunner([], [])).allowed
 
-    def _allowed(self, turn: Turn, log: _Log) -> Candidates:
+    def _allowed(self, turn: Turn, runner: _StageRunner) -> Candidates:
         candidates = self._start
         for stage in self.hard:
-            candidates, failed = log.run(stage, candidates, turn)
+            candidates, failed = runner.run(stage, candidates, turn)
             if failed:
                 candidates = candidates.forbid(self.catalog.not_public, "failed.closed")
         return candidates
 
     def _selection(
-        self, stages: tuple[Stage, ...], candidates: Candidates, turn: Turn, log: _Log, event_id: str
+        self,
+        stages: tuple[Stage, ...],
+        candidates: Candidates,
+        turn: Turn,
+        runner: _StageRunner,
+        event_id: str,
     ) -> Selection:
         for stage in stages:
-            candidates, _ = log.run(stage, candidates, turn)
-        return Selection.of(candidates, self.catalog, turn, tuple(log.failures), tuple(log.timings), event_id)
+            candidates, _ = runner.run(stage, candidates, turn)
+        return Selection.of(
+            candidates, self.catalog, turn, tuple(runner.failures), tuple(runner.timings), event_id
+        )
 
 
 @dataclass(slots=True)
-class _Log:
-    """Runs stages and keeps what failed and how long each took."""
+class _StageRunner:
+    """Runs stages, and keeps their failures and times."""
 
     failures: list[Failure]
     timings: list[tuple[str, int]]

@@ -27,15 +27,14 @@ from toolroll.selection.stages.always_included import AlwaysIncluded
 from toolroll.selection.stages.availability import Availability
 from toolroll.selection.stages.cap import Cap
 from toolroll.selection.stages.conversation_list import ConversationList
-from toolroll.selection.stages.learning import Learning, Thompson
-from toolroll.selection.stages.learning import Rule as LearningRule
+from toolroll.selection.stages.learning import Learning, LearningRule, Thompson
 from toolroll.selection.stages.page import Page
 from toolroll.selection.stages.required import Required
 from toolroll.selection.stages.retrieval import OnNoTool, Retrieval
-from toolroll.selection.stages.routes import Reading, Routes
+from toolroll.selection.stages.routes import RouteMode, Routes
 from toolroll.selection.stages.stable_order import StableOrder
 from toolroll.selection.stages.visibility import Visibility
-from toolroll.tools import MODES, Mode
+from toolroll.tools import Mode
 
 Retrieve: TypeAlias = Literal["tools", "none"]
 
@@ -159,10 +158,10 @@ class Profile:
     on_no_tool: OnNoTool = field(default="tell", metadata=_one_of(*get_args(OnNoTool)))
     toolkit_threshold: float | None = field(default=None, metadata=_or_none(_COSINE))
     candidates: int = field(default=20, metadata=_COUNT)
-    routes: Reading = field(default="favour", metadata=_one_of(*get_args(Reading)))
+    routes: RouteMode = field(default="favour", metadata=_one_of(*get_args(RouteMode)))
     route_weight: float = field(default=0.25, metadata=_WEIGHT)
     no_hit: tuple[str, ...] | None = None
-    keyword_mode: Mode | None = field(default=None, metadata=_one_of(*MODES, None))
+    keyword_mode: Mode | None = field(default=None, metadata=_one_of(*get_args(Mode), None))
     spelling: bool = field(default=True, metadata=_FLAG)
     max_tools: int | None = field(default=None, metadata=_or_none(_COUNT))
     unranked_tools: int = field(default=128, metadata=_COUNT)
@@ -314,7 +313,7 @@ def compose(
             listing,
             order,
         ),
-        finding=(retrieval, *learning, replace(cap, core={}, max_tools=None)),
+        search=(retrieval, *learning, replace(cap, core={}, max_tools=None)),
         passes_through=PassThrough(catalog, p.pass_through_tools, p.pass_through_tokens),
         reader=Reader(
             catalog.speller if p.spelling else None,

@@ -24,8 +24,8 @@ class Snapshot:
             them meanwhile, and says so.
         stored: organisation → settings that storage has a value for, the platform's ("") among them.
         experiments: organisation → what deals its turns out to variants; "" for everybody else's.
-        standing: what has failed and lasts, such as a registry that cannot be reached.
-        lasting: organisation → what has failed for it alone, such as rules that cannot be read; "" for all.
+        lasting_failures: of everybody, such as a registry that cannot be reached.
+        org_failures: organisation → its own, such as rules that cannot be read; "" for all.
         revision: of the registry whose rules these are; a catalog may be of one before it.
     """
 

@@ -114,8 +114,8 @@ class Selection:
             InvalidInput: the provider is unknown, or doesn't have what is asked for; all of Anthropic's tools
                 are deferred.
         """
-        form = Form(strict, json_schema, returns) return copied(convert_all(self.definitions, provider, form,
-        deferred)[0])  # type: ignore[no-any-return]
+        form = Form(strict, json_schema, returns)
+        return copied(convert_all(self.definitions, provider, form, deferred)[0])  # type: ignore[no-any-return]
 
     def conversion_losses(
         self, provider: str, *, strict: bool = False, json_schema: bool = False, returns: bool = False

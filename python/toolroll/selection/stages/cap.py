@@ -72,7 +72,7 @@ class Cap:
         return candidates.narrow(rows[order], "cap.whole" if self.unranked is None else "cap.unranked")
 
     def _at_most_k(self, candidates: Candidates, k: int | None) -> Candidates:
-        """Core in its places, then the k best of what was retrieved. Tools without a score stay where they are."""
+        """Core in its places, then the k best that were retrieved. Tools without a score keep their place."""
         core: list[int] = []  # positions of core rows in the columns
         if self.core:
             rows = candidates.rows.tolist()

@@ -100,7 +100,7 @@ class Account:
         name, toolkit: of the tool.
         selected: whether it is in the selection.
         score: its last score while it was in play.
-        reasons: what spoke for it, then what took it out.
+        reasons: why it was found or kept, then what took it out.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Account:
 def account(trail: Trail, row: int) -> Account:
     """Follows one row through the steps."""
     tool = trail.catalog.tools[row]
-    found: dict[str, float] = {}  # what speaks for it → how much of its score that is
+    found: dict[str, float] = {}  # reason for it → its part of the score
     kept: list[str] = []
     removed: list[str] = []
     score = 0.0
@@ -139,7 +139,7 @@ def account(trail: Trail, row: int) -> Account:
 
 
 def activated(trail: Trail) -> dict[str, str]:
-    """Toolkit → what speaks for it most, for toolkits with a selected tool, in order of their best tool."""
+    """Toolkit → the strongest reason for it; toolkits with a selected tool, in order of their best tool."""
     best: dict[str, str] = {}
     for row in trail.candidates.rows.tolist():
         toolkit = trail.catalog.tools[row].toolkit

@@ -1,4 +1,4 @@
-"""Which toolkits are on for whom: a toolkit that needs settings is on only where one of them has a value."""
+"""A toolkit that needs settings is on only for callers for whom one of them has a value."""
 
 from __future__ import annotations
 

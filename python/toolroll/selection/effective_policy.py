@@ -122,8 +122,8 @@ class EffectivePolicy:
     ) -> EffectivePolicy:
         """What can be read, and for the rest what `on_error` says.
 
-        An organisation whose rules cannot be read sees public tools only. With "last_known" it keeps its rules
-        in `known`, if there are any, beside its readable deny rules. With "open" it has no rules.
+        An organisation whose rules cannot be read sees public tools only. With "last_known" it keeps its
+        rules in `known`, if there are any, beside its readable deny rules. With "open" it has no rules.
 
         known: the policy before this one.
         """

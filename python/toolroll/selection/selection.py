@@ -265,7 +265,7 @@ class Selection:
 
     @cached_property
     def activated(self) -> dict[str, str]:
-        """Toolkit → the strongest reason for it, such as "keyword 'rain'"; of toolkits with a selected tool."""
+        """Toolkit with a selected tool → the strongest reason for it, such as "keyword 'rain'"."""
         return explanation.activated(self._trail)
 
     def explain(self, name: str | None = None) -> str:

@@ -1,11 +1,11 @@
-"""What a score means on a catalog: how sure it is that some tool serves the message.
+"""Confidence: how sure a score makes it that some tool of a catalog serves the message.
 
 The best score of a message grows with the catalog's examples, its size and its language, so no score means
-the same everywhere. A share does: confidence is the share of messages that some tool does serve whose best
-score is no higher. On every catalog, to refuse what is below 0.05 refuses one in twenty of those messages.
+the same everywhere. A share does: confidence is the share of served messages whose best score is no higher.
+On every catalog, a limit of 0.05 refuses one in twenty served messages.
 
-Which messages a tool serves is known from examples. Some are held out, and asked of the catalog without them
-(conformal prediction). Where a catalog has few, the scores of catalogs at large stand in.
+Examples tell which messages a tool serves. Some are held out, and searched for in the catalog without them
+(conformal prediction). Where a catalog has few, the scores of other catalogs stand in.
 
 Source: V. Vovk et al., "Algorithmic Learning in a Random World", 2005.
 """
@@ -29,7 +29,7 @@ from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder
 
 LEAST_HELD_OUT, MOST_HELD_OUT = 10, 256
-WORLD = 5_000  # tools among which they are asked: more cost more and say the same
+MOST_TOOLS = 5_000  # that a calibration set searches: more take longer and give the same
 
 # Best scores of served messages where tools have no examples, as logistic curves by centre and scale: with
 # vectors 5 % lie below 0.25, by words alone below 0.06. Catalogs of many tools have higher ones, but a wrong
@@ -44,7 +44,7 @@ class Calibration:
     Attributes:
         best: float32[n], ascending: the best score of any tool.
         own: float32[n], ascending: the score of the right tool, for turns that may not see every tool.
-        has_vectors: whether they were asked with vectors; scores by words alone are another scale.
+        has_vectors: whether the searches had vectors; scores by words alone have another scale.
     """
 
     best: Scores
@@ -54,8 +54,8 @@ class Calibration:
     def confidence(self, score: float, whole: bool, trust: float | None) -> float:
         """The share of served messages that score no higher, in [0, 1].
 
-        whole: whether the turn could see (nearly) the whole catalog. trust: how far its vector counts; None
-        where it has none.
+        whole: whether the turn could see (nearly) the whole catalog. trust: how much its vector counts; None
+            where it has none.
         """
         centre, scale = _WITH_VECTORS if trust is not None and trust >= 0.5 else _BY_WORDS
         at_large = 1 / (1 + math.exp(-(score - centre) / scale)) if score > 0 else 0.0
@@ -85,7 +85,7 @@ class CalibrationSet:
     owners: Rows
 
     def calibrate(self, fusion: Fusion) -> Calibration:
-        """Asks every message, with these weights."""
+        """Searches for every message with these weights."""
         size = self.retriever.size
         everything = Bitset.full(size)
         best, own = np.empty((2, len(self.turns)), np.float32)
@@ -101,12 +101,12 @@ class CalibrationSet:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOut:
-    """Examples that are kept apart, and the tools among which they are asked.
+    """Examples that are held out, and the tools of their search.
 
     Attributes:
         rows: int32[w], the tools, ascending.
-        messages: (row, which of its examples) of each, in no order that means anything.
-        out: all places of these texts: what serves a message may be more than one tool's example.
+        messages: (row, number of the example) of each, in no order.
+        out: all places of these texts, since several tools may have the same example.
     """
 
     rows: Rows
@@ -117,8 +117,8 @@ class HeldOut:
     def of(cls, texts: Sequence[ToolText]) -> HeldOut | None:
         """At most `MOST_HELD_OUT`, and of a tool at most an eighth or one; None where tools have too few.
 
-        A tool may lend its only one: messages come for tools that had none, too. Which ones is a function of
-        their texts: the same definitions give the same confidence.
+        A tool may lend its only one, since messages come for tools without examples, too. The choice is a
+        function of the texts: the same definitions give the same confidence.
         """
         places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         spare = [max(1, len(text.examples) // 8) for text in texts]
@@ -127,7 +127,7 @@ class HeldOut:
                 places[example].append((row, at))
         chosen: list[tuple[int, int]] = []
         out: list[tuple[int, int]] = []
-        for example in sorted(places, key=_draw):
+        for example in sorted(places, key=_digest):
             if len(chosen) == MOST_HELD_OUT:
                 break
             lenders = {row for row, _ in places[example]}
@@ -139,8 +139,8 @@ class HeldOut:
         if len(chosen) < LEAST_HELD_OUT:
             return None
         lent = {row for row, _ in out}
-        others = sorted(set(range(len(texts))) - lent, key=lambda row: _draw(texts[row].name))
-        rows = np.array(sorted([*lent, *others[: max(0, WORLD - len(lent))]]), np.int32)
+        others = sorted(set(range(len(texts))) - lent, key=lambda row: _digest(texts[row].name))
+        rows = np.array(sorted([*lent, *others[: max(0, MOST_TOOLS - len(lent))]]), np.int32)
         return cls(rows, tuple(chosen), frozenset(out))
 
     def texts(self, texts: Sequence[ToolText]) -> list[ToolText]:
@@ -185,5 +185,5 @@ class HeldOut:
         )
 
 
-def _draw(text: str) -> bytes:
+def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

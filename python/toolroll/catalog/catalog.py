@@ -1,8 +1,8 @@
 """An immutable, indexed snapshot of tools, toolkits and routes: what selection reads.
 
-Everything that costs is done here, once: sorting, checking, embedding, indexing, counting tokens. A row is
-a tool's place in the catalog; rows ascend with names, so a tie that is broken by row is broken by name,
-whatever the order the tools came in. A row means something within one catalog only.
+All expensive work is done here, once: sorting, checking, embedding, indexing, counting tokens. A row is a
+tool's place in the catalog. Rows ascend with names, so a tie that is broken by row is broken by name,
+whatever the order of the definitions. A row means something within one catalog only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toolroll.catalog.calibration import CalibrationSet
 from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, Probes, probes_of
 from toolroll.catalog.retriever import CalibratedRetriever, Indexes, calibration_set_of
 from toolroll.catalog.routes import RouteTable
-from toolroll.catalog.settings import StackedSwitches, Switches
+from toolroll.catalog.settings import Switches
 from toolroll.catalog.spelling import speller_of
 from toolroll.catalog.stacked import Costs, StackedColumn, StackedRows, StackedTools, layered
 from toolroll.catalog.tokens import estimate_tokens
@@ -45,6 +45,7 @@ T = TypeVar("T")
 
 _REMEMBERED = 4  # sets of weights whose measurements are kept
 _MOST_TEXTS = 16  # of `remembered`; each may be megabytes
+# Of a `Fusion`: what a measurement depends on.
 _WEIGHTS = (
     "dense",
     "dense_floor",
@@ -88,23 +89,23 @@ class Catalog:
         tools: by row, ascending by name; of a stacked catalog the shared ones first.
         names: tool name → row.
         toolkits: by name; those that only a tool mentions are among them.
-        below: toolkit → rows of its tools and of those of the toolkits below it, ascending. Members are not
-            among them: rules, settings and pages read this.
+        below: toolkit → rows of its tools and of the toolkits below it, ascending, without members: rules,
+            settings and pages read this.
         indexes: what retrieval searches; of a stacked catalog the shared part's, see `retriever`.
-        parts: of a stacked catalog, the shared one and the own part, which is no whole by itself.
-        probes: texts that show which tools are found for everybody's messages.
-        routes: compiled keywords and patterns; what they switch on has its members, too.
+        parts: of a stacked catalog, the shared one and the own part, which is not complete alone.
+        probes: texts that show which tools are found for most messages.
+        routes: compiled keywords and patterns; a hit selects members, too.
         toolkit_index: vectors of the toolkits; None where no profile asked for them.
         calibration_set: messages that are held out, to learn what scores mean; None where there are too few.
         scale: how the embedder's cosines compare to others'.
-        speller: mends messages after the words of tools and keywords.
+        speller: corrects messages by the words of tools and keywords.
         switches: toolkits that need settings.
         inactive: rows that are not "active"; None where all are.
-        not_public: rows that may not be shown where policy cannot be read.
+        not_public: rows that are hidden where the policy cannot be read.
         base: rows of base toolkits and their members, ascending.
         pinned: rows of pinned tools, heaviest first.
         costs: int32[n], estimated tokens of each tool's schema.
-        keys: which statistics of outcomes belong to which row.
+        keys: of the statistics of outcomes, by row.
         space: identity of the embedder behind the vectors; "" for a catalog without vectors.
         dim: width of the vectors; 0 without.
         revision: digest of the content: equal for equal definitions and embedder.
@@ -122,7 +123,7 @@ class Catalog:
     scale: Scale
     routes: RouteTable
     speller: Speller
-    switches: Switches | StackedSwitches
+    switches: Switches
     inactive: Bitset | None
     not_public: Bitset
     base: Rows
@@ -161,22 +162,22 @@ class Catalog:
         embedder: Embedder | None,
         options: CatalogOptions = _PLAIN,
     ) -> Catalog:
-        """An organisation's catalog: the shared one, as it is, and its own tools behind it.
+        """An organisation's catalog: the shared one, unchanged, and its own tools behind it.
 
         Takes the time and memory of its own part, and a few bitsets over both. Own toolkits may be below
-        shared ones. Of what both define by the same name, the own tool is there and the shared one is not;
-        own tools join the shared toolkit, and what it needs is what the shared one says.
+        shared ones. An own tool hides a shared one of the same name; own tools join a shared toolkit of the
+        same name, whose settings count.
 
-        The own part's words are weighed as if all tools were one catalog; those of the shared part as if it
-        were alone. Whether tools are greedy is measured within each part, and what scores mean in the shared
-        one, where its examples are enough for it. The own part has no HNSW graph.
+        Words of own tools are weighed as if all tools were one catalog, those of shared tools as if these
+        were alone. Damping is measured within each part, calibration in the shared part where it has enough
+        examples. The own part has no HNSW graph.
 
         Raises:
             InvalidDefinition: as `build` does, of the own part.
             InvalidInput: the shared catalog was built with another embedder, or is stacked itself.
         """
         if shared.parts is not None:
-            raise InvalidInput("shared: is stacked itself, must be a catalog by itself")
+            raise InvalidInput("shared: is stacked itself, must be a plain catalog")
         if embedder is not None and embedder.identity != shared.space:
             raise InvalidInput(
                 f"embedder: is {embedder.identity!r}, must be that of the shared catalog, {shared.space!r}"
@@ -201,7 +202,7 @@ class Catalog:
             scale=part.scale,
             routes=part.routes,
             speller=part.speller,
-            switches=StackedSwitches(shared.switches, part.switches),
+            switches=part.switches.behind(shared.switches),
             inactive=_joined_inactive(shared, part, hidden),
             not_public=Bitset.join(shared.not_public, part.not_public),
             base=_without(frozen_rows(np.union1d(shared.base, part.base)), hidden),
@@ -217,9 +218,9 @@ class Catalog:
         )
 
     def retriever(self, fusion: Fusion, damped: bool) -> CalibratedRetriever:
-        """Retrieval with these weights, measured when they are first asked for.
+        """Retrieval with these weights, calibrated at the first call.
 
-        damped: whether tools that are found for everybody's messages count less.
+        damped: whether tools count less that are found for most messages.
         """
         key = (damped, *(getattr(fusion, name) for name in _WEIGHTS))
         known = self._retrievers.get(key)
@@ -239,16 +240,16 @@ class Catalog:
         return len(self.tools)
 
     def tool_key(self, row: int) -> ToolKey:
-        """Which statistics belong to the tool: what `keys` has of it, hashed once if it is shown."""
+        """The key of the tool's statistics, as in `keys`; computed once, for tools that are shown."""
         known = self._tool_keys.get(row)
         if known is None:
             known = self._tool_keys[row] = tool_key(self.tools[row])
         return known
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` makes of this catalog for the key, made once; the last few are kept.
+        """The result of `make` for the key, computed once; the last few are kept.
 
-        For what is the same on each turn and takes long, such as the whole list as one provider's JSON.
+        For results that are the same on each turn and take long, such as all tools as one provider's JSON.
         """
         known: T | None = self._texts.get(key)
         if known is None:
@@ -270,9 +271,9 @@ def _built(
     progress: Progress | None,
     shared: Catalog | None,
 ) -> Catalog:
-    """A catalog by itself, or the part that is put behind a shared one.
+    """A plain catalog, or the part behind a shared one.
 
-    Rows of a part are its own, but for those of toolkits (`below`, `routes`, `base`), which are of both.
+    Rows of a part are its own, except those of toolkits (`below`, `routes`, `base`), which are of both.
     """
     embedder = None if embedder is None else as_embedder(embedder)
     tools = tuple(sorted(definitions.tools, key=lambda tool: tool.name))
@@ -349,10 +350,10 @@ def _reached(
     below: Mapping[str, Rows],
     shared: Catalog | None,
 ) -> tuple[Mapping[str, Rows], Mapping[str, Rows], Rows]:
-    """What each toolkit holds, what it holds and has as members, and what the base ones have of the own part.
+    """Toolkit → rows below it; the same with its members; and the rows of base toolkits in the own part.
 
-    All are rows of the whole, where there is a shared catalog. Own toolkits may have shared tools as members.
-    Shared ones have shared tools alone: what the platform wrote means the same for every organisation.
+    With a shared catalog all are rows of both. Own toolkits may have shared tools as members. Shared ones
+    have only shared tools: the platform's definitions mean the same for every organisation.
     """
     members = _members(own_toolkits.values(), toolkits, tools)
     if shared is None:
@@ -390,7 +391,7 @@ def _keys(tools: Sequence[Tool]) -> ToolKeys:
 
 
 def _joined_inactive(shared: Catalog, own: Catalog, hidden: Rows) -> Bitset | None:
-    """What neither part has in play, and of the shared one what the own one has by the same name."""
+    """Inactive rows of both parts, and shared rows that an own tool hides."""
     if shared.inactive is None and own.inactive is None and not len(hidden):
         return None
     head = Bitset.of(len(shared), hidden)
@@ -446,7 +447,7 @@ def _revision(
         governed = (tool.pinned, tool.pin_weight, *([tool.interchangeable] if tool.interchangeable else ()))
         digest.update(repr((schema, kept, *governed)).encode("utf-8", "surrogatepass"))
     for toolkit in sorted(definitions.toolkits, key=lambda toolkit: toolkit.name):
-        digest.update(_said_of(toolkit).encode("utf-8", "surrogatepass"))
+        digest.update(_written(toolkit).encode("utf-8", "surrogatepass"))
     for route in definitions.routes:
         digest.update(repr(route).encode("utf-8", "surrogatepass"))
     if embedder is not None:
@@ -456,8 +457,8 @@ def _revision(
     return digest.hexdigest()[:16]
 
 
-def _said_of(toolkit: Toolkit) -> str:
-    """A toolkit as a revision reads it: the same in every release, for events outlive them."""
+def _written(toolkit: Toolkit) -> str:
+    """A toolkit as a revision reads it: the same in every release, since events outlive releases."""
     name, description, parent = toolkit.name, toolkit.description, toolkit.parent
     settings_keys, base, tier = toolkit.settings_keys, toolkit.base, toolkit.tier
     members = f", members={toolkit.members!r}" if toolkit.members else ""

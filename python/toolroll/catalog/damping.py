@@ -1,12 +1,12 @@
-"""How much of other tools' ground a tool takes, measured when a catalog is built, and what to do about it.
+"""Damping of tools that are found for most messages (hubs), measured when a catalog is built.
 
-A plugin that writes its own examples can be found for everybody's messages, and no look at its texts alone
-tells a greedy tool from a useful one. The other tools' texts do: they are messages and descriptions that
-are known not to be this tool's. So each tool is asked for on all of them, and one that would be among the
-first k for far more of them than its share has all its scores damped until it is not; likewise all
-tools of a toolkit together. A tool that does not reach for the rest keeps what it is right about.
+A plugin that writes its own examples can be found for most messages, and its own texts do not tell a greedy
+tool from a useful one. The other tools' texts do: they are messages and descriptions that are known to belong
+elsewhere. So all of them are searched for. A tool that is among the first k for far more of them than its
+share has all its scores damped until it is not; likewise all tools of a toolkit together. A tool that stays
+within its share keeps its scores.
 
-Naive first: a bound on the similarity of examples and own description. It loses the honest examples that
+The naive way is a bound on the similarity of examples and own description. It loses the honest examples that
 are worth most, those that the description would not have found, and greedy descriptions pass it.
 """
 
@@ -30,23 +30,23 @@ from toolroll.tools import Tool
 
 LEAST_PROBES, MOST_PROBES = 200, 1_000
 MOST_OWN_PROBES = 400  # of an organisation's own tools: a thousand of them take a thousand times as long
-_LOOKED_AT = 20_000_000  # probes times tools, for which that many are asked
+_MOST_WORK = 20_000_000  # probes times tools
 
-# Shares of foreign probes that are nobody's business, as multiples of the even share k / n. Honest tools
+# Shares of foreign probes that are allowed, as multiples of the even share k / n. Honest tools
 # reach 2.4 times it with examples and 5.6 times without (metatool, multiturn: 99 % of them 2.1 and 2.7).
 WARM_SHARE = 2.6
 COLD_SHARE = 3.0
 LEAST_SHARE = 0.02
 TOOLKIT_SHARE = 0.25  # or its share of all tools; of multiturn's eleven servers the greediest reaches 0.24
 
-# A tool at c times its bound is damped to 1 / c³ of the bound: reaching further must not pay.
+# A tool at c times its bound is damped to 1 / c³ of the bound, so that a larger share does not pay.
 _SEVERITY = 3
-_LEAST = 0.6  # factor, for a tool and again for its toolkit: found by what is its own, it stays in reach
+_LEAST = 0.6  # factor, for a tool and again for its toolkit: its own messages still find it
 _ERRORS = 1.0  # standard errors that a share must lie above its bound
 _VOTES = 0.1  # of a toolkit, at the most
-_HEARD = 0.5  # of a bound: what one toolkit's texts, or one tool's, can bring up against a tool
-_ENOUGH = 50  # tools whose examples can stand for what is asked of all
-FOUND = 64  # best tools that are looked at of each probe, to find the best outside a toolkit
+_MOST_AGAINST = 0.5  # of a bound: what one toolkit's texts, or one tool's, can weigh against a tool
+_ENOUGH = 50  # tools whose examples stand for the messages of all
+FOUND = 64  # best tools of each probe that are read, to find the best outside a toolkit
 
 
 ProbeVectors: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
@@ -54,7 +54,7 @@ ProbeVectors: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """Texts that are known to be certain tools'.
+    """Texts of which it is known whose they are.
 
     Attributes:
         texts: each once.
@@ -101,7 +101,7 @@ def probes_of(texts: Sequence[ToolText], most: int = MOST_PROBES) -> Probes:
 
     At most so many, fewer in a large catalog; chosen by digest.
     """
-    most = min(most, max(LEAST_PROBES, _LOOKED_AT // max(len(texts), 1)))
+    most = min(most, max(LEAST_PROBES, _MOST_WORK // max(len(texts), 1)))
     are_enough = sum(bool(text.examples) for text in texts) >= _ENOUGH
     owners: defaultdict[str, dict[int, None]] = defaultdict(dict)
     plain = []
@@ -132,7 +132,7 @@ def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k
     assert rows.shape == scores.shape and rows.shape[0] == m and rows.shape[1] > k
     groups = _groups(tools)
     votes = _votes(probes, groups)
-    speaks = groups[[owners[0] for owners in probes.owners]]
+    authors = groups[[owners[0] for owners in probes.owners]]
     mine = np.zeros((m, int(groups.max()) + 1), np.bool_)
     own_votes = np.zeros(mine.shape[1])  # of each group's own probes
     for at, owners in enumerate(probes.owners):
@@ -146,15 +146,15 @@ def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k
     probe, place = np.nonzero(within)
     reached = rows[probe, place]
     is_foreign = ~mine[probe, groups[reached]]
-    captured = np.bincount(reached[is_foreign], votes[probe[is_foreign]], minlength=n)
-    shares = captured / np.maximum(votes.sum() - own_votes[groups], 1e-9)
+    foreign = np.bincount(reached[is_foreign], votes[probe[is_foreign]], minlength=n)
+    shares = foreign / np.maximum(votes.sum() - own_votes[groups], 1e-9)
     warm = np.array([bool(tool.examples) for tool in tools])
     bounds = np.maximum(LEAST_SHARE, np.where(warm, WARM_SHARE, COLD_SHARE) * k / n)
     for row in np.flatnonzero(shares > bounds):
         among = ~mine[:, groups[row]]
         own = np.where((rows == row) & is_found, scores, 0).max(axis=1)[among]
         others = np.where(own >= floor[among], below[among], floor[among])
-        factors[row] = _factor(own, others, votes[among], speaks[among], float(bounds[row]))
+        factors[row] = _factor(own, others, votes[among], authors[among], float(bounds[row]))
 
     damped = np.where(is_found, scores * factors[rows], 0)
     order = np.argsort(-damped, axis=1, kind="stable")
@@ -164,7 +164,7 @@ def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k
         groups,
         mine,
         votes,
-        speaks,
+        authors,
         np.take_along_axis(found, order, axis=1),
         np.take_along_axis(damped, order, axis=1),
         factors,
@@ -178,7 +178,7 @@ def _damp_toolkits(
     groups: npt.NDArray[np.intp],
     mine: npt.NDArray[np.bool_],
     votes: npt.NDArray[np.float64],
-    speaks: npt.NDArray[np.intp],
+    authors: npt.NDArray[np.intp],
     found: npt.NDArray[np.intp],
     scores: Scores,
     factors: Scores,
@@ -186,7 +186,7 @@ def _damp_toolkits(
 ) -> None:
     """Lowers the factors of toolkits whose tools together are among the first k too often.
 
-    found: intp[m, s], whose tool is at each place; -1 for nobody's.
+    found: intp[m, s], the group of the tool at each place; -1 for none.
     """
     n = len(tools)
     toolkits = defaultdict(list)
@@ -205,26 +205,26 @@ def _damp_toolkits(
         outside = np.cumsum(~theirs, axis=1) >= k
         kth = np.where(outside[:, -1], np.argmax(outside, axis=1), found.shape[1] - 1)
         own = np.where(theirs, scores[among], 0).max(axis=1)
-        factors[members] *= _factor(own, scores[among, kth], votes[among], speaks[among], bound)
+        factors[members] *= _factor(own, scores[among, kth], votes[among], authors[among], bound)
 
 
 def _factor(
     own: Scores,
     others: Scores,
     votes: npt.NDArray[np.float64],
-    speaks: npt.NDArray[np.intp],
+    authors: npt.NDArray[np.intp],
     bound: float,
 ) -> float:
-    """1 for a share of probes within the bound, else what leaves so few that reaching did not pay.
+    """1 for a share of probes within the bound, else the factor that leaves less than the bound.
 
-    own: best score on each foreign probe. others: what it takes to be among the first k there. speaks: whose
-    each probe is; nobody alone can bring up more than half of the bound against a tool, or a flood of texts
-    about another's subject would damp that other.
+    own: best score on each foreign probe. others: the score of the first k there. authors: the group of each
+    probe. No group alone weighs more than half of the bound against a tool; otherwise a flood of texts about
+    a tool's subject would damp that tool.
     """
     within = own > others
-    against = np.bincount(speaks, votes * within)
-    heard = np.minimum(1, _HEARD * bound * votes.sum() / np.maximum(against, 1e-9))
-    votes = votes * heard[speaks]
+    against = np.bincount(authors, votes * within)
+    weighed = np.minimum(1, _MOST_AGAINST * bound * votes.sum() / np.maximum(against, 1e-9))
+    votes = votes * weighed[authors]
     total = votes.sum()
     if total <= 0:
         return 1.0
@@ -252,7 +252,7 @@ def _groups(tools: Sequence[Tool]) -> npt.NDArray[np.intp]:
 
 
 def _votes(probes: Probes, groups: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
-    """How much each probe counts: one vote a tool, and of a toolkit no more than a tenth of all."""
+    """The weight of each probe: one vote a tool, and of a toolkit no more than a tenth of all."""
     texts = np.bincount([row for owners in probes.owners for row in owners], minlength=len(groups))
     votes = np.array([sum(1 / texts[row] for row in owners) for owners in probes.owners])
     group = groups[[owners[0] for owners in probes.owners]]

@@ -1,8 +1,8 @@
-"""What retrieval reads of a turn: the message, the clauses in it, and what was said before.
+"""The texts of a turn: the message, its clauses, and the turns before it.
 
-A message may ask for several things, and one vector blurs them: its clauses are asked for each by itself.
-A short one ("yes, at 8 please") may ask for nothing that can be found without what it answers: then the turns
-before it count too, the less the more words the message has of its own.
+A message may ask for several things, and one vector blurs them: so each clause is searched for alone, too. A
+short one ("yes, at 8 please") may mean nothing without the turns before it. So these count too, the less the
+more words the message has.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from toolroll._core import Speller
 from toolroll.conversation import content_of, field_of
 from toolroll.errors import InvalidInput
 
-LONGEST = 8_192  # what is read of a long message: its beginning and its end, where requests stand
+LONGEST = 8_192  # characters that are read: the beginning and the end, where requests stand
 MOST_CLAUSES = 4
 LEAST_WORDS = 3  # of a clause
-LONGEST_CLAUSED = 1_000  # a longer message is a document, its sentences are no requests
+LONGEST_CLAUSED = 1_000  # a longer message is a document: its sentences are no requests
 
-LONGEST_EARLIER = 500  # characters of a turn before this one; of the assistant's the end, where it asks
-# What the turns before count beside a message of one term, and how many terms make that a third.
+LONGEST_EARLIER = 500  # characters of an earlier turn; of the assistant's the end, where it asks
+# Weights of earlier turns beside a message of one term; the number of terms that divides them by e.
 USER, BEFORE_THAT, ASSISTANT = 1.0, 0.5, 1.0
 TERMS = 3.0
 _LEAST_WEIGHT = 0.05
@@ -44,7 +44,7 @@ class Reading:
 
     Attributes:
         text: the message: valid Unicode, of bounded length.
-        query: the same, spelling mended.
+        query: the same with its spelling corrected.
         clauses: pieces of the query that may each ask for something; none where it is one.
         earlier: (text, weight) of turns before this one.
     """
@@ -60,7 +60,7 @@ class Reader:
     """Reads messages for one catalog.
 
     Attributes:
-        speller: mends the spelling; None to read messages as they are.
+        speller: corrects the spelling; None to read messages as they are.
         terms: the words of a text as the lexical index sees them.
         clauses: whether a message is also read clause by clause.
     """
@@ -110,7 +110,7 @@ def clauses(text: str) -> tuple[str, ...]:
 
 
 def _may_part(text: str) -> bool:
-    """Whether the expression may find anything, at a tenth of its price; exact for plain text."""
+    """Whether the expression may find anything, at a tenth of its cost; exact for plain text."""
     if not text.isascii() or not text.isprintable():
         return True
     lowered = text.lower()
@@ -118,7 +118,7 @@ def _may_part(text: str) -> bool:
 
 
 def _earlier(said: Sequence[tuple[str, str]], terms: int) -> tuple[tuple[str, float], ...]:
-    """The user's last two turns and the assistant's last, with what they count beside so many terms."""
+    """The user's last two turns and the assistant's last, with their weights beside so many terms."""
     weight = math.exp(-max(terms - 1, 0) / TERMS)
     if weight < _LEAST_WEIGHT:
         return ()

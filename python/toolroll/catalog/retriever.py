@@ -1,8 +1,8 @@
-"""Indexes, and what it takes to search them with certain weights: measured once for a catalog.
+"""The indexes of a catalog, and their damping and calibration for given weights of retrieval.
 
-How far greedy tools are damped and what a score means follow from the weights of retrieval, so they are
-measured for those, by asking the catalog hundreds of its own texts. That takes longer than building it; so
-what many organisations share is measured once for all of them.
+Both follow from the weights, so they are measured for each set of weights, with hundreds of searches for the
+catalog's own texts. That takes longer than building the indexes; so the part that many organisations share is
+measured once for all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from toolroll.tools import Tool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Indexes:
-    """What retrieval searches: vectors and intents, which need an embedder, and postings."""
+    """Vectors and intents, which need an embedder, and postings."""
 
     size: int
     vectors: VectorIndex | None
@@ -33,7 +33,7 @@ class Indexes:
     intents: Intents | None
 
     def retriever(self, damping: Scores | None = None) -> Retriever:
-        """All of them as one. damping: float32[size], a factor for each tool's evidence."""
+        """All of them in one retriever. damping: float32[size], a factor for each tool's evidence."""
         return Retriever(self.size, self.vectors, self.postings, self.intents, damping)
 
 
@@ -43,8 +43,8 @@ class CalibratedRetriever:
 
     Attributes:
         retriever: the indexes, with the damping.
-        damping: float32[n], what all evidence for a tool is multiplied by; None for 1.
-        calibration: what a score says of whether any tool applies.
+        damping: float32[n], a factor of all evidence for a tool; None for 1.
+        calibration: turns a score into the confidence that some tool serves the message.
     """
 
     retriever: Retriever | StackedRetriever
@@ -61,7 +61,7 @@ class CalibratedRetriever:
         fusion: Fusion,
         damped: bool,
     ) -> CalibratedRetriever:
-        """Measures what the weights come to. damped: whether greedy tools are looked for."""
+        """Measures both. damped: whether hubs are damped."""
         factors = None
         if damped:
             factors = damping(tools, probes, *probes.search(indexes.retriever(), fusion))
@@ -72,7 +72,7 @@ class CalibratedRetriever:
 
     @classmethod
     def stacked(cls, shared: CalibratedRetriever, own: CalibratedRetriever) -> CalibratedRetriever:
-        """Both as one. Scores mean what they mean in the shared part where that could be measured."""
+        """Both as one. The calibration is that of the shared part, if it has one."""
         assert isinstance(shared.retriever, Retriever)
         assert isinstance(own.retriever, Retriever)
         damping = None

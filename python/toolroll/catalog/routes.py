@@ -20,7 +20,7 @@ _PATTERN_MEMORY = 64 << 20  # bytes that RE2 may use for all patterns of a catal
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RouteTable:
-    """What a catalog's routes were compiled to.
+    """The compiled routes of a catalog.
 
     Attributes:
         automaton: keywords of all routes; None where there are none.
@@ -29,7 +29,7 @@ class RouteTable:
         expressions: the same for each pattern.
         rows: toolkit → its rows, those of the toolkits below it and their members, ascending.
         size: rows in the catalog.
-        shared: routes that are looked at first, of a catalog that this one is stacked on; their toolkits are
+        shared: of a stacked catalog, the routes of the shared part, which come first; their toolkits are
             among `rows`.
         prefilter: which texts the patterns are asked about; None for all.
     """
@@ -76,7 +76,7 @@ class RouteTable:
     def hits(self, text: str, query: str = "") -> dict[str, str]:
         """Toolkit → the first keyword or pattern that switched it on. Empty where nothing did.
 
-        query: the text with its spelling mended; keywords may stand in either, patterns in the text.
+        query: the text with its spelling corrected. Keywords may be in either, patterns only in the text.
         """
         found: dict[str, str] = {} if self.shared is None else self.shared.hits(text, query)
         if self.automaton is not None:

@@ -1,4 +1,4 @@
-"""What a catalog's messages are spelt after: its own words, and a general English vocabulary."""
+"""The speller of a catalog: it knows the catalog's words and a general English vocabulary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolroll._core import Lexicon, Speller
 # n-th word is used about 1 / (n + 1,000) as often as all of them: Zipf's law without its steep beginning.
 _FLAT = 1_000
 
-# What an occurrence counts in each of `tool_text.fields` and in the keywords of routes. A word that names a
+# The weight of an occurrence in each of `ToolText.fields` and in the keywords of routes. A word that names a
 # tool is what people ask for, however often prose has another: "wether" is the weather, not whether.
 _IN_NAME = 4.0
 _WEIGHTS = (_IN_NAME, 1.0, 1.0, 1.0, _IN_NAME)
@@ -24,9 +24,9 @@ _WEIGHTS = (_IN_NAME, 1.0, 1.0, 1.0, _IN_NAME)
 def speller_of(
     fields: Sequence[Sequence[str]], keywords: Sequence[str] = (), shared: Speller | None = None
 ) -> Speller:
-    """A speller over what tools say of themselves: their texts by field as in `tool_text.fields`.
+    """A speller over the texts of tools, by field as in `ToolText.fields`, and over keywords.
 
-    shared: one that knows the words of other tools, which this one then knows, too, and doesn't copy.
+    shared: a speller whose words this one knows, too, without a copy.
     Memory follows the distinct words, about 50 bytes each; reading costs some 10 ns a character.
     """
     columns = (*fields, keywords)

@@ -1,8 +1,8 @@
-"""Two parts read as one: what all organisations share, and behind it what is an organisation's own.
+"""Two parts read as one: the part that all organisations share, and an organisation's own part behind it.
 
-Each holds references to its two parts and copies neither, so what a thousand organisations share is in
-memory once. Rows of the shared part come first and mean what they mean in its own catalog; row r of the own
-part is n + r, with n the rows of the shared one.
+Each value holds references to its two parts and copies neither, so the shared part is in memory once for a
+thousand organisations. Rows of the shared part come first and mean what they mean in its own catalog; row r
+of the own part is n + r, with n the rows of the shared one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a tool's schema costs in tokens, estimated without a tokeniser.
+"""The tokens of a tool's schema, estimated without a tokeniser.
 
-An exact count needs a vocabulary of megabytes and about 100 µs a schema, for a number that holds for
-one provider only. A budget needs less: a number that is near for all, at once.
+An exact count needs a vocabulary of megabytes and about 100 µs a schema, and holds for one provider only. For
+a budget, a number that is near for all providers is enough.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def estimate_tokens(text: str) -> int:
     """
     content = text.encode("utf-8", "replace")
     others = content.translate(None, _CHEAP)
-    dear = others.translate(None, _MIDDLE)
-    spaces = dear.count(b" ")
+    costly = others.translate(None, _MIDDLE)
+    spaces = costly.count(b" ")
     tokens = (
         0.085 * (len(content) - len(others))
-        + 0.344 * (len(others) - len(dear))
+        + 0.344 * (len(others) - len(costly))
         + 0.617 * spaces
-        + 0.851 * (len(dear) - spaces)
+        + 0.851 * (len(costly) - spaces)
     )
     return max(round(tokens), 1) if content else 0

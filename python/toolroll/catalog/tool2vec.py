@@ -1,9 +1,8 @@
-"""The vectors of a tool: from its own words, and from the messages it is known to answer.
+"""The vectors of a tool, from its description and its example messages.
 
-A message lies nearer to other messages than to any description, so example messages make the better
-vector, and the more of them there are, the less the description has to say: it counts as much as three
-examples. So a tool with many examples is found by them, and one with a single example does not win for
-having one.
+A message is nearer to other messages than to a description, so examples make the better vector. The
+description counts as much as three examples. So a tool with many examples is found by them, and a single
+example gives a tool no great advantage.
 
 One mean blurs a tool that does several things. Where the examples of a tool are many, they are grouped, and
 the nearest group counts on top of the mean: its intents.
@@ -120,7 +119,7 @@ class ToolVectors:
         return np.repeat(np.arange(len(self.descriptions)), np.diff(self.begins))
 
     def _shares(self) -> Scores:
-        """What the examples count beside the description; those of which nothing is known do not."""
+        """The share of the examples in each tool's vector; examples without a vector do not count."""
         known = self.examples.any(axis=1)
         counts = np.bincount(self._owners(), known, minlength=len(self.descriptions))
         beside = np.where(counts > 0, counts + self.description_counts, 1)
@@ -129,7 +128,7 @@ class ToolVectors:
 
 
 def _centres(examples: Scores) -> Scores:
-    """Unit centres of the groups that unit vectors fall into: spherical k-means, begun farthest first."""
+    """Unit centres of groups of unit vectors: spherical k-means, with centres far apart at first."""
     wanted = min(MOST_GROUPS, len(examples) // GROUP_SIZE)
     first = int(np.argmax(examples @ examples.mean(axis=0)))
     chosen, nearest = [first], examples @ examples[first]

@@ -16,7 +16,7 @@ from toolroll.tools import Tool
 # while warm ones gain 0.745 → 0.860).
 FIELD_WEIGHTS = (2.0, 1.0, 0.5, 0.5)
 
-MOST_EXAMPLES = 64  # counted for one tool: more change little, and none may fill an index by itself
+MOST_EXAMPLES = 64  # of one tool: more change little, and no tool may fill an index alone
 
 _LONGEST = 2_000  # characters of a field that are read: a page of text must not outweigh a name
 _LONGEST_EXAMPLES = 8_000  # of all examples together

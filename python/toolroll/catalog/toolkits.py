@@ -1,4 +1,4 @@
-"""Toolkits and those above them: which are there, which rows are below each, and which it reaches besides."""
+"""The tree of toolkits: which there are, the rows below each, and the rows of its members."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def toolkits_of(
 ) -> dict[str, Toolkit]:
     """By name, less the shared ones; those that only a tool mentions are among them.
 
-    A declaration of a shared toolkit is passed over: it stays what those who share it said.
+    A declaration of a shared toolkit is passed over: the shared declaration counts.
 
     Raises:
         InvalidDefinition: one is declared twice, a parent is unknown, or parents form a cycle.
@@ -76,12 +76,12 @@ def rows_of_members(
 
 
 def is_meant(pattern: str, name: str) -> bool:
-    """Whether a toolkit that has this pattern among its members means a tool of that name."""
+    """Whether the pattern of a member matches this name of a tool."""
     return any(True for _ in _matching(pattern, (name,)))
 
 
 def _matching(pattern: str, names: Sequence[str]) -> Iterator[int]:
-    """Places of the names that a pattern means. Each `*` is any text, every other character is itself."""
+    """Places of the names that match. Each `*` is any text, every other character is itself."""
     first, *rest = pattern.split("*")
     at = bisect_left(names, first)
     if not rest:
@@ -118,7 +118,7 @@ def joined_rows(*parts: Mapping[str, Rows]) -> dict[str, Rows]:
 
 
 def frozen_rows(rows: Iterable[int]) -> Rows:
-    """As an array that nobody writes to."""
+    """The rows as a read-only array."""
     array = np.fromiter(rows, np.int32)
     array.flags.writeable = False
     return array

@@ -1,4 +1,4 @@
-"""Toolkits by meaning: what a message that names no keyword of a toolkit is still near to."""
+"""Toolkits by the cosine of their descriptions with the message, for messages without a keyword."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolroll.catalog.tool_text import words
 from toolroll.embedder import Embedder, vectors_of
 from toolroll.tools import Tool, Toolkit
 
-_MOST_NAMED = 20  # tools that speak for a toolkit which does not describe itself
+_MOST_NAMED = 20  # names of tools that stand for a missing description
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,7 +22,7 @@ class ToolkitIndex:
     Attributes:
         names: of the toolkits, by row.
         vectors: float32[len(names), dim].
-        shared: more of them, of a catalog that this one is stacked on.
+        shared: of a stacked catalog, the toolkits of the shared part.
     """
 
     names: tuple[str, ...]

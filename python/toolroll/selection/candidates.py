@@ -154,12 +154,18 @@ class Candidates:
         return Candidates(self.allowed - denied, pool, rows, scores, "forbid", reason, None, self)
 
     def narrow(
-        self, kept: Bitset | Rows | slice, reason: str, evidence: Evidence | None = None
+        self,
+        kept: Bitset | Rows | slice,
+        reason: str,
+        evidence: Evidence | None = None,
+        scores: Scores | None = None,
     ) -> Candidates:
         """Keeps only these rows, for now. Rows instead of a bitset become the columns, in that order.
 
         A slice keeps these places of the columns. Rows that are not in play are passed over. Scores of kept
         rows stay what they were.
+
+        scores: of rows, all of them in the pool, in place of the scores that they have.
         """
         pool = None
         if isinstance(kept, slice):
@@ -169,6 +175,10 @@ class Candidates:
             stays = kept.holds(self.rows)
             rows, scores = self.rows[stays], self.scores[stays]
             pool = None if self.pool is None else self.pool & kept
+        elif scores is not None:
+            assert self.pool is not None
+            assert self.pool.holds_all(kept)
+            rows = kept
         elif self.pool is None:
             known = self._known()
             rows = np.array([row for row in kept.tolist() if row in known], np.int32)

@@ -1,9 +1,9 @@
 """How a selection reaches the model: the fields to put into the provider's request.
 
-Four ways. **replace** sends the selected tools. **allow** sends every tool that the caller may see, byte
-for byte the same on each turn, and restricts the model to the selected ones. **defer** sends them out of
-the prompt, and answers the model's search. **meta-tools** sends a constant few with which the model asks.
-All but the first keep the provider's prompt cache, which any change in the list of tools throws away.
+There are four ways. **replace** sends the selected tools. **allow** sends every tool that the caller may see,
+byte for byte the same on each turn, and restricts the model to the selected ones. **defer** keeps them out of
+the prompt until the model searches. **meta-tools** sends a few constant tools with which the model searches
+and calls. All but the first keep the provider's prompt cache, which any change in the list invalidates.
 
 Pure: what is made depends on the offer alone.
 """
@@ -14,8 +14,6 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from toolroll._core import Bitset
 from toolroll.arrays import Rows, Scores
@@ -95,7 +93,7 @@ class Delivery:
     def own_name(self, sent: str) -> str:
         """The tool's own name for the one that the model called.
 
-        A tool outside the list, to which a search has led the model, is known by either of its names.
+        A tool outside the list, which the model found by a search, has both of its names.
 
         Raises:
             NotFound: no tool that this caller may see has such a name.
@@ -111,9 +109,9 @@ class Delivery:
                         return name
             else:
                 row = catalog.names.get(sent)
-                if row is not None and visible.holds(np.array([row], np.int32))[0]:
+                if row is not None and row in visible:
                     return sent
-        raise NotFound(f"tool {sent!r:.200}: is not among the tools that {self.provider} was told of")
+        raise NotFound(f"tool {sent!r:.200}: is not among the tools that {self.provider} was sent")
 
     def check(self, sent: str) -> Tool:
         """The tool, or meta-tool, that the model may call at once under this name.
@@ -157,19 +155,17 @@ def deliver(
     if how == "defer" and all(tool.name != SEARCH_TOOLS.name for tool in meta):
         meta = (SEARCH_TOOLS, *meta)
     always = frozenset(offer.core()) if core is None else names_of(core, "core")
-    plan = _Plan(offer, target, how, meta, always)
+    request = _Request(offer, target, how, meta, always, must_call, form)
     if how == "replace":
-        return plan.replaced(must_call, form)
+        return request.replace()
     if how == "allow":
-        return plan.restricted(must_call, form)
-    if how == "defer":
-        return plan.deferred(must_call, form)
-    return plan.asking(must_call, form)
+        return request.restrict()
+    return request.defer() if how == "defer" else request.send(*request.visible_core())
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """One delivery in the making.
+class _Request:
+    """What is asked for; a method for each way to answer it.
 
     Attributes:
         meta: tools in front of all others; a tool of the catalog that has the name of one is left out.
@@ -181,136 +177,119 @@ class _Plan:
     how: How
     meta: tuple[Tool, ...]
     core: frozenset[str]
+    must_call: bool
+    form: Form
 
-    def replaced(self, must_call: bool, form: Form) -> Delivery:
-        picked, left_out = self.apart(self.offer.definitions)
-        if self.target.most_tools is not None:
-            picked, no_room = self.within(picked, self.target.most_tools - len(self.meta))
-            left_out += no_room
-        return self.plain([*self.meta, *picked], left_out, must_call, form)
+    def replace(self) -> Delivery:
+        """The selected tools; where the provider takes fewer, the core and the best by score."""
+        tools, left_out = self.split(self.offer.definitions)
+        most = self.target.most_tools
+        if most is not None and len(tools) > most - len(self.meta):
+            selected = zip(self.offer.definitions, self.offer.scores.tolist(), strict=True)
+            scores = {tool.name: score for tool, score in selected}
+            best = sorted(tools, key=lambda tool: (tool.name not in self.core, -scores[tool.name]))
+            kept = {tool.name for tool in best[: max(most - len(self.meta), 0)]}
+            left_out += tuple(tool.name for tool in tools if tool.name not in kept)
+            tools = tuple(tool for tool in tools if tool.name in kept)
+        return self.send(tools, left_out)
 
-    def asking(self, must_call: bool, form: Form) -> Delivery:
-        core, left_out = self.apart(self.core_tools())
-        return self.plain([*self.meta, *core], left_out, must_call, form)
-
-    def plain(self, listed: list[Tool], left_out: tuple[str, ...], must_call: bool, form: Form) -> Delivery:
-        """A list of which all may be called."""
-        self.check_number(len(listed))
-        tools, names = convert_all(listed, self.target.name, form)
-        request: dict[str, Any] = {"tools": tools} if tools else {}
-        if must_call and tools:
+    def send(self, tools: tuple[Tool, ...], left_out: tuple[str, ...]) -> Delivery:
+        """These tools, all of which may be called."""
+        self.check_number(len(self.meta) + len(tools))
+        sent, names = convert_all([*self.meta, *tools], self.target.name, self.form)
+        request: dict[str, Any] = {"tools": sent} if sent else {}
+        if self.must_call and sent:
             request |= required(self.target.name)
-        return self.made(request, names.values(), names, left_out)
+        return self.delivery(request, names.values(), names, left_out)
 
-    def restricted(self, must_call: bool, form: Form) -> Delivery:
+    def restrict(self) -> Delivery:
+        """All visible tools, of which the selected may be called."""
         self.check_number(len(self.meta) + len(self.offer.allowed))
-        tools, names, left_out = self.whole(form)
+        tools, names, left_out = self.whole()
         if not tools:
-            return self.made({}, (), names, left_out)
+            return self.delivery({}, (), names, left_out)
         selected = {tool.name for tool in self.offer.definitions}
         offered = selected.difference(left_out) | {tool.name for tool in self.meta}
         sent = [name for name, own in names.items() if own in offered]
-        request = {"tools": tools, **only(self.target.name, sent, must_call)}
-        return self.made(request, offered, names, left_out)
+        request = {"tools": tools, **only(self.target.name, sent, self.must_call)}
+        return self.delivery(request, offered, names, left_out)
 
-    def deferred(self, must_call: bool, form: Form) -> Delivery:
+    def defer(self) -> Delivery:
         """For Anthropic all tools, most out of the prompt; OpenAI gets those it finds with the answer."""
         if not self.offer.allowed:
-            return self.made({}, (), {}, ())
-        core, left_out = self.apart(self.core_tools())
+            return self.delivery({}, (), {}, ())
+        core, left_out = self.visible_core()
         listed = [*self.meta, *core]
         self.check_number(len(listed))
-        loaded = frozenset(tool.name for tool in listed)
         if self.target.name == "anthropic":
-            self.check_number_deferred(len(self.offer.allowed) - len(core))
-            tools, names, left_out = self.whole(form, tuple(core))
+            self.check_number(len(self.offer.allowed) - len(core), is_deferred=True)
+            tools, names, left_out = self.whole(core)
         else:
-            tools, names = convert_all(listed, self.target.name, form)
-            tools = [client_search(tool) if tool["name"] == SEARCH_TOOLS.name else tool for tool in tools]
-        request = {"tools": tools, **(required(self.target.name) if must_call else {})}
-        return self.made(request, loaded, names, left_out)
+            sent, names = convert_all(listed, self.target.name, self.form)
+            tools = [client_search(tool) if tool["name"] == SEARCH_TOOLS.name else tool for tool in sent]
+        request = {"tools": tools, **(required(self.target.name) if self.must_call else {})}
+        return self.delivery(request, (tool.name for tool in listed), names, left_out)
 
     def whole(
-        self, form: Form, core: tuple[Tool, ...] | None = None
+        self, core: tuple[Tool, ...] | None = None
     ) -> tuple[list[dict[str, Any]], Mapping[str, str], tuple[str, ...]]:
-        """All tools that this caller may see, in catalog order, their sent names, and who was left out.
+        """All visible tools in catalog order, their sent names, and the names of those that are left out.
 
-        The same on each turn, so it is made once for a catalog and read from its text after that. core: these
-        in front, and all others deferred.
+        They are the same on each turn, so they are made once for a catalog, and read from their text after
+        that. core: these in front, and all others deferred.
         """
         rows = self.offer.allowed.rows()
-        fronted = None if core is None else tuple(tool.name for tool in core)
+        core_names = None if core is None else tuple(tool.name for tool in core)
         meta = tuple((tool.name, id(tool)) for tool in self.meta)
 
         def make() -> tuple[str, Mapping[str, str], tuple[str, ...], tuple[Tool, ...]]:
             tools = self.offer.catalog.tools
-            visible, left_out = self.apart(tuple(tools[row] for row in rows.tolist()))
+            visible, left_out = self.split(tuple(tools[row] for row in rows.tolist()))
             front = (*self.meta, *(core or ()))
             loaded = {tool.name for tool in front}
             behind = [tool for tool in visible if tool.name not in loaded]
             hidden = () if core is None else frozenset(tool.name for tool in behind)
-            listed, names = convert_all([*front, *behind], self.target.name, form, hidden)
+            listed, names = convert_all([*front, *behind], self.target.name, self.form, hidden)
             try:
                 text = json.dumps(listed, default=dict)
             except (TypeError, ValueError, RecursionError) as error:
                 raise InvalidInput(f"tools: cannot be written as JSON: {error}") from error
             return text, names, left_out, self.meta
 
-        key = (self.target.name, form, meta, fronted, rows.tobytes())
+        key = (self.target.name, self.form, meta, core_names, rows.tobytes())
         text, names, left_out, _ = self.offer.catalog.remembered(key, make)
         return json.loads(text), names, left_out
 
-    def core_tools(self) -> tuple[Tool, ...]:
-        """Those of the core that this caller may see, in catalog order."""
-        catalog = self.offer.catalog
-        rows = np.array(sorted(catalog.names[name] for name in self.core if name in catalog.names), np.int32)
-        kept = rows[self.offer.allowed.holds(rows)] if len(rows) else rows
-        return tuple(catalog.tools[row] for row in kept.tolist())
+    def visible_core(self) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+        """The core tools that this caller may see, in catalog order, and the names of those left out."""
+        catalog, allowed = self.offer.catalog, self.offer.allowed
+        rows = sorted(catalog.names[name] for name in self.core if name in catalog.names)
+        return self.split(tuple(catalog.tools[row] for row in rows if row in allowed))
 
-    def apart(self, tools: tuple[Tool, ...]) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
-        """The tools that no meta-tool keeps from their name, and the names of the others."""
-        if not self.meta:
-            return tools, ()
+    def split(self, tools: tuple[Tool, ...]) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+        """The tools whose names no meta-tool takes, and the names of the others."""
         taken = {provider_name(tool.name, self.target.name) for tool in self.meta}
-        is_out = [provider_name(tool.name, self.target.name) in taken for tool in tools]
+        is_out = [bool(taken) and provider_name(tool.name, self.target.name) in taken for tool in tools]
         return (
             tuple(tool for tool, out in zip(tools, is_out, strict=True) if not out),
             tuple(tool.name for tool, out in zip(tools, is_out, strict=True) if out),
         )
 
-    def within(self, tools: tuple[Tool, ...], room: int) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
-        """The core and the best by score, in their order, and the names of those that find no room."""
-        if len(tools) <= room:
-            return tools, ()
-        scores = {
-            tool.name: score
-            for tool, score in zip(self.offer.definitions, self.offer.scores.tolist(), strict=True)
-        }
-        best = sorted(tools, key=lambda tool: (tool.name not in self.core, -scores[tool.name]))
-        kept = {tool.name for tool in best[: max(room, 0)]}
-        return (
-            tuple(tool for tool in tools if tool.name in kept),
-            tuple(tool.name for tool in tools if tool.name not in kept),
+    def check_number(self, count: int, *, is_deferred: bool = False) -> None:
+        most = self.target.most_deferred if is_deferred else self.target.most_tools
+        if most is None or count <= most:
+            return
+        advice = "name fewer core or meta-tools"
+        if is_deferred:
+            advice = "use how='meta-tools', or narrow the context"
+        elif self.how == "allow":
+            advice = "use how='replace' or 'meta-tools', or narrow the context"
+        raise InvalidInput(
+            f"how={self.how!r} would {'defer' if is_deferred else 'send'} {count} tools, "
+            f"{self.target.name} takes {most}: {advice}"
         )
 
-    def check_number(self, count: int) -> None:
-        most = self.target.most_tools
-        if most is not None and count > most:
-            advice = {"allow": "use how='replace' or 'meta-tools', or narrow the context"}
-            raise InvalidInput(
-                f"how={self.how!r} would send {count} tools, {self.target.name} takes {most}: "
-                f"{advice.get(self.how, 'name fewer core or meta-tools')}"
-            )
-
-    def check_number_deferred(self, count: int) -> None:
-        most = self.target.most_deferred
-        if most is not None and count > most:
-            raise InvalidInput(
-                f"how='defer' would defer {count} tools, {self.target.name} takes {most}: "
-                "use how='meta-tools', or narrow the context"
-            )
-
-    def made(
+    def delivery(
         self,
         request: dict[str, Any],
         allowed: Iterable[str],

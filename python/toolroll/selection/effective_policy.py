@@ -1,4 +1,4 @@
-"""Rules and page mappings as they are written, as they are in force, and over one catalog."""
+"""Rules and page mappings: as written, as effective when some cannot be read, and as stages of a catalog."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from toolroll.selection.stages.visibility import Visibility
 
 @dataclass(frozen=True, slots=True)
 class PolicySource:
-    """Who sees what, and what belongs to which page, as it is written.
+    """Rules and page mappings as they are written.
 
     Attributes:
         rules, pages: of the platform ("") and of organisations.
         tiers: lowest first.
-        broken: organisation → why what is written there cannot be read.
+        broken: organisation → why its rules or mappings cannot be read.
         unread: why nothing at all could be read; None where it could.
     """
 
@@ -39,7 +39,7 @@ class PolicySource:
         return frozenset({rule.org for rule in self.rules} | {page.org for page in self.pages})
 
     def of(self, orgs: Iterable[str]) -> PolicySource:
-        """What these organisations have written, "" for the platform."""
+        """The rules and mappings of these organisations; "" is the platform."""
         wanted = frozenset(orgs)
         return PolicySource(
             tuple(rule for rule in self.rules if rule.org in wanted),
@@ -67,7 +67,7 @@ class PolicySource:
             page_patterns.check(page)
 
     def sound_denials(self, known: Iterable[Rule]) -> tuple[Rule, ...]:
-        """Deny rules that can be read, of other names than the known ones: these only ever hide more."""
+        """Readable deny rules whose names are not among the known: such rules can only hide more."""
         names, sound = {rule.name for rule in known}, []
         for rule in self.rules:
             if rule.effect == "deny" and rule.name not in names:
@@ -80,7 +80,7 @@ class PolicySource:
         return tuple(sound)
 
     def errors(self) -> dict[str, Exception]:
-        """Organisation → why what it has written cannot be read; one that is broken breaks no other."""
+        """Organisation → why its rules or mappings cannot be read; a broken one breaks no other."""
         found = dict(self.broken)
         for org in self.authors - found.keys():
             try:
@@ -92,12 +92,12 @@ class PolicySource:
 
 @dataclass(frozen=True, slots=True)
 class EffectivePolicy:
-    """What counts, whatever could be read.
+    """The rules and mappings that count, whatever could be read.
 
     Attributes:
-        governance: the rules, mappings and tiers that count; nothing in it is broken.
+        policy_source: the rules, mappings and tiers that count; nothing in it is broken.
         closed: organisation → why its contexts see public tools only; "" for all contexts.
-        failures: organisation → what its selections have to say of this; "" for all of them.
+        failures: organisation → the failures that its selections name; "" for all selections.
         strict: whether a toolkit's tier that is not configured is an error; else nobody gets the toolkit.
     """
 
@@ -108,7 +108,7 @@ class EffectivePolicy:
 
     @classmethod
     def validated(cls, written: PolicySource) -> EffectivePolicy:
-        """All that is written, or an error: for rules that the caller has at hand.
+        """All of it, or an error: for rules that the caller passes.
 
         Raises:
             InvalidDefinition: see `PolicySource.check`.
@@ -120,11 +120,12 @@ class EffectivePolicy:
     def of(
         cls, written: PolicySource, on_error: OnPolicyError, known: EffectivePolicy | None
     ) -> EffectivePolicy:
-        """What can be read, and in place of what cannot what `on_error` says.
+        """What can be read, and for the rest what `on_error` says.
 
-        Whose rules cannot be read sees public tools only, unless `on_error` is "last_known" and `known` has
-        rules of theirs (with what is newly denied beside them), or it is "open". known: what was in force
-        before.
+        An organisation whose rules cannot be read sees public tools only. With "last_known" it keeps its
+        rules in `known`, if there are any, beside its readable deny rules. With "open" it has no rules.
+
+        known: the policy before this one.
         """
         if written.unread is not None:
             failures = {"": (Failure("policy", written.unread),)}
@@ -147,7 +148,7 @@ class EffectivePolicy:
         return cls(kept, closed, {org: (Failure("policy", error),) for org, error in errors.items()})
 
     def concerning(self, org: str) -> EffectivePolicy:
-        """What counts for one organisation: the platform's and its own."""
+        """The part for one organisation: the platform's rules and its own."""
         orgs = ("", org)
         return EffectivePolicy(
             self.policy_source.of(orgs),

@@ -14,7 +14,7 @@ import numpy as np
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.conversation import Conversation
-from toolroll.selection.candidates import Candidates, RetrievalResult
+from toolroll.selection.candidates import Candidates
 
 _SHOWN = 0.005  # terms of a score that round to more than nothing
 _NEAR_MISSES = 10  # tools in an explanation that were found and cut
@@ -61,7 +61,7 @@ REMOVED = {
 
 # In a log, the origin of tools by the step that brought them in; of others it is the step's reason.
 _ORIGINS: Mapping[str, str] = {
-    "retrieval.score": "retrieved",
+    "retrieval.nearest": "retrieved",
     "route.hit": "routes",
     "route.fill": "routes",
     "route.default": "routes",
@@ -101,7 +101,7 @@ class Account:
         name, toolkit: of the tool.
         selected: whether it is in the selection.
         score: its last score while it was in play.
-        reasons: what spoke for it, then what took it out.
+        reasons: why it was found or kept, then what took it out.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Account:
 def account(trail: Trail, row: int) -> Account:
     """Follows one row through the steps."""
     tool = trail.catalog.tools[row]
-    found: dict[str, float] = {}  # what speaks for it → how much of its score that is
+    found: dict[str, float] = {}  # reason for it → its part of the score
     kept: list[str] = []
     removed: list[str] = []
     score = 0.0
@@ -140,7 +140,7 @@ def account(trail: Trail, row: int) -> Account:
 
 
 def activated(trail: Trail) -> dict[str, str]:
-    """Toolkit → what speaks for it most, for toolkits with a selected tool, in order of their best tool."""
+    """Toolkit → the strongest reason for it; toolkits with a selected tool, in order of their best tool."""
     best: dict[str, str] = {}
     for row in trail.candidates.rows.tolist():
         toolkit = trail.catalog.tools[row].toolkit
@@ -305,8 +305,7 @@ def _origins(trail: Trail, steps: Sequence[Candidates]) -> dict[int, str]:
     """Row → what brought it in last; a core tool is core, whatever found it."""
     origins: dict[int, str] = {}
     for step in steps:
-        is_narrowed = step.verb == "narrow" or isinstance(step.evidence, RetrievalResult)
-        if (is_narrowed and step.reason in _ORIGINS) or step.verb == "admit":
+        if step.verb == "admit" or (step.verb == "narrow" and step.reason in _ORIGINS):
             before = set() if step.before is None or step.verb != "admit" else _in_play(step.before)
             origins |= dict.fromkeys(_in_play(step) - before, _ORIGINS.get(step.reason, step.reason))
     core = (*trail.catalog.base.tolist(), *trail.catalog.pinned.tolist())

@@ -19,7 +19,7 @@ _ELSEWHERE = 0.08
 def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
     """The exposure of a selection.
 
-    reporter: who will say what came of it; "" for the application itself. category: of the message.
+    reporter: who will report its outcome; "" for the application itself. category: of the message.
     """
     turn, catalog = selection.turn, selection.catalog
     context = turn.context
@@ -41,7 +41,7 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
 
 
 def not_shown(selection: Selection, names: Iterable[str]) -> tuple[Shown, ...]:
-    """Those of the names that this caller could have been shown and was not."""
+    """The tools among the names that this caller could have been shown and was not."""
     catalog, candidates = selection.catalog, selection.candidates
     found = []
     for name in names:
@@ -52,7 +52,7 @@ def not_shown(selection: Selection, names: Iterable[str]) -> tuple[Shown, ...]:
 
 
 def _expected(selection: Selection, rows: list[int]) -> list[float]:
-    """For each row, the share of calls that similarity alone makes one expect."""
+    """For each row, the share of calls that similarity alone predicts."""
     found = selection.candidates.retrieved
     if found is None or not len(found.rows):
         return [0.0] * len(rows)

@@ -1,4 +1,4 @@
-"""Runs the stages: hard ones fail closed, soft ones hand their input on."""
+"""Runs the stages: a hard one that fails leaves public tools, a soft one its input."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _AS_IT_IS = Reader(None, str.split, clauses=False)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
-    """A catalog and the stages over it: everything a turn needs, swapped as one.
+    """A catalog and the stages over it: everything that a turn needs, replaced as one.
 
     Attributes:
         catalog: what rows mean.
-        hard: run always, in order; a failure leaves only public tools.
+        hard: always run, in order; a failure leaves only public tools.
         required: instead of soft, when the caller names the tools.
-        whole: instead of soft, when the catalog is small for its reader (`passes_through`).
-        soft: the selection proper.
-        finding: instead of soft, for a search: what fits, whatever is selected anyway.
-        passes_through: whether the candidates are handed on whole.
+        whole: instead of soft, when `passes_through` holds.
+        soft: the usual stages, in order.
+        search: instead of soft, for a search: core tools count no more than others.
+        passes_through: whether all candidates are few enough to be selected.
         withdrawn: rows that must not be selected any more, though they are still indexed.
-        standing: failures that every selection has until the next catalog, such as tools without vectors.
-        variants: name → other stages over the same catalog, for those that an experiment deals them to.
+        lasting_failures: of every selection until the next catalog, such as tools without vectors.
+        variants: name → other stages over the same catalog, for the variants of an experiment.
         retention: how long a conversation keeps its tools.
-        reader: what makes texts to look for of a message, before they are embedded.
+        reader: makes the texts that retrieval looks for from a message.
         reads_vectors: whether a stage reads the message's vector; where none does, it is not embedded.
     """
 
@@ -50,7 +50,7 @@ class Pipeline:
     whole: tuple[Stage, ...]
     soft: tuple[Stage, ...]
     passes_through: Callable[[Candidates, Turn], bool]
-    finding: tuple[Stage, ...] = ()
+    search: tuple[Stage, ...] = ()
     reader: Reader = _AS_IT_IS
     reads_vectors: bool = True
     lasting_failures: tuple[Failure, ...] = ()
@@ -68,7 +68,7 @@ class Pipeline:
         object.__setattr__(self, "_start", start)
 
     def without(self, names: Iterable[str]) -> Pipeline:
-        """The same without these tools: what is deleted must be gone before the next catalog is indexed."""
+        """The same without these tools: a deleted tool must go before the next catalog is built."""
         known = self.catalog.names
         rows = np.array(sorted(known[name] for name in names if name in known), np.int32)
         if not len(rows):
@@ -78,7 +78,7 @@ class Pipeline:
         return self._everywhere(lambda pipeline: replace(pipeline, withdrawn=withdrawn))
 
     def lacking(self, *lasting_failures: Failure) -> Pipeline:
-        """The same, and every selection says that it lacks this."""
+        """The same; every selection names these failures."""
         return self._everywhere(lambda pipeline: replace(pipeline, lasting_failures=lasting_failures))
 
     def governed(self, visibility: Stage, page: Stage) -> Pipeline:
@@ -90,7 +90,7 @@ class Pipeline:
         )
 
     def _everywhere(self, change: Callable[[Pipeline], Pipeline]) -> Pipeline:
-        """The change, made to this and to its variants."""
+        """The change, made to this pipeline and to its variants."""
         variants = {name: change(variant) for name, variant in self.variants.items()}
         return replace(change(self), variants=variants)
 
@@ -105,8 +105,8 @@ class Pipeline:
 
         failures, timings: of the steps before the decision, such as embedding the message.
         """
-        log = _Log([*self.lasting_failures, *failures], list(timings))
-        candidates = self._allowed(turn, log)
+        runner = _StageRunner([*self.lasting_failures, *failures], list(timings))
+        candidates = self._allowed(turn, runner)
         if turn.context.required:
             stages = self.required
         elif self.passes_through(candidates, turn):
@@ -114,42 +114,49 @@ class Pipeline:
             stages = self.whole
         else:
             stages = self.soft
-        return self._selection(stages, candidates, turn, log, event_id)
+        return self._selection(stages, candidates, turn, runner, event_id)
 
     def find(self, turn: Turn, failures: tuple[Failure, ...] = ()) -> Selection:
-        """What fits the text of the turn best, core tools no more than others. As pure as `decide`."""
-        log = _Log([*self.lasting_failures, *failures], [])
-        return self._selection(self.finding, self._allowed(turn, log), turn, log, "")
+        """The tools that fit the text best; core tools count no more than others. As pure as `decide`."""
+        runner = _StageRunner([*self.lasting_failures, *failures], [])
+        return self._selection(self.search, self._allowed(turn, runner), turn, runner, "")
 
     def allowed(self, turn: Turn) -> Bitset:
-        """The rows that the hard stages leave to whoever asks."""
-        return self._allowed(turn, _Log([], [])).allowed
+        """The rows that the hard stages leave to the caller."""
+        return self._allowed(turn, _StageRunner([], [])).allowed
 
-    def _allowed(self, turn: Turn, log: _Log) -> Candidates:
+    def _allowed(self, turn: Turn, runner: _StageRunner) -> Candidates:
         candidates = self._start
         for stage in self.hard:
-            candidates, failed = log.run(stage, candidates, turn)
+            candidates, failed = runner.run(stage, candidates, turn)
             if failed:
                 candidates = candidates.forbid(self.catalog.not_public, "failed.closed")
         return candidates
 
     def _selection(
-        self, stages: tuple[Stage, ...], candidates: Candidates, turn: Turn, log: _Log, event_id: str
+        self,
+        stages: tuple[Stage, ...],
+        candidates: Candidates,
+        turn: Turn,
+        runner: _StageRunner,
+        event_id: str,
     ) -> Selection:
         for stage in stages:
-            candidates, _ = log.run(stage, candidates, turn)
-        return Selection.of(candidates, self.catalog, turn, tuple(log.failures), tuple(log.timings), event_id)
+            candidates, _ = runner.run(stage, candidates, turn)
+        return Selection.of(
+            candidates, self.catalog, turn, tuple(runner.failures), tuple(runner.timings), event_id
+        )
 
 
 @dataclass(slots=True)
-class _Log:
-    """Runs stages and keeps what failed and how long each took."""
+class _StageRunner:
+    """Runs stages, and keeps their failures and times."""
 
     failures: list[Failure]
     timings: list[tuple[str, int]]
 
     def run(self, stage: Stage, candidates: Candidates, turn: Turn) -> tuple[Candidates, bool]:
-        """The stage's answer, or its input and True if it failed."""
+        """The stage's output and False; or its input and True, if it failed."""
         name = _name(type(stage))
         start = time.perf_counter_ns()
         failed = False
@@ -164,5 +171,5 @@ class _Log:
 
 @cache
 def _name(kind: type) -> str:
-    """What a stage is called in timings and failures."""
+    """The name of a stage in timings and failures."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()

@@ -1,4 +1,4 @@
-"""From definitions to a pipeline: the same steps for a catalog of objects, of a folder and of a registry."""
+"""Builds pipelines from definitions: the same steps for a catalog of objects, a folder or a registry."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from toolroll.tools import Definitions
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PipelineBuilder:
-    """How pipelines are made here.
+    """The settings that all pipelines of one process share.
 
     Attributes:
         embedder: of tools and messages; None for lexical retrieval only.
         parameters: the profile.
         hnsw: whether an HNSW graph is built over the shared tools.
-        variants: profiles that an experiment deals out. They share the catalog, so how texts count in vectors
-            (`description_counts`) and keywords stand (`keyword_mode`) is what `parameters` say.
+        variants: profiles of an experiment, by variant. They share the catalog, so `description_counts` and
+            `keyword_mode` are those of `parameters`.
     """
 
     embedder: Embedder | None
@@ -35,7 +35,7 @@ class PipelineBuilder:
     variants: Mapping[str, Profile] = field(default_factory=dict)
 
     def pipeline(
-        self, definitions: Definitions, in_force: EffectivePolicy, progress: Progress | None = None
+        self, definitions: Definitions, policy: EffectivePolicy, progress: Progress | None = None
     ) -> Pipeline:
         """Indexes the definitions and puts the stages over them.
 
@@ -43,19 +43,19 @@ class PipelineBuilder:
             InvalidDefinition: the definitions are malformed.
             EmbedderUnavailable: the embedder fails.
         """
-        return self._staged(Catalog.build(definitions, self.embedder, self._options, progress), in_force)
+        return self._staged(Catalog.build(definitions, self.embedder, self._options, progress), policy)
 
     def by_words(
-        self, definitions: Definitions, in_force: EffectivePolicy, error: EmbedderUnavailable
+        self, definitions: Definitions, policy: EffectivePolicy, error: EmbedderUnavailable
     ) -> Pipeline:
-        """The same without vectors, which says so in every selection: for an embedder that fails now."""
-        pipeline = self._staged(Catalog.build(definitions, None, self._options), in_force)
+        """The same without vectors, for an embedder that fails now; every selection names the failure."""
+        pipeline = self._staged(Catalog.build(definitions, None, self._options), policy)
         return pipeline.lacking(Failure("embedder", error))
 
-    def stacked(self, shared: Pipeline, own: Definitions, in_force: EffectivePolicy) -> Pipeline:
-        """An organisation's: over the shared catalog and its own definitions.
+    def stacked(self, shared: Pipeline, own: Definitions, policy: EffectivePolicy) -> Pipeline:
+        """An organisation's pipeline, over the shared catalog and its own definitions.
 
-        in_force: what concerns this organisation.
+        policy: what concerns this organisation.
 
         Raises:
             InvalidDefinition: its own definitions are malformed.
@@ -67,17 +67,17 @@ class PipelineBuilder:
             self.embedder if shared.catalog.dim else None,
             self._options,
         )
-        pipeline = self._staged(catalog, in_force, _platform(shared))
+        pipeline = self._staged(catalog, policy, _platform(shared))
         return pipeline.lacking(*shared.lasting_failures) if shared.lasting_failures else pipeline
 
     def governed(
-        self, pipeline: Pipeline, in_force: EffectivePolicy, shared: Pipeline | None = None
+        self, pipeline: Pipeline, policy: EffectivePolicy, shared: Pipeline | None = None
     ) -> Pipeline:
         """The same catalog under other rules and page mappings.
 
-        shared: of an organisation's, the pipeline that everybody shares, governed already.
+        shared: for an organisation, the shared pipeline, which is under the other rules already.
         """
-        return pipeline.governed(*in_force.stages(pipeline.catalog, _platform(shared)))
+        return pipeline.governed(*policy.stages(pipeline.catalog, _platform(shared)))
 
     @property
     def _options(self) -> CatalogOptions:
@@ -93,15 +93,13 @@ class PipelineBuilder:
     def _at_once(self) -> bool:
         return self.embedder is None or self.embedder.is_instant
 
-    def _staged(
-        self, catalog: Catalog, in_force: EffectivePolicy, platform: Policy | None = None
-    ) -> Pipeline:
+    def _staged(self, catalog: Catalog, policy: EffectivePolicy, platform: Policy | None = None) -> Pipeline:
         return self.varied(
-            compose(catalog, self.parameters, self._at_once, *in_force.stages(catalog, platform))
+            compose(catalog, self.parameters, self._at_once, *policy.stages(catalog, platform))
         )
 
     def varied(self, pipeline: Pipeline) -> Pipeline:
-        """The same, with the variants that there are now."""
+        """The same with the current variants."""
         if not self.variants and not pipeline.variants:
             return pipeline
         catalog, lasting_failures, withdrawn = pipeline.catalog, pipeline.lasting_failures, pipeline.withdrawn
@@ -115,7 +113,7 @@ class PipelineBuilder:
 
 
 def _platform(shared: Pipeline | None) -> Policy | None:
-    """The compiled rules of the platform: what a thousand organisations have in common is compiled once."""
+    """The compiled rules of the platform: they are compiled once for all organisations."""
     for stage in () if shared is None else shared.hard:
         if isinstance(stage, Visibility):
             return stage.policy

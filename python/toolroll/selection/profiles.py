@@ -1,4 +1,4 @@
-"""Named compositions: which stages run, in which order, with which parameters. Nowhere else."""
+"""Profiles, and `compose`, which alone says which stages run and in which order."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ from toolroll.selection.stages.always_included import AlwaysIncluded
 from toolroll.selection.stages.availability import Availability
 from toolroll.selection.stages.cap import Cap
 from toolroll.selection.stages.conversation_list import ConversationList
-from toolroll.selection.stages.learning import Learning, Thompson
-from toolroll.selection.stages.learning import Rule as LearningRule
+from toolroll.selection.stages.learning import Learning, LearningRule, Thompson
 from toolroll.selection.stages.page import Page
 from toolroll.selection.stages.required import Required
 from toolroll.selection.stages.retrieval import OnNoTool, Retrieval
-from toolroll.selection.stages.routes import Reading, Routes
+from toolroll.selection.stages.routes import RouteMode, Routes
 from toolroll.selection.stages.stable_order import StableOrder
 from toolroll.selection.stages.visibility import Visibility
-from toolroll.tools import MODES, Mode
+from toolroll.tools import Mode
 
 Retrieve: TypeAlias = Literal["tools", "none"]
 
@@ -87,11 +86,10 @@ _FLAG = _domain(lambda value: isinstance(value, bool), "True or False")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a profile sets.
+    """The parameters of selection.
 
     Attributes:
-        retrieve: whether "tools" are looked for in the message, or "none" are: then toolkits are there whole,
-            as routes say.
+        retrieve: "tools" searches for tools that fit the message; with "none", routes select whole toolkits.
         k: how many tools retrieval adds, unless the call says.
         dense: weight of the cosine of message and tool.
         lexical, lexical_saturation: weight of BM25, and the best BM25 score in reach of a message at which
@@ -101,46 +99,45 @@ class Profile:
         description_counts: as how many examples the description counts in a tool's vector; 0: for tools
             without examples only, as in Tool2Vec.
         clauses: in [0, 1]: how far a tool that fits one clause of the message gains on those that fit all.
-        damping: whether tools that are found for everybody's messages, alone or with their toolkit, count
-            less.
+        damping: whether tools count less that are found, alone or with their toolkit, for most messages.
         threshold: least score of a retrieved tool.
         minimum: how many are kept even below the threshold.
         least_confidence: below it no tool applies: `Selection.has_match` is False.
-        on_no_tool: what then happens: "tell" says so and keeps the nearest, "empty" keeps none of them.
+        on_no_tool: then "tell" says so and keeps the nearest tools, "empty" keeps none of them.
         toolkit_threshold: cosine of message and toolkit from which on the toolkit counts as hit by a route;
             None leaves toolkits to their routes.
         candidates: how many retrieved tools are kept until the cut; the cut ones show up in explanations.
         routes: whether a hit adds to a tool's score ("favour"), leaves only its toolkits ("narrow") or puts
             them behind what retrieval finds ("fill"), or nothing hits ("ignore").
         route_weight: what a hit adds, with "favour".
-        no_hit: else, toolkits that count as hit when nothing is. None: all stay, and none are put behind.
+        no_hit: otherwise, toolkits that count as hit when none is. None: all stay, and none are put behind.
         keyword_mode: how keywords stand in a message where their author did not say: "substring", "word" or
             "prefix"; None for what their script asks for.
-        spelling: whether misspelt words of a message are mended before it is read.
+        spelling: whether misspelt words of a message are corrected first.
         max_tools: how many tools at the most, core tools included; None for the provider's limit.
-        unranked_tools: how many tools at the most where nothing could be ranked, as when retrieval fails.
-        on_policy_error: what counts where the rules of a registry cannot be read: "closed" leaves only public
-            tools, "last_known" the rules before them (and closed where there are none), "open" no rules.
-        learning: whose rule reads the outcomes of earlier selections: ours ("outcomes"), that of seed 4
-            ("thompson", see docs/learning.md), or None for nobody's. Nothing was learnt: nothing changes.
-        temperature: units of score that are one nat: what e times the odds of being called is worth.
+        unranked_tools: how many tools at the most where ranking failed.
+        on_policy_error: where the rules of a registry cannot be read, "closed" leaves only public tools,
+            "last_known" the rules before them (public tools where there are none), "open" no rules.
+        learning: the rule by which outcomes of earlier selections count: "outcomes", "thompson" (that of
+            seed 4, see docs/learning.md), or None. Where nothing was learnt, nothing changes.
+        temperature: units of score that are one nat, that is, worth e times the odds of being called.
         rescored: how many retrieved tools outcomes may put in another order.
-        reliability, lift: weights of whether a tool works, and of what it is called for.
-        exploration_scale: how much of what is not known yet is drawn, as a share of its standard deviation.
+        reliability, lift: weights of whether a tool works, and of the messages that it is called for.
+        exploration_scale: the factor of the posterior's standard deviation in a draw.
         most_up, most_down: nats by which outcomes may lift or sink a tool, at the most.
         protected_leaders: so many of retrieval's best tools stay selected unless they are known to be broken;
             at most a third of the selection.
         reliability_in_order: extra weight of reliability in the order of the selected tools: models call what
             they read first.
         explore: how often the last place goes to the tool of which least is known.
-        affinity: what the toolkits of tools gain that a conversation called in its last turn.
+        affinity: what tools gain whose toolkit a conversation called in its last turn.
         idle_turns: a loaded tool goes when it was not called for more than so many turns.
         sticky_turns, sticky_tools: tools called in a conversation's last turns stay, so many at the most.
         opening: a conversation's first list has so many times k retrieved tools.
         newcomers: later turns add what is among the first so many times k.
         growth: its list grows to so many times k; 0: each turn sends what it selects and no more.
-        pass_through_tools, pass_through_tokens: a catalog of at most so many tools that cost at most so many
-            tokens is handed on whole, unless the call sets k: searching ten tools helps nobody.
+        pass_through_tools, pass_through_tokens: a catalog of at most so many tools and tokens is selected
+            whole, unless the call sets k: to search ten tools is of no use.
     """
 
     retrieve: Retrieve = field(default="tools", metadata=_one_of(*get_args(Retrieve)))
@@ -159,10 +156,10 @@ class Profile:
     on_no_tool: OnNoTool = field(default="tell", metadata=_one_of(*get_args(OnNoTool)))
     toolkit_threshold: float | None = field(default=None, metadata=_or_none(_COSINE))
     candidates: int = field(default=20, metadata=_COUNT)
-    routes: Reading = field(default="favour", metadata=_one_of(*get_args(Reading)))
+    routes: RouteMode = field(default="favour", metadata=_one_of(*get_args(RouteMode)))
     route_weight: float = field(default=0.25, metadata=_WEIGHT)
     no_hit: tuple[str, ...] | None = None
-    keyword_mode: Mode | None = field(default=None, metadata=_one_of(*MODES, None))
+    keyword_mode: Mode | None = field(default=None, metadata=_one_of(*get_args(Mode), None))
     spelling: bool = field(default=True, metadata=_FLAG)
     max_tools: int | None = field(default=None, metadata=_or_none(_COUNT))
     unranked_tools: int = field(default=128, metadata=_COUNT)
@@ -224,7 +221,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class PassThrough:
-    """Whether the candidates are few and cheap enough to be handed on whole."""
+    """Whether the candidates are few and cheap enough to be selected whole."""
 
     catalog: Catalog
     most_tools: int
@@ -315,7 +312,7 @@ def compose(
             listing,
             order,
         ),
-        finding=(retrieval, *learning, replace(cap, core={}, max_tools=None)),
+        search=(retrieval, *learning, replace(cap, core={}, max_tools=None)),
         passes_through=PassThrough(catalog, p.pass_through_tools, p.pass_through_tokens),
         reader=Reader(
             catalog.speller if p.spelling else None,
@@ -371,8 +368,7 @@ def _learning(catalog: Catalog, p: Profile) -> tuple[Stage, ...]:
     return (Learning(catalog.keys, core, weights, p.temperature, p.k),)
 
 
-# The seeds: every message is read as it was written, whatever was said and sent before, and no list is small
-# enough to be handed on whole.
+# The seeds read every message as it was written and on its own, and never select a catalog whole.
 _SEED = Profile(
     spelling=False,
     learning=None,

@@ -1,4 +1,4 @@
-"""What came out: the tools in the order to send them, and why these and no others."""
+"""The result of a turn: the tools in the order to send them, and why these and no others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tokens:
 
     Attributes:
         selected: of the tools in the selection.
-        total: of all tools that this caller could have been sent.
+        total: of all tools that this caller may see.
     """
 
     selected: int
@@ -35,19 +35,19 @@ class Tokens:
 
     @property
     def saved(self) -> int:
-        """What the selection keeps out of the prompt."""
+        """Tokens that the selection keeps out of the prompt."""
         return self.total - self.selected
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
-    """The tools for one turn. Immutable; explanations are made when somebody asks.
+    """The tools for one turn. Immutable; explanations are made on demand.
 
     Attributes:
         names: in the order to send.
-        failures: what failed on the way; `degraded` has their names.
+        failures: of stages and dependencies; `degraded` has their names.
         timings: (stage, nanoseconds) in the order they ran.
-        event_id: names this selection in outcomes.
+        event_id: identifies this selection in outcomes.
     """
 
     names: tuple[str, ...]
@@ -87,7 +87,7 @@ class Selection:
 
     @property
     def definitions(self) -> tuple[Tool, ...]:
-        """The selected tools as toolroll reads them."""
+        """The selected tools as `Tool` values."""
         return self._offer.definitions
 
     def schemas(
@@ -101,12 +101,12 @@ class Selection:
     ) -> list[dict[str, Any]]:
         """What to send as `tools`: "openai", "openai_responses", "anthropic", "gemini" or "mcp".
 
-        A name that the provider refuses is sent as another one; `sent_names` has the way back. The
-        dictionaries are the caller's to change: nothing of the catalog is in them.
+        A name that the provider refuses is replaced; `sent_names` has the way back. The caller may change the
+        dictionaries: they share nothing with the catalog.
 
-        strict: in OpenAI's strict mode, wherever it can say what a tool takes.
+        strict: in OpenAI's strict mode, wherever it can express the parameters.
         json_schema: Gemini's parameters as JSON Schema, not translated to its own subset of OpenAPI.
-        returns: with the schemas of what tools answer, where the provider has a place for them.
+        returns: with the schemas of results, where the provider has a place for them.
         deferred: names of tools that stay out of the prompt until a search finds them (Anthropic, Responses).
 
         Raises:
@@ -119,7 +119,7 @@ class Selection:
     def conversion_losses(
         self, provider: str, *, strict: bool = False, json_schema: bool = False, returns: bool = False
     ) -> tuple[Loss, ...]:
-        """What the provider is not told of these tools: keywords, annotations, marks without a place there.
+        """What the provider's form cannot say about these tools: keywords, annotations, marks.
 
         Raises:
             InvalidInput: the provider is unknown, or doesn't have what is asked for.
@@ -251,7 +251,7 @@ class Selection:
 
     @cached_property
     def tokens(self) -> Tokens:
-        """Estimated tokens of the selection, and of everything this caller could have been sent."""
+        """Estimated tokens of the selection, and of all tools that this caller may see."""
         allowed = self.candidates.allowed.rows()
         return Tokens(self.catalog.tokens_of(self.rows), self.catalog.tokens_of(allowed))
 
@@ -265,7 +265,7 @@ class Selection:
 
     @cached_property
     def activated(self) -> dict[str, str]:
-        """Toolkit → what speaks for it most, such as "keyword 'rain'"; toolkits with a selected tool only."""
+        """Toolkit with a selected tool → the strongest reason for it, such as "keyword 'rain'"."""
         return explanation.activated(self._trail)
 
     def explain(self, name: str | None = None) -> str:
@@ -302,7 +302,7 @@ class Selection:
         return " | ".join(parts)
 
     def log_lines(self) -> tuple[str, ...]:
-        """What came from where, as `key=value` for a log; a second line where something was cut for space.
+        """Where the tools came from, as `key=value` for a log; a second line where some were cut for space.
 
         tool selection: method=retrieval+routes, core=5, retrieved=10, routes=8, total=23/72, top_score=0.682
         tool cap: kept=25/35, dropped=10: browser_click, browser_open, …

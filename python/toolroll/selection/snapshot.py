@@ -1,4 +1,4 @@
-"""What serves: a pipeline for everybody, and one for each organisation that has tools of its own."""
+"""The pipelines that serve: one for everybody, and one for each organisation with tools of its own."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _NO_SETTINGS: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """Everything that turns read, swapped as one. Looking something up waits for nothing.
+    """Everything that turns read, replaced as one. No method waits.
 
     Attributes:
         shared: for all who have no pipeline of their own.
         own: organisation → pipeline over the shared tools and its own.
         awaited: organisations with tools of their own whose pipeline is not built yet: the shared one serves
-            them meanwhile, and says so.
-        stored: organisation → settings that storage has a value for, the platform's ("") among them.
-        experiments: organisation → what deals its turns out to variants; "" for everybody else's.
-        standing: what has failed and lasts, such as a registry that cannot be reached.
-        lasting: organisation → what has failed for it alone, such as rules that cannot be read; "" for all.
+            them meanwhile, and their selections say so.
+        stored: organisation → settings that storage has a value for; "" for the platform's.
+        experiments: organisation → the experiment that assigns its turns to variants; "" for all others.
+        lasting_failures: of everybody, such as a registry that cannot be reached.
+        org_failures: organisation → its own, such as rules that cannot be read; "" for all.
         revision: of the registry whose rules these are; a catalog may be of one before it.
     """
 
@@ -39,11 +39,11 @@ class Snapshot:
     revision: int = 0
 
     def pipeline(self, org: str) -> Pipeline:
-        """What decides for this organisation now."""
+        """The pipeline of this organisation."""
         return self.own.get(org, self.shared)
 
     def variant_for(self, context: Context) -> tuple[str, Pipeline]:
-        """What decides for this context now, and the name of the variant that it is; "" for none."""
+        """The name of the variant that decides for this context, "" for none, and its pipeline."""
         pipeline = self.own.get(context.org, self.shared)
         if not self.experiments:
             return "", pipeline
@@ -53,7 +53,7 @@ class Snapshot:
         return ("", pipeline) if variant_for is None else (variant, variant_for)
 
     def experiment(self, org: str) -> Experiment | None:
-        """The experiment that runs for this organisation's turns."""
+        """The experiment for this organisation's turns."""
         return self.experiments.get(org) or self.experiments.get("")
 
     def settings(self, org: str) -> frozenset[str]:
@@ -65,7 +65,7 @@ class Snapshot:
         return stored.get("", _NO_SETTINGS) if found is None else found
 
     def failures(self, org: str) -> tuple[Failure, ...]:
-        """What every selection for this organisation lacks at the moment."""
+        """The failures that every selection for this organisation names now."""
         failures = self.lasting_failures
         if self.org_failures:
             failures += self.org_failures.get("", ())

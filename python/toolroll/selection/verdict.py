@@ -1,4 +1,4 @@
-"""Why a tool may or may not be seen: one plain answer, apart from the masks that decide it."""
+"""Why a tool is visible or not: one plain answer, made apart from the sets that decide it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolroll.selection.stages.visibility import Visibility
 
 
 def judge(pipeline: Pipeline, name: str, context: Context, stored: frozenset[str]) -> Verdict:
-    """What the hard stages do with one tool, first reason first.
+    """What the hard stages do with one tool; the first reason counts.
 
     Raises:
         NotFound: no tool of that name in the catalog.

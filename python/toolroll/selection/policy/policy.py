@@ -240,16 +240,6 @@ class Policy:
                 return own
         return verdict
 
-    def without_target(self) -> tuple[Rule, ...]:
-        """Rules that name a tool or a toolkit that this catalog does not have."""
-        return tuple(
-            rule
-            for level in self.levels.values()
-            for rule in level.rules
-            if rule.toolkit != EVERYTHING
-            and (rule.tool not in self.names if rule.tool else rule.toolkit not in self.below)
-        )
-
     def _find(self, org: str, facts: Facts) -> Bitset | None:
         platform = self.levels.get("", _NO_RULES)
         own = self.levels[org] if org else _NO_RULES

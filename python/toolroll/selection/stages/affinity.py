@@ -1,4 +1,4 @@
-"""Lets the toolkits of what was just called count: who has listed mails is about to read or answer one."""
+"""Favours the toolkits whose tools were just called: a user who has listed mails will read or answer one."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from toolroll.conversation import Conversation
 from toolroll.selection.candidates import Candidates, Evidence
 from toolroll.tools import Tool
 
-_FADES = 0.5  # with every turn
-_MOST_ROWS = 256  # of a toolkit: that one of so many was called says little of the others
+_DECAY = 0.5  # a turn
+_MOST_ROWS = 256  # of a toolkit: one call says little about so many tools
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Affinity:
     """Soft. Adds to the scores of toolkits whose tools the conversation called in its last turns.
 
-    It is no evidence that the message needs a tool, so confidence does not count it.
+    A call in the past is no evidence that this message needs a tool, so confidence does not count it.
 
     Attributes:
-        weight: what it adds for the last turn; half of that for the turn before, and so on.
+        weight: added for the last turn; half of it for the turn before, and so on.
         tools, names: of the catalog, by row, and name → row.
         below: toolkit → rows of its tools and of those below it.
     """
@@ -54,10 +54,10 @@ class Affinity:
         return candidates.rescore(scores, "session.affinity", both, found)
 
     def _gains(self, conversation: Conversation) -> dict[int, float]:
-        """Row → what it gains, of the toolkits that were called; the latest turn counts."""
+        """Row → what it gains, by the latest turn that called its toolkit."""
         weights: dict[str, float] = {}
         for number, names in conversation.called:
-            weight = self.weight * _FADES ** max(conversation.turn - number - 1, 0)
+            weight = self.weight * _DECAY ** max(conversation.turn - number - 1, 0)
             for name in names:
                 if (row := self.names.get(name)) is not None:
                     weights.setdefault(self.tools[row].toolkit, weight)

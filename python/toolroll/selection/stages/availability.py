@@ -1,4 +1,4 @@
-"""Removes what cannot be used here: toolkits without their settings, and what the caller rules out."""
+"""Removes toolkits without their settings, and tools that the caller excludes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolroll._core import Bitset
-from toolroll.catalog.settings import StackedSwitches, Switches
+from toolroll.catalog.settings import Switches
 from toolroll.context import Turn
 from toolroll.selection.candidates import Candidates
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Availability:
-    """Hard. Forbids toolkits that are switched off and tools that the caller rules out, by name.
+    """Hard. Forbids toolkits that lack their settings, and tools that the caller excludes by name.
 
-    What is not active is out before any stage runs.
+    Inactive tools are out before any stage runs.
 
     Attributes:
         switches: toolkits that need settings.
         names: tool name → row.
     """
 
-    switches: Switches | StackedSwitches
+    switches: Switches
     names: Mapping[str, int]
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:

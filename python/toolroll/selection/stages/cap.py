@@ -1,4 +1,4 @@
-"""Cuts to what the caller, the provider and the token budget allow."""
+"""Cuts the list to the limits of the caller, the provider and the token budget."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from toolroll.selection.candidates import Candidates
 class Cap:
     """Soft. Keeps core tools first, then the best by score, then the others by name.
 
-    k bounds what retrieval adds, so it does not touch core tools nor what was put beside them without a
-    score, and where nothing was retrieved (the stage failed, or the profile has none) it does not apply.
-    `max_tools` and the budget bound everything, from the end; a tool that does not fit the budget is passed
-    over and cheaper ones behind it still have their chance.
+    k bounds what retrieval adds. It counts neither core tools nor tools without a score, and where nothing
+    was retrieved (the stage failed, or the profile has none) it does not apply. `max_tools` and the budget
+    bound everything, from the end. A tool over the budget is skipped; a cheaper one behind it may still fit.
 
     Attributes:
-        core: rows that k does not count, base toolkits and pinned tools → their place in front: the same on
-            every turn, so that a provider's prompt cache keeps its prefix.
+        core: rows of base toolkits and pinned tools → their place in front. It is the same on every turn, so
+            a provider's prompt cache keeps its prefix.
         names: tool name → row, for the tools that a call always includes: they come behind the core.
         costs: int32[n], tokens of each tool's schema.
         k: how many retrieved tools, unless the turn says.
         max_tools: how many tools at the most, unless the turn says; None for no limit.
-        unranked: how many tools at the most where nothing could be ranked; None where nothing was to be.
+        unranked: how many tools at the most where ranking failed; None where no stage ranks.
         provider_limits: provider → how many tools its API takes.
     """
 
@@ -65,7 +64,7 @@ class Cap:
         return core
 
     def found(self, candidates: Candidates, turn: Turn) -> Candidates:
-        """Of columns: what retrieval may add, and what k does not count."""
+        """Columns cut to the k best, and to tools that k does not count."""
         return self._at_most_k(candidates, self.core_of(turn), turn.places(self.k))
 
     def limit(self, turn: Turn, unranked: int | None = None) -> int | None:
@@ -85,10 +84,7 @@ class Cap:
         return candidates.narrow(rows[order], "cap.whole" if self.unranked is None else "cap.unranked")
 
     def _at_most_k(self, candidates: Candidates, core_places: Mapping[int, int], k: int | None) -> Candidates:
-        """Core in its places, then the k best of what was retrieved, in order already.
-
-        What has no score was not retrieved: it stays, where it is.
-        """
+        """Core in its places, then the k best that were retrieved. Tools without a score keep their place."""
         core: list[int] = []  # positions of core rows in the columns
         if core_places:
             rows = candidates.rows.tolist()

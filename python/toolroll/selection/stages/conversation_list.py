@@ -1,4 +1,4 @@
-"""Adds what a conversation holds, and keeps its list steady: a provider's prompt cache keeps its prefix."""
+"""Adds the tools that a conversation holds, and changes its list little, for the provider's prompt cache."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from toolroll.conversation import Conversation, Retention
 from toolroll.selection.candidates import BeforeList, Candidates
 from toolroll.selection.stages.cap import Cap
 
-_BATCH = 1 / 3  # of a list that is full goes at once: what is cached behind the first gap is lost anyway
+_BATCH = 1 / 3  # of a full list goes at once: the cache behind the first gap is lost anyway
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConversationList:
-    """Soft. Brings in what is loaded and what was called or sent before, and lets in the best of what is new.
+    """Soft. Adds tools that were loaded, called or sent before, and the best of the new ones.
 
-    k counts none of these. A tool that was sent costs a tenth while the provider's cache holds it, and a new
-    one costs itself once. So what this turn selected stays where it is core, held by the conversation or sent
-    already; of the rest, which a changed message has always some of, the first few come in. Where the list is
-    too long, or over `max_tools`, the provider's limit or the budget, what was selected longest ago goes, a
-    third at once. What was sent keeps its place, and newcomers go behind it.
+    k counts none of the former. A tool that was sent before costs a tenth while the provider's cache holds
+    it; a new one costs its full price once. So of this turn's selection, core tools stay, and so do tools
+    that the conversation holds or was sent; of the others only the first few come in. Where the list is too
+    long, or over `max_tools`, the provider's limit or the budget, the tools that were selected longest ago
+    go, a third at once. Tools that were sent keep their places, and newcomers go behind them.
 
     Attributes:
         names: tool name → row.
@@ -80,7 +80,7 @@ class ConversationList:
     def _latest(
         self, back: Collection[int], sent: Mapping[int, int], conversation: Conversation
     ) -> list[int]:
-        """These rows, latest picked first; of one turn, as they were sent."""
+        """These rows, latest selected first; rows of one turn as they were sent."""
         last = conversation.picked
         return sorted(back, key=lambda row: (-last[sent[row]], sent[row]) if row in sent else (0, row))
 
@@ -92,10 +92,9 @@ class ConversationList:
         bounds: tuple[int | None, int | None],
         batch: float,
     ) -> list[int]:
-        """Of that order what was picked, and what else is within the bounds, the last ones out first.
+        """The order without the tools that exceed the bounds: `back` is cut from its end, `picked` after it.
 
-        bounds: how many tools, and how many tokens. batch: how much of them is made free at once where that
-            does not do.
+        bounds: how many tools, and how many tokens. batch: the share of them that a cut frees at once.
         """
         limit, budget = bounds
         if limit is not None and len(picked) + len(back) > limit:
@@ -109,7 +108,7 @@ class ConversationList:
         return [row for row in order if row in stays]
 
     def _affordable(self, rows: list[int], left: int) -> tuple[list[int], int]:
-        """Those that fit, one after the other, and what is left then."""
+        """The rows that fit, one after the other, and the tokens that are left."""
         chosen = []
         for row, cost in self._priced(rows):
             if cost <= left:
@@ -122,7 +121,7 @@ class ConversationList:
 
 
 def _allowed(places: dict[int, int], allowed: Bitset) -> dict[int, int]:
-    """Those of the rows that are allowed, in their order."""
+    """The allowed rows, in their order."""
     if places:
         rows = np.fromiter(places, np.int32, len(places))
         if not allowed.holds_all(rows):

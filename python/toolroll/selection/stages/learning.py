@@ -1,4 +1,4 @@
-"""Puts what fits in the order that outcomes taught, and draws where they have not taught enough."""
+"""Ranks by what outcomes taught, and draws where they have not taught enough."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from toolroll.context import Turn
 from toolroll.identity import scopes
 from toolroll.selection.candidates import Candidates, Draw, RerankingResult
 
-Rule: TypeAlias = Literal["outcomes", "thompson"]
+LearningRule: TypeAlias = Literal["outcomes", "thompson"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learning:
     """Soft. Reorders what retrieval found: its score, plus what outcomes say, in nats of one scale.
 
-    See `Learned.rank` in learned.hpp for the rule, and docs/learning.md for the model. Where nothing has been
-    learnt, it hands its input on.
+    `Learned.rank` in learned.hpp has the rule, docs/learning.md the model. Where nothing has been learnt, the
+    stage returns its input.
 
     Attributes:
         keys: which statistics belong to which row.
-        core: rows that are selected anyway and take nobody's place.
-        weights: of what was learnt, and how much of it is drawn.
+        core: rows that are selected anyway and take no place of k.
+        weights: of what was learnt, and of the draw.
         temperature: units of score that are one nat.
         k: how many tools are shown, unless the turn says; None for all.
     """
@@ -72,9 +72,10 @@ class Learning:
 class Thompson:
     """Soft. Seed 4's own rule: orders what was retrieved by one draw of Beta(1 + successes, 1 + failures).
 
-    The counts are those of a tool in one tier on one page, whatever the message. It keeps the K - 1 best
-    draws and the best of the rest, which together are the K best. Over more candidates than are shown it
-    forgets how well a tool fits (docs/learning.md has the figures), so its profile retrieves what it shows.
+    The counts are those of a tool in one tier on one page, whatever the message. The seed keeps the K - 1
+    best draws and the best of the rest, which together are the K best. Over more candidates than are shown,
+    the rule forgets how well a tool fits (docs/learning.md has the figures), so its profile retrieves only as
+    many.
 
     Attributes:
         keys: which statistics belong to which row.

@@ -1,4 +1,4 @@
-"""Keeps to the toolkits that belong to the page where the message was written."""
+"""Narrows to the toolkits of the page where the message was written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from toolroll.selection.policy.pages import PageTable
 class Page:
     """Soft. Narrows to the toolkits of every mapping that matches the page.
 
-    Where the context names no page, none matches or nothing in play belongs to it, the input is handed on.
+    Where the context names no page, no mapping matches or no tool in play belongs to it, the stage returns
+    its input.
 
     Attributes:
         table: the compiled mappings.
@@ -27,6 +28,6 @@ class Page:
         if found is None:
             return candidates
         kept = candidates.narrow(found.rows, "page.match", Evidence(NO_ROWS, words=found.words))
-        # A pool's columns are only what has evidence so far: it is the pool that says what is left.
+        # The columns beside a pool hold only rows with evidence: the pool says what is left.
         left = kept.rows.size if kept.pool is None else kept.pool
         return kept if left else candidates

@@ -1,4 +1,4 @@
-"""The short cut: a caller that knows its tools gets those, and nothing else runs."""
+"""Selects the tools that the caller requires, in place of all soft stages."""
 
 from __future__ import annotations
 

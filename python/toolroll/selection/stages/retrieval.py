@@ -26,23 +26,23 @@ _WHOLE = 0.4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Retrieval:
-    """Soft. Narrows to the best rows by dense plus lexical evidence, on top of what earlier stages found.
+    """Soft. Narrows to the best rows by dense and lexical evidence, added to what earlier stages found.
 
-    The terms of a tool's score are those of `Retriever` in fusion.hpp: the cosine of message and tool, how
-    near the nearest group of the tool's examples is, BM25, what a clause of the message adds to the message
-    as a whole, and what was said before. A tool without evidence scores 0 and stays out.
+    The terms of a score are those of `Retriever` in fusion.hpp: the cosine of message and tool, that of the
+    nearest group of the tool's examples, BM25, what the best clause adds, and the turns before. A tool
+    without evidence scores 0 and stays out.
 
     Attributes:
         retriever: the catalog's vectors, intents and postings, and the damping below.
-        damping: float32[n], what all evidence for a tool is multiplied by; None for 1.
+        damping: float32[n], a factor of all evidence for a tool; None for 1.
         fusion: weights of the terms.
         threshold: least score of a tool that is kept.
         minimum: so many are kept even below the threshold.
-        candidates: how many rows are kept at the most; what exceeds k is cut later, with a reason.
+        candidates: how many rows are kept at the most; a later stage cuts to k, with a reason.
         core: how many more, since so many may be core tools, which are selected anyway.
-        calibration: what the best score says of whether any tool applies.
-        least_confidence: below it the answer is that none does.
-        on_no_tool: what follows from that: "tell" says so and keeps the nearest, "empty" keeps none.
+        calibration: turns the best score into the confidence that some tool serves the message.
+        least_confidence: below it no tool does.
+        on_no_tool: then "tell" says so and keeps the nearest, "empty" keeps none.
         keys: which learned vectors belong to which row; None where outcomes have no say.
         rescored: how many rows are kept where outcomes will put them in another order.
     """
@@ -110,7 +110,7 @@ class Retrieval:
             has_match=confidence >= self.least_confidence,
             leaders=leaders,
         )
-        ranked = candidates.narrow(rows, "retrieval.nearest").rescore(scores, "retrieval.score", None, found)
+        ranked = candidates.narrow(rows, "retrieval.nearest", found, scores)
         if len(kept) < len(rows):
             ranked = ranked.narrow(slice(len(kept)), "retrieval.threshold")
         if not found.has_match and self.on_no_tool == "empty":

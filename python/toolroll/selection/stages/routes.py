@@ -1,4 +1,4 @@
-"""Keywords and patterns in the message switch toolkits on, and its nearness to what they describe."""
+"""Finds toolkits by keywords and patterns in the message, or by the cosine with their descriptions."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from toolroll.context import Turn
 from toolroll.selection.candidates import Candidates, Evidence, RouteHits
 from toolroll.selection.stages.cap import Cap
 
-Reading: TypeAlias = Literal["favour", "narrow", "fill", "ignore"]
+RouteMode: TypeAlias = Literal["favour", "narrow", "fill", "ignore"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Routes:
-    """Soft. Turns hits into evidence ("favour"), or into toolkits that are there whole.
+    """Soft. Turns hits into evidence ("favour"), or selects whole toolkits.
 
-    A keyword is right about what it names and silent about the rest of the message ("if it rains, add it
-    to my calendar"), so the default lets it add to a tool's score and not take others away.
+    A keyword is right about what it names and silent about the rest of the message ("if it rains, add it to
+    my calendar"), so by default a hit adds to the scores of its tools and removes no others.
 
-    "narrow" leaves only the toolkits that were hit in play. "fill" runs after retrieval and puts what it did
-    not find of them behind what it did; where nothing was retrieved it narrows. For both, a toolkit of which
-    nothing is in play was not hit: a keyword of what is switched off, or denied, says nothing. "ignore" lets
-    the message hit nothing.
+    "narrow" keeps only the toolkits that were hit. "fill" runs after retrieval and puts the rest of their
+    tools behind what it found; where nothing was retrieved it narrows. For both, a toolkit that has no tool
+    in play was not hit: a keyword of a toolkit that is denied, or lacks its settings, says nothing. "ignore"
+    lets the message hit nothing.
 
     Attributes:
         table: the compiled routes.
-        reading: what a hit means.
-        weight: what a hit adds to the score of each tool of the toolkit, with "favour".
-        no_hit: otherwise, toolkits that count as hit when nothing is; None keeps all with "narrow" and
+        mode: what a hit means.
+        weight: with "favour", added to the score of each tool of the toolkit.
+        no_hit: otherwise, toolkits that count as hit where none is; None keeps all with "narrow" and
             "ignore", and adds none with "fill".
-        toolkits: vectors of the toolkits; None leaves them to their keywords and patterns.
-        threshold: cosine of message and toolkit from which on it counts as hit.
-        cap: with "fill", says what retrieval may add: what it found beyond that may be put behind again.
+        toolkits: vectors of the toolkits; None for keywords and patterns alone.
+        threshold: the cosine of message and toolkit from which on the toolkit is hit.
+        cap: with "fill", cuts what retrieval found first; a tool that was cut may come back behind.
         scores: whether, with "narrow", the tools have the strength of the hit as their score: for profiles
             without retrieval, which would add to it.
     """
 
     table: RouteTable
-    reading: Reading = "favour"
+    mode: RouteMode = "favour"
     weight: float = 0.25
     no_hit: tuple[str, ...] | None = None
     toolkits: ToolkitIndex | None = None
@@ -53,22 +53,22 @@ class Routes:
     scores: bool = False
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
-        if self.reading == "ignore":
+        if self.mode == "ignore":
             if self.no_hit is None:
                 return candidates
             return candidates.narrow(self.table.bitset_of(self.no_hit), "route.ignore")
         hits, cosines = self._hits(turn)
-        if self.reading == "favour":
+        if self.mode == "favour":
             return self._favour(candidates, hits)
         # What an earlier stage left is what can be hit; retrieval has since picked some of it.
         pool = candidates.last_pool
         hits = {name: word for name, word in hits.items() if pool.holds(self.table.rows_of((name,))).any()}
-        if self.reading == "fill" and candidates.pool is None:
+        if self.mode == "fill" and candidates.pool is None:
             return self._fill(candidates, hits, pool, turn)
         return self._narrow(candidates, hits, cosines)
 
     def _hits(self, turn: Turn) -> tuple[dict[str, str], dict[str, float]]:
-        """Toolkit → what hit it; and the cosine of those that have neither keyword nor pattern."""
+        """Toolkit → what hit it; and the cosines of toolkits that no keyword or pattern hit."""
         hits = self.table.hits(turn.text, turn.query)
         cosines: dict[str, float] = {}
         if self.toolkits is not None and turn.vector is not None and turn.trust > 0:

@@ -1,4 +1,4 @@
-"""Keeps the places of tools already sent, so that a provider's prompt cache keeps its prefix."""
+"""Keeps the places of tools that were sent before, for the provider's prompt cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolroll.selection.candidates import Candidates
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StableOrder:
-    """Soft. What was already sent keeps its place, newcomers go behind it in the order they came.
+    """Soft. Tools that were sent before keep their places, newcomers go behind them in their order.
 
     Attributes:
         names: tool name → row.

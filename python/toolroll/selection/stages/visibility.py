@@ -1,4 +1,4 @@
-"""Removes what the rules deny to whoever asks."""
+"""Removes the tools that the rules deny to the caller."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Visibility:
 
     Attributes:
         policy: the rules in force; None where there are none.
-        closed: organisation → why its rules could not be read, "" for the platform's, which concern all:
-            raised on every such turn, so that the pipeline fails closed.
+        closed: organisation → why its rules could not be read; "" for the platform's, which concern all. The
+            stage raises it on every such turn, so the pipeline fails closed.
     """
 
     policy: Policy | None
     closed: Mapping[str, Exception] = field(default_factory=dict)
 
     def closes(self, org: str) -> Exception | None:
-        """Why this organisation sees public tools only; None where it does not."""
+        """Why this organisation sees only public tools; None where it sees all that the rules show."""
         return self.closed.get("") or self.closed.get(org)
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:

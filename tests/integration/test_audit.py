@@ -12,7 +12,7 @@ from toolroll.registry.audit import Change
 from toolroll.registry.store.database import Database
 from toolroll.rules import PageMapping, Rule
 
-from .policy_source import Governed
+from .governance import Governed
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from toolroll.registry.tiers import read_tiers, set_tiers
 from toolroll.registry.toolkits import circle
 from toolroll.rules import PageMapping, Rule
 
-from .policy_source import TRICKS, Governed, add_tool, delete_tool
+from .governance import TRICKS, Governed, add_tool, delete_tool
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_version_0_makes_a_toolkit_only_where_there_is_none(governed: Governed) 
     governed.toolkits.put(Toolkit("crm"), version=0)
     with pytest.raises(Conflict):
         governed.toolkits.put(Toolkit("crm", "Deals"), version=0)
-    with pytest.raises(Conflict, match="is not there"):
+    with pytest.raises(Conflict, match="does not exist"):
         governed.toolkits.put(Toolkit("mail"), version=1)
 
 

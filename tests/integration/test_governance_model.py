@@ -17,7 +17,7 @@ from toolroll.registry.store.database import Database
 from toolroll.registry.tiers import read_tiers, set_tiers
 from toolroll.rules import PageMapping, Rule
 
-from .policy_source import Governed
+from .governance import Governed
 
 ORGS = ("", "acme")
 NAMES = ("a", "b", "c")

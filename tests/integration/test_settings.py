@@ -19,7 +19,7 @@ from toolroll.errors import InvalidInput, NotFound, StoreUnavailable, ToolrollEr
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
-from .policy_source import Governed
+from .governance import Governed
 
 CANARY = "sk-canary-7f3a9c51d2e8"
 VALUES: list[Any] = ["x", CANARY, 0, 0.0, True, b"x", ["x"], {"a": 1}, object()]

@@ -327,11 +327,11 @@ def test_a_disk_without_any_room_is_said_where_sqlite_does_not_know(
     cause = sqlite3.OperationalError("disk I/O error")
     error = sa.exc.OperationalError("BEGIN", None, cause)
     address = Address.of(f"sqlite:///{tmp_path / 'tools.db'}")
-    monkeypatch.setattr(errors.files, "is_full", lambda path: True)
+    monkeypatch.setattr(errors.sqlite_file, "is_full", lambda path: True)
     assert "the disk is full; nothing was changed" in str(errors.of(error, address, 1))
     reading = str(errors.of(error, address, 1, writes=False))
     assert "the disk is full. Free some space" in reading
-    monkeypatch.setattr(errors.files, "is_full", lambda path: False)
+    monkeypatch.setattr(errors.sqlite_file, "is_full", lambda path: False)
     assert "check the disk (disk I/O error)" in str(errors.of(error, address, 1, writes=False))
 
 

@@ -78,7 +78,7 @@ class Refresher:
         """Begins to follow the registry; a child of a fork follows it by itself."""
         if not self._threads:
             survive_forks(self, _at_work, _begin_anew)
-        self._signals = Signals(self._database, deaf=not self._pace.listens)
+        self._signals = Signals(self._database, listens=self._pace.listens)
         self._threads = []
         for work, name in ((self._listen, "toolroll-listen"), (self._follow, "toolroll-refresh")):
             thread = threading.Thread(target=work, name=name, daemon=True)
@@ -256,7 +256,7 @@ def _at_work(refresher: Refresher) -> Iterable[threading.Lock]:
     """Held while a database is at work."""
     if refresher._stop.is_set() or refresher._signals is None:
         return ()
-    return (refresher._reaching, refresher._signals.looking)
+    return (refresher._reaching, refresher._signals.polling)
 
 
 def _begin_anew(refresher: Refresher) -> None:

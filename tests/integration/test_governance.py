@@ -87,7 +87,7 @@ def test_version_0_makes_a_toolkit_only_where_there_is_none(governed: Governed) 
     governed.toolkits.put(Toolkit("crm"), version=0)
     with pytest.raises(Conflict):
         governed.toolkits.put(Toolkit("crm", "Deals"), version=0)
-    with pytest.raises(Conflict, match="is not there"):
+    with pytest.raises(Conflict, match="does not exist"):
         governed.toolkits.put(Toolkit("mail"), version=1)
 
 

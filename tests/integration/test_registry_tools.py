@@ -17,7 +17,7 @@ from toolroll.registry.content import content_hash
 from toolroll.registry.records import Record
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
-from toolroll.registry.tool_edits import Edits
+from toolroll.registry.tool_edits import ToolEdits
 from toolroll.tools import Tool
 
 FULL = Tool(
@@ -52,7 +52,7 @@ def held(registry: Registry, name: str, tool: Tool, review: str = "changed") -> 
     """As a sync does it, where new content has to wait."""
     before = registry.tool(name)
     with registry.database.writing("plugin") as write:
-        edits = Edits(write)
+        edits = ToolEdits(write)
         record = edits.change("tool.sync", before, tool, review=review)
         edits.flush()
     return record
@@ -387,7 +387,7 @@ def test_what_is_refused_gives_way_to_what_was_approved(registry: Registry) -> N
 
 def test_a_new_tool_that_is_refused_is_deleted_and_remembered(registry: Registry) -> None:
     with registry.database.writing("plugin") as write:
-        edits = Edits(write)
+        edits = ToolEdits(write)
         new = edits.create(Tool("spy"), org="", plugin="p", review="pending", is_source=True)
         edits.flush()
     refused = registry.reject("spy")

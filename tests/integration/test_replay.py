@@ -318,7 +318,7 @@ def test_a_catalog_that_the_registry_never_had_is_said_to_be_missing(here: World
 @pytest.mark.parametrize(
     ("column", "value", "says"),
     [
-        ("registry_revision", 10**6, "revision 1000000 is not there"),
+        ("registry_revision", 10**6, "revision 1000000 does not exist"),
         ("learned_revision", 10**6, "1000000 outcomes had been learnt from, and the store has 1"),
         ("profile", "mine", "profile 'mine': unknown"),
         ("variant", "b", "its profile is not known here: profile 'b': unknown"),

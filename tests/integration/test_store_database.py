@@ -246,7 +246,7 @@ def test_text_with_nul_is_the_callers_mistake_or_just_kept(database: Database) -
 
 def test_a_value_that_no_database_holds_is_the_callers_mistake(database: Database) -> None:
     for column, value in ((tables.settings.c.revision, 2**80), (tables.settings.c.key, "\ud800")):
-        with pytest.raises(InvalidInput, match="cannot be kept"), database.reading() as connection:
+        with pytest.raises(InvalidInput, match="cannot be stored"), database.reading() as connection:
             connection.execute(sa.select(tables.settings).where(column == value)).all()
     assert database.revision() == 0
 

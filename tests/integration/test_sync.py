@@ -15,7 +15,7 @@ from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, StoreUnav
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.sync.sync import SyncReport, import_, sync
+from toolroll.registry.sync.sync import SyncReport
 from toolroll.registry.tiers import set_tiers
 from toolroll.rules import PageMapping
 from toolroll.tools import Definitions
@@ -31,6 +31,14 @@ ALL = Definitions(
     (Route(("office",), ("mail", "편지"), ("mail #[0-9]+",), ("word", "")),),
     pages=(PageMapping("inbox*", ("office",), 3),),
 )
+
+
+def sync(database: Database, definitions: Definitions, *, actor: str, **options: Any) -> SyncReport:
+    return Registry(database, actor).sync(definitions, **options)
+
+
+def import_(database: Database, definitions: Definitions, *, actor: str, **options: Any) -> SyncReport:
+    return Registry(database, actor).import_(definitions, **options)
 
 
 def send(database: Database, *tools: Tool, plugin: str = "p", **options: Any) -> SyncReport:
@@ -202,7 +210,7 @@ def test_a_conflict_leaves_everything_as_it_was(database: Database) -> None:
     before = contents(database)
     with pytest.raises(Conflict, match="3 problems") as error:
         send(database, Tool("new"), MAIL_2, NOTE, plugin="q")
-    assert "held by plugin 'p'" in str(error.value) and "held by people" in str(error.value)
+    assert "belongs to plugin 'p'" in str(error.value) and "belongs to people" in str(error.value)
     assert contents(database) == before
 
 
@@ -347,7 +355,7 @@ def test_who_was_faster_is_seen_under_the_lock(database: Database, monkeypatch: 
     send(database, MAIL)
     other_done.set()
     thread.join(20)
-    assert len(errors) == 1 and "'mail': is held by plugin 'p'" in str(errors[0])
+    assert len(errors) == 1 and "'mail': belongs to plugin 'p'" in str(errors[0])
     assert tool(database, "mail")["plugin"] == "p"
 
 

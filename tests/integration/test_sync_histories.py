@@ -11,14 +11,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from tests.integration.test_sync import contents, failing
+from tests.integration.test_sync import contents, failing, import_, sync
 from toolroll import Tool
 from toolroll.errors import Conflict, Denied
 from toolroll.registry.content import content_hash
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.sync.sync import import_, sync
 from toolroll.tools import Definitions
 
 pytestmark = pytest.mark.slow

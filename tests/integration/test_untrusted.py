@@ -48,9 +48,9 @@ def deny(registry: Registry, name: str = "no-mine", **target: str) -> None:
 
 
 def test_a_tool_gets_into_a_toolkit_of_people_only_by_people(registry: Registry) -> None:
-    refused(registry, "toolkit 'base' is held by people", Tool("mail", toolkit="base"))
+    refused(registry, "toolkit 'base' belongs to people", Tool("mail", toolkit="base"))
     send(registry, Tool("mail"))
-    refused(registry, "toolkit 'base' is held by people", Tool("mail", "New", toolkit="base"))
+    refused(registry, "toolkit 'base' belongs to people", Tool("mail", "New", toolkit="base"))
     registry.update("mail", {"toolkit": "base"}, version=1)
     assert send(registry, Tool("mail", "New")).plan.notes
     assert (registry.tool("mail").tool.toolkit, registry.tool("mail").tool.description) == ("base", "New")
@@ -61,7 +61,7 @@ def test_a_tool_gets_into_a_toolkit_of_people_only_by_people(registry: Registry)
 
 def test_a_tool_gets_into_no_toolkit_of_another_plugin(registry: Registry) -> None:
     send(registry, Tool("theirs", toolkit="kit"), plugin="q", toolkits=(Toolkit("kit"),))
-    refused(registry, "toolkit 'kit' is held by plugin 'q'", Tool("mail", toolkit="kit"))
+    refused(registry, "toolkit 'kit' belongs to plugin 'q'", Tool("mail", toolkit="kit"))
 
 
 def test_a_toolkit_that_nobody_else_names_need_not_be_declared(registry: Registry) -> None:
@@ -77,12 +77,12 @@ def test_a_toolkit_that_nobody_else_names_need_not_be_declared(registry: Registr
 
 
 def test_an_organisations_plugin_gets_into_no_toolkit_of_the_platform(registry: Registry) -> None:
-    refused(registry, "toolkit 'base' is held by the platform", Tool("mail", toolkit="base"), org="acme")
+    refused(registry, "toolkit 'base' belongs to the platform", Tool("mail", toolkit="base"), org="acme")
     refused(registry, "the platform has one of that name", toolkits=(Toolkit("base"),), org="acme")
 
 
 def test_a_toolkit_of_a_plugin_is_below_none_of_people(registry: Registry) -> None:
-    refused(registry, "parent 'core' is held by people", toolkits=(Toolkit("mine", parent="core"),))
+    refused(registry, "parent 'core' belongs to people", toolkits=(Toolkit("mine", parent="core"),))
     send(registry, toolkits=(Toolkit("mine"), Toolkit("below", parent="mine")))
     assert registry.toolkits.get("below").toolkit.parent == "mine"
     report = send(registry, toolkits=(Toolkit("mine", parent="core"), Toolkit("below", parent="mine")))
@@ -104,7 +104,7 @@ def test_what_governs_a_toolkit_stays_what_people_set(registry: Registry) -> Non
 def test_members_are_for_people_to_say(registry: Registry) -> None:
     report = send(registry, Tool("mail", toolkit="mine"), toolkits=(Toolkit("mine", members=("*",)),))
     assert registry.toolkits.get("mine").toolkit.members == ()
-    assert "toolkit 'mine': members is for people to say, and ignored" in report.plan.notes
+    assert "toolkit 'mine': members is ignored; only people decide it" in report.plan.notes
     registry.toolkits.put(Toolkit("mine", members=("note_*",)))
     for members in ((), ("*",)):
         send(registry, Tool("mail", toolkit="mine"), toolkits=(Toolkit("mine", members=members),))
@@ -170,8 +170,10 @@ def test_what_went_comes_back_no_freer_than_it_was(registry: Registry) -> None:
     registry.toolkits.put(Toolkit("mine", parent="core"))
     registry.update("mail", {"toolkit": "core"}, version=1)
     send(registry)
-    refused(registry, "'mine': was below 'core' when it went", toolkits=toolkits)
-    refused(registry, "'mail': went from toolkit 'core'", Tool("mail", toolkit="open"), toolkits=toolkits[1:])
+    refused(registry, "'mine': was below 'core' when it was deleted", toolkits=toolkits)
+    refused(
+        registry, "'mail': was deleted in toolkit 'core'", Tool("mail", toolkit="open"), toolkits=toolkits[1:]
+    )
 
 
 def test_a_toolkit_that_others_speak_of_is_not_declared(registry: Registry) -> None:
@@ -312,5 +314,5 @@ def test_what_is_no_definition_is_said_so(registry: Registry, call: Callable[[Re
 
 def test_what_is_not_deleted_cannot_be_restored(registry: Registry) -> None:
     registry.create(Tool("mail"))
-    with pytest.raises(Conflict, match="'mail': is not deleted; it is there, at version 1"):
+    with pytest.raises(Conflict, match="'mail': is not deleted; it is at version 1"):
         registry.restore("mail")

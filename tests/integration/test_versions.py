@@ -12,7 +12,7 @@ import pytest
 from tests.integration.test_registry_tools import FULL, held
 from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
 from toolroll.registry.registry import Registry
-from toolroll.registry.tool_edits import Edits
+from toolroll.registry.tool_edits import ToolEdits
 from toolroll.tools import Tool
 
 
@@ -68,14 +68,14 @@ def test_a_difference_is_read_field_by_field(registry: Registry) -> None:
         "description:",
         "  --- version 1",
         "  +++ version 2",
-        "   -1 +1,2 ",
+        "  @@ -1 +1,2 @@",
         "  -Says the weather.",
         "  +Says the weather,",
         "  +and the wind.",
         "parameters:",
         "  --- version 1",
         "  +++ version 2",
-        "   -4,5 +4,5 ",
+        "  @@ -4,5 +4,5 @@",
         '       "city": {',
         '         "type": "string",',
         '  -      "description": "name of the city"',
@@ -155,7 +155,7 @@ def test_a_rollback_brings_back_nothing_that_was_refused(registry: Registry) -> 
     registry.update("weather", {"description": "b"}, version=1)
     held(registry, "weather", Tool("weather", "a"))
     registry.reject("weather")
-    with pytest.raises(Denied, match="was refused"):
+    with pytest.raises(Denied, match="was rejected"):
         registry.rollback("weather", 1)
 
 
@@ -168,7 +168,7 @@ def test_a_rollback_of_what_waits_is_a_way_to_refuse_it(registry: Registry) -> N
 
 def test_a_new_tool_that_waits_is_not_approved_by_rolling_it_back(registry: Registry) -> None:
     with registry.database.writing("plugin") as write:
-        edits = Edits(write)
+        edits = ToolEdits(write)
         edits.create(Tool("spy"), org="", plugin="p", review="pending")
         edits.flush()
     with pytest.raises(Denied):

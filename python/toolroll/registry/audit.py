@@ -1,4 +1,4 @@
-"""The audit log: who changed what, when and why. It only grows; the database itself refuses to edit it."""
+"""The audit log: who changed what, when and why. The database refuses to change or delete its lines."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
-from toolroll.registry.governed_rows import printable
+from toolroll.registry.governed_rows import fields_as_json, printable
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 
-MOST = 1_000  # changes in one answer
-_SHOWN = 300  # characters of the details in a line
+MOST = 1_000  # changes in one list
+_SHOWN = 300  # characters of the details in `str`
 
 _TABLE = tables.changes
 
@@ -26,15 +26,15 @@ class Change:
     """One line of the audit log.
 
     Attributes:
-        seq: its number; later ones are higher.
-        revision: the registry's after the transaction that it was part of.
-        org: whose things changed; "" for the platform's.
+        seq: its number; later lines have higher ones.
+        revision: the registry's revision after the transaction.
+        org: the owner of the changed thing; "" for the platform.
         at: in UTC.
-        actor: who did it.
-        action: what, such as "rule.create".
-        subject: to what: a tool, a toolkit, a rule, a page pattern, a setting.
-        reason: why, in their words.
-        details: of changed fields what was before and after.
+        actor: the author of the change.
+        action: such as "rule.create".
+        subject: a tool, a toolkit, a rule, a page pattern or a setting.
+        reason: the author's reason, as free text.
+        details: the changed fields before and after.
     """
 
     seq: int
@@ -49,20 +49,10 @@ class Change:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "seq": self.seq,
-            "revision": self.revision,
-            "org": self.org,
-            "at": self.at.isoformat(),
-            "actor": self.actor,
-            "action": self.action,
-            "subject": self.subject,
-            "reason": self.reason,
-            "details": dict(self.details),
-        }
+        return fields_as_json(self)
 
     def __str__(self) -> str:
-        """One line; what a terminal would obey is written out."""
+        """One line, with control characters escaped."""
         details = json.dumps(self.details, ensure_ascii=False) if self.details else ""
         if len(details) > _SHOWN:
             details = details[: _SHOWN - 1] + "…"
@@ -95,15 +85,15 @@ class Audit:
         before: int | None = None,
         limit: int = 100,
     ) -> tuple[Change, ...]:
-        """Changes, newest first; with `after`, those behind that number, oldest first.
+        """Changes, newest first; with `after`, only later ones, oldest first.
 
         Args:
-            org: an organisation's own ("": the platform's); None for everybody's.
-            subject: of what, letter by letter.
-            action: what was done, such as "rule.create"; "rule" for all that is done to rules.
-            after: the last number that is known already; 0 from the beginning.
-            before: only those with a lower number, to go further back.
-            limit: how many at most, up to 1,000.
+            org: the owner ("": the platform); None for all.
+            subject: compared exactly.
+            action: such as "rule.create"; "rule" stands for all actions on rules.
+            after: the last number that the caller knows; 0 starts at the beginning.
+            before: returns only lower numbers, for paging back.
+            limit: the length of the list, up to 1,000.
         """
         if type(limit) is not int or not 1 <= limit <= MOST:
             raise InvalidInput(f"limit is {limit!r:.30}, must be a whole number from 1 to {MOST:,}")
@@ -114,7 +104,7 @@ class Audit:
             query = query.where(_TABLE.c.subject == words(subject, "subject"))
         if action is not None:
             words(action, "action")
-            column = _TABLE.c.action  # LIKE would not mind upper case on one of the databases
+            column = _TABLE.c.action  # LIKE would ignore case on SQLite
             below = sa.and_(column > f"{action}.", column < f"{action}/")  # "/" is next to "."
             query = query.where(sa.or_(column == action, below))
         if after is not None:

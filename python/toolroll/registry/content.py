@@ -1,24 +1,23 @@
-"""A tool as the registry keeps it: one dictionary, one canonical text, one hash.
+"""What the registry stores of a tool or toolkit: one dictionary, one canonical text, one hash.
 
-What is hashed is everything that its author says and a model, a ranker or a caller reads, so that a change
-of any of it is a change. Both databases must hold the same thing, so what one of them could not hold is
-refused here, before either sees it.
+The hash of a tool covers everything that its author wrote and a model, a ranker or a caller reads. Both
+databases must hold the same values, so this module refuses what one of them could not store.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 from toolroll.errors import InvalidDefinition
 from toolroll.identity import canonical_json
-from toolroll.tools import Tool
+from toolroll.tools import Mode, Route, Tool, Toolkit
 
-LONGEST = 256 * 1024  # bytes of a tool's canonical JSON
-LONGEST_NAME = 128
+LONGEST = 256 * 1024  # bytes of a definition's canonical JSON
+LONGEST_NAME = 128  # characters
 
-# Content: what the tool's author says. The order is that of diffs.
+# Content: the fields that a tool's author writes, in the order of diffs.
 FIELDS = (
     "name",
     "display_name",
@@ -35,14 +34,14 @@ FIELDS = (
     "execution_config",
     "version",
 )
-# Governance: what only those decide who are trusted with the registry. Not hashed.
+# Governance: the fields that only trusted people decide. Not hashed.
 GOVERNED = ("status", "public", "pinned", "pin_weight", "interchangeable")
 
 _EMPTY: Mapping[str, object] = {name: getattr(Tool("x"), name) for name in (*FIELDS, *GOVERNED)}
 
 
 def content_of(tool: Tool) -> dict[str, Any]:
-    """All fields, content and governance, as JSON holds them: lists for tuples."""
+    """The tool's fields, content and governance, as JSON holds them: lists instead of tuples."""
     return {
         name: list(value) if type(value := getattr(tool, name)) is tuple else value
         for name in (*FIELDS, *GOVERNED)
@@ -50,10 +49,10 @@ def content_of(tool: Tool) -> dict[str, Any]:
 
 
 def tool_of(content: Mapping[str, Any], tool_id: str = "") -> Tool:
-    """The tool that `content_of` made this of; keys that are missing have their defaults.
+    """The tool with this content; missing keys have their defaults.
 
     Raises:
-        InvalidDefinition: a key is unknown, or a value of the wrong type.
+        InvalidDefinition: a key is unknown, or a value has the wrong type.
     """
     unknown = sorted(content.keys() - _EMPTY.keys())
     if unknown:
@@ -67,31 +66,87 @@ def content_hash(tool: Tool) -> str:
     """SHA-256, as hex, of the canonical JSON of the tool's content.
 
     Raises:
-        InvalidDefinition: it cannot be kept: too long, with NUL or half of a surrogate pair, not JSON.
+        InvalidDefinition: a database could not store it: see `storable`.
     """
     content = {name: value for name in FIELDS if (value := getattr(tool, name)) != _EMPTY[name]}
     try:
-        data = canonical_json(content).encode()
+        data = storable(content, tool.name)
     except InvalidDefinition as error:
-        raise InvalidDefinition(error.problem, tool=tool.name) from error
-    if len(data) > LONGEST:
-        raise InvalidDefinition(
-            f"takes {len(data):,} bytes as JSON, must be at most {LONGEST:,}", tool=tool.name[:80]
-        )
-    if len(tool.name) > LONGEST_NAME:
-        raise InvalidDefinition(
-            f"name has {len(tool.name)} characters, must have at most {LONGEST_NAME}",
-            field="name",
-            tool=tool.name[:80],
-        )
-    if b"\\u0000" in data and _has_nul(content):
-        raise InvalidDefinition("holds a NUL character, which no database keeps", tool=tool.name)
+        raise InvalidDefinition(error.problem, field=error.field, tool=tool.name[:80]) from error
     return hashlib.sha256(data).hexdigest()
 
 
+def storable(value: Any, name: str = "") -> bytes:
+    """The canonical JSON of a value that both databases can store.
+
+    Raises:
+        InvalidDefinition: the value or its name is too long, holds NUL or half of a surrogate pair, or is not
+            JSON.
+    """
+    data = canonical_json(value).encode()
+    if len(data) > LONGEST:
+        raise InvalidDefinition(f"takes {len(data):,} bytes as JSON, must be at most {LONGEST:,}")
+    if len(name) > LONGEST_NAME:
+        raise InvalidDefinition(
+            f"name has {len(name)} characters, must have at most {LONGEST_NAME}", field="name"
+        )
+    if b"\\u0000" in data and _has_nul(value):
+        raise InvalidDefinition("holds a NUL character, which no database stores")
+    return data
+
+
 def changed_fields(before: Tool, after: Tool) -> tuple[str, ...]:
-    """Names of the fields, content and governance, in which the two differ."""
+    """Names of the fields, content and governance, in which the two tools differ."""
     return tuple(name for name in (*FIELDS, *GOVERNED) if getattr(before, name) != getattr(after, name))
+
+
+def toolkit_content(
+    toolkit: Toolkit, keywords: Iterable[tuple[str, str]] = (), patterns: Iterable[str] = ()
+) -> dict[str, Any]:
+    """The columns of a toolkit with the keywords and patterns that switch it on.
+
+    keywords: each with its mode, or "" for that of `default_mode`.
+    """
+    return {
+        "description": toolkit.description,
+        "parent": toolkit.parent,
+        "settings_keys": [*toolkit.settings_keys],
+        "base": toolkit.base,
+        "tier": toolkit.tier,
+        "keywords": [{"keyword": keyword, "mode": mode} for keyword, mode in keywords],
+        "patterns": [*patterns],
+        "members": [*toolkit.members],
+    }
+
+
+TOOLKIT_FIELDS = tuple(toolkit_content(Toolkit("x")))
+
+
+def toolkit_in(row: Mapping[str, Any]) -> Toolkit:
+    """The toolkit in a row of `toolkits`."""
+    return Toolkit(
+        row["name"],
+        row["description"],
+        row["parent"],
+        tuple(row["settings_keys"]),
+        row["base"],
+        row["tier"],
+        tuple(row["members"]),
+    )
+
+
+def keywords_in(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The keywords in a row of `toolkits`, each with its mode."""
+    return tuple((keyword["keyword"], keyword.get("mode", "")) for keyword in row["keywords"])
+
+
+def route_to(name: str, keywords: Iterable[tuple[str, str]], patterns: Iterable[str]) -> Route | None:
+    """The route that switches on a toolkit; None without keywords and patterns."""
+    pairs, patterns = tuple(keywords), tuple(patterns)
+    if not pairs and not patterns:
+        return None
+    modes = cast("tuple[Mode, ...]", tuple(mode for _, mode in pairs))
+    return Route((name,), tuple(keyword for keyword, _ in pairs), patterns, modes if any(modes) else ())
 
 
 def _has_nul(value: Any) -> bool:

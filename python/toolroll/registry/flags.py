@@ -90,7 +90,7 @@ def flags_of_toolkit(
 def skeletons(name: str) -> tuple[str, ...]:
     """One or two skeletons of a name (UTS #39): readers easily confuse names that share one.
 
-    Beyond UTS #39, it ignores case, accents and separators (except between digits), and treats 0 as o,
+    A skeleton also ignores case, accents and separators (except between digits), and treats 0 as o,
     1 and i as l. Names with capitals have two, because case may be folded before or after the mapping.
     """
     if not name.isascii():

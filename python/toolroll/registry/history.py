@@ -1,13 +1,13 @@
-"""What a registry was: its tools, toolkits, rules and page mappings as of an earlier revision.
+"""A registry's past: its tools, toolkits, rules and page mappings as of an earlier revision.
 
-Nothing is kept for this that is not kept anyway. Every version of a tool is there, so a revision had the last
-versions up to it. Toolkits, rules and mappings have one row each, and the audit log says of every change what
-was before: what came later is undone, newest first. Settings have no past here; an event says which counted.
+This needs no storage of its own. A revision had, of each tool, the last version up to it. Toolkits, rules and
+mappings have one row each, and the audit log holds the values before each change, so later changes are
+undone, newest first. Settings have no history here; an event stores the settings that counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from toolroll.errors import NotFound
 from toolroll.registry.governed_rows import Row
 from toolroll.registry.page_mappings import mapping_in
-from toolroll.registry.replica import Replica, toolkit_in
+from toolroll.registry.replica import Replica, toolkit_and_routes
 from toolroll.registry.rules import rule_in
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -23,63 +23,63 @@ from toolroll.registry.versions import version_of
 from toolroll.selection.effective_policy import PolicySource
 from toolroll.tools import Tool
 
-# The word before the dot of an action → whose rows it changes, and the column that its subject names.
+# The word before the dot of an action → the table that it changes, and the column that its subject names.
 _TABLES = {
     "toolkit": (tables.toolkits, "name"),
     "rule": (tables.visibility_rules, "name"),
     "page": (tables.page_mappings, "pattern"),
 }
-_OF_TOOLS = ("tool", "toolkit", "sync", "import")  # what changes catalogs, not only who sees what
+_CATALOG_ACTIONS = ("tool", "toolkit", "sync", "import")  # change catalogs, not only visibility
 
 
 def as_of(database: Database, revision: int, orgs: Iterable[str]) -> Replica:
-    """The registry as it was, as far as it concerns these organisations; "" is the platform.
+    """The registry at a revision, for these organisations and the platform.
 
-    One consistent read. Its settings are empty.
+    One consistent read. The replica's settings are empty.
 
     Raises:
-        NotFound: the registry has not come to that revision, or does not know what was then.
+        NotFound: the registry has no such revision yet, or its history has gaps.
         StoreUnavailable: the database does not answer.
     """
     orgs = frozenset(orgs) | {""}
     with database.reading() as connection:
         state = connection.execute(sa.select(tables.registry_state)).one()
         if not 0 <= revision <= state.revision:
-            raise NotFound(f"registry: revision {revision} is not there, it is at {state.revision}")
-        before = _Before(connection, orgs, revision, tuple(state.tiers))
+            raise NotFound(f"registry: revision {revision} does not exist, it is at {state.revision}")
+        past = _PastRows(connection, orgs, revision, tuple(state.tiers))
         toolkits: dict[str, dict[str, Any]] = {}
-        for row in before.alive("toolkit"):
-            toolkits.setdefault(row["org"], {})[row["toolkit_id"]] = toolkit_in(row)
+        for row in past.alive("toolkit"):
+            toolkits.setdefault(row["org"], {})[row["toolkit_id"]] = toolkit_and_routes(row)
         return Replica(
             revision=revision,
             tools=_tools(connection, orgs, revision),
             toolkits=toolkits,
             policy_source=PolicySource(
-                tuple(rule_in(row) for row in before.alive("rule") if row["active"]),
-                tuple(mapping_in(row) for row in before.alive("page")),
-                before.tiers,
+                tuple(rule_in(row) for row in past.alive("rule") if row["active"]),
+                tuple(mapping_in(row) for row in past.alive("page")),
+                past.tiers,
             ),
         )
 
 
 def earlier(database: Database, revision: int, orgs: Iterable[str], limit: int) -> list[int]:
-    """Revisions before this one at which these organisations' catalogs may have been others, newest first.
+    """Earlier revisions at which these organisations' catalogs may have differed, newest first.
 
     Raises:
         StoreUnavailable: the database does not answer.
     """
     table = tables.changes
-    of_tools = [table.c.action.like(f"{kind}.%") | (table.c.action == kind) for kind in _OF_TOOLS]
+    is_of_catalog = [table.c.action.like(f"{kind}.%") | (table.c.action == kind) for kind in _CATALOG_ACTIONS]
     query = (
         sa.select(table.c.revision)
-        .where(table.c.revision <= revision, table.c.org.in_({"", *orgs}), sa.or_(*of_tools))
+        .where(table.c.revision <= revision, table.c.org.in_({"", *orgs}), sa.or_(*is_of_catalog))
         .distinct()
         .order_by(table.c.revision.desc())
         .limit(limit)
     )
     with database.reading() as connection:
         changed = connection.execute(query).scalars().all()
-    # Before the change of revision 7 it was what 6 had, whatever 6 changed.
+    # Before the change that made revision 7, the catalog was that of revision 6.
     return [number - 1 for number in changed]
 
 
@@ -106,11 +106,11 @@ def _tools(connection: sa.Connection, orgs: Collection[str], revision: int) -> d
     return dict(found)
 
 
-class _Before:
-    """Rows that people edit, with all that came after a revision undone.
+class _PastRows:
+    """Rows that people edit, with all changes after a revision undone.
 
     Attributes:
-        tiers: as they were.
+        tiers: the tiers at that revision.
     """
 
     def __init__(
@@ -134,55 +134,43 @@ class _Before:
         for kind, rows in self._rows.items():
             for row in rows:
                 if row["revision"] > revision and id(row) not in self._undone:
-                    raise _lost(
-                        f"{kind} {row[_TABLES[kind][1]]!r:.80} has changed since, and nothing says how"
-                    )
+                    name = row[_TABLES[kind][1]]
+                    raise _gap(f"{kind} {name!r:.80} has changed since, and the audit log does not say how")
 
     def alive(self, kind: str) -> Iterator[Row]:
-        """Those that were not deleted then."""
+        """The rows that were not deleted at that revision."""
         return (row for row in self._rows[kind] if row["deleted_at"] is None)
 
     def _undo(self, kind: str, verb: str, line: sa.Row[Any], orgs: Collection[str]) -> None:
-        found = self._meant(kind, verb, line)
-        if not found:
-            if line.org in orgs and "page_id" not in line.details:  # a page's line may be of any organisation
-                raise _lost(f"change {line.seq} of {kind} {line.subject!r:.80} is of nothing that is known")
+        row = next(iter(self._rows_of(kind, verb, line)), None)
+        if row is None:
+            if line.org in orgs and kind != "page":  # anybody may edit a page mapping of another organisation
+                raise _gap(f"change {line.seq} of {kind} {line.subject!r:.80} matches no row")
             return
-        row = found[0]
         self._undone.add(id(row))
         if verb == "create":
             self._rows[kind] = [other for other in self._rows[kind] if other is not row]
             return
-        before = line.details.get("before")
-        row.update(before if isinstance(before, Mapping) else _of_page(before))
+        row.update(line.details.get("before") or {})
         if verb == "delete":
             row["deleted_at"] = None
         elif verb == "restore":
-            row["deleted_at"] = line.at  # whenever it was
+            row["deleted_at"] = line.at  # the true date does not matter
 
-    def _meant(self, kind: str, verb: str, line: sa.Row[Any]) -> list[Row]:
-        """Rows that may be what a line is about, the likeliest first."""
+    def _rows_of(self, kind: str, verb: str, line: sa.Row[Any]) -> list[Row]:
+        """Rows that a line may be about, the likeliest first."""
         rows, details = self._rows[kind], line.details
-        if "page_id" in details:
-            return [row for row in rows if row["page_id"] == details["page_id"]]
-        after = details.get("after")
-        name = line.subject if not isinstance(after, Mapping) else after.get("name", line.subject)
-        column, is_alive = _TABLES[kind][1], verb != "delete"
+        if kind == "page":
+            return [row for row in rows if row["page_id"] == details.get("page_id")]
+        name = (details.get("after") or {}).get("name", line.subject)
+        is_alive = verb != "delete"
         found = [
             row
             for row in rows
-            if row["org"] == line.org and row[column] == name and (row["deleted_at"] is None) == is_alive
+            if row["org"] == line.org and row["name"] == name and (row["deleted_at"] is None) == is_alive
         ]
-        if kind == "page":  # of a sync, which names no row: several may have one pattern
-            says = _of_page(after if is_alive else details.get("before"))
-            found = [row for row in found if all(row[field] == value for field, value in says.items())]
         return sorted(found, key=lambda row: row["deleted_at"] != line.at)
 
 
-def _of_page(says: Sequence[Any] | None) -> dict[str, Any]:
-    """What a sync's line says of a mapping."""
-    return {} if not says else {"toolkits": list(says[0]), "priority": says[1]}
-
-
-def _lost(what: str) -> NotFound:
-    return NotFound(f"registry: its past is not whole: {what}")
+def _gap(what: str) -> NotFound:
+    return NotFound(f"registry: its history is incomplete: {what}")

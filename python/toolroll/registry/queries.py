@@ -1,4 +1,4 @@
-"""Finding tools and their versions in the database."""
+"""Queries for tools and their versions."""
 
 from __future__ import annotations
 
@@ -23,32 +23,30 @@ _TOOL_ID = re.compile(r"[0-9a-f]{32}")
 _tools, _versions = tables.tools.c, tables.tool_versions.c
 
 
-def found(
+def find_tool(
     connection: sa.Connection, name: str, org: str, *, deleted: bool = False, alive: bool = True
 ) -> Record:
-    """The tool of that tool_id or name; the one that is there before the one that was deleted last.
+    """The tool with this tool_id or name: the present one, else (with `deleted`) the last deleted one.
 
-    Raises NotFound, which names those whose names come near.
+    Raises NotFound, which suggests similar names.
     """
     words(name, "name")
     words(org, "org")
-    # Nobody chooses a tool_id, but a name may be chosen to look like another's.
-    if _TOOL_ID.fullmatch(name) and (
-        record := _held(connection, _tools.tool_id == name, org, alive, deleted)
-    ):
-        return record
-    if record := _held(connection, _tools.name == name, org, alive, deleted):
-        return record
+    # The tool_id comes first: nobody can choose one, but a name may be chosen to look like a tool_id.
+    columns = (_tools.tool_id, _tools.name) if _TOOL_ID.fullmatch(name) else (_tools.name,)
+    for column in columns:
+        if record := _tool_where(connection, column == name, org, alive, deleted):
+            return record
     kind = "tool" if alive else "deleted tool"
     near = _near(connection, name, org)
     asked = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     raise NotFound(f"{kind} {name!r:.160}: is not in the registry{f' of {org!r}' if org else ''}{asked}")
 
 
-def _held(
-    connection: sa.Connection, which: sa.ColumnElement[bool], org: str, alive: bool, deleted: bool
+def _tool_where(
+    connection: sa.Connection, where: sa.ColumnElement[bool], org: str, alive: bool, deleted: bool
 ) -> Record | None:
-    query = sa.select(tables.tools).where(which, _tools.org == org)
+    query = sa.select(tables.tools).where(where, _tools.org == org)
     row = connection.execute(query.where(_tools.deleted_at.is_(None))).first() if alive else None
     if row is None and deleted:
         last = query.where(_tools.deleted_at.is_not(None)).order_by(_tools.revision.desc()).limit(1)
@@ -57,46 +55,46 @@ def _held(
 
 
 def _near(connection: sa.Connection, name: str, org: str) -> list[str]:
-    """Names of about the same length that look alike; of a large registry, the first few thousand."""
+    """Similar names of about the same length, among the first few thousand."""
     about = sa.func.length(_tools.name).between(len(name) - 2, len(name) + 2)
     query = sa.select(_tools.name).where(_tools.org == org, _tools.deleted_at.is_(None), about)
     names = connection.scalars(query.order_by(_tools.name).limit(2_000))
     return difflib.get_close_matches(name, names.all(), n=2, cutoff=0.75)
 
 
-def versions_of(record: Record) -> sa.Select[Any]:
-    """All versions of a tool, in no order."""
+def versions_query(record: Record) -> sa.Select[Any]:
+    """Selects all versions of a tool, without an order."""
     return sa.select(tables.tool_versions).where(_versions.tool_id == record.tool.tool_id)
 
 
-def version_at(connection: sa.Connection, record: Record, number: int) -> Version:
+def read_version(connection: sa.Connection, record: Record, number: int) -> Version:
     """One version of a tool. Raises NotFound."""
     if type(number) is not int:
         raise InvalidInput(f"version is {number!r:.80}, must be a whole number")
-    query = versions_of(record).where(_versions.version == number)
+    query = versions_query(record).where(_versions.version == number)
     row = connection.execute(query).first() if 1 <= number <= record.version else None
     if row is None:
         raise NotFound(f"tool {record.name!r}: has no version {number}; its last is {record.version}")
     return version_of(row)
 
 
-def expected(record: Record, version: int | None) -> Record:
-    """The record, if it is at that version, or none is named. Raises Conflict."""
+def check_version(record: Record, version: int | None) -> Record:
+    """The record. Raises Conflict if it has another version; None is any version."""
     if version is not None and version != record.version:
         raise Conflict(
             f"tool {record.name!r}: is at version {record.version}, not {version}: "
             f"{record.updated_by or 'somebody'} changed it at {record.updated_at:%Y-%m-%d %H:%M:%S} UTC; "
-            "read it again, and make the change to what it is now"
+            "read it again, and apply the change to that version"
         )
     return record
 
 
-def matching(
+def tools_query(
     *, org: str, deleted: bool, flagged: bool | None, text: str | None, equal: Mapping[str, str | None]
 ) -> sa.Select[Any]:
-    """The tools of an organisation that fit all that is given."""
-    _among(equal["status"], STATUSES, "status")
-    _among(equal["review"], REVIEWS, "review")
+    """Selects the tools of an organisation that meet all conditions; `equal` maps columns to values."""
+    _check_choice(equal["status"], STATUSES, "status")
+    _check_choice(equal["review"], REVIEWS, "review")
     query = sa.select(tables.tools).where(_tools.org == words(org, "org"))
     query = query.where(_tools.deleted_at.is_not(None) if deleted else _tools.deleted_at.is_(None))
     for name, value in equal.items():
@@ -106,7 +104,9 @@ def matching(
         is_empty = sa.cast(_tools.flags, sa.Text) == "[]"
         query = query.where(sa.not_(is_empty) if flagged else is_empty)
     if text:
-        part = words(text, "text", LONGEST_SEARCH).translate(_LOWER)  # as both databases' lower() does
+        part = words(text, "text", LONGEST_SEARCH).translate(
+            _LOWER
+        )  # both databases' lower() folds only ASCII
         query = query.where(
             sa.func.lower(_tools.name).contains(part, autoescape=True)
             | sa.func.lower(_tools.description).contains(part, autoescape=True)
@@ -114,15 +114,15 @@ def matching(
     return query
 
 
-def page(connection: sa.Connection, query: sa.Select[Any], after: str, limit: int) -> Page:
-    """The next `limit` of the tools, by name; found by the place in the index, however far in."""
-    checked_limit(limit)
+def read_page(connection: sa.Connection, query: sa.Select[Any], after: str, limit: int) -> Page:
+    """The page of tools behind `after`, by name; the index finds every page equally fast."""
+    check_limit(limit)
     if after:
         tool_id, colon, name = words(after, "after").partition(":")
         if not colon:
             raise InvalidInput(f"after is {after!r:.80}, must be the `next` of a page")
         later = sa.tuple_(_tools.name, _tools.tool_id) > sa.tuple_(name, tool_id)
-        query = query.where(_tools.name >= name, later)  # the first of them is what an index knows
+        query = query.where(_tools.name >= name, later)  # only the first condition uses the index
     query = query.order_by(_tools.name, _tools.tool_id).limit(limit + 1)
     records = tuple(map(record_of, connection.execute(query)))
     if len(records) <= limit:
@@ -131,8 +131,8 @@ def page(connection: sa.Connection, query: sa.Select[Any], after: str, limit: in
     return Page(records[:limit], f"{last.tool_id}:{last.name}")
 
 
-def checked_limit(limit: int) -> int:
-    """The limit, if a page may be that long. Raises InvalidInput."""
+def check_limit(limit: int) -> int:
+    """The limit. Raises InvalidInput if a page may not be that long."""
     if type(limit) is not int or not 1 <= limit <= LARGEST_PAGE:
         raise InvalidInput(f"limit is {limit!r:.80}, must be from 1 to {LARGEST_PAGE:,}")
     return limit
@@ -141,6 +141,6 @@ def checked_limit(limit: int) -> int:
 _LOWER = {ord(upper): upper.lower() for upper in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
-def _among(value: str | None, allowed: frozenset[str], what: str) -> None:
+def _check_choice(value: str | None, allowed: frozenset[str], what: str) -> None:
     if value is not None and value not in allowed:
         raise InvalidInput(f"{what} is {value!r:.80}, must be one of {', '.join(sorted(allowed))}")

@@ -1,11 +1,10 @@
-"""The registry: tools that are put in, changed, approved and taken out, with every version kept.
+"""The registry: adds, changes, approves and deletes tools, and keeps every version.
 
-Each change is one transaction that writes the tool, its version and a line in the log, or nothing. Who
-changes a tool names the version that they have seen: if it has moved on, they are told by whom, and nothing
-is lost.
+Each change is one transaction that writes the tool, its version and a line in the audit log, or nothing. An
+editor names the version that they read; if the tool has changed since, they get a Conflict that says by whom.
 
-What people change is approved by itself, but for what waits for approval: that goes on waiting, lest who
-corrects a tag approves a description that they have not read.
+Manual edits are approved automatically, except on tools that await approval: fixing a tag must not approve a
+description that nobody has read.
 """
 
 from __future__ import annotations
@@ -21,21 +20,22 @@ from toolroll.registry import queries, versions
 from toolroll.registry.audit import Audit
 from toolroll.registry.content import FIELDS, GOVERNED, content_hash, content_of, tool_of
 from toolroll.registry.page_mappings import Pages
-from toolroll.registry.queries import checked_limit, expected, found, version_at, versions_of
+from toolroll.registry.queries import check_limit, check_version, find_tool, read_version, versions_query
 from toolroll.registry.records import Page, Record, Review
 from toolroll.registry.rules import Rules, rules_naming
 from toolroll.registry.settings import Settings
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, Write, words
-from toolroll.registry.sync import sync
-from toolroll.registry.sync.plan import Mode
-from toolroll.registry.sync.sync import Progress, SyncReport
+from toolroll.registry.sync.payload import Payload
+from toolroll.registry.sync.plan import MODES, Mode
+from toolroll.registry.sync.sync import Progress, Sync, SyncReport
 from toolroll.registry.tiers import read_tiers, set_tiers
-from toolroll.registry.tool_edits import Edits, check_name, flagged, major
+from toolroll.registry.tool_edits import ToolEdits, check_name, major_version_flag, merged_flags
 from toolroll.registry.toolkits import Toolkits, is_toolkit, lineage, no_toolkit
 from toolroll.registry.versions import Version, version_of
 from toolroll.tools import STATUSES, Definitions, Status, Tool
 
+_LONGEST_PLUGIN = 200  # characters
 _versions = tables.tool_versions.c
 
 
@@ -43,9 +43,9 @@ class Registry:
     """Safe to use from any thread.
 
     Attributes:
-        database: where everything is kept.
-        actor: whom changes are attributed to.
-        toolkits, rules, pages, settings: what governs tools.
+        database: the registry's storage.
+        actor: the author of changes in the audit log.
+        toolkits, rules, pages, settings: editors of what governs the tools.
         audit: the log of all changes.
     """
 
@@ -62,21 +62,21 @@ class Registry:
     def open(cls, url: str, *, actor: str = "", create: bool = True, migrate: bool = False) -> Registry:
         """Opens the registry at sqlite:///FILE or postgresql://USER@HOST/DATABASE.
 
-        Where there is none, `create` makes an empty one; `migrate` brings one that an older toolroll made to
-        this one's schema. Changes are attributed to `actor`.
+        create: creates an empty registry if there is none. migrate: upgrades the schema of a registry from an
+        older toolroll. actor: the author of changes.
 
         Raises:
-            InvalidInput, NotFound, StoreUnavailable: as Database.open.
+            InvalidInput, NotFound, StoreUnavailable: as in `Database.open`.
         """
         words(actor, "actor")
         return cls(Database.open(url, create=create, migrate=migrate), actor)
 
     def with_actor(self, actor: str) -> Registry:
-        """The same registry, where changes are attributed to somebody else."""
+        """The same registry with another author of changes."""
         return Registry(self.database, actor)
 
     def close(self) -> None:
-        """Gives the connections back."""
+        """Closes the connections."""
         self.database.close()
 
     def __enter__(self) -> Registry:
@@ -92,12 +92,12 @@ class Registry:
         return read_tiers(self.database)
 
     def tool(self, name: str, *, org: str = "", deleted: bool = False) -> Record:
-        """The tool of that name, or tool_id; with `deleted`, the one deleted last if none is there.
+        """The tool with this name or tool_id; with `deleted`, also the last deleted one.
 
-        Raises NotFound, which names those whose names come near.
+        Raises NotFound, which suggests similar names.
         """
         with self.database.reading() as connection:
-            return found(connection, name, org, deleted=deleted)
+            return find_tool(connection, name, org, deleted=deleted)
 
     def tools(
         self,
@@ -113,13 +113,13 @@ class Registry:
         after: str = "",
         limit: int = 100,
     ) -> Page:
-        """Some of an organisation's tools by name, those that fit all that is given.
+        """A page of an organisation's tools that meet all conditions, ordered by name.
 
-        `text` is a part of the name or of the description, in which A to Z count as a to z; `flagged` asks
-        for those with flags, or without; `deleted` for those that were deleted, instead of those that are
-        there. `after` is the `next` of the page before, `limit` at most 1,000.
+        text: a part of the name or the description; A to Z equal a to z. flagged: only tools with flags, or
+        without. deleted: deleted tools instead of present ones. after: `next` of the page before. limit: at
+        most 1,000.
         """
-        query = queries.matching(
+        query = queries.tools_query(
             org=org,
             deleted=deleted,
             flagged=flagged,
@@ -127,24 +127,26 @@ class Registry:
             equal={"plugin": plugin, "toolkit": toolkit, "status": status, "review": review},
         )
         with self.database.reading() as connection:
-            return queries.page(connection, query, after, limit)
+            return queries.read_page(connection, query, after, limit)
 
     def history(
         self, name: str, *, org: str = "", before: int | None = None, limit: int = 100
     ) -> tuple[Version, ...]:
-        """The versions of a tool, deleted or not, newest first; those before a version, if one is named."""
+        """The versions of a tool, deleted or not, newest first; with `before`, only lower versions."""
         with self.database.reading() as connection:
-            record = found(connection, name, org, deleted=True)
-            query = versions_of(record).order_by(_versions.version.desc()).limit(checked_limit(limit))
+            record = find_tool(connection, name, org, deleted=True)
+            query = versions_query(record).order_by(_versions.version.desc()).limit(check_limit(limit))
             if before is not None:
                 query = query.where(_versions.version < min(before, record.version + 1))
             return tuple(map(version_of, connection.execute(query)))
 
     def diff(self, name: str, from_version: int, to_version: int, *, org: str = "") -> str:
-        """What changed between two versions of a tool, for people to read."""
+        """The changes between two versions of a tool, as text for people."""
         with self.database.reading() as connection:
-            record = found(connection, name, org, deleted=True)
-            before, after = (version_at(connection, record, number) for number in (from_version, to_version))
+            record = find_tool(connection, name, org, deleted=True)
+            before, after = (
+                read_version(connection, record, number) for number in (from_version, to_version)
+            )
         return versions.difference(before, after)
 
     # Changing
@@ -154,7 +156,7 @@ class Registry:
         return set_tiers(self.database, self.actor, tiers, reason)
 
     def create(self, tool: Tool, *, org: str = "", reason: str = "") -> Record:
-        """Adds a tool. Raises Conflict where the name is taken, in the organisation or on the platform."""
+        """Adds a tool. Raises Conflict if the organisation or the platform has a tool with this name."""
         if not isinstance(tool, Tool):
             raise InvalidInput(f"tool is {type(tool).__name__}, must be a Tool")
         with self._editing(org) as (write, edits):
@@ -171,43 +173,43 @@ class Registry:
         org: str = "",
         reason: str = "",
     ) -> Record:
-        """Changes some fields of a tool; where that changes nothing, nothing is written.
+        """Changes fields of a tool. Writes nothing if no field differs.
 
-        `changes` maps fields of Tool to their values, "version" being the semantic one. `version` is the
-        record's, as it was read. `force` lets a tool out of the reach of rules that name it or its toolkit.
+        changes: field of Tool → value; "version" is the semantic version. version: the record's version that
+        the caller read. force: allows a change after which rules no longer apply to the tool.
 
         Raises:
             NotFound: there is no such tool.
-            Conflict: the version has moved on, the new name is taken, or rules would lose the tool.
-            InvalidInput: a field is unknown, or its value wrong, or there is no such toolkit.
+            Conflict: the tool has another version, the new name is taken, or rules would lose the tool.
+            InvalidInput: a field is unknown, a value is wrong, or there is no such toolkit.
         """
         _check_fields(changes)
         with self._editing(org) as (write, edits):
-            record = expected(found(write.connection, name, org), version)
+            record = check_version(find_tool(write.connection, name, org), version)
             tool = tool_of({**content_of(record.tool), **changes}, record.tool.tool_id)
-            return self._become(write, edits, "tool.update", record, tool, reason, force)
+            return self._replace(write, edits, "tool.update", record, tool, reason, force)
 
     def delete(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
-        """Takes a tool out; it can be restored, and its versions stay."""
+        """Deletes a tool. Its versions stay, and `restore` brings it back."""
         with self._editing(org) as (write, edits):
-            record = expected(found(write.connection, name, org), version)
+            record = check_version(find_tool(write.connection, name, org), version)
             return edits.change("tool.delete", record, reason=reason, deleted_at=write.at)
 
     def restore(self, name: str, *, org: str = "", reason: str = "") -> Record:
-        """Brings back the tool of that name, or tool_id, that was deleted last; what waited goes on waiting.
+        """Restores the last deleted tool with this name or tool_id, in its former review state.
 
-        Raises Conflict where it is there, or another took its name meanwhile.
+        Raises Conflict if it is not deleted, or another tool has taken its name.
         """
         with self._editing(org) as (write, edits):
             try:
-                record = found(write.connection, name, org, deleted=True, alive=False)
+                record = find_tool(write.connection, name, org, deleted=True, alive=False)
             except NotFound as absent:
                 try:
-                    there = found(write.connection, name, org)
+                    there = find_tool(write.connection, name, org)
                 except NotFound:
                     raise absent from None
                 raise Conflict(
-                    f"tool {there.name!r}: is not deleted; it is there, at version {there.version}"
+                    f"tool {there.name!r}: is not deleted; it is at version {there.version}"
                 ) from None
             check_name(write.connection, record.name, org)
             return edits.change("tool.restore", record, reason=reason, deleted_at=None)
@@ -222,25 +224,25 @@ class Registry:
         org: str = "",
         reason: str = "",
     ) -> Record:
-        """Makes what a tool was at version `to` its next version, approved: what waits is given up.
+        """Makes a new, approved version from version `to`; drops content that awaits approval.
 
-        `force` as in `update`.
+        force: as in `update`.
 
         Raises:
-            NotFound: there is no such tool, or it has no such version.
-            Denied: what it was then was never approved, or was refused.
-            Conflict: the version has moved on, the name of then is taken, or rules would lose the tool.
-            InvalidInput: there is no such toolkit any more.
+            NotFound: there is no such tool or version.
+            Denied: the content of that version was never approved, or was rejected.
+            Conflict: the tool has another version, the old name is taken, or rules would lose the tool.
+            InvalidInput: the old toolkit no longer exists.
         """
         with self._editing(org) as (write, edits):
-            record = expected(found(write.connection, name, org), version)
-            target = version_at(write.connection, record, to)
-            approved = versions_of(record).where(_versions.content_hash == target.content_hash)
+            record = check_version(find_tool(write.connection, name, org), version)
+            target = read_version(write.connection, record, to)
+            approved = versions_query(record).where(_versions.content_hash == target.content_hash)
             if target.content_hash == record.rejected_hash:
-                raise Denied(f"tool {name!r}: what it was at version {to} was refused; approve it first")
+                raise Denied(f"tool {name!r}: the content of version {to} was rejected; approve it first")
             if not any(version_of(row).review == "approved" for row in write.connection.execute(approved)):
-                raise Denied(f"tool {name!r}: what it was at version {to} was never approved")
-            return self._become(
+                raise Denied(f"tool {name!r}: the content of version {to} was never approved")
+            return self._replace(
                 write,
                 edits,
                 "tool.rollback",
@@ -249,15 +251,15 @@ class Registry:
                 reason or f"back to version {to}",
                 force,
                 review="approved",
-                flags=flagged(target.flags, major(record.tool, target.tool)),
+                flags=merged_flags(target.flags, major_version_flag(record.tool, target.tool)),
             )
 
     # Review
 
     def approve(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
-        """Lets a tool be selected as it is now, and takes its flags off; does nothing where nothing waits."""
+        """Approves a tool's present content and removes its flags; writes nothing if there is no need."""
         with self._editing(org) as (write, edits):
-            record = expected(found(write.connection, name, org), version)
+            record = check_version(find_tool(write.connection, name, org), version)
             if record.review == "approved" and not record.flags:
                 write.abandon()
                 return record
@@ -266,20 +268,20 @@ class Registry:
             )
 
     def reject(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
-        """Refuses what waits: the tool is again what was approved last; one that never was is deleted.
+        """Rejects content that awaits approval: restores the last approved version, or deletes a new tool.
 
-        Raises Conflict where nothing waits.
+        Raises Conflict if nothing awaits approval.
         """
         with self._editing(org) as (write, edits):
-            record = expected(found(write.connection, name, org), version)
-            refused = record.content_hash
+            record = check_version(find_tool(write.connection, name, org), version)
+            rejected = record.content_hash
             if record.review == "approved":
                 raise Conflict(f"tool {name!r}: nothing waits for approval; roll it back, or delete it")
             if record.approved_version is None:
                 return edits.change(
-                    "tool.reject", record, reason=reason, deleted_at=write.at, rejected_hash=refused
+                    "tool.reject", record, reason=reason, deleted_at=write.at, rejected_hash=rejected
                 )
-            approved = version_at(write.connection, record, record.approved_version)
+            approved = read_version(write.connection, record, record.approved_version)
             governed = {name: getattr(record.tool, name) for name in GOVERNED}
             tool = replace(approved.tool, **governed)
             check_name(write.connection, tool.name, org, but=record.tool.tool_id)
@@ -290,7 +292,7 @@ class Registry:
                 reason=reason,
                 review="approved",
                 flags=approved.flags,
-                rejected_hash=refused,
+                rejected_hash=rejected,
             )
 
     # Many at once
@@ -308,20 +310,35 @@ class Registry:
         reason: str = "",
         progress: Progress | None = None,
     ) -> SyncReport:
-        """Makes a plugin's tools, toolkits and pages those of the definitions, as `sync.sync` has it."""
-        return sync.sync(
-            self.database,
-            definitions,
-            actor=self.actor,
-            plugin=plugin,
-            version=version,
-            org=org,
-            review=review,
-            trusted=trusted,
-            dry_run=dry_run,
-            reason=reason,
-            progress=progress,
-        )
+        """Makes a plugin's tools, toolkits and page mappings equal to the definitions.
+
+        Args:
+            definitions: everything that the plugin has.
+            plugin: its name. A definition that belongs to another plugin or to people is a conflict.
+            version: the plugin's own version, for people.
+            org: the owner of the catalog; "" is the platform.
+            review: "auto" (new and changed tools are selected at once), "changed" (changed tools wait for
+                approval), "all" (new ones too). None keeps the plugin's mode, at first "auto".
+            trusted: see `planner.plan`.
+            dry_run: only plans; conflicts are in the plan, not raised.
+            reason: for the history.
+            progress: called with the number of written tools and their total.
+
+        Raises:
+            InvalidInput: an argument is wrong.
+            InvalidDefinition, Conflict: all problems together; nothing was written.
+            StoreUnavailable: the database failed; nothing was written.
+        """
+        words(plugin, "plugin", _LONGEST_PLUGIN)
+        if not plugin:
+            raise InvalidInput("plugin is '', must be its name; import definitions that have no plugin")
+        if review is not None and review not in MODES:
+            raise InvalidInput(
+                f"review is {review!r}, must be one of {', '.join(MODES)}, or None for no change"
+            )
+        payload = Payload.of(definitions, plugin=plugin, org=org, version=version)
+        sync = Sync(self.database, payload, review, trusted)
+        return sync.run(self.actor, dry_run=dry_run, reason=reason, progress=progress)
 
     def import_(
         self,
@@ -333,29 +350,27 @@ class Registry:
         reason: str = "",
         progress: Progress | None = None,
     ) -> SyncReport:
-        """Adds and updates tools, toolkits and page mappings of no plugin, as `sync.import_` has it."""
-        return sync.import_(
-            self.database,
-            definitions,
-            actor=self.actor,
-            org=org,
-            dry_run=dry_run,
-            restore=restore,
-            reason=reason,
-            progress=progress,
-        )
+        """Adds the operator's own definitions, and updates those with the same names; deletes nothing.
+
+        They belong to no plugin and need no approval. New definitions bring their governance. Of existing
+        ones,
+        decisions of people stay: the governance (`content.GOVERNED`), and the texts until the definitions
+        change. What people deleted stays deleted, unless `restore` is set. Raises as `sync` does.
+        """
+        sync = Sync(self.database, Payload.of(definitions, org=org), None, trusted=True, restore=restore)
+        return sync.run(self.actor, dry_run=dry_run, reason=reason, progress=progress)
 
     @contextmanager
-    def _editing(self, org: str) -> Iterator[tuple[Write, Edits]]:
+    def _editing(self, org: str) -> Iterator[tuple[Write, ToolEdits]]:
         with self.database.writing(self.actor, org) as write:
-            edits = Edits(write)
+            edits = ToolEdits(write)
             yield write, edits
             edits.flush()
 
-    def _become(
+    def _replace(
         self,
         write: Write,
-        edits: Edits,
+        edits: ToolEdits,
         action: str,
         record: Record,
         tool: Tool,
@@ -370,7 +385,7 @@ class Registry:
             write.abandon()
             return record
         if tool.name != record.name:
-            if record.plugin:  # the next sync would not find it
+            if record.plugin:  # the next sync would not recognise it
                 raise Conflict(
                     f"tool {record.name!r}: belongs to plugin {record.plugin!r}, which knows it by this "
                     "name; give it a display_name, or let the plugin rename it"
@@ -381,7 +396,7 @@ class Registry:
 
 
 def _check_move(write: Write, record: Record, tool: Tool, force: bool) -> None:
-    """Refuses to move a tool to a toolkit that is not there, or away from what rules name."""
+    """Refuses to move a tool to a toolkit that does not exist, or out of reach of rules and tiers."""
     connection, org, before = write.connection, record.org, record.tool
     what = f"tool {record.name!r}"
     if tool.toolkit != before.toolkit and tool.toolkit and not is_toolkit(connection, tool.toolkit, org):

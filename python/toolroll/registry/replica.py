@@ -1,7 +1,7 @@
-"""What a process knows of a registry: read once whole, then only what has changed since.
+"""A process's copy of a registry: read completely once, later only the changes.
 
-A replica is a value. Catching up makes another one from it in one consistent read, so a read that is given
-up half-way changes nothing.
+A replica is a value. `catch_up` makes a newer one in one consistent read, so an interrupted read changes
+nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.learning.experiments import Experiment
+from toolroll.registry.content import keywords_in, route_to, toolkit_in
 from toolroll.registry.page_mappings import mapping_in
 from toolroll.registry.records import tool_in
 from toolroll.registry.rules import rule_in
@@ -33,15 +34,15 @@ class Replica:
     """A registry as of one revision.
 
     Attributes:
-        revision: of the registry; what changed later has a higher one.
-        at: when that revision was written; None for a registry that nothing was written to.
-        tools, toolkits: organisation → id → what is there and approved. Of an organisation that did not
-            change, catching up hands on the same mapping.
-        governance: rules, page mappings and tiers.
-        settings: organisation → settings that have a value, the platform's among them.
-        experiments: organisation → the experiment that runs for its turns; "" for everybody else's.
-        damaged: organisation → id → why a row of its cannot be read; it is in no catalog.
-        read_at: monotonic seconds at which this was known to be current.
+        revision: of the registry; later changes have a higher one.
+        at: the time of that revision; None for a registry without any change.
+        tools, toolkits: organisation → id → the approved tool, or the toolkit with its routes. `catch_up`
+            keeps the mapping object of an organisation that did not change.
+        policy_source: rules, page mappings and tiers.
+        settings: organisation → settings that have a value, the platform's included.
+        experiments: organisation → the experiment that runs for its turns; "" for all other organisations.
+        damaged: organisation → id → why the row cannot be read; such a row is in no catalog.
+        read_at: monotonic seconds of the last read.
     """
 
     revision: int = -1
@@ -56,16 +57,16 @@ class Replica:
 
     @property
     def orgs(self) -> frozenset[str]:
-        """Organisations with tools or toolkits of their own."""
+        """The organisations that have tools or toolkits of their own."""
         return frozenset(org for org in (*self.tools, *self.toolkits) if org)
 
     def definitions(self, org: str) -> Definitions:
-        """Tools, toolkits and routes of one organisation, or "" for those of the platform.
+        """Tools, toolkits and routes of one organisation; "" is the platform.
 
-        Toolkits by name, whenever this process came to know them: routes stand in a catalog's revision in
-        their order, and every process shall name equal catalogs alike.
+        Toolkits are sorted by name: a catalog's revision depends on the order of its routes, and all
+        processes must give equal catalogs the same revision.
         """
-        toolkits = sorted(self.toolkits.get(org, _NOTHING).values(), key=lambda held: held[0].name)
+        toolkits = sorted(self.toolkits.get(org, _NOTHING).values(), key=lambda pair: pair[0].name)
         return Definitions(
             tuple(self.tools.get(org, _NOTHING).values()),
             tuple(toolkit for toolkit, _ in toolkits),
@@ -74,21 +75,21 @@ class Replica:
 
 
 def catch_up(database: Database, seen: Replica) -> Replica:
-    """The registry as it is now, read from what has changed since `seen`.
+    """The present registry, from `seen` and the rows that changed since.
 
-    One consistent read: tools, rules and settings belong together. Reads only rows that changed, unless the
-    registry has another past than the one seen: then somebody restored a backup, and all is read. A row that
-    cannot be read is in no catalog and concerns its organisation alone.
+    One consistent read: tools, rules and settings belong together. If the registry's history is not that of
+    `seen`, somebody has restored a backup, and everything is read. A row that cannot be read is in no catalog
+    and affects only its organisation.
 
     Raises:
         StoreUnavailable: the database does not answer.
     """
     with database.reading() as connection:
         revision = connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one()
-        is_another = seen.revision > revision or seen.at != _written_at(connection, seen.revision)
-        if revision == seen.revision and not is_another:
+        is_restored = seen.revision > revision or seen.at != _written_at(connection, seen.revision)
+        if revision == seen.revision and not is_restored:
             return replace(seen, read_at=time.monotonic())
-        if is_another:
+        if is_restored:
             seen = Replica()
         damaged = {org: dict(rows) for org, rows in seen.damaged.items()}
         return Replica(
@@ -105,14 +106,14 @@ def catch_up(database: Database, seen: Replica) -> Replica:
 
 
 def stamp_of(database: Database) -> tuple[int, datetime | None]:
-    """The registry's revision, and when it was written: what differs between two looks if anything does."""
+    """The registry's revision and its time: equal for two calls only if nothing has changed between them."""
     with database.reading() as connection:
         revision = connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one()
         return revision, _written_at(connection, revision)
 
 
 def read_settings(connection: sa.Connection) -> dict[str, frozenset[str]]:
-    """Organisation → settings that have a value, for it or for the platform. One query."""
+    """Organisation → settings that have a value, the platform's included. One query."""
     rows = connection.execute(
         sa.select(tables.settings.c.org, tables.settings.c.key).where(tables.settings.c.is_set)
     )
@@ -123,17 +124,17 @@ def read_settings(connection: sa.Connection) -> dict[str, frozenset[str]]:
 
 
 def read_experiments(connection: sa.Connection) -> dict[str, Experiment]:
-    """Organisation → the experiment that runs for it, "" for everybody's; a damaged one does not run."""
+    """Organisation → its running experiment; "" is the one for all others. Damaged ones do not run."""
     table = tables.experiments
     found = {}
     for row in connection.execute(sa.select(table).where(table.c.active)):
-        with suppress(InvalidInput, TypeError, AttributeError):  # what somebody wrote there by hand
+        with suppress(InvalidInput, TypeError, AttributeError):  # edited by hand
             found[row.org] = Experiment(row.name, row.variants, row.unit, row.salt)
     return found
 
 
 def _written_at(connection: sa.Connection, revision: int) -> datetime | None:
-    """When a revision was written, which tells two pasts with the same numbers apart."""
+    """The time of a revision, which distinguishes two histories with the same numbers."""
     log = tables.changes.c
     return connection.execute(sa.select(sa.func.max(log.at)).where(log.revision == revision)).scalar()
 
@@ -146,7 +147,7 @@ def _merged(
     read: Callable[[Mapping[str, Any]], Any],
     damaged: dict[str, dict[str, str]],
 ) -> dict[str, Mapping[str, Any]]:
-    """By organisation and id, with the rows that changed since."""
+    """The known values by organisation and id, updated with the rows that changed since a revision."""
     fresh: dict[str, dict[str, Any]] = {}
     changed = set()
     for org, key, row in _changed(connection, table, since):
@@ -159,7 +160,7 @@ def _merged(
             if isinstance(row, Exception):
                 raise row
             value = read(row)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:  # written past the registry
+        except (ValueError, TypeError, KeyError, AttributeError) as error:  # edited by hand
             damaged.setdefault(org, {})[key] = f"{table.name}: {error}"
         if value != values.get(key):
             changed.add(org)
@@ -179,7 +180,7 @@ def _merged(
 def _changed(
     connection: sa.Connection, table: sa.Table, since: int
 ) -> Iterator[tuple[str, str, Mapping[str, Any] | Exception]]:
-    """Organisation, id and row of what changed; one that holds no JSON where it should is its error."""
+    """Organisation, id and row of each change; the error instead of a row with malformed JSON."""
     identity = next(iter(table.primary_key))
     newer = table.c.revision > since
     order = (table.c.org, identity)
@@ -187,7 +188,7 @@ def _changed(
         for row in connection.execute(sa.select(table).where(newer).order_by(*order)):
             values = row._asdict()
             yield values["org"], values[identity.name], values
-    except ValueError:  # somewhere in it: once more, one by one
+    except ValueError:  # of one unknown row: reads all rows again, one by one
         keys = connection.execute(sa.select(table.c.org, identity).where(newer).order_by(*order)).all()
         for org, key in keys:
             try:
@@ -197,35 +198,20 @@ def _changed(
 
 
 def _tool(row: Mapping[str, Any]) -> Tool | None:
-    """The tool of a row; None for one that is in no catalog."""
+    """The tool in a row; None if it belongs in no catalog."""
     if row["deleted_at"] is not None or row["review"] != "approved":
         return None
     return tool_in(row)
 
 
 def _toolkit(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]] | None:
-    if row["deleted_at"] is not None:
-        return None
-    return toolkit_in(row)
+    return None if row["deleted_at"] is not None else toolkit_and_routes(row)
 
 
-def toolkit_in(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]]:
-    """The toolkit that a row of `toolkits` holds, and what switches it on."""
-    toolkit = Toolkit(
-        row["name"],
-        row["description"],
-        row["parent"],
-        tuple(row["settings_keys"]),
-        row["base"],
-        row["tier"],
-        tuple(row["members"]),
-    )
-    keywords, patterns = row["keywords"], row["patterns"]
-    if not keywords and not patterns:
-        return toolkit, ()
-    modes = tuple(keyword.get("mode", "") for keyword in keywords)
-    words = tuple(keyword["keyword"] for keyword in keywords)
-    return toolkit, (Route((toolkit.name,), words, tuple(patterns), modes if any(modes) else ()),)
+def toolkit_and_routes(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]]:
+    """The toolkit in a row of `toolkits`, and the routes that switch it on: one or none."""
+    route = route_to(row["name"], keywords_in(row), row["patterns"])
+    return toolkit_in(row), () if route is None else (route,)
 
 
 def _policy_source(connection: sa.Connection) -> PolicySource:
@@ -239,7 +225,7 @@ def _policy_source(connection: sa.Connection) -> PolicySource:
             tiers,
             broken,
         )
-    except (ValueError, TypeError) as error:  # what somebody wrote there by hand
+    except (ValueError, TypeError) as error:  # edited by hand
         return PolicySource(unread=InvalidDefinition(f"rules or page mappings are damaged: {error}"))
 
 

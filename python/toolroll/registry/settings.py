@@ -1,7 +1,7 @@
-"""Which settings have a value: that, and never the value.
+"""Which settings have a value; the value itself is never stored.
 
-A toolkit with `settings_keys` is on where one of them has a value. Where the values themselves are kept is
-the caller's business: one that is handed over here is looked at and let go.
+A toolkit with `settings_keys` is on if one of these settings has a value. The caller keeps the values: `set`
+looks at a value and drops it.
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ import sqlalchemy as sa
 from toolroll.context import has_value
 from toolroll.errors import NotFound
 from toolroll.registry import governed_rows
-from toolroll.registry.governed_rows import Editor
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Write, words
+from toolroll.registry.store.database import Database, Write, words
 
 _TABLE = tables.settings
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Whether one setting of an organisation has a value.
+    """Whether a setting of an organisation has a value.
 
     Attributes:
-        org: whose; "" for the platform, whose settings count for everybody.
-        key: its name, as toolkits have it in `settings_keys`.
+        org: its owner; "" for the platform, whose settings count for every organisation.
+        key: its name, as in the `settings_keys` of toolkits.
         is_set: whether it has a value.
-        updated_at: when this was said last, in UTC.
-        updated_by: by whom.
+        updated_at: the time of the last change, in UTC.
+        updated_by: the author of the last change.
     """
 
     org: str
@@ -42,37 +41,39 @@ class Setting:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "org": self.org,
-            "key": self.key,
-            "is_set": self.is_set,
-            "updated_at": self.updated_at.isoformat(),
-            "updated_by": self.updated_by,
-        }
+        return governed_rows.fields_as_json(self)
 
 
-class Settings(Editor):
-    """The settings that a registry knows of."""
+class Settings:
+    """The settings of a registry.
+
+    Attributes:
+        actor: the author of changes in the audit log.
+    """
+
+    def __init__(self, database: Database, actor: str = "") -> None:
+        self.actor = actor
+        self._database = database
 
     def set(self, key: str, value: object, *, org: str = "", reason: str = "") -> Setting:
-        """Notes whether the value is one (`toolroll.context.has_value`), and forgets it.
+        """Stores whether `value` counts as a value (`toolroll.context.has_value`), and drops it.
 
-        A value that replaces another is noted too: `updated_at` says when it was.
+        Replacing a value by another one updates `updated_at`.
 
         Raises:
-            InvalidInput: the key is empty, longer than 128 characters, or no text that a database keeps.
+            InvalidInput: the key is empty, longer than 128 characters, or text that no database stores.
         """
         is_set = has_value(value)
-        del value  # neither a traceback nor a log of this frame's variables is to have it
+        del value  # keeps it out of tracebacks and of logs of this frame's variables
         governed_rows.check_name(key, "setting")
         with self._database.writing(self.actor, org) as write:
-            return _note(write, key, is_set, reason)
+            return _store(write, key, is_set, reason)
 
     def unset(self, key: str, *, org: str = "", reason: str = "") -> Setting:
-        """Notes that the setting has no value any more. Where it had none, nothing is written.
+        """Stores that the setting has no value. Writes nothing if it had none.
 
         Raises:
-            NotFound: nothing was ever said of it; says which key is near.
+            NotFound: the setting was never set; suggests a similar key.
         """
         words(key, "setting")
         with self._database.writing(self.actor, org) as write:
@@ -80,14 +81,14 @@ class Settings(Editor):
             for row in found:
                 if row.key == key:
                     if row.is_set:
-                        return _note(write, key, False, reason)
+                        return _store(write, key, False, reason)
                     write.abandon()
                     return _setting(row)
-            hint = governed_rows.near(key, (row.key for row in found))
-            raise NotFound(f"setting {key!r:.80}: is not known {governed_rows.whose(org)}{hint}")
+            hint = governed_rows.suggestion(key, (row.key for row in found))
+            raise NotFound(f"setting {key!r:.80}: is not known {governed_rows.place_of(org)}{hint}")
 
     def list(self, org: str | None = None) -> tuple[Setting, ...]:
-        """An organisation's own ("": the platform's), or everybody's, by organisation and key."""
+        """The settings of an organisation ("": the platform), or all, by organisation and key."""
         query = sa.select(_TABLE).order_by(_TABLE.c.org, _TABLE.c.key)
         if org is not None:
             query = query.where(_TABLE.c.org == words(org, "org"))
@@ -101,7 +102,7 @@ class Settings(Editor):
             return frozenset(connection.execute(query).scalars())
 
 
-def _note(write: Write, key: str, is_set: bool, reason: str) -> Setting:
+def _store(write: Write, key: str, is_set: bool, reason: str) -> Setting:
     where = (_TABLE.c.org == write.org, _TABLE.c.key == key)
     before = write.connection.execute(sa.select(_TABLE.c.is_set).where(*where)).scalar()
     values = {

@@ -1,4 +1,4 @@
-"""What a registry holds, in numbers, and bringing its tables up to date: for whoever operates one."""
+"""For operators: the registry's contents in numbers, and the upgrade of its schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolroll.registry.store.url import Address
 
 
 def status_of(database: Database) -> dict[str, Any]:
-    """Counts, revision, schema, what waits for approval, database, embeddings. One consistent read."""
+    """Counts, revision, schema, tools that await approval, database, embeddings. One consistent read."""
     tools, changes = tables.tools, tables.changes
     alive = tools.c.deleted_at.is_(None)
     with database.reading() as connection:
@@ -25,7 +25,7 @@ def status_of(database: Database) -> dict[str, Any]:
             counted = sa.select(column, sa.func.count()).where(*where).group_by(column).order_by(column)
             return {name: number for name, number in connection.execute(counted)}
 
-        def living(table: sa.Table) -> int:
+        def count_alive(table: sa.Table) -> int:
             return count(table, table.c.deleted_at.is_(None))
 
         state = connection.execute(sa.select(tables.registry_state)).one()
@@ -34,7 +34,7 @@ def status_of(database: Database) -> dict[str, Any]:
         return {
             "catalog": database.url,
             "database": _version(database, connection),
-            "schema": schema.REVISIONS[-1],  # or it would not have been opened
+            "schema": schema.REVISIONS[-1],  # `Database.open` accepts no other
             "revision": state.revision,
             "created_at": state.created_at.isoformat(),
             "changed_at": None if last is None else last.isoformat(),
@@ -44,13 +44,13 @@ def status_of(database: Database) -> dict[str, Any]:
             "deleted": count(tools, tools.c.deleted_at.is_not(None)),
             "waiting": {name: reviews.get(name, 0) for name in ("pending", "changed")},
             "flagged": count(tools, alive, sa.cast(tools.c.flags, sa.Text) != "[]"),
-            "toolkits": living(tables.toolkits),
+            "toolkits": count_alive(tables.toolkits),
             "rules": count(
                 tables.visibility_rules,
                 tables.visibility_rules.c.deleted_at.is_(None),
                 tables.visibility_rules.c.active,
             ),
-            "pages": living(tables.page_mappings),
+            "pages": count_alive(tables.page_mappings),
             "settings": count(tables.settings, tables.settings.c.is_set),
             "plugins": _plugins(connection),
             "tiers": list(state.tiers),
@@ -61,7 +61,7 @@ def status_of(database: Database) -> dict[str, Any]:
 
 
 def upgrade(url: str) -> tuple[str, str]:
-    """Brings the tables to this version. Returns the schema before and after.
+    """Upgrades the schema to this toolroll's. Returns the schema before and after.
 
     Raises:
         NotFound: there is no registry.
@@ -73,7 +73,7 @@ def upgrade(url: str) -> tuple[str, str]:
 
 
 def _schema(url: str) -> str | None:
-    """The schema that is there now; None where opening the registry will say what is wrong."""
+    """The present schema; None if opening the registry will explain what is wrong."""
     address = Address.of(url)
     if address.path is not None and not address.path.is_file():
         return None

@@ -1,4 +1,4 @@
-"""The subscription tiers, lowest first: the order by which rules and toolkits compare."""
+"""The subscription tiers, lowest first: rules and toolkits compare tiers by this order."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from toolroll.registry.store.database import Database
 from toolroll.rules import Rule
 from toolroll.selection.policy.rule_checks import check, tier_problem, tiers_of
 
-_NAMED = 20  # what still compares with a tier, in an error
+_LISTED = 20  # rules and toolkits in an error message
 
 
 def read_tiers(database: Database) -> tuple[str, ...]:
-    """As configured, lowest first."""
+    """The configured tiers, lowest first."""
     with database.reading() as connection:
         return tiers_in(connection)
 
@@ -28,11 +28,11 @@ def tiers_in(connection: sa.Connection) -> tuple[str, ...]:
 
 
 def set_tiers(database: Database, actor: str, tiers: Sequence[str], reason: str = "") -> tuple[str, ...]:
-    """Sets the tiers and their order. The same again writes nothing.
+    """Sets the tiers and their order. Writes nothing if they are the same.
 
     Raises:
-        InvalidDefinition: they are no list of names, or name one twice.
-        Conflict: a rule or a toolkit compares with a tier that would be gone; names them.
+        InvalidDefinition: the value is not a list of different names.
+        Conflict: rules or toolkits compare with a tier that would disappear; the message lists them.
     """
     new = tiers_of(tiers)
     for tier in new:
@@ -42,31 +42,32 @@ def set_tiers(database: Database, actor: str, tiers: Sequence[str], reason: str 
         if new == old:
             write.abandon()
             return old
-        if stuck := list(_stuck(write.connection, new)):
-            more = f" and {len(stuck) - _NAMED} more" if len(stuck) > _NAMED else ""
+        if broken := list(_broken_by(write.connection, new)):
+            more = f" and {len(broken) - _LISTED} more" if len(broken) > _LISTED else ""
             raise Conflict(
                 f"tiers: cannot become {', '.join(map(repr, new)) or 'none'}: "
-                f"{', '.join(stuck[:_NAMED])}{more} would compare with a tier that is gone; change them first"
+                f"{', '.join(broken[:_LISTED])}{more} would compare with a tier "
+                "that is gone; change them first"
             )
         write.log("tiers.set", "tiers", {"before": {"tiers": [*old]}, "after": {"tiers": [*new]}}, reason)
         write.connection.execute(sa.update(tables.registry_state), {"tiers": [*new]})
     return new
 
 
-def _stuck(connection: sa.Connection, tiers: tuple[str, ...]) -> Iterator[str]:
-    """Rules, those switched off too, and toolkits that these tiers leave without sense."""
+def _broken_by(connection: sa.Connection, tiers: tuple[str, ...]) -> Iterator[str]:
+    """Rules, inactive ones too, and toolkits that name none of these tiers."""
     rules, toolkits = tables.visibility_rules, tables.toolkits
     alive = sa.select(rules).where(rules.c.deleted_at.is_(None)).order_by(rules.c.org, rules.c.name)
     for row in connection.execute(alive):
         try:
             check(Rule(row.name, row.effect, "composite", row.condition, row.tool, row.toolkit), tiers)
         except InvalidDefinition:
-            yield _named("rule", row.name, row.org)
+            yield _with_owner("rule", row.name, row.org)
     tiered = sa.select(toolkits).where(toolkits.c.deleted_at.is_(None), toolkits.c.tier.is_not(None))
     for row in connection.execute(tiered.order_by(toolkits.c.org, toolkits.c.name)):
         if tier_problem(row.tier, tiers):
-            yield _named("toolkit", row.name, row.org)
+            yield _with_owner("toolkit", row.name, row.org)
 
 
-def _named(what: str, name: str, org: str) -> str:
+def _with_owner(what: str, name: str, org: str) -> str:
     return f"{what} {name!r:.80}" + (f" of {org!r:.80}" if org else "")

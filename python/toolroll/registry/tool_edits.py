@@ -1,7 +1,7 @@
-"""Changes to tools within one transaction: each leaves its row, its version and its line in the log.
+"""Changes to tools within one transaction: each writes the tool's row, a version and a line in the audit log.
 
-Nothing else writes to `tools`, so nothing changes a tool without a trace. Rows are gathered and written
-together, since a sync may bring a hundred thousand.
+Only a sync's `source_hash` is written elsewhere, so every change of a tool is recorded. Rows are collected
+and written together, because a sync may change a hundred thousand tools.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from toolroll.errors import Conflict, InvalidDefinition
 from toolroll.registry.content import LONGEST_NAME, changed_fields, content_hash
 from toolroll.registry.records import Record, Review, row_of
 from toolroll.registry.store import bulk_insert, tables
+from toolroll.registry.store.bulk_insert import batches
 from toolroll.registry.store.database import Write, words
 from toolroll.registry.versions import version_row
 from toolroll.tools import Tool
 
-BATCH = 1_000  # rows to a statement; keeps what a driver holds at a time small
-LARGEST_WEIGHT = 2**31 - 1  # of PostgreSQL's integer
+BATCH = 1_000  # rows in a statement; bounds the memory of drivers
+LARGEST_WEIGHT = 2**31 - 1  # PostgreSQL's largest integer
 
 _SEMANTIC = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?")
 _TEXTS = ("display_name", "execution_type", "toolkit", "summary", "when_to_use", "limitations")
 _OBJECTS = ("parameters", "returns", "execution_config")
 
 
-class Edits:
-    """Gathers changes to tools; `flush` writes them, before the transaction ends."""
+class ToolEdits:
+    """Collects changes to tools; call `flush` before the transaction ends."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -51,11 +52,11 @@ class Edits:
         reason: str = "",
         digest: str = "",
     ) -> Record:
-        """A new tool. The caller has seen to it that the name is free; `is_source`: a plugin sent it so.
+        """Adds a tool. The caller has checked that the name is free.
 
-        digest: what `checked` says, where that is known already.
+        is_source: whether a plugin or an import sent this content. digest: `checked_hash(tool)`, if known.
         """
-        digest = digest or checked(tool)
+        digest = digest or checked_hash(tool)
         record = Record(
             tool=replace(tool, tool_id=uuid.uuid4().hex, original=None),
             org=org,
@@ -74,7 +75,7 @@ class Edits:
             revision=self._write.revision,
         )
         self._created.append(record)
-        self._note("tool.create", record, (), reason)
+        self._record_change("tool.create", record, (), reason)
         return record
 
     def change(
@@ -87,18 +88,18 @@ class Edits:
         digest: str = "",
         **state: Any,
     ) -> Record:
-        """The next version of a tool: another definition, other fields of its record, or both.
+        """Adds the next version of a tool: another definition, other fields of its record, or both.
 
-        `state` are fields of Record, such as review=, flags=, deleted_at=, source_hash=. What is approved
-        now counts as the approved version. Where no flags are given, another major version flags itself.
+        state: fields of Record, such as review=, flags=, deleted_at=, source_hash=. Without `flags`, a new
+        major version adds a flag. An approved result becomes the approved version.
         """
         tool = before.tool if tool is None else replace(tool, tool_id=before.tool.tool_id, original=None)
-        digest = before.content_hash if tool is before.tool else digest or checked(tool)
+        digest = before.content_hash if tool is before.tool else digest or checked_hash(tool)
         review = state.get("review", before.review)
         after = replace(
             before,
             **{
-                "flags": flagged(before.flags, major(before.tool, tool)),
+                "flags": merged_flags(before.flags, major_version_flag(before.tool, tool)),
                 "approved_version": before.version + 1 if review == "approved" else before.approved_version,
                 **state,
                 "tool": tool,
@@ -115,27 +116,26 @@ class Edits:
         if (after.deleted_at is None) != (before.deleted_at is None):
             changed += ("deleted",)
         self._changed.append(after)
-        self._note(action, after, changed, reason)
+        self._record_change(action, after, changed, reason)
         return after
 
     def flush(self) -> None:
-        """Writes what was gathered."""
+        """Writes the collected changes."""
         run = self._write.connection.execute
         key = tables.tools.c.tool_id
-        # Changes first: a name may become free here that is taken below.
-        for rows in _batches([row_of(record) for record in self._changed]):
-            named = [{f"to_{name}": value for name, value in row.items()} for row in rows]
-            columns: dict[str, Any] = {
-                name: sa.bindparam(f"to_{name}") for name in rows[0] if name != key.name
-            }
-            run(sa.update(tables.tools).where(key == sa.bindparam("to_tool_id")).values(columns), named)
-        for rows in _batches([row_of(record) for record in self._created]):
-            bulk_insert.insert(self._write.connection, tables.tools, rows)
-        for rows in _batches(self._versions):
-            bulk_insert.insert(self._write.connection, tables.tool_versions, rows)
+        # Changes first: they may free a name that a created tool takes.
+        for records in batches(self._changed, BATCH):
+            rows = [{f"to_{name}": value for name, value in row_of(record).items()} for record in records]
+            columns: dict[str, Any] = {name: sa.bindparam(f"to_{name}") for name in row_of(records[0])}
+            del columns[key.name]
+            run(sa.update(tables.tools).where(key == sa.bindparam("to_tool_id")).values(columns), rows)
+        for records in batches(self._created, BATCH):
+            bulk_insert.insert(self._write.connection, tables.tools, list(map(row_of, records)))
+        for versions in batches(self._versions, BATCH):
+            bulk_insert.insert(self._write.connection, tables.tool_versions, versions)
         self._created, self._changed, self._versions = [], [], []
 
-    def _note(self, action: str, record: Record, changed: tuple[str, ...], reason: str) -> None:
+    def _record_change(self, action: str, record: Record, changed: tuple[str, ...], reason: str) -> None:
         self._versions.append(version_row(record, changed, words(reason, "reason")))
         details = {
             "tool_id": record.tool.tool_id,
@@ -146,8 +146,8 @@ class Edits:
         self._write.log(action, record.name, details, reason)
 
 
-def checked(tool: Tool) -> str:
-    """The tool's content hash. Raises InvalidDefinition where the registry cannot keep it."""
+def checked_hash(tool: Tool) -> str:
+    """The tool's content hash. Raises InvalidDefinition for a tool that the registry cannot store."""
     for name in _TEXTS:
         if not isinstance(getattr(tool, name), str):
             raise _wrong(tool, name, "text")
@@ -163,32 +163,32 @@ def checked(tool: Tool) -> str:
     return content_hash(tool)
 
 
-def flagged(
+def merged_flags(
     flags: Iterable[Mapping[str, str]], added: Iterable[Mapping[str, str]]
 ) -> tuple[Mapping[str, str], ...]:
-    """The flags and those added to them, which take the place of an older one with their code."""
+    """The flags with the added ones, which replace those with the same code."""
     added = tuple(added)
     codes = {flag["code"] for flag in added}
     return (*(flag for flag in flags if flag["code"] not in codes), *added)
 
 
 def check_name(connection: sa.Connection, name: str, org: str, *, but: str = "") -> None:
-    """Raises Conflict where another tool has the name: in the organisation, or on the platform above it."""
+    """Raises Conflict if another tool of the organisation or the platform has the name."""
     tools = tables.tools.c
     taken = sa.select(tools.org, tools.plugin, tools.updated_by).where(
         tools.name == name, tools.org.in_({org, ""}), tools.deleted_at.is_(None), tools.tool_id != but
     )
     for row in connection.execute(taken.order_by(tools.org.desc())):
-        holder = f"plugin {row.plugin!r}" if row.plugin else "a tool that people made"
+        owner = f"plugin {row.plugin!r}" if row.plugin else "a tool that people made"
         where = f"in {row.org!r}" if row.org else "on the platform"
-        raise Conflict(f"tool {name!r}: the name is taken {where} by {holder}; rename one of them")
+        raise Conflict(f"tool {name!r}: the name is taken {where} by {owner}; rename one of them")
 
 
-def major(before: Tool, after: Tool) -> tuple[dict[str, str], ...]:
-    """The flag for another major version, or none."""
+def major_version_flag(before: Tool, after: Tool) -> tuple[dict[str, str], ...]:
+    """The flag for another major version, as a tuple of one; () for the same major version."""
     if before.version.partition(".")[0] == after.version.partition(".")[0]:
         return ()
-    message = f"{before.version} became {after.version}: who calls it may have to change"
+    message = f"{before.version} became {after.version}: callers may have to change"
     return ({"code": "major", "message": message},)
 
 
@@ -196,7 +196,3 @@ def _wrong(tool: Tool, name: str, allowed: str) -> InvalidDefinition:
     return InvalidDefinition(
         f"{name} is {getattr(tool, name)!r:.80}, must be {allowed}", field=name, tool=tool.name[:80]
     )
-
-
-def _batches(rows: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
-    return (rows[at : at + BATCH] for at in range(0, len(rows), BATCH))

@@ -1,8 +1,8 @@
 """Toolkits in the registry: a tree of categories, with the keywords and patterns that switch them on.
 
-What would make a catalog impossible is refused here: a parent that is not there, parents in a circle, a tier
-that nobody configured, a pattern that RE2 does not read. So are deletions that would leave tools or toolkits
-without the toolkit they are in.
+The registry refuses a toolkit that no catalog could contain: its parent does not exist or is below it, its
+tier is not configured, or RE2 cannot read its pattern. It also refuses to delete a toolkit that still
+contains tools or toolkits.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
@@ -18,12 +18,13 @@ from toolroll.arrays import NO_ROWS
 from toolroll.catalog.routes import RouteTable
 from toolroll.errors import Conflict, InvalidDefinition, NotFound
 from toolroll.registry import governed_rows
-from toolroll.registry.governed_rows import Editor, Governed, Row
+from toolroll.registry.content import TOOLKIT_FIELDS, keywords_in, route_to, toolkit_content, toolkit_in
+from toolroll.registry.governed_rows import Editor, GovernedRow, Row
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Write, words
 from toolroll.registry.tiers import tiers_in
 from toolroll.selection.policy.rule_checks import tier_problem
-from toolroll.tools import Mode, Route, Toolkit
+from toolroll.tools import Route, Toolkit
 
 Keyword: TypeAlias = "str | tuple[str, str]"  # a keyword, or one with its mode: "word", "substring", "prefix"
 
@@ -31,16 +32,16 @@ _TABLE = tables.toolkits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolkitRecord(Governed):
-    """A toolkit as the registry keeps it.
+class ToolkitRecord(GovernedRow):
+    """A toolkit in the registry.
 
     Attributes:
-        toolkit: what catalogs see.
-        keywords: each with its mode, "" for what `default_mode` says.
+        toolkit: the toolkit that catalogs read.
+        keywords: each with its mode, or "" for that of `default_mode`.
         patterns: RE2 expressions.
-        org: whose it is; "" the platform's.
-        plugin: which plugin declared it; "" for people.
-        toolkit_id: what storage knows it by.
+        org: the owner; "" for the platform.
+        plugin: the plugin that declared it; "" for people.
+        toolkit_id: its identifier in storage.
     """
 
     toolkit: Toolkit
@@ -52,25 +53,25 @@ class ToolkitRecord(Governed):
 
     @property
     def name(self) -> str:
-        """The toolkit's."""
+        """The toolkit's name."""
         return self.toolkit.name
 
     @property
     def route(self) -> Route | None:
-        """What switches it on; None where nothing does."""
-        if not self.keywords and not self.patterns:
-            return None
-        return _route(self.name, self.keywords, self.patterns)
+        """The route that switches it on, or None."""
+        return route_to(self.name, self.keywords, self.patterns)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        content = _content(self.toolkit, self.keywords, self.patterns)
+        content = toolkit_content(self.toolkit, self.keywords, self.patterns)
         owner = {"toolkit_id": self.toolkit_id, "org": self.org, "name": self.name, "plugin": self.plugin}
-        return {**owner, **content, **self.stamps()}
+        return {**owner, **content, **self.shared_fields()}
 
 
-class Toolkits(Editor):
+class Toolkits(Editor[ToolkitRecord]):
     """The toolkits of a registry."""
+
+    _table = _TABLE
 
     def put(
         self,
@@ -83,97 +84,82 @@ class Toolkits(Editor):
         version: int | None = None,
         reason: str = "",
     ) -> ToolkitRecord:
-        """Makes the toolkit, or makes the one of this name like it. Without a difference nothing is written.
+        """Creates the toolkit, or updates the one with this name. Writes nothing if no field differs.
 
-        keywords, patterns: what switches it on; None leaves them as they are. plugin: who declares it; ""
-        for people, who may edit a plugin's toolkit, too. version: what was read before; 0 for one that must
-        be new; None for whatever is there.
+        keywords, patterns: what switches it on; None keeps the present ones. plugin: the plugin that declares
+        it; "" for people, who may also edit a plugin's toolkit. version: the version that the caller read; 0
+        if the toolkit must be new; None for any.
 
         Raises:
-            InvalidDefinition: a field is wrong, the parent is not there or below the toolkit itself, the tier
-                is not configured, a keyword is blank, RE2 does not read a pattern.
-            Conflict: the version has moved on; a plugin puts what another or a human made.
+            InvalidDefinition: a field is wrong, the parent does not exist or is below the toolkit, the tier
+                is not configured, a keyword is blank, or RE2 cannot read a pattern.
+            Conflict: the toolkit has another version, or a plugin declares a toolkit that it does not own.
         """
         name = governed_rows.check_name(toolkit.name, "toolkit name")
         what = f"toolkit {name!r}"
         words(plugin, "plugin")
-        given_keywords = None if keywords is None else _keywords(keywords, what)
-        given_patterns = None if patterns is None else _texts(patterns, "patterns", what)
+        new_keywords = None if keywords is None else _keywords(keywords, what)
+        new_patterns = None if patterns is None else _texts(patterns, "patterns", what)
         with self._database.writing(self.actor, org) as write:
-            alive = governed_rows.rows_of(
-                write.connection, _TABLE, _TABLE.c.org == org, _TABLE.c.name == name
-            )
-            row = alive[0] if alive else None
+            same = (_TABLE.c.org == org, _TABLE.c.name == name)
+            row = next(iter(governed_rows.rows_of(write.connection, _TABLE, *same)), None)
             if row is None and version:
-                raise Conflict(f"{what}: version {version} was expected, but it is not there")
+                raise Conflict(f"{what}: version {version} was expected, but it does not exist")
             if row is not None:
                 governed_rows.check_version(row, version, what)
                 if plugin and row["plugin"] != plugin:
-                    owner = (
-                        f"to plugin {row['plugin']!r:.80}" if row["plugin"] else "to people, not to a plugin"
-                    )
-                    raise Conflict(f"{what}: belongs {owner}; plugin {plugin!r:.80} cannot take it over")
-            old_keywords, old_patterns = ((), ()) if row is None else _switches(row)
-            content = _content(
-                toolkit,
-                old_keywords if given_keywords is None else given_keywords,
-                old_patterns if given_patterns is None else given_patterns,
-            )
+                    owner = f"plugin {row['plugin']!r:.80}" if row["plugin"] else "people, not to a plugin"
+                    raise Conflict(f"{what}: belongs to {owner}; plugin {plugin!r:.80} cannot take it over")
+                new_keywords = keywords_in(row) if new_keywords is None else new_keywords
+                new_patterns = row["patterns"] if new_patterns is None else new_patterns
+            content = toolkit_content(toolkit, new_keywords or (), new_patterns or ())
             _check(write, name, content)
             if row is None:
                 row = governed_rows.insert(write, _TABLE, {"name": name, "plugin": plugin, **content})
                 write.log("toolkit.create", name, {"after": content}, reason)
-            elif changed := governed_rows.differing(row, content):
-                write.log("toolkit.update", name, governed_rows.before_and_after(row, changed), reason)
-                row = governed_rows.change(write, _TABLE, row, changed)
             else:
-                write.abandon()
-            return _record(row)
+                row = governed_rows.update(write, _TABLE, row, content, ("toolkit.update", name, reason))
+            return self._record(row)
 
     def get(self, name: str, org: str = "") -> ToolkitRecord:
-        """The toolkit of this name. Raises NotFound."""
+        """The toolkit with this name. Raises NotFound."""
         words(org, "org")
         with self._database.reading() as connection:
-            return _record(governed_rows.named(connection, _TABLE, org, name, "toolkit"))
+            return self._record(governed_rows.row_named(connection, _TABLE, org, name, "toolkit"))
 
     def list(self, org: str = "", deleted: bool = False) -> tuple[ToolkitRecord, ...]:
-        """The organisation's own, by name. deleted: with those that are deleted."""
-        query = sa.select(_TABLE).where(_TABLE.c.org == words(org, "org"))
-        if not deleted:
-            query = query.where(_TABLE.c.deleted_at.is_(None))
-        with self._database.reading() as connection:
-            rows = connection.execute(query.order_by(_TABLE.c.name, _TABLE.c.created_at)).mappings()
-            return tuple(_record(dict(row)) for row in rows)
+        """The organisation's own toolkits by name; with `deleted`, deleted ones too."""
+        return self._list(org, deleted, _TABLE.c.name, _TABLE.c.created_at)
 
     def tree(self, org: str = "") -> str:
-        """All that the organisation has, its own and the platform's, each below its parent, for people."""
+        """The toolkits of the organisation and the platform, each below its parent, as text."""
         words(org, "org")
         with self._database.reading() as connection:
-            return tree(connection, org)
+            return _tree(connection, org)
 
     def delete(
         self, name: str, *, org: str = "", version: int | None = None, reason: str = ""
     ) -> ToolkitRecord:
-        """Deletes a toolkit that is empty.
+        """Deletes an empty toolkit.
 
         Raises:
             NotFound: there is no such toolkit.
-            Conflict: tools or toolkits are in it, or the version has moved on.
+            Conflict: it contains tools or toolkits, or has another version.
         """
         with self._database.writing(self.actor, org) as write:
-            row = governed_rows.named(write.connection, _TABLE, org, name, "toolkit")
+            row = governed_rows.row_named(write.connection, _TABLE, org, name, "toolkit")
             governed_rows.check_version(row, version, f"toolkit {name!r}")
             _check_empty(write, name)
-            write.log("toolkit.delete", name, {"before": _content_of(row)}, reason)
-            return _record(governed_rows.delete(write, _TABLE, row))
+            write.log("toolkit.delete", name, {"before": _content_in(row)}, reason)
+            return self._record(governed_rows.delete(write, _TABLE, row))
 
     def restore(self, name: str, *, org: str = "", reason: str = "") -> ToolkitRecord:
-        """Brings back the toolkit of this name that was deleted last.
+        """Restores the last deleted toolkit with this name.
 
         Raises:
-            NotFound: none was deleted.
-            Conflict: there is one of this name again.
-            InvalidDefinition: its parent or its tier is gone.
+            NotFound: no toolkit with this name was deleted.
+            Conflict: a toolkit with this name exists.
+            InvalidDefinition: its parent or its tier no longer exists.
         """
         words(name, "toolkit name")
         with self._database.writing(self.actor, org) as write:
@@ -185,19 +171,29 @@ class Toolkits(Editor):
             )
             first = found.mappings().first()
             if first is None:
-                raise NotFound(f"toolkit {name!r:.80}: was never {governed_rows.whose(org)}")
+                raise NotFound(f"toolkit {name!r:.80}: was never {governed_rows.place_of(org)}")
             row = dict(first)
             if row["deleted_at"] is None:
-                raise Conflict(
-                    f"toolkit {name!r:.80}: is there, at version {row['version']}; nothing to restore"
-                )
-            _check(write, name, _content_of(row))
-            write.log("toolkit.restore", name, {"after": _content_of(row)}, reason)
-            return _record(governed_rows.change(write, _TABLE, row, {"deleted_at": None}))
+                raise Conflict(f"toolkit {name!r:.80}: is at version {row['version']}; nothing to restore")
+            _check(write, name, _content_in(row))
+            write.log("toolkit.restore", name, {"after": _content_in(row)}, reason)
+            return self._record(governed_rows.change(write, _TABLE, row, {"deleted_at": None}))
+
+    @staticmethod
+    def _record(row: Mapping[str, Any]) -> ToolkitRecord:
+        return ToolkitRecord(
+            toolkit=toolkit_in(row),
+            keywords=keywords_in(row),
+            patterns=tuple(row["patterns"]),
+            org=row["org"],
+            plugin=row["plugin"],
+            toolkit_id=row["toolkit_id"],
+            **governed_rows.shared_fields(row),
+        )
 
 
 def is_toolkit(connection: sa.Connection, name: str, org: str) -> bool:
-    """Whether an organisation's tools can be in this toolkit: its own or the platform's, declared or not."""
+    """Whether the organisation or the platform has this toolkit, declared or only named by a tool."""
     tools, orgs = tables.tools, {"", org}
     return any(
         connection.execute(
@@ -208,28 +204,28 @@ def is_toolkit(connection: sa.Connection, name: str, org: str) -> bool:
 
 
 def no_toolkit(connection: sa.Connection, name: str, org: str) -> str:
-    """That there is no such toolkit, and what was meant perhaps."""
-    hint = governed_rows.near(name, governed_rows.names_in(connection, _TABLE, "", org))
-    return f"toolkit {name!r:.80} is {governed_rows.nowhere(org)}{hint}"
+    """The message that there is no such toolkit, with a suggestion."""
+    hint = governed_rows.suggestion(name, governed_rows.names_in(connection, _TABLE, "", org))
+    return f"toolkit {name!r:.80} is {governed_rows.not_in_reach(org)}{hint}"
 
 
 def lineage(connection: sa.Connection, name: str, org: str) -> dict[str, str | None]:
-    """A toolkit and those above it, each with its tier, as the platform or the organisation has them."""
+    """A toolkit and its ancestors, each with its tier; the platform's toolkit hides the organisation's."""
     rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_({"", org}))
-    held = {row["name"]: row for row in sorted(rows, key=lambda row: row["org"], reverse=True)}
+    by_name = {row["name"]: row for row in sorted(rows, key=lambda row: row["org"], reverse=True)}
     found: dict[str, str | None] = {}
     at: str | None = name or None
     while at is not None and at not in found:
-        row = held.get(at, {})
+        row = by_name.get(at, {})
         found[at] = row.get("tier")
         at = row.get("parent")
     return found
 
 
 def circle(name: str, parents: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """A way from a toolkit up to itself, its name first and last; () where there is none.
+    """A path from a toolkit up to itself, with its name first and last; () if there is none.
 
-    parents: toolkit → those above it, one in a tree; two where a platform and an organisation differ.
+    parents: toolkit → its parents: one in a tree, two if the platform and an organisation differ.
     """
     came_from: dict[str, str] = {}
     waiting = [name]
@@ -237,10 +233,10 @@ def circle(name: str, parents: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
         at = waiting.pop()
         for parent in parents.get(at, ()):
             if parent == name:
-                way = [name, at]
-                while way[-1] != name:
-                    way.append(came_from[way[-1]])
-                return tuple(reversed(way))
+                path = [name, at]
+                while path[-1] != name:
+                    path.append(came_from[path[-1]])
+                return tuple(reversed(path))
             if parent not in came_from:
                 came_from[parent] = at
                 waiting.append(parent)
@@ -248,7 +244,7 @@ def circle(name: str, parents: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
 
 
 def _check(write: Write, name: str, content: Row) -> None:
-    """Refuses a toolkit that no catalog could hold."""
+    """Raises InvalidDefinition for a toolkit that no catalog could contain."""
     what = f"toolkit {name!r}"
     for field in ("description", "parent", "tier"):
         if content[field] is not None and not isinstance(content[field], str):
@@ -257,10 +253,9 @@ def _check(write: Write, name: str, content: Row) -> None:
         raise _wrong(what, "base", f"is {content['base']!r:.80}, must be True or False")
     if any(not key.strip() for key in content["settings_keys"]):
         raise _wrong(what, "settings_keys", "holds a blank name")
-    governed_rows.check_kept(content, what)
-    # Reads it as a catalog will.
-    keywords, patterns = _switches(content)
-    RouteTable.of(0, [_route(name, keywords, patterns)], {name: NO_ROWS})
+    governed_rows.check_storable(content, what)
+    if route := route_to(name, keywords_in(content), content["patterns"]):
+        RouteTable.of(0, [route], {name: NO_ROWS})  # fails as a catalog would
     tiers = tiers_in(write.connection)
     if content["tier"] is not None and (problem := tier_problem(content["tier"], tiers)):
         raise _wrong(what, "tier", problem)
@@ -277,27 +272,29 @@ def _check_parent(write: Write, name: str, parent: str) -> None:
     ).all()
     names = {row.name for row in found}
     if parent not in names | {name}:
-        hint = governed_rows.near(parent, names)
-        raise _wrong(what, "parent", f"is {parent!r:.80}, which is {governed_rows.nowhere(write.org)}{hint}")
-    # Where an organisation's toolkit is named like one of the platform's, both parents count: whichever of
-    # the two is deleted later, what is left is a tree.
+        hint = governed_rows.suggestion(parent, names)
+        raise _wrong(
+            what, "parent", f"is {parent!r:.80}, which is {governed_rows.not_in_reach(write.org)}{hint}"
+        )
+    # If the organisation and the platform have toolkits with the same name, both parents count: the toolkits
+    # must still form a tree after either is deleted.
     parents: dict[str, set[str]] = {name: {parent}}
     for row in found:
         if row.parent is not None and row.name != name:
             parents.setdefault(row.name, set()).add(row.parent)
-    if way := circle(name, parents):
-        raise _wrong(what, "parent", f"would make a circle: {' → '.join(way)}")
+    if path := circle(name, parents):
+        raise _wrong(what, "parent", f"would make a circle: {' → '.join(path)}")
 
 
 def _check_empty(write: Write, name: str) -> None:
-    """Refuses to delete what tools or toolkits are in, of whatever organisation."""
+    """Raises Conflict if the toolkit contains tools or toolkits, of any organisation."""
     orgs_with_own = set(
         write.connection.execute(
             sa.select(_TABLE.c.org).where(_TABLE.c.name == name, _TABLE.c.deleted_at.is_(None))
         ).scalars()
     )
     if write.org and "" in orgs_with_own:
-        return  # the platform's of the same name is there for what is in it
+        return  # the platform's toolkit with the same name takes over
 
     def count(table: sa.Table, column: sa.Column[Any]) -> int:
         query = sa.select(table.c.org, sa.func.count()).where(column == name, table.c.deleted_at.is_(None))
@@ -349,80 +346,27 @@ def _texts(texts: Iterable[str], field: str, what: str) -> tuple[str, ...]:
     return texts
 
 
-def _route(name: str, keywords: Iterable[tuple[str, str]], patterns: Iterable[str]) -> Route:
-    pairs = tuple(keywords)
-    modes = cast("tuple[Mode, ...]", tuple(mode for _, mode in pairs))
-    return Route((name,), tuple(word for word, _ in pairs), tuple(patterns), modes if any(modes) else ())
-
-
-def _content(
-    toolkit: Toolkit, keywords: Iterable[tuple[str, str]], patterns: Iterable[str]
-) -> dict[str, Any]:
-    return {
-        "description": toolkit.description,
-        "parent": toolkit.parent,
-        "settings_keys": [*toolkit.settings_keys],
-        "base": toolkit.base,
-        "tier": toolkit.tier,
-        "keywords": [{"keyword": word, "mode": mode} for word, mode in keywords],
-        "patterns": [*patterns],
-        "members": [*toolkit.members],
-    }
-
-
-_FIELDS = tuple(_content(Toolkit("x"), (), ()))
-
-
-def _content_of(row: Mapping[str, Any]) -> Row:
-    return {field: row[field] for field in _FIELDS}
-
-
-def _switches(row: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    keywords = tuple((keyword["keyword"], keyword.get("mode", "")) for keyword in row["keywords"])
-    return keywords, tuple(row["patterns"])
-
-
-def _record(row: Mapping[str, Any]) -> ToolkitRecord:
-    keywords, patterns = _switches(row)
-    return ToolkitRecord(
-        toolkit=Toolkit(
-            row["name"],
-            row["description"],
-            row["parent"],
-            tuple(row["settings_keys"]),
-            row["base"],
-            row["tier"],
-            tuple(row["members"]),
-        ),
-        keywords=keywords,
-        patterns=patterns,
-        org=row["org"],
-        plugin=row["plugin"],
-        toolkit_id=row["toolkit_id"],
-        **governed_rows.stamps_of(row),
-    )
+def _content_in(row: Mapping[str, Any]) -> Row:
+    return {field: row[field] for field in TOOLKIT_FIELDS}
 
 
 def _wrong(what: str, field: str, problem: str) -> InvalidDefinition:
     return InvalidDefinition(f"{what}: {field} {problem}", field=field)
 
 
-_TABLE = tables.toolkits
-
-
-def tree(connection: sa.Connection, org: str) -> str:
-    """All that an organisation has, its own and the platform's: a line each, each below its parent."""
+def _tree(connection: sa.Connection, org: str) -> str:
+    """The toolkits of an organisation and the platform, one on a line, each below its parent."""
     rows = governed_rows.rows_of(connection, _TABLE, _TABLE.c.org.in_({"", org}))
     counts = _tools_in(connection, org)
     shown: dict[str, Row] = {row["name"]: row for row in rows if row["org"]}
     own = frozenset(shown)
-    shown |= {row["name"]: row for row in rows if not row["org"]}  # where both hold it, as catalogs read it
+    shown |= {row["name"]: row for row in rows if not row["org"]}  # as in catalogs
     shown |= {name: {"name": name} for name in counts if name and name not in shown}
     return "\n".join(_lines(shown, counts, own))
 
 
 def _tools_in(connection: sa.Connection, org: str) -> Counter[str]:
-    """Toolkit → how many tools of the organisation and of the platform are in it."""
+    """Toolkit → the number of the organisation's and the platform's tools in it."""
     tools = tables.tools
     found = connection.execute(
         sa.select(tools.c.toolkit, sa.func.count())

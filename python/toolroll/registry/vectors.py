@@ -1,8 +1,8 @@
-"""Vectors of tools' texts, kept in the store: embedded once for all replicas, whoever comes first.
+"""Vectors of tools' texts in the database: one replica embeds a text, and all share its vector.
 
-A row is keyed by the embedder's identity and the SHA-256 of the text, so a vector is never stale: a text that
-changed is another text. What is missing is embedded in batches, each kept before the next is begun, so that
-what is interrupted goes on where it was. A store that fails costs the sharing and nothing else.
+A row's key is the embedder's identity and the SHA-256 of the text, so a vector is never stale: a changed text
+has another key. Missing texts are embedded in batches, and each batch is stored before the next begins, so an
+interrupted run loses at most one batch. If the database fails, replicas only lose the sharing.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from datetime import datetime, timezone
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from toolroll.catalog.tool_text import description_text, example_texts
 from toolroll.embedder import SAMPLES, Embedder, as_embedder, vectors_of
 from toolroll.errors import EmbedderUnavailable, StoreUnavailable
 from toolroll.registry.records import record_of
-from toolroll.registry.store import tables
+from toolroll.registry.store import bulk_insert, tables
+from toolroll.registry.store.bulk_insert import batches
 from toolroll.registry.store.database import Database
 from toolroll.tools import Tool
 
-_log = logging.getLogger("toolroll")
+logger = logging.getLogger("toolroll")
 
-BATCH = 256  # texts embedded between two writes: what an interruption can lose
-_ASKED = 500  # hashes in one query
+BATCH = 256  # texts embedded between two writes: the most that an interruption loses
+_HASHES = 500  # hashes in one query
 
 Vectors = npt.NDArray[np.float32]
 
 
 class StoredEmbedder(Embedder):
-    """Embeds tools by way of the store, and messages without: no message waits for a database.
+    """Embeds tools through the database, and messages without it: no message waits for a database.
 
     Attributes:
-        identity, dim, is_instant, is_english, scale: the inner embedder's.
-        lost: texts so far that neither the store nor the inner embedder had a vector for. They have zeros,
-            which means that nothing is known of them: their tools are found by their words.
+        identity, dim, is_instant, is_english, scale: as in the inner embedder.
+        lost: the number of texts without a vector so far, because neither the database nor the inner embedder
+            had one. Their vectors are zeros, which carry no evidence: retrieval finds their tools by words.
     """
 
     def __init__(self, inner: Embedder, database: Database) -> None:
@@ -49,18 +49,18 @@ class StoredEmbedder(Embedder):
         self.is_english, self.scale = inner.is_english, inner.scale
         self._inner, self._database = inner, database
         self.lost = 0
-        self._is_quiet = False  # whether it has been said that the store fails
+        self._is_quiet = False  # whether a failure of the database was logged
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """float32[n, dim]: what the store has, the rest from the inner embedder and kept."""
+        """float32[n, dim]: from the database, else from the inner embedder, whose vectors are then stored."""
         keys = [text_hash(text) for text in texts]
         known = self._stored(keys)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        for some in _slices(list(missing), BATCH):
+        for some in batches(missing, BATCH):
             try:
                 rows = vectors_of(self._inner, [missing[key] for key in some])
             except EmbedderUnavailable:
-                if not known:  # nothing to go on with
+                if not known:  # without any vector
                     raise
                 unknown = dict.fromkeys(missing.keys() - known.keys(), np.zeros(self.dim, np.float32))
                 self.lost += len(unknown)
@@ -82,30 +82,30 @@ class StoredEmbedder(Embedder):
         try:
             return stored_vectors(self._database, self.identity, self.dim, keys)
         except StoreUnavailable as error:
-            self._say(error)
+            self._log(error)
             return {}
 
     def _keep(self, vectors: dict[str, Vectors]) -> None:
         try:
             keep_vectors(self._database, self.identity, vectors)
         except StoreUnavailable as error:
-            self._say(error)
+            self._log(error)
 
-    def _say(self, error: StoreUnavailable) -> None:
+    def _log(self, error: StoreUnavailable) -> None:
         if not self._is_quiet:
             self._is_quiet = True
-            _log.warning("registry: vectors are neither shared nor kept: %s", error)
+            logger.warning("registry: vectors are neither shared nor stored: %s", error)
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingState:
-    """How many texts of a registry's tools have a vector of one embedder.
+    """How many texts of a registry's tools have a vector from one embedder.
 
     Attributes:
-        identity: of the embedder.
-        texts: different texts of the tools that are not deleted.
-        current: of those, with a vector.
-        orphans: vectors of texts that no tool has any more.
+        identity: the embedder's identity.
+        texts: the number of different texts of tools, without deleted tools.
+        current: how many of these texts have a vector.
+        orphans: the number of vectors whose text no tool has any more.
     """
 
     identity: str
@@ -115,7 +115,7 @@ class EmbeddingState:
 
     @property
     def stale(self) -> int:
-        """Texts without a vector."""
+        """The number of texts without a vector."""
         return self.texts - self.current
 
     def to_dict(self) -> dict[str, object]:
@@ -130,24 +130,24 @@ class EmbeddingState:
 
 
 def texts_of(tools: Iterable[Tool]) -> dict[str, str]:
-    """Hash → text of everything of the tools that is embedded, each once."""
+    """Hash → text, for all texts of the tools that are embedded."""
     return {
         text_hash(text): text for tool in tools for text in (description_text(tool), *example_texts(tool))
     }
 
 
 def stored_texts(database: Database) -> dict[str, str]:
-    """The same of all tools that are not deleted, whosever they are, those that wait for approval too."""
+    """`texts_of` all tools that are not deleted: of all organisations, awaiting approval or not."""
     with database.reading() as connection:
         rows = connection.execute(sa.select(tables.tools).where(tables.tools.c.deleted_at.is_(None)))
         return texts_of(record_of(row).tool for row in rows)
 
 
 def embedding_state(database: Database, identity: str, texts: dict[str, str]) -> EmbeddingState:
-    """What is there and what is missing. One read of the hashes."""
+    """Compares the texts with the stored vectors. One query."""
     there = _hashes(database, identity)
     return EmbeddingState(
-        identity, len(texts), len(there & texts.keys()), len(there - texts.keys() - _MEASURING)
+        identity, len(texts), len(there & texts.keys()), len(there - texts.keys() - _SAMPLE_HASHES)
     )
 
 
@@ -157,15 +157,15 @@ def embed_missing(
     texts: dict[str, str],
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Embeds the texts that have no vector, batch by batch, each kept before the next. Returns how many.
+    """Embeds the texts without a vector, and stores each batch before the next. Returns their number.
 
     Raises:
-        EmbedderUnavailable: the embedder fails; what was embedded before is kept.
-        StoreUnavailable: the database does; likewise.
+        EmbedderUnavailable: the embedder fails; stored batches stay.
+        StoreUnavailable: the database fails; stored batches stay.
     """
     there = _hashes(database, embedder.identity)
     missing = [key for key in texts if key not in there]
-    for at, some in enumerate(_slices(missing, BATCH)):
+    for at, some in enumerate(batches(missing, BATCH)):
         vectors = vectors_of(embedder, [texts[key] for key in some])
         keep_vectors(database, embedder.identity, dict(zip(some, vectors, strict=True)))
         if progress is not None:
@@ -174,10 +174,10 @@ def embed_missing(
 
 
 def prune_vectors(database: Database, identity: str, texts: dict[str, str]) -> int:
-    """Deletes vectors of texts that no tool has any more. Returns how many."""
+    """Deletes vectors whose text no tool has any more. Returns their number."""
     table, pruned = tables.embeddings, 0
-    orphans = sorted(_hashes(database, identity) - texts.keys() - _MEASURING)
-    for some in _slices(orphans, _ASKED):
+    orphans = sorted(_hashes(database, identity) - texts.keys() - _SAMPLE_HASHES)
+    for some in batches(orphans, _HASHES):
         with database.recording() as connection:
             connection.execute(
                 sa.delete(table).where(table.c.identity == identity, table.c.content_hash.in_(some))
@@ -187,10 +187,10 @@ def prune_vectors(database: Database, identity: str, texts: dict[str, str]) -> i
 
 
 def stored_vectors(database: Database, identity: str, dim: int, keys: Sequence[str]) -> dict[str, Vectors]:
-    """Hash → vector of those that the store has; one of another width counts as missing."""
+    """Hash → vector, of the stored ones; a vector with another width counts as missing."""
     table, found = tables.embeddings, {}
     with database.reading() as connection:
-        for some in _slices(sorted(set(keys)), _ASKED):
+        for some in batches(sorted(set(keys)), _HASHES):
             for row in connection.execute(
                 sa.select(table.c.content_hash, table.c.vector).where(
                     table.c.identity == identity, table.c.content_hash.in_(some)
@@ -202,16 +202,15 @@ def stored_vectors(database: Database, identity: str, dim: int, keys: Sequence[s
 
 
 def keep_vectors(database: Database, identity: str, vectors: dict[str, Vectors]) -> None:
-    """Adds vectors; one that another replica kept meanwhile stays."""
+    """Stores vectors; one that another replica has stored meanwhile stays."""
     now = datetime.now(timezone.utc)
     rows = [
         {"identity": identity, "content_hash": key, "vector": vector, "created_at": now}
         for key, vector in vectors.items()
     ]
-    insert = postgresql.insert if database.dialect == "postgresql" else sqlite.insert
     if rows:
         with database.recording() as connection:
-            connection.execute(insert(tables.embeddings).on_conflict_do_nothing(), rows)
+            bulk_insert.add_missing(connection, tables.embeddings, rows)
 
 
 def text_hash(text: str) -> str:
@@ -226,15 +225,11 @@ def _hashes(database: Database, identity: str) -> set[str]:
         return {row.content_hash for row in rows}
 
 
-# No tool's, but kept: what an embedder's scale is measured on.
-_MEASURING = frozenset(map(text_hash, SAMPLES))
+# Vectors that belong to no tool but stay: an embedder's scale is measured on them.
+_SAMPLE_HASHES = frozenset(map(text_hash, SAMPLES))
 
 
 def _is_unit(vector: Vectors) -> bool:
-    """Of unit length or zero: a damaged row is embedded again instead of believed."""
+    """Whether the vector has unit length or is zero; a damaged one is embedded again."""
     square = float(np.vdot(vector, vector))
     return square == 0.0 or 0.99 < square < 1.01
-
-
-def _slices(keys: Sequence[str], size: int) -> Iterable[Sequence[str]]:
-    return (keys[at : at + size] for at in range(0, len(keys), size))

@@ -1,4 +1,4 @@
-"""What a tool has been: a snapshot of every version, and how two of them differ."""
+"""The history of a tool: a snapshot of every version, and the difference between two of them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.registry.content import changed_fields, content_of, tool_of
+from toolroll.registry.governed_rows import fields_as_json
 from toolroll.registry.records import Record, Review
 from toolroll.tools import Tool
 
-SHORT = 80  # characters of a value that is shown on one line, as before → after
+SHORT = 80  # characters of a value that `difference` shows on one line, as before → after
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of a tool; written with the change that made it, and never after.
+    """One version of a tool. The change that makes a version writes it; nothing changes it later.
 
     Attributes:
-        tool: the whole definition as it was then.
-        changed: the fields in which it differs from the version before; "review" and "deleted" for what
-            became of it. Empty for the first.
-        reason, actor, at: why, who and when.
-        review, is_deleted: where it stood then.
-        flags: what somebody should look at.
+        tool: the definition at this version.
+        changed: the fields that differ from the version before, "review" and "deleted" among them; empty for
+            the first version.
+        reason, actor, at: of the change.
+        review, is_deleted: the state at this version.
+        flags: things to review.
     """
 
     tool: Tool
@@ -44,25 +45,15 @@ class Version:
     revision: int
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
-        return {
-            "tool_id": self.tool.tool_id,
-            "version": self.version,
-            "semantic_version": self.tool.version,
-            "changed": list(self.changed),
-            "reason": self.reason,
-            "actor": self.actor,
-            "at": self.at.isoformat(),
-            "content_hash": self.content_hash,
-            "review": self.review,
-            "is_deleted": self.is_deleted,
-            "revision": self.revision,
-            "tool": content_of(self.tool),
-        }
+        """For JSON."""
+        fields = fields_as_json(self)
+        del fields["flags"]
+        ids = {"tool_id": self.tool.tool_id, "semantic_version": self.tool.version}
+        return ids | fields | {"tool": content_of(self.tool)}
 
 
 def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[str, Any]:
-    """The row of `tool_versions` that keeps the record as it is now."""
+    """The row of `tool_versions` for a record's present version."""
     return {
         "tool_id": record.tool.tool_id,
         "version": record.version,
@@ -83,7 +74,7 @@ def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[s
 
 
 def version_of(row: sa.Row[Any]) -> Version:
-    """The version that a row of `tool_versions` keeps."""
+    """The version in a row of `tool_versions`."""
     snapshot = row.snapshot
     return Version(
         tool=tool_of(snapshot["tool"], row.tool_id),
@@ -101,7 +92,7 @@ def version_of(row: sa.Row[Any]) -> Version:
 
 
 def difference(before: Version, after: Version) -> str:
-    """What changed from one version to another, field by field, for people to read."""
+    """The changes from one version to another, field by field, as text for people."""
     lines = [f"{after.tool.name}: version {before.version} → {after.version}"]
     for name in changed_fields(before.tool, after.tool):
         lines += _field(name, getattr(before.tool, name), getattr(after.tool, name), before, after)

@@ -10,9 +10,9 @@ import pytest
 
 from toolroll import Route, Tool, Toolkit
 from toolroll.errors import Conflict, InvalidDefinition
-from toolroll.registry.content import LONGEST, content_hash
-from toolroll.registry.sync.payload import Payload, toolkit_content
-from toolroll.registry.sync.plan import Held, HeldPage, HeldTool, HeldToolkit, Mode, SyncPlan
+from toolroll.registry.content import LONGEST, content_hash, toolkit_content
+from toolroll.registry.sync.payload import Payload
+from toolroll.registry.sync.plan import Mode, PageState, RegistryState, SyncPlan, ToolkitState, ToolState
 from toolroll.registry.sync.planner import plan
 from toolroll.rules import PageMapping, Rule
 from toolroll.tools import Definitions
@@ -22,10 +22,10 @@ MAIL_2 = Tool("mail", "Sends a mail, and a copy")
 NOTE = Tool("note", "Writes a note")
 
 
-def held_tool(tool: Tool, **changes: Any) -> HeldTool:
+def tool_state(tool: Tool, **changes: Any) -> ToolState:
     """A row of an approved tool of the plugin "p", as it was sent."""
     source = content_hash(tool)
-    row = HeldTool(
+    row = ToolState(
         tool_id=f"id-{tool.name}",
         name=tool.name,
         plugin="p",
@@ -45,13 +45,13 @@ def held_tool(tool: Tool, **changes: Any) -> HeldTool:
     return row._replace(**changes)
 
 
-def held_toolkit(toolkit: Toolkit, plugin: str = "p", is_deleted: bool = False) -> HeldToolkit:
-    return HeldToolkit(f"id-{toolkit.name}", toolkit.name, plugin, 1, is_deleted, toolkit_content(toolkit))
+def toolkit_state(toolkit: Toolkit, plugin: str = "p", is_deleted: bool = False) -> ToolkitState:
+    return ToolkitState(f"id-{toolkit.name}", toolkit.name, plugin, 1, is_deleted, toolkit_content(toolkit))
 
 
 def planned(
     *tools: Tool,
-    held: Held | None = None,
+    state: RegistryState | None = None,
     plugin: str = "p",
     org: str = "",
     review: Mode | None = None,
@@ -59,80 +59,82 @@ def planned(
     **definitions: Any,
 ) -> SyncPlan:
     payload = Payload.of(Definitions(tools, **definitions), plugin=plugin, org=org)
-    held = held or Held()
-    if held.plugin is None:  # not what these tests are about
-        held = replace(held, plugin=("", payload.digest, review or "auto"))
-    return plan(held, payload, review=review, trusted=trusted)
+    state = state or RegistryState()
+    if state.plugin is None:  # not what these tests are about
+        state = replace(state, plugin=("", payload.digest, review or "auto"))
+    return plan(state, payload, review=review, trusted=trusted)
 
 
 def test_the_same_content_again_is_no_change() -> None:
-    found = planned(MAIL, NOTE, held=Held([held_tool(MAIL), held_tool(NOTE)]))
+    found = planned(MAIL, NOTE, state=RegistryState([tool_state(MAIL), tool_state(NOTE)]))
     assert found.is_empty
     assert found.unchanged == 2
 
 
 def test_new_changed_and_absent_tools_are_told_apart() -> None:
     gone = Tool("gone")
-    found = planned(MAIL_2, NOTE, held=Held([held_tool(MAIL), held_tool(gone)]))
+    found = planned(MAIL_2, NOTE, state=RegistryState([tool_state(MAIL), tool_state(gone)]))
     assert found.names("create") == ("note",)
     assert found.names("change") == ("mail",)
     assert found.names("delete") == ("gone",)
 
 
 def test_what_people_made_of_a_tool_stays_while_its_plugin_sends_the_same() -> None:
-    edited = held_tool(MAIL, content_hash=content_hash(Tool("mail", "Better words")))
-    assert planned(MAIL, held=Held([edited])).is_empty
+    edited = tool_state(MAIL, content_hash=content_hash(Tool("mail", "Better words")))
+    assert planned(MAIL, state=RegistryState([edited])).is_empty
 
 
 def test_a_plugin_that_sends_what_the_tool_is_already_is_noted_and_changes_nothing() -> None:
-    edited = held_tool(MAIL, content_hash=content_hash(MAIL_2))
-    found = planned(MAIL_2, held=Held([edited]))
+    edited = tool_state(MAIL, content_hash=content_hash(MAIL_2))
+    found = planned(MAIL_2, state=RegistryState([edited]))
     assert found.names("adopt") == ("mail",)
 
 
 def test_a_tool_that_the_plugin_dropped_and_sends_again_is_the_same_tool() -> None:
-    (step,) = planned(MAIL_2, held=Held([held_tool(MAIL, is_deleted=True, source_hash=None)])).tools
+    (step,) = planned(
+        MAIL_2, state=RegistryState([tool_state(MAIL, is_deleted=True, source_hash=None)])
+    ).tools
     assert step.action == "restore"
     assert step.before is not None and step.before.tool_id == "id-mail"
 
 
 def test_a_tool_that_people_deleted_stays_deleted() -> None:
-    found = planned(MAIL_2, held=Held([held_tool(MAIL, is_deleted=True)]))
+    found = planned(MAIL_2, state=RegistryState([tool_state(MAIL, is_deleted=True)]))
     assert found.names("leave") == ("mail",)
     assert found.is_empty
     assert "mail (people deleted it)" in str(found)
 
 
 def test_a_tool_that_people_brought_back_stays_while_its_plugin_does_not_send_it() -> None:
-    assert planned(held=Held([held_tool(MAIL, source_hash=None)])).is_empty
+    assert planned(state=RegistryState([tool_state(MAIL, source_hash=None)])).is_empty
 
 
 @pytest.mark.parametrize("owner", ["q", ""])
 def test_a_name_that_another_holds_is_a_conflict(owner: str) -> None:
-    found = planned(MAIL, held=Held([held_tool(MAIL, plugin=owner)]))
+    found = planned(MAIL, state=RegistryState([tool_state(MAIL, plugin=owner)]))
     assert not found.tools
-    with pytest.raises(Conflict, match="tool 'mail': is held by (plugin 'q'|people), not by plugin 'p'"):
+    with pytest.raises(Conflict, match="tool 'mail': belongs to (plugin 'q'|people), not to plugin 'p'"):
         found.check()
 
 
 def test_a_deleted_tool_of_another_holds_no_name() -> None:
-    assert planned(MAIL, held=Held([])).names("create") == ("mail",)
+    assert planned(MAIL, state=RegistryState([])).names("create") == ("mail",)
 
 
 def test_an_organisation_may_not_take_a_name_of_the_platform() -> None:
-    found = planned(MAIL, org="acme", held=Held(shared_tools={"mail"}))
+    found = planned(MAIL, org="acme", state=RegistryState(shared_tools={"mail"}))
     with pytest.raises(Conflict, match="tool 'mail': the platform has one of that name"):
         found.check()
 
 
 def test_an_organisations_tool_stays_where_the_platform_took_its_name_later() -> None:
-    found = planned(MAIL_2, org="acme", held=Held([held_tool(MAIL)], shared_tools={"mail"}))
+    found = planned(MAIL_2, org="acme", state=RegistryState([tool_state(MAIL)], shared_tools={"mail"}))
     assert found.names("change") == ("mail",) and not found.problems
 
 
 def test_all_that_is_wrong_is_told_at_once_and_the_rest_counted() -> None:
     tools = [Tool(f"t{at:02}") for at in range(30)]
-    found = planned(*tools, held=Held([held_tool(tool, plugin="q") for tool in tools]))
+    found = planned(*tools, state=RegistryState([tool_state(tool, plugin="q") for tool in tools]))
     with pytest.raises(Conflict) as error:
         found.check()
     assert "30 problems, nothing was done" in str(error.value)
@@ -169,9 +171,9 @@ def test_what_governs_is_ignored_in_what_is_not_trusted() -> None:
 
 
 def test_governance_of_a_known_tool_stays_what_people_set() -> None:
-    row = held_tool(MAIL, pinned=True, pin_weight=2, status="deprecated", public=True)
+    row = tool_state(MAIL, pinned=True, pin_weight=2, status="deprecated", public=True)
     for trusted in (False, True):
-        (step,) = planned(MAIL_2, held=Held([row]), trusted=trusted).tools
+        (step,) = planned(MAIL_2, state=RegistryState([row]), trusted=trusted).tools
         assert step.tool == Tool(
             "mail", MAIL_2.description, pinned=True, pin_weight=2, status="deprecated", public=True
         )
@@ -183,81 +185,81 @@ def test_governance_of_a_known_tool_stays_what_people_set() -> None:
     [("auto", "approved", "approved"), ("changed", "approved", "changed"), ("all", "pending", "changed")],
 )
 def test_what_waits_for_approval_follows_the_mode(mode: Mode, new: str, changed: str) -> None:
-    found = planned(MAIL_2, NOTE, held=Held([held_tool(MAIL)]), review=mode)
+    found = planned(MAIL_2, NOTE, state=RegistryState([tool_state(MAIL)]), review=mode)
     assert [(step.name, step.review) for step in found.tools] == [("mail", changed), ("note", new)]
-    trusted = planned(MAIL_2, NOTE, held=Held([held_tool(MAIL)]), review=mode, trusted=True)
+    trusted = planned(MAIL_2, NOTE, state=RegistryState([tool_state(MAIL)]), review=mode, trusted=True)
     assert trusted.held == ()
 
 
 def test_the_mode_stays_what_it_was_unless_another_is_given() -> None:
     row = ("1", "digest", "changed")
-    assert planned(MAIL, held=Held(plugin=row)).review == "changed"
-    assert planned(MAIL, held=Held(plugin=row), review="auto").review == "auto"
+    assert planned(MAIL, state=RegistryState(plugin=row)).review == "changed"
+    assert planned(MAIL, state=RegistryState(plugin=row), review="auto").review == "auto"
 
 
 def test_a_mode_that_nobody_knows_is_the_strictest() -> None:
-    assert planned(MAIL, held=Held(plugin=("1", "digest", "two-persons"))).review == "all"
+    assert planned(MAIL, state=RegistryState(plugin=("1", "digest", "two-persons"))).review == "all"
 
 
 def test_the_exact_return_to_what_was_approved_approves_itself() -> None:
-    waiting = held_tool(MAIL_2, review="changed", approved_version=2)
+    waiting = tool_state(MAIL_2, review="changed", approved_version=2)
     (step,) = planned(
-        MAIL, held=Held([waiting], approved={"id-mail": content_hash(MAIL)}), review="changed"
+        MAIL, state=RegistryState([waiting], approved={"id-mail": content_hash(MAIL)}), review="changed"
     ).tools
     assert (step.action, step.review) == ("change", "approved")
 
 
 def test_one_change_that_waits_followed_by_another_waits() -> None:
-    waiting = held_tool(MAIL_2, review="changed", approved_version=2)
+    waiting = tool_state(MAIL_2, review="changed", approved_version=2)
     other = Tool("mail", "Something else")
     (step,) = planned(
-        other, held=Held([waiting], approved={"id-mail": content_hash(MAIL)}), review="changed"
+        other, state=RegistryState([waiting], approved={"id-mail": content_hash(MAIL)}), review="changed"
     ).tools
     assert (step.action, step.review) == ("change", "changed")
 
 
 def test_a_tool_that_was_never_approved_waits_whatever_becomes_of_it() -> None:
-    waiting = held_tool(MAIL, review="pending", approved_version=None)
+    waiting = tool_state(MAIL, review="pending", approved_version=None)
     for mode in ("changed", "all"):
-        (step,) = planned(MAIL_2, held=Held([waiting]), review=mode).tools
+        (step,) = planned(MAIL_2, state=RegistryState([waiting]), review=mode).tools
         assert step.review == "pending"
 
 
 def test_content_that_was_rejected_is_left_alone() -> None:
-    row = held_tool(MAIL, rejected_hash=content_hash(MAIL_2))
-    found = planned(MAIL_2, held=Held([row]), review="changed")
+    row = tool_state(MAIL, rejected_hash=content_hash(MAIL_2))
+    found = planned(MAIL_2, state=RegistryState([row]), review="changed")
     assert found.names("leave") == ("mail",)
     assert found.is_empty
 
 
 def test_a_new_tool_that_was_rejected_comes_back_only_with_other_content() -> None:
-    row = held_tool(
+    row = tool_state(
         MAIL, is_deleted=True, review="pending", approved_version=None, rejected_hash=content_hash(MAIL)
     )
-    assert planned(MAIL, held=Held([row]), review="all").names("leave") == ("mail",)
-    (step,) = planned(MAIL_2, held=Held([row]), review="all").tools
+    assert planned(MAIL, state=RegistryState([row]), review="all").names("leave") == ("mail",)
+    (step,) = planned(MAIL_2, state=RegistryState([row]), review="all").tools
     assert (step.action, step.review) == ("restore", "pending")
 
 
 def test_an_import_updates_what_people_hold_and_deletes_nothing() -> None:
-    held = Held(
-        [held_tool(MAIL, plugin="", source_hash=None), held_tool(Tool("own"), plugin="", source_hash=None)]
+    state = RegistryState(
+        [tool_state(MAIL, plugin="", source_hash=None), tool_state(Tool("own"), plugin="", source_hash=None)]
     )
-    found = planned(MAIL_2, NOTE, held=held, plugin="", trusted=True)
+    found = planned(MAIL_2, NOTE, state=state, plugin="", trusted=True)
     assert [(step.name, step.action, step.source_hash) for step in found.tools] == [
         ("mail", "change", content_hash(MAIL_2)),
         ("note", "create", content_hash(NOTE)),
     ]
-    again = Held([held_tool(MAIL_2, plugin=""), held_tool(NOTE, plugin="")])
-    assert planned(MAIL_2, NOTE, held=again, plugin="", trusted=True).is_empty
+    again = RegistryState([tool_state(MAIL_2, plugin=""), tool_state(NOTE, plugin="")])
+    assert planned(MAIL_2, NOTE, state=again, plugin="", trusted=True).is_empty
 
 
 def test_an_import_governs_what_is_new_and_nothing_else() -> None:
     pinned = Tool("mail", MAIL.description, pinned=True)
     (step,) = planned(pinned, plugin="", trusted=True).tools
     assert step.tool == pinned
-    for row in (held_tool(MAIL, plugin=""), held_tool(MAIL_2, plugin="")):
-        found = planned(pinned, held=Held([row]), plugin="", trusted=True)
+    for row in (tool_state(MAIL, plugin=""), tool_state(MAIL_2, plugin="")):
+        found = planned(pinned, state=RegistryState([row]), plugin="", trusted=True)
         assert all(step.tool is None or not step.tool.pinned for step in found.tools)
         assert "tool 'mail': status, public, pinned, pin_weight and interchangeable stay" in "".join(
             found.notes
@@ -265,36 +267,38 @@ def test_an_import_governs_what_is_new_and_nothing_else() -> None:
 
 
 def test_an_import_keeps_what_people_wrote_until_its_source_changes() -> None:
-    edited = held_tool(MAIL, plugin="", content_hash=content_hash(Tool("mail", "Better words")))
-    found = planned(MAIL, held=Held([edited]), plugin="", trusted=True)
+    edited = tool_state(MAIL, plugin="", content_hash=content_hash(Tool("mail", "Better words")))
+    found = planned(MAIL, state=RegistryState([edited]), plugin="", trusted=True)
     assert found.is_empty and "people changed what was imported" in found.notes[0]
-    assert planned(MAIL_2, held=Held([edited]), plugin="", trusted=True).names("change") == ("mail",)
+    assert planned(MAIL_2, state=RegistryState([edited]), plugin="", trusted=True).names("change") == (
+        "mail",
+    )
 
 
 def test_an_import_leaves_what_people_deleted_unless_it_is_to_restore() -> None:
-    held = Held([held_tool(MAIL, plugin="", is_deleted=True, pinned=True)])
+    state = RegistryState([tool_state(MAIL, plugin="", is_deleted=True, pinned=True)])
     payload = Payload.of(Definitions((MAIL_2,)), plugin="")
-    found = plan(held, payload, trusted=True)
+    found = plan(state, payload, trusted=True)
     assert found.names("leave") == ("mail",) and found.is_empty
-    (step,) = plan(held, payload, trusted=True, restore=True).tools
+    (step,) = plan(state, payload, trusted=True, restore=True).tools
     assert step.action == "restore" and step.tool == Tool("mail", MAIL_2.description, pinned=True)
 
 
 def test_an_import_does_not_undo_the_gates_of_a_toolkit() -> None:
     gated = Toolkit("crm", "Deals", parent="top", settings_keys=("key",), tier="pro")
-    held = Held(
-        toolkits=[held_toolkit(gated, plugin=""), held_toolkit(Toolkit("top"), plugin="")], tiers=("pro",)
+    state = RegistryState(
+        toolkits=[toolkit_state(gated, plugin=""), toolkit_state(Toolkit("top"), plugin="")], tiers=("pro",)
     )
-    found = planned(toolkits=(Toolkit("crm", "Deals", base=True),), held=held, plugin="", trusted=True)
+    found = planned(toolkits=(Toolkit("crm", "Deals", base=True),), state=state, plugin="", trusted=True)
     assert found.toolkits == () and len(found.notes) == 4
     moved = Toolkit("crm", "Deals", parent="top", settings_keys=("other",))
-    (step,) = planned(toolkits=(moved,), held=held, plugin="", trusted=True).toolkits
+    (step,) = planned(toolkits=(moved,), state=state, plugin="", trusted=True).toolkits
     assert step.fields == ("settings_keys",)
 
 
 def test_an_import_does_not_take_what_a_plugin_holds() -> None:
-    found = planned(MAIL, held=Held([held_tool(MAIL)]), plugin="", trusted=True)
-    with pytest.raises(Conflict, match="is held by plugin 'p', not by people"):
+    found = planned(MAIL, state=RegistryState([tool_state(MAIL)]), plugin="", trusted=True)
+    with pytest.raises(Conflict, match="belongs to plugin 'p', not to people"):
         found.check()
 
 
@@ -312,34 +316,36 @@ def test_routes_become_keywords_of_their_toolkits() -> None:
 
 
 def test_a_toolkit_changes_by_its_fields_and_goes_when_it_is_not_sent() -> None:
-    held = Held(toolkits=[held_toolkit(Toolkit("crm", "Deals")), held_toolkit(Toolkit("old"))])
-    found = planned(toolkits=(Toolkit("crm", "Deals and people"),), held=held)
+    state = RegistryState(toolkits=[toolkit_state(Toolkit("crm", "Deals")), toolkit_state(Toolkit("old"))])
+    found = planned(toolkits=(Toolkit("crm", "Deals and people"),), state=state)
     assert [(step.action, step.name, step.fields) for step in found.toolkits] == [
         ("change", "crm", ("description",)),
         ("delete", "old", ()),
     ]
-    assert planned(toolkits=(Toolkit("crm", "Deals"), Toolkit("old")), held=held).is_empty
+    assert planned(toolkits=(Toolkit("crm", "Deals"), Toolkit("old")), state=state).is_empty
 
 
 def test_a_toolkit_that_others_are_below_stays_with_what_is_above_it() -> None:
-    held = Held(
+    state = RegistryState(
         toolkits=[
-            held_toolkit(Toolkit("top")),
-            held_toolkit(Toolkit("middle", parent="top")),
-            held_toolkit(Toolkit("theirs", parent="middle"), plugin="q"),
-            held_toolkit(Toolkit("shared")),
-            held_toolkit(Toolkit("old")),
+            toolkit_state(Toolkit("top")),
+            toolkit_state(Toolkit("middle", parent="top")),
+            toolkit_state(Toolkit("theirs", parent="middle"), plugin="q"),
+            toolkit_state(Toolkit("shared")),
+            toolkit_state(Toolkit("old")),
         ],
         parents={"shared"},
     )
-    found = planned(held=held)
+    found = planned(state=state)
     assert [(step.action, step.name) for step in found.toolkits] == [("delete", "old")]
     assert len(found.notes) == 3
 
 
 def test_a_toolkit_that_another_holds_is_a_conflict() -> None:
-    found = planned(toolkits=(Toolkit("crm"),), held=Held(toolkits=[held_toolkit(Toolkit("crm"), plugin="")]))
-    with pytest.raises(Conflict, match="toolkit 'crm': is held by people"):
+    found = planned(
+        toolkits=(Toolkit("crm"),), state=RegistryState(toolkits=[toolkit_state(Toolkit("crm"), plugin="")])
+    )
+    with pytest.raises(Conflict, match="toolkit 'crm': belongs to people"):
         found.check()
 
 
@@ -347,7 +353,7 @@ def test_an_organisation_may_have_a_toolkit_named_like_one_of_the_platform() -> 
     found = planned(
         toolkits=(Toolkit("crm", parent="top"),),
         org="acme",
-        held=Held(shared_toolkits={"crm": None, "top": None}),
+        state=RegistryState(shared_toolkits={"crm": None, "top": None}),
         trusted=True,
     )
     assert not found.problems
@@ -366,9 +372,9 @@ def test_an_organisation_may_have_a_toolkit_named_like_one_of_the_platform() -> 
     ],
 )
 def test_toolkits_that_no_catalog_could_read_are_refused(toolkits: tuple[Toolkit, ...], message: str) -> None:
-    held = Held(toolkits=[held_toolkit(Toolkit("theirs", parent="a"), plugin="q")])
+    state = RegistryState(toolkits=[toolkit_state(Toolkit("theirs", parent="a"), plugin="q")])
     with pytest.raises(InvalidDefinition, match=message):
-        planned(toolkits=toolkits, held=held).check()
+        planned(toolkits=toolkits, state=state).check()
 
 
 def test_a_long_chain_of_toolkits_is_walked_once() -> None:
@@ -384,36 +390,36 @@ def test_routes_that_no_catalog_could_read_are_refused(route: Route) -> None:
 
 def test_a_toolkit_is_base_and_of_a_tier_as_people_say() -> None:
     asked = Toolkit("crm", base=True, tier="pro")
-    configured = Held(tiers=("basic", "pro"))
-    found = planned(toolkits=(asked,), held=configured)
+    configured = RegistryState(tiers=("basic", "pro"))
+    found = planned(toolkits=(asked,), state=configured)
     assert found.toolkits[0].content == toolkit_content(Toolkit("crm", tier="pro"))
-    assert "base is for people to say" in found.notes[0]
-    held = Held(toolkits=[held_toolkit(Toolkit("crm", tier="basic"))], tiers=("basic", "pro"))
-    again = planned(toolkits=(asked,), held=held)
+    assert "base is ignored" in found.notes[0]
+    state = RegistryState(toolkits=[toolkit_state(Toolkit("crm", tier="basic"))], tiers=("basic", "pro"))
+    again = planned(toolkits=(asked,), state=state)
     assert again.toolkits == ()
-    assert planned(toolkits=(asked,), held=configured, trusted=True).toolkits[0].content == toolkit_content(
+    assert planned(toolkits=(asked,), state=configured, trusted=True).toolkits[0].content == toolkit_content(
         asked
     )
 
 
 def test_rules_in_a_payload_are_not_read_and_that_is_said() -> None:
     rule = Rule("mine", "allow", "org", {"org": "acme"}, toolkit="*")
-    assert "1 rule is not read" in planned(rules=(rule,)).notes[0]
+    assert "1 rule is ignored" in planned(rules=(rule,)).notes[0]
 
 
 def test_page_mappings_are_matched_by_their_pattern() -> None:
-    held = Held(
+    state = RegistryState(
         pages=[
-            HeldPage("1", "home", ("a",), 0, "p", 1, False),
-            HeldPage("2", "old*", ("a",), 0, "p", 1, False),
-            HeldPage("3", "deals", ("a",), 0, "p", 1, True),
-            HeldPage("4", "news", ("a",), 0, "q", 1, False),
+            PageState("1", "home", ("a",), 0, "p", 1, False),
+            PageState("2", "old*", ("a",), 0, "p", 1, False),
+            PageState("3", "deals", ("a",), 0, "p", 1, True),
+            PageState("4", "news", ("a",), 0, "q", 1, False),
         ]
     )
     pages = (PageMapping("home", ("a", "b")), PageMapping("deals", ("a",)), PageMapping("news", ("a",)))
-    untrusted = planned(pages=pages, held=held)
+    untrusted = planned(pages=pages, state=state)
     assert not untrusted.pages and "4 page mappings are not applied" in untrusted.notes[0]
-    found = planned(pages=pages, held=held, trusted=True)
+    found = planned(pages=pages, state=state, trusted=True)
     assert [(step.action, step.pattern, step.before and step.before.page_id) for step in found.pages] == [
         ("restore", "deals", "3"),
         ("change", "home", "1"),
@@ -424,13 +430,13 @@ def test_page_mappings_are_matched_by_their_pattern() -> None:
 
 def test_several_mappings_of_one_page_are_the_same_in_any_order() -> None:
     pages = (PageMapping("home", ("a",), 1), PageMapping("home", ("b",)), PageMapping("home", ("a",)))
-    held = Held(
+    state = RegistryState(
         pages=[
-            HeldPage(str(at), "home", page.toolkits, page.priority, "p", 1, False)
+            PageState(str(at), "home", page.toolkits, page.priority, "p", 1, False)
             for at, page in enumerate(pages)
         ]
     )
-    assert planned(pages=pages[::-1], held=held).is_empty
+    assert planned(pages=pages[::-1], state=state).is_empty
 
 
 def test_a_page_mapping_that_no_catalog_could_read_is_refused() -> None:
@@ -454,7 +460,9 @@ def test_the_digest_of_a_payload_tells_members_and_is_what_it_was_without_any() 
 
 
 def test_a_plan_is_a_table_for_people_and_a_dictionary_for_programs() -> None:
-    found = planned(MAIL_2, NOTE, held=Held([held_tool(MAIL), held_tool(Tool("gone"))]), review="changed")
+    found = planned(
+        MAIL_2, NOTE, state=RegistryState([tool_state(MAIL), tool_state(Tool("gone"))]), review="changed"
+    )
     assert str(found).splitlines() == [
         "sync of plugin 'p' to the platform, review changed",
         "  created          1  note",

@@ -96,7 +96,7 @@ class Refresher:
 
     def start(self) -> None:
         """Starts to follow the registry. The child of a fork starts by itself."""
-        self._signals = Signals(self._database, deaf=not self._options.listens)
+        self._signals = Signals(self._database, listens=self._options.listens)
         self._listener.wake()
         self._builder.wake()
 
@@ -255,7 +255,7 @@ class Refresher:
     def _locks(self) -> Iterable[threading.Lock]:
         if self._builder.is_stopped or self._signals is None:
             return ()
-        return (self._reading, self._signals.looking)
+        return (self._reading, self._signals.polling)
 
     def _reset(self) -> None:
         if self._signals is not None and not self._builder.is_stopped:

@@ -1,7 +1,7 @@
-"""A registry's database: consistent reads, and writes that happen whole or not at all.
+"""A registry's database: consistent reads, and writes that happen completely or not at all.
 
-Every write takes a revision, and writers take turns at the one row that counts them. So revisions commit in
-their order: who has seen revision 7 and reads the rows above 7 misses none.
+Every write takes a revision, and writers lock the one row that counts revisions. So revisions commit in
+order: a reader that has seen revision 7 and reads the rows above 7 misses none.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from toolroll.registry.store.url import Address, Dialect
 
 logger = logging.getLogger(__name__)
 
-WAIT_S = 10.0  # for another writer
-CHECKED_BYTES = 64 * 2**20  # a file up to this size is checked for damage when it is opened
-CHANNEL = "toolroll"  # PostgreSQL tells its listeners each revision here
-LONGEST_WORDS = 4_096  # characters of an actor, an organisation, a reason
+WAIT_S = 10.0  # the longest wait for another writer
+CHECKED_BYTES = 64 * 2**20  # up to this size, opening a file checks it for damage
+CHANNEL = "toolroll"  # of PostgreSQL's notifications: one for each revision
+LONGEST_WORDS = 4_096  # characters of an actor, an organisation or a reason
 
-# Pools of the process that this one was forked from: closing their connections, as collecting them would,
-# takes away locks that the other process believes to hold.
+# Pools of the parent process, kept after a fork: garbage collection would close their connections, and so
+# release locks that the parent still needs.
 _inherited: list[object] = []
 
 
@@ -41,10 +41,10 @@ class Write:
     """One writing transaction.
 
     Attributes:
-        connection: what to write by.
-        revision: the registry's after it; every row that is touched gets it.
-        actor, org: on whose behalf.
-        at: the instant of all that is written, in UTC.
+        connection: for the statements of the transaction.
+        revision: the registry's revision afterwards; every changed row gets it.
+        actor, org: the author, and the owner of the changed rows.
+        at: the time of all changes, in UTC.
     """
 
     connection: sa.Connection
@@ -73,27 +73,27 @@ class Write:
         )
 
     def abandon(self) -> None:
-        """Undoes everything at the end, the revision too: it turned out that nothing changes."""
+        """Rolls the transaction back at its end, the revision too, because nothing changes."""
         self._is_abandoned = True
 
 
 class Database:
-    """Safe to use from any thread. After a fork the child connects anew; it cannot be pickled.
+    """A SQLite or PostgreSQL database. Safe to use from any thread; a forked child connects again.
 
     Attributes:
         dialect: "sqlite" or "postgresql".
-        url: where it is, without password and options.
+        url: the address, without password and options.
     """
 
     dialect: Dialect
 
     def __init__(self, address: Address, wait_s: float = WAIT_S) -> None:
-        """Connects to nothing yet; `open` is what checks the schema."""
+        """Does not connect yet, and does not check the schema; see `open`."""
         self.dialect, self.url = address.dialect, address.text
         self._address, self._wait_s = address, wait_s
         self._engine = engines.engine_for(address, wait_s)
         self._pid = os.getpid()
-        self._file: sqlite_file.Identity | None = None  # with its log: what the connections are to
+        self._file: sqlite_file.Identity | None = None  # the file and the log that the connections have open
         self._log: sqlite_file.Identity | None = None
         self._is_closed = False
 
@@ -103,14 +103,15 @@ class Database:
 
         Args:
             url: sqlite:///FILE or postgresql://USER@HOST/DATABASE.
-            create: makes the tables where the database is empty, and SQLite's file where there is none.
-            migrate: brings an older schema to ours.
-            wait_s: how long a write waits for that of another process before it gives up.
+            create: creates the tables of an empty database, and a missing SQLite file.
+            migrate: upgrades an older schema.
+            wait_s: the longest wait for the write of another process.
 
         Raises:
-            InvalidInput: the URL is of no kind that is known.
+            InvalidInput: the URL has an unknown form.
             NotFound: there is no registry, and `create` is False.
-            StoreUnavailable: no connection, a damaged file, a schema that is not ours, older or newer.
+            StoreUnavailable: there is no connection, the file is damaged, or the schema is older, newer or
+                not toolroll's.
         """
         address = Address.of(url)
         if address.path is not None:
@@ -125,24 +126,24 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A connection that sees one state of the registry, whatever others write meanwhile."""
+        """A connection that sees one state of the registry, even if others write meanwhile."""
         with self._translated(), self._connected().connect() as connection:
             if self.dialect == "postgresql":
                 connection = connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )
-                # nobody waits for good behind who rebuilds a table
+                # bounds the wait for a process that rebuilds a table
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{self._wait_s * 1000:.0f}ms'")
             yield connection
 
     @contextmanager
     def writing(self, actor: str, org: str = "") -> Iterator[Write]:
-        """A transaction that changes what catalogs are made of; an exception undoes it.
+        """A transaction that changes what catalogs are built from; an exception rolls it back.
 
-        A transaction inside another one of the same thread waits for itself, in vain.
+        A nested transaction of the same thread would wait for the outer one until it fails.
 
         Raises:
-            StoreUnavailable: another writer held the registry for too long, or the database fails.
+            StoreUnavailable: another writer held the lock for too long, or the database failed.
         """
         words(actor, "actor")
         words(org, "org")
@@ -165,38 +166,38 @@ class Database:
 
     @contextmanager
     def recording(self) -> Iterator[sa.Connection]:
-        """A transaction that writes what no catalog is made of: embeddings, events, statistics.
+        """A transaction that writes what no catalog is built from: embeddings, events, statistics.
 
-        It takes no revision and tells nobody. An exception undoes it.
+        It takes no revision and sends no notification. An exception rolls it back.
         """
         with self._translated(writes=True), self._connected().connect() as connection:
-            # On SQLite, a transaction that begins to write after it has read fails at once where another was
-            # faster, whatever the time it may wait: writers say so when they begin.
+            # On SQLite, a transaction that first reads and then writes fails at once if another has written
+            # meanwhile, whatever its timeout. So writers lock at the beginning.
             connection = connection.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
             with connection.begin():
                 if self.dialect == "postgresql":
                     connection.exec_driver_sql(
-                        # a writer that hangs must not hold up all others for good
+                        # a writer that hangs must not block all others forever
                         f"SET LOCAL lock_timeout = '{self._wait_s * 1000:.0f}ms'; "
                         "SET LOCAL idle_in_transaction_session_timeout = '60s'"
                     )
                 yield connection
 
     def revision(self) -> int:
-        """The number of changes so far: what differs between two calls has changed between them."""
+        """The number of changes so far."""
         with self.reading() as connection:
             return int(connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one())
 
     def close(self) -> None:
-        """Gives the connections back. Using the database afterwards raises StoreUnavailable."""
+        """Closes the connections. Using the database afterwards raises StoreUnavailable."""
         self._is_closed = True
         if os.getpid() == self._pid:
             self._engine.dispose()
 
     def identity(self) -> sqlite_file.Identity | None:
-        """Which file it is on SQLite; another value where another was put in its place.
+        """Identifies the SQLite file; the value changes if another file takes its place.
 
-        Raises StoreUnavailable where it has gone.
+        Raises StoreUnavailable if the file does not exist.
         """
         path = self._address.path
         return None if path is None else sqlite_file.identity(self._address, path)
@@ -207,8 +208,8 @@ class Database:
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} holds connections and cannot be pickled: open it in the other process")
 
-    def connect_alone(self) -> Any:
-        """A connection of the driver that is nobody else's, for who keeps it for long and closes it."""
+    def own_connection(self) -> Any:
+        """A connection of the driver outside the pool, for a long time; the caller closes it."""
         with self._translated():
             connection = self._connected().raw_connection()
             connection.detach()
@@ -232,18 +233,19 @@ class Database:
         file, log = self.identity(), sqlite_file.log_of(path)
         if file != self._file:
             if self._file is not None:
-                self._connect_anew(is_log_old=sqlite_file.has_log(path) and log == self._log)
+                self._reconnect(is_log_old=sqlite_file.has_log(path) and log == self._log)
             self._file = file
         self._log = log
 
-    def _connect_anew(self, is_log_old: bool) -> None:
-        """Leaves the connections to a file that another has replaced, if that one is a registry too."""
-        if is_log_old:  # SQLite would take the changes in it for changes of the new file
+    def _reconnect(self, is_log_old: bool) -> None:
+        """Closes the connections to a replaced file, and checks that the new file is a registry."""
+        if is_log_old:  # SQLite would apply its changes to the new file
             raise StoreUnavailable(
-                f"{self.url}: was replaced, and the log of the file that was there is still beside it; "
-                "stop what uses it, delete the two files that end in -wal and -shm, and replace it again"
+                f"{self.url}: was replaced, but the log of the former file is still beside it; "
+                "stop all processes that use it, delete the two files that end in -wal and -shm, and replace "
+                "it again"
             )
-        logger.info("%s: was replaced; it is opened anew", self.url)
+        logger.info("%s: was replaced; opening the new file", self.url)
         self._engine.dispose()
         with self._engine.connect() as connection:
             if not schema.check(connection, self._address, create=False, migrate=False):
@@ -261,9 +263,9 @@ class Database:
         if not is_ready:
             with self.recording() as connection:
                 schema.upgrade(connection, address)
-                self._begin_counting(connection)
+                self._create_state(connection)
 
-    def _begin_counting(self, connection: sa.Connection) -> None:
+    def _create_state(self, connection: sa.Connection) -> None:
         state = tables.registry_state
         if connection.execute(sa.select(state.c.id)).first() is None:
             first = {"id": 1, "revision": 0, "tiers": [], "created_at": datetime.now(timezone.utc)}
@@ -277,35 +279,38 @@ class Database:
         if found != "ok":
             raise StoreUnavailable(
                 f"{self.url}: is damaged ({' '.join(str(found).split())}); "
-                "stop what uses it and restore it from a backup"
+                "stop all processes that use it, and restore it from a backup"
             )
 
     def _use_log(self) -> None:
-        """Turns on the write-ahead log, with which readers and the writer do not wait for each other."""
-        give_up = time.monotonic() + self._wait_s
+        """Turns on the write-ahead log, so that readers and the writer do not wait for each other."""
+        deadline = time.monotonic() + self._wait_s
         while True:
             try:
                 with self._translated(), self._connected().connect() as connection:
-                    connection = connection.execution_options(**{BEGIN: ""})  # not within a transaction
+                    connection = connection.execution_options(**{BEGIN: ""})  # without a transaction
                     mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
                     if mode != "wal":
                         mode = connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar()
                 break
             except StoreUnavailable as error:
-                # SQLite does not wait here for another process that is making the same file
-                if error.retry_after_s is None or time.monotonic() > give_up:
+                # SQLite does not wait here for another process that creates the same file
+                if error.retry_after_s is None or time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)
         if mode != "wal":
-            logger.warning("%s: its disk allows no write-ahead log; readers and writers will wait", self.url)
+            logger.warning(
+                "%s: its disk allows no write-ahead log; readers and writers will wait for each other",
+                self.url,
+            )
 
 
 def words(text: str, what: str, longest: int = LONGEST_WORDS) -> str:
-    """The text, if both databases can keep it. Raises InvalidInput."""
+    """The text. Raises InvalidInput if it is too long, or one of the databases could not store it."""
     if not isinstance(text, str):
         raise InvalidInput(f"{what} is {type(text).__name__}, must be text")
     if len(text) > longest:
         raise InvalidInput(f"{what} has {len(text):,} characters, must have at most {longest:,}")
     if "\0" in text or (not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)):
-        raise InvalidInput(f"{what} is {text!r:.80}: NUL and halves of surrogate pairs cannot be kept")
+        raise InvalidInput(f"{what} is {text!r:.80}: NUL and halves of surrogate pairs cannot be stored")
     return text

@@ -1,4 +1,4 @@
-"""How each of the two databases is connected to, so that everything above may treat them alike."""
+"""SQLAlchemy engines for the two databases, set up so that all other code can treat them alike."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from toolroll.registry.store.url import Address
 
 logger = logging.getLogger(__name__)
 
-SOUND_SQLITE = (3, 51, 3)  # those before lose data where two connections race for the log
+SOUND_SQLITE = (3, 51, 3)  # older ones lose data when two connections race for the log
 BEGIN = "toolroll_begin"  # execution option: how a transaction begins on SQLite
 
-# Found dead within a quarter of a minute, whatever the network does with its packets.
+# Detects a dead connection within 15 seconds, even if the network drops its packets.
 _POSTGRESQL: dict[str, Any] = {
     "connect_timeout": 5,
     "keepalives": 1,
@@ -35,7 +35,7 @@ _POSTGRESQL: dict[str, Any] = {
 
 
 def engine_for(address: Address, wait_s: float) -> sa.Engine:
-    """An engine; nothing is connected yet."""
+    """An engine that has not connected yet."""
     if address.path is not None:
         return _sqlite(address, address.path, wait_s)
     try:
@@ -44,9 +44,9 @@ def engine_for(address: Address, wait_s: float) -> sa.Engine:
         raise StoreUnavailable(
             f"{address.text}: needs psycopg: pip install 'toolroll[postgres]' ({error})"
         ) from error
-    logging.getLogger("psycopg").addFilter(_is_news)
+    logging.getLogger("psycopg").addFilter(_is_worth_logging)
     options = {name: value for name, value in _POSTGRESQL.items() if name not in address.url.query}
-    # A statement that was prepared may be another client's behind a pooler.
+    # Behind a pooler, a prepared statement may belong to another client.
     return sa.create_engine(
         address.url,
         connect_args={"prepare_threshold": None, **options},
@@ -56,8 +56,8 @@ def engine_for(address: Address, wait_s: float) -> sa.Engine:
     )
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    # What it could not tidy up after a lost connection; the loss itself is raised.
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    # psycopg logs failed clean-ups after a lost connection; the loss itself raises an error.
     return not str(record.msg).startswith("error ignored")
 
 
@@ -65,7 +65,7 @@ _POOL: dict[str, Any] = {"pool_size": 5, "max_overflow": 10, "pool_timeout": 10}
 
 
 def sqlite_module() -> ModuleType:
-    """pysqlite3, which brings a SQLite of its own, or else Python's."""
+    """pysqlite3, which brings its own SQLite, else Python's sqlite3."""
     try:
         return importlib.import_module("pysqlite3")
     except ImportError:
@@ -107,10 +107,11 @@ def _sqlite(address: Address, path: Path, wait_s: float) -> sa.Engine:
 
 
 def _closing_cursors(module: ModuleType) -> Any:
-    """A connection that closes its cursors where a transaction ends.
+    """A connection class that closes its cursors when a transaction ends.
 
-    One that was not read to its end shares its statement with the next that asks the same. When it is
-    collected, at whatever time, pysqlite3 sets the other back: rows come twice, or binding fails.
+    A cursor that was not read to its end shares its statement with the next cursor that runs the same SQL.
+    When
+    garbage collection closes the first one, pysqlite3 resets the second: rows come twice, or binding fails.
     """
 
     class Connection(module.Connection):  # type: ignore[misc, name-defined]

@@ -1,8 +1,7 @@
-"""Keeps work in the background from holding up selections in the same process.
+"""Keeps background work from delaying selections in the same process.
 
-A thread that is busy in Python gives way to another only every 5 ms, which is twenty selections. So loops
-that run for longer let go of the interpreter by themselves, for a moment that is long enough for another
-thread to take it.
+A thread that is busy in Python yields the GIL only every 5 ms, the time of twenty selections. So long loops
+yield it themselves, for long enough that another thread can take it.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _EVERY_S = 0.0003
-_LETS_GO_S = 0.00005  # of no length at all, it would be taken again before another thread wakes
+_PAUSE_S = 0.00005  # with 0, this thread would take the GIL again before another one wakes up
 
 
 class GilYielder:
-    """To be called in every turn of a loop: pauses where it was not called to pause for a while."""
+    """Call it in every iteration of a loop: it pauses if the last pause was some time ago."""
 
     __slots__ = ("_since",)
 
@@ -26,9 +25,9 @@ class GilYielder:
         self._since = time.perf_counter()
 
     def __call__(self) -> None:
-        """Lets another thread have the interpreter, if it is time."""
+        """Yields the GIL if the last pause was more than 0.3 ms ago."""
         if time.perf_counter() - self._since > _EVERY_S:
-            time.sleep(_LETS_GO_S)
+            time.sleep(_PAUSE_S)
             self._since = time.perf_counter()
 
 

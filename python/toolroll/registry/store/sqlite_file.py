@@ -1,7 +1,7 @@
-"""SQLite's file, seen from outside: whether it is the one that was opened, and whether it may be written.
+"""The SQLite file as the file system sees it: its identity, and the right to write it.
 
-A connection holds the file that it opened, not its name: where a backup was put in its place, it would go on
-reading the old one, and write into nothing.
+A connection keeps the file that it opened, whatever happens to the name. After somebody replaces the file by
+a backup, the connection would still read the old file, and its writes would be lost.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Identity = tuple[int, ...]
 
 
 def find(address: Address, path: Path, create: bool) -> None:
-    """Makes the file if there is none and it may be made.
+    """Creates the file if it does not exist and `create` is set.
 
     Raises:
-        NotFound: there is none.
-        StoreUnavailable: none can be there.
+        NotFound: it does not exist.
+        StoreUnavailable: it cannot be opened or created.
     """
     try:
         if path.is_file():
@@ -32,14 +32,14 @@ def find(address: Address, path: Path, create: bool) -> None:
     except OSError as error:
         raise StoreUnavailable(
             f"{address.text}: cannot be opened: {error.strerror}; "
-            "check that its folder exists, may be written, and that it is a file"
+            "check that its folder exists and may be written, and that it is a file"
         ) from error
 
 
 def identity(address: Address, path: Path) -> Identity:
-    """Differs where a connection of before would read something else than one that is made now.
+    """A value that changes if an old connection would read other data than a new one.
 
-    Raises StoreUnavailable where the file has gone.
+    Raises StoreUnavailable if the file does not exist.
     """
     try:
         found = os.stat(path)
@@ -50,12 +50,12 @@ def identity(address: Address, path: Path) -> Identity:
         ) from error
     if may_write(path) or has_log(path):
         return found.st_dev, found.st_ino
-    # One that is taken as unchanging (`open_as`) is opened again when it did change.
+    # A file opened as immutable (`open_as`) must be opened again if it changes.
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def may_write(path: Path) -> bool:
-    """Whether this process may change the file, which needs the two beside it as well."""
+    """Whether this process may write the file and the two log files beside it."""
     if not os.access(path, os.W_OK):
         return False
     beside = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
@@ -63,7 +63,7 @@ def may_write(path: Path) -> bool:
 
 
 def has_log(path: Path) -> bool:
-    """Whether changes stand beside the file that are not in it yet."""
+    """Whether the log beside the file has changes that the file lacks."""
     try:
         return os.stat(f"{path}-wal").st_size > 0
     except OSError:
@@ -71,7 +71,7 @@ def has_log(path: Path) -> bool:
 
 
 def log_of(path: Path) -> Identity | None:
-    """Which file they stand in, or will."""
+    """The identity of the log file; None without one."""
     try:
         found = os.stat(f"{path}-wal")
     except OSError:
@@ -80,16 +80,16 @@ def log_of(path: Path) -> Identity | None:
 
 
 def open_as(path: Path) -> str:
-    """The options of the URI to open it by."""
+    """The options of the URI that opens the file."""
     if may_write(path):
-        return "mode=rw"  # a file that was moved away is an error, not a new registry
-    # Reading by the log takes files beside it, which cannot be made here. Without a log nobody writes, and
-    # the file can be read as it stands.
+        return "mode=rw"  # a missing file is an error, not a new registry
+    # Reading with a log needs files beside it, which this process cannot create. Without a log nobody writes,
+    # and the file can be read as immutable.
     return "mode=ro" if has_log(path) else "mode=ro&immutable=1"
 
 
 def is_full(path: Path) -> bool:
-    """Whether its disk has no room at all, as far as the system says."""
+    """Whether the disk is full, as far as the system knows."""
     if not hasattr(os, "statvfs"):
         return False
     try:

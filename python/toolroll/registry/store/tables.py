@@ -111,6 +111,12 @@ def _unique_name(table: str) -> sa.Index:
     )
 
 
+def _also_run(statement: str, target: sa.MetaData | sa.Table, event: str, dialect: str) -> None:
+    """Adds a statement to the creation of a table, or of all tables, on one dialect."""
+    ddl = sa.DDL(statement)  # type: ignore[no-untyped-call]
+    sa.event.listen(target, event, ddl.execute_if(dialect=dialect))
+
+
 def _make_append_only(table: sa.Table, same_key: str) -> None:
     """Adds triggers that refuse to change or delete rows. same_key: true of a row with the key of NEW."""
     problem = f"{table.name} only grows: its rows are neither changed nor deleted"
@@ -125,12 +131,12 @@ def _make_append_only(table: sa.Table, same_key: str) -> None:
         f"WHEN EXISTS (SELECT 1 FROM {table.name} WHERE {same_key}) {refuse}"
     )
     for statement in sqlite:
-        sa.event.listen(table, "after_create", sa.DDL(statement).execute_if(dialect="sqlite"))
+        _also_run(statement, table, "after_create", "sqlite")
     postgresql = (
         f"CREATE TRIGGER {table.name}_only_grow BEFORE UPDATE OR DELETE OR TRUNCATE ON {table.name} "
         "FOR EACH STATEMENT EXECUTE FUNCTION toolroll_append_only()"
     )
-    sa.event.listen(table, "after_create", sa.DDL(postgresql).execute_if(dialect="postgresql"))
+    _also_run(postgresql, table, "after_create", "postgresql")
 
 
 _APPEND_ONLY_FUNCTION = """
@@ -139,7 +145,7 @@ BEGIN
     RAISE EXCEPTION '%% only grows: its rows are neither changed nor deleted', TG_TABLE_NAME;
 END $$
 """
-sa.event.listen(metadata, "before_create", sa.DDL(_APPEND_ONLY_FUNCTION).execute_if(dialect="postgresql"))
+_also_run(_APPEND_ONLY_FUNCTION, metadata, "before_create", "postgresql")
 
 
 tools = sa.Table(

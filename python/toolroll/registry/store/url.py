@@ -1,4 +1,4 @@
-"""Where a registry is: what a URL says, checked, and how to name the place without its password."""
+"""Parses and checks the URL of a registry, and renders it without the password."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _ENCODE = (
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One database.
+    """The address of a database.
 
     Attributes:
         dialect: "sqlite" or "postgresql".
         text: the URL for messages and logs: without password and options.
         url: for SQLAlchemy.
-        path: the file, absolute, where it is SQLite.
+        path: the absolute path of a SQLite file, else None.
     """
 
     dialect: Dialect
@@ -38,12 +38,12 @@ class Address:
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """Reads a URL. Raises InvalidInput, which never quotes what may hold a password."""
+        """Parses a URL. Raises InvalidInput, whose message never contains the password."""
         if not isinstance(url, str) or "\0" in url:
             raise InvalidInput(f"registry URL: is {type(url).__name__}, {ALLOWED}")
         try:
             parsed = sa.make_url(url)
-        except (ArgumentError, ValueError):  # the text of the error, and its cause, may quote the URL
+        except (ArgumentError, ValueError):  # the error and its cause may quote the URL
             if url.startswith("postgres") and url.count("@") > 1:
                 raise InvalidInput(_ENCODE) from None
             raise InvalidInput(f"registry URL: is not a URL, {ALLOWED}") from None
@@ -68,7 +68,7 @@ class Address:
         return cls("postgresql", shown.render_as_string(), url)
 
     def without_password(self, message: str) -> str:
-        """The message, should a driver have quoted the password in it."""
+        """The message with the password masked, in case a driver quotes it."""
         for secret in (self.url.password, self.url.query.get("password")):
             if isinstance(secret, str) and secret:
                 message = message.replace(secret, "***")
@@ -76,7 +76,7 @@ class Address:
 
 
 def _check_signs(url: str, parsed: sa.URL) -> None:
-    """Refuses a URL that is read with a part of the password as its host, database or options."""
+    """Refuses a URL in which a part of the password was parsed as host, database or options."""
     before, _, options = url.partition("://")[2].partition("?")
     names = [option.partition("=")[0] for option in options.split("&")]
     places = (parsed.host or "", parsed.database or "", *(names if "@" in before else ()))

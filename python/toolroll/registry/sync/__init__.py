@@ -1,1 +1,4 @@
-"""Tools that a plugin sends: checked, compared with what is there, and applied all or nothing."""
+"""Syncs and imports: definitions are checked, planned as a value, then applied completely or not at all.
+
+`payload`, `planner` and `trust` are pure functions; only `sync` and `imports` use a database.
+"""

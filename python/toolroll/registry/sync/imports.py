@@ -1,4 +1,4 @@
-"""What an import from another registry would lose."""
+"""Checks that an import from another registry loses nothing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from toolroll.registry.store.database import Database
 from toolroll.registry.tiers import tiers_in
 
 
-def check_whole(database: Database, shown: str, org: str) -> None:
-    """Refuses a registry that an import could not bring over whole: what is hidden there must not be seen.
+def check_whole(database: Database, name: str, org: str) -> None:
+    """Refuses a registry with restrictions that an import would lose, which would reveal hidden tools.
 
-    shown: how errors name it; org: whose tools are imported.
+    name: of the registry, in errors. org: the owner of the imported tools.
 
     Raises:
-        Conflict: it has rules or tiers, or organisations where the platform is imported.
+        Conflict: it has rules or tiers; or, for an import of the platform, tools of organisations.
     """
     found: list[str] = []
     with database.reading() as connection:
@@ -34,9 +34,9 @@ def check_whole(database: Database, shown: str, org: str) -> None:
             found.append("organisations")
     if found:
         raise Conflict(
-            f"{shown}: has {', '.join(found)}, which an import does not bring over: tools that are hidden "
-            "there would be seen here. Copy the whole registry: with pg_dump, or by copying the SQLite file "
-            "while nobody writes"
+            f"{name}: has {', '.join(found)}, which an import does not bring over: hidden tools would become "
+            "visible. Copy the whole registry: with pg_dump, or by copying the SQLite file while "
+            "nobody writes"
         )
 
 

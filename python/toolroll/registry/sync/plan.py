@@ -1,4 +1,4 @@
-"""What a sync would do, as a value: for people a table, for programs a dictionary, for the store orders."""
+"""The plan of a sync, as a value: `str` makes a table for people, `to_dict` JSON for programs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,23 @@ from toolroll.tools import Tool
 Mode = Literal["auto", "changed", "all"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-# What a sync does with one thing. "adopt" notes that the plugin now sends what the tool is already; "leave"
-# is for what people refused or deleted.
+# What a sync does with one definition. "adopt" records that the plugin now sends the tool's present content;
+# "leave" respects that people rejected or deleted it.
 Action = Literal["create", "change", "restore", "delete", "adopt", "leave"]
+_RESULTS: dict[Action, str] = {
+    "create": "created",
+    "change": "changed",
+    "restore": "restored",
+    "delete": "deleted",
+    "adopt": "adopted",
+    "leave": "left",
+}
 
-_NAMED = 20  # problems in an error, and names in a line of the table
+_LISTED = 20  # problems in an error, and names in a line of the table
 
 
-class HeldTool(NamedTuple):
-    """As much of a tool's row as a plan needs."""
+class ToolState(NamedTuple):
+    """The columns of a tool's row that a plan needs."""
 
     tool_id: str
     name: str
@@ -45,8 +53,8 @@ class HeldTool(NamedTuple):
     toolkit: str = ""
 
 
-class HeldToolkit(NamedTuple):
-    """A toolkit's row; `content` as `toolkit_content` has it."""
+class ToolkitState(NamedTuple):
+    """A toolkit's row, with the columns of `toolkit_content` in `content`."""
 
     toolkit_id: str
     name: str
@@ -56,7 +64,7 @@ class HeldToolkit(NamedTuple):
     content: Mapping[str, Any]
 
 
-class HeldPage(NamedTuple):
+class PageState(NamedTuple):
     """A page mapping's row."""
 
     page_id: str
@@ -69,27 +77,26 @@ class HeldPage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What the registry holds of one organisation, and what it must not touch beside it.
+class RegistryState:
+    """The state of one organisation in the registry, and the names of others that a sync must respect.
 
     Attributes:
-        tools, toolkits, pages: all that are not deleted, and those of the plugin that are; of tools also
-            those that people deleted. In the order of their last change.
-        approved: tool_id → hash of the content that was approved last, of tools whose content waits.
-        rules: what rules name, each ("tool" or "toolkit", name) with the names of the rules.
-        members: names and patterns of tools that toolkits of others than the plugin have as members, each
-            with such a toolkit.
-        mentioned: toolkits that others than the plugin speak of: their tools, and page mappings.
-        shared_tools: names of the platform's, where the organisation is not the platform.
-        shared_toolkits: the same of toolkits, each with its parent.
-        parents: toolkits that other organisations have as a parent.
-        plugin: the plugin's own row: version, payload_hash, review; None for a new one.
-        tiers: the subscription tiers that are configured, lowest first.
+        tools, toolkits, pages: all present ones, and the plugin's deleted ones; also tools that people
+            deleted. In the order of their last change.
+        approved: tool_id → hash of the last approved content, for tools that await approval.
+        rules: ("tool" or "toolkit", name) → names of the rules that name it.
+        members: name or pattern of a tool → a toolkit of somebody else that has it as a member.
+        mentioned: toolkits that tools or page mappings of somebody else name.
+        shared_tools: names of the platform's tools; empty for the platform itself.
+        shared_toolkits: name → parent, for the platform's toolkits; empty for the platform itself.
+        parents: toolkits that other organisations use as a parent.
+        plugin: the plugin's version, payload_hash and review; None for a new plugin.
+        tiers: the configured subscription tiers, lowest first.
     """
 
-    tools: Sequence[HeldTool] = ()
-    toolkits: Sequence[HeldToolkit] = ()
-    pages: Sequence[HeldPage] = ()
+    tools: Sequence[ToolState] = ()
+    toolkits: Sequence[ToolkitState] = ()
+    pages: Sequence[PageState] = ()
     approved: Mapping[str, str] = field(default_factory=dict)
     rules: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     members: Mapping[str, str] = field(default_factory=dict)
@@ -103,25 +110,25 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """What becomes of one tool.
+    """What a sync does with one tool.
 
     Attributes:
-        tool: as it will be, with the governance that holds; None where it is deleted or left.
-        source_hash: of what the plugin sent; None where it sends it no longer, or where there is no plugin.
-        before: its row; None for a new one.
-        review: its state afterwards.
-        why: for people, where the action alone does not say it.
-        asked: fields of governance that were asked for in vain.
-        is_kept: whether it stays in its toolkit, though it was sent in another.
-        fields: the fields that change, once somebody has read what the tool was.
-        flags: what people should look at.
+        tool: the result, with the governance that stays in force; None if the tool is deleted or left.
+        source_hash: of the plugin's content; None if the plugin no longer sends it, or there is no plugin.
+        before: the tool's row; None for a new tool.
+        review: the state afterwards.
+        why: a reason for people, if the action does not say enough.
+        asked: fields of governance that the plugin asked for and does not get.
+        is_kept: whether the tool stays in its toolkit although the plugin sends another one.
+        fields: the fields that change; `sync` fills them in.
+        flags: things to review; `sync` fills them in.
     """
 
     action: Action
     name: str
     tool: Tool | None = None
     source_hash: str | None = None
-    before: HeldTool | None = None
+    before: ToolState | None = None
     review: Review = "approved"
     why: str = ""
     asked: tuple[str, ...] = ()
@@ -131,7 +138,7 @@ class ToolStep:
 
     @property
     def is_held(self) -> bool:
-        """Whether it waits for approval afterwards, and so is not selected."""
+        """Whether the result awaits approval, and so is not selected."""
         return self.review != "approved" and self.action in ("create", "change", "restore")
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,36 +154,36 @@ class ToolStep:
 
 @dataclass(frozen=True, slots=True)
 class ToolkitStep:
-    """What becomes of one toolkit; `content` is None where it is deleted."""
+    """What a sync does with one toolkit; `content` is None if it is deleted."""
 
     action: Action
     name: str
     content: Mapping[str, Any] | None = None
-    before: HeldToolkit | None = None
+    before: ToolkitState | None = None
     fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PageStep:
-    """What becomes of one page mapping; `page` is None where it is deleted."""
+    """What a sync does with one page mapping; `page` is None if it is deleted."""
 
     action: Action
     pattern: str
     page: PageMapping | None = None
-    before: HeldPage | None = None
+    before: PageState | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SyncPlan:
-    """What a sync would do. `str()` is a table for people, `to_dict()` is for programs.
+    """The steps of a sync.
 
     Attributes:
-        plugin: whose; "" for an import, which belongs to nobody's plugin and deletes nothing.
+        plugin: the plugin; "" for an import, which has no plugin and deletes nothing.
         review: the mode in force.
-        tools, toolkits, pages: what is to be done, tools by name. What is unchanged is counted only.
-        problems: with any of these nothing is done.
-        notes: what the payload asked for in vain.
-        row: whether the plugin's own row has to be written: its version, its mode of review, its payload.
+        tools, toolkits, pages: the steps, sorted by name; unchanged definitions have none.
+        problems: reasons to refuse the whole sync.
+        notes: requests in the payload that the sync ignores.
+        row: whether the plugin's own row changes: its version, its mode of review or its payload.
     """
 
     plugin: str
@@ -192,12 +199,12 @@ class SyncPlan:
     row: bool = False
 
     def names(self, action: Action) -> tuple[str, ...]:
-        """The tools that this happens to."""
+        """Names of the tools with this action."""
         return tuple(step.name for step in self.tools if step.action == action)
 
     @property
     def held(self) -> tuple[str, ...]:
-        """The tools that wait for approval because of this sync."""
+        """Names of the tools that this sync leaves awaiting approval."""
         return tuple(step.name for step in self.tools if step.is_held)
 
     @property
@@ -209,30 +216,23 @@ class SyncPlan:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many tools each thing happens to; "held" ones are counted under their action too."""
+        """The number of tools with each result; "held" ones also count under their action."""
         count = Counter(step.action for step in self.tools)
-        return {
-            "created": count["create"],
-            "changed": count["change"],
-            "restored": count["restore"],
-            "deleted": count["delete"],
-            "adopted": count["adopt"],
-            "unchanged": self.unchanged,
-            "held": len(self.held),
-            "left": count["leave"],
-        }
+        counts = {result: count[action] for action, result in _RESULTS.items()}
+        left = counts.pop("left")
+        return counts | {"unchanged": self.unchanged, "held": len(self.held), "left": left}
 
     def check(self) -> None:
         """Raises all problems as one error.
 
         Raises:
             InvalidDefinition: a definition is wrong.
-            Conflict: a name is another's.
+            Conflict: a name belongs to somebody else.
         """
         if not self.problems:
             return
-        first = "\n".join(f"  {problem.message}" for problem in self.problems[:_NAMED])
-        more = len(self.problems) - _NAMED
+        first = "\n".join(f"  {problem.message}" for problem in self.problems[:_LISTED])
+        more = len(self.problems) - _LISTED
         count = f"{len(self.problems)} problems" if len(self.problems) > 1 else "a problem"
         message = f"{self._title()}: {count}, nothing was done:\n{first}" + (
             f"\n  and {more} more" if more > 0 else ""
@@ -242,15 +242,7 @@ class SyncPlan:
         raise Conflict(message)
 
     def to_dict(self) -> dict[str, Any]:
-        """For --json: what is unchanged as a number, all else by name."""
-        named: dict[Action, str] = {
-            "create": "created",
-            "change": "changed",
-            "restore": "restored",
-            "delete": "deleted",
-            "adopt": "adopted",
-            "leave": "left",
-        }
+        """For --json: unchanged tools as a number, all others by name."""
         found: dict[str, Any] = {
             "plugin": self.plugin,
             "org": self.org,
@@ -258,7 +250,7 @@ class SyncPlan:
             "review": self.review,
             "counts": self.counts,
         }
-        for action, key in named.items():
+        for action, key in _RESULTS.items():
             found[key] = [step.to_dict() for step in self.tools if step.action == action]
         return found | {
             "held": list(self.held),
@@ -280,18 +272,10 @@ class SyncPlan:
         return f"{what}{version} to {f'organisation {self.org!r}' if self.org else 'the platform'}"
 
     def _lines(self) -> Iterator[str]:
-        actions = {
-            "create": "created",
-            "change": "changed",
-            "restore": "restored",
-            "delete": "deleted",
-            "adopt": "adopted",
-            "leave": "left alone",
-        }
-        for action, word in actions.items():
+        for action, word in _RESULTS.items():
             steps = [step for step in self.tools if step.action == action]
             if steps:
-                yield _line(word, len(steps), map(_said, steps))
+                yield _line("left alone" if action == "leave" else word, len(steps), map(_described, steps))
         yield _line("unchanged", self.unchanged, ())
         if self.held:
             yield _line("held", len(self.held), self.held)
@@ -305,18 +289,18 @@ class SyncPlan:
             yield f"  note: {note}"
         if self.problems:
             yield _line("conflicts", len(self.problems), ())
-            yield from (f"    {problem.message}" for problem in self.problems[:_NAMED])
-            if len(self.problems) > _NAMED:
-                yield f"    and {len(self.problems) - _NAMED} more"
+            yield from (f"    {problem.message}" for problem in self.problems[:_LISTED])
+            if len(self.problems) > _LISTED:
+                yield f"    and {len(self.problems) - _LISTED} more"
 
 
-def _said(step: ToolStep) -> str:
-    said = [", ".join(step.fields), step.why, ", ".join(flag.code for flag in step.flags)]
-    said = [part for part in said if part]
-    return f"{step.name} ({'; '.join(said)})" if said else step.name
+def _described(step: ToolStep) -> str:
+    parts = [", ".join(step.fields), step.why, ", ".join(flag.code for flag in step.flags)]
+    parts = [part for part in parts if part]
+    return f"{step.name} ({'; '.join(parts)})" if parts else step.name
 
 
 def _line(word: str, count: int, names: Iterable[str]) -> str:
     listed = list(names)
-    shown = ", ".join(listed[:_NAMED]) + (" …" if len(listed) > _NAMED else "")
+    shown = ", ".join(listed[:_LISTED]) + (" …" if len(listed) > _LISTED else "")
     return f"  {word:<10} {count:>7,}  {shown}".rstrip()

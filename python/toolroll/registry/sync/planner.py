@@ -1,11 +1,12 @@
-"""Plans a sync: a pure function of what the registry holds and of what a plugin sends.
+"""Plans a sync: a pure function of the registry's state and a plugin's payload.
 
-Identity is (organisation, name), ownership the plugin. A tool's `source_hash` is the hash of what its plugin
-sent last: the same again is no change, whatever people made of the tool since. It is None where the plugin
-sends it no longer (a sync deleted it): what people deleted or brought back stays as they left it.
+A definition is identified by organisation and name, and owned by a plugin. A tool's `source_hash` is the hash
+of its plugin's last content: the same content again is no change, even if people have edited the tool since.
+The hash is None after the plugin dropped the tool and a sync deleted it, so a tool that people delete or
+restore stays as they left it.
 
-Of a payload that is not trusted only content counts. Governance (pinned, public, base, …) is what people set,
-as it is for whatever an import finds there already; see `bounds` for what else is not for a plugin to do.
+An untrusted payload only changes content. Governance (pinned, public, base, …) stays what people set; an
+import does not change it either, for tools that exist. `trust` has the other restrictions.
 """
 
 from __future__ import annotations
@@ -21,49 +22,49 @@ from toolroll.registry.records import Review
 from toolroll.registry.sync.payload import Payload, Problem
 from toolroll.registry.sync.plan import (
     MODES,
-    Held,
-    HeldPage,
-    HeldTool,
-    HeldToolkit,
     Mode,
+    PageState,
     PageStep,
+    RegistryState,
     SyncPlan,
+    ToolkitState,
     ToolkitStep,
+    ToolState,
     ToolStep,
 )
-from toolroll.registry.sync.trust import TRUST, Bounds
+from toolroll.registry.sync.trust import TRUST_HINT, Restrictions
 from toolroll.rules import PageMapping
 from toolroll.selection.policy.rule_checks import tier_problem
 from toolroll.tools import Tool
 
 
 def plan(
-    held: Held,
+    state: RegistryState,
     payload: Payload,
     *,
     review: Mode | None = None,
     trusted: bool = False,
     restore: bool = False,
 ) -> SyncPlan:
-    """What it takes to make the registry hold what the payload says. O(held + payload), no hashing.
+    """The steps that make the registry equal to the payload. O(state + payload), without hashing.
 
-    review: None keeps the plugin's mode; "auto" for a new one.
-    trusted: the payload may pin and publish what it creates and make toolkits base, needs no approval, and
-        brings back what people refused or deleted.
-    restore: an import brings back what people deleted.
+    review: None keeps the plugin's mode; a new plugin has "auto".
+    trusted: the payload may pin and publish new tools and make toolkits base, needs no approval, and restores
+        what people rejected or deleted.
+    restore: an import restores what people deleted.
     """
-    mode: Mode = review or (_mode(held.plugin[2]) if held.plugin else "auto")
+    mode: Mode = review or (_mode(state.plugin[2]) if state.plugin else "auto")
     problems = list(payload.problems)
     notes = list(payload.notes)
-    bounds = None if trusted else Bounds(held, payload, mode, problems, notes)
-    steps, unchanged = _tool_steps(held, payload, mode, bounds, restore, problems, notes)
-    toolkits = _toolkit_steps(held, payload, bounds, steps, problems, notes)
-    pages = _page_steps(held, payload)
+    restrictions = None if trusted else Restrictions(state, payload, mode, problems, notes)
+    steps, unchanged = _tool_steps(state, payload, mode, restrictions, restore, problems, notes)
+    toolkits = _toolkit_steps(state, payload, restrictions, steps, problems, notes)
+    pages = _page_steps(state, payload)
     if not trusted and pages:
         notes.append(_unapplied(pages))
         pages = []
-    version = payload.version or (held.plugin[0] if held.plugin else "")
-    row = payload.plugin != "" and held.plugin != (version, payload.digest, mode)
+    version = payload.version or (state.plugin[0] if state.plugin else "")
+    row = payload.plugin != "" and state.plugin != (version, payload.digest, mode)
     return SyncPlan(
         payload.plugin,
         payload.org,
@@ -80,104 +81,99 @@ def plan(
 
 
 def _mode(stored: str) -> Mode:
-    # A word that a newer version wrote is read as the strictest.
+    # An unknown mode, from a newer toolroll, counts as the strictest.
     return next((mode for mode in MODES if mode == stored), "all")
 
 
 def _tool_steps(
-    held: Held,
+    state: RegistryState,
     payload: Payload,
     mode: Mode,
-    bounds: Bounds | None,
+    restrictions: Restrictions | None,
     restore: bool,
     problems: list[Problem],
     notes: list[str],
 ) -> tuple[list[ToolStep], int]:
-    plugin, org, trusted = payload.plugin, payload.org, bounds is None
-    alive: dict[str, HeldTool] = {}
-    gone: dict[str, HeldTool] = {}
-    last: dict[str, HeldTool] = {}
+    plugin, org, trusted = payload.plugin, payload.org, restrictions is None
+    alive: dict[str, ToolState] = {}
+    own_deleted: dict[str, ToolState] = {}  # with the same name: the last deleted one
+    last_deleted: dict[str, ToolState] = {}
+    for tool_state in state.tools:
+        if not tool_state.is_deleted:
+            alive[tool_state.name] = tool_state
+        else:
+            last_deleted[tool_state.name] = tool_state
+            if tool_state.plugin == plugin:
+                own_deleted[tool_state.name] = tool_state
     edited: list[str] = []
     governed: list[str] = []
-    for held_tool in held.tools:
-        if not held_tool.is_deleted:
-            alive[held_tool.name] = held_tool
-        else:
-            last[held_tool.name] = held_tool
-            if held_tool.plugin == plugin:
-                gone[held_tool.name] = held_tool  # of several the last: in the order of their deletion
     steps: list[ToolStep] = []
     unchanged = 0
     for name, source in payload.hashes.items():
-        row = alive.get(name)
+        tool, row = payload.tools[name], alive.get(name)
         if row is None:
-            step = _create(payload.tools[name], source, gone.get(name), held, payload, mode, trusted, restore)
-            if bounds is not None and step.tool is not None:
-                bounds.new_tool(step.tool, gone.get(name), last.get(name))
-            if step.action != "leave" and org and name in held.shared_tools:
+            before = own_deleted.get(name)
+            step = _create(tool, source, before, state, payload, mode, trusted, restore)
+            if restrictions is not None and step.tool is not None:
+                restrictions.new_tool(step.tool, before, last_deleted.get(name))
+            if step.action != "leave" and org and name in state.shared_tools:
                 problems.append(
                     Problem("conflict", f"tool {name!r}: the platform has one of that name; choose another")
                 )
-        elif row.plugin != plugin:
-            problems.append(
-                Problem(
-                    "conflict", f"tool {name!r}: is held by {_owner(row.plugin)}, not by {_owner(plugin)}"
-                )
-            )
+            steps.append(step)
             continue
-        elif (same := _same(row, source, trusted)) is not None:
-            if not plugin and row.content_hash != source:
-                edited.append(name)
-            if same is _UNCHANGED:
-                unchanged += 1
-            else:
-                steps.append(same)
-            if not plugin and _differing(payload.tools[name], row):
-                governed.append(name)
+        if row.plugin != plugin:
+            problems.append(_owner_problem("tool", name, row.plugin, plugin))
             continue
+        if not plugin and _asks_governance(tool, row):
+            governed.append(name)
+        same = _same(row, source, trusted)
+        if same is None:
+            steps.append(_change(row, tool, source, state, plugin, mode, restrictions))
+            continue
+        if not plugin and row.content_hash != source:
+            edited.append(name)
+        if same is _UNCHANGED:
+            unchanged += 1
         else:
-            step = _change(row, payload.tools[name], source, held, plugin, mode, bounds)
-            if not plugin and _differing(payload.tools[name], row):
-                governed.append(name)
-        steps.append(step)
+            steps.append(same)
     if edited:
-        notes.append(f"{_some(edited)}: people changed what was imported, and it stays so")
+        notes.append(f"{_listed(edited)}: people changed what was imported, and it stays so")
     if governed:
         notes.append(
-            f"{_some(governed)}: {', '.join(GOVERNED[:-1])} and {GOVERNED[-1]} stay what people set; "
+            f"{_listed(governed)}: {', '.join(GOVERNED[:-1])} and {GOVERNED[-1]} stay what people set; "
             "`toolroll registry update` changes them"
         )
     if plugin:
         steps += (
             ToolStep("delete", name, before=row, review=row.review)
             for name, row in alive.items()
-            # Without a source hash people brought it back after the plugin had dropped it.
+            # Without a source hash, people restored it after the plugin had dropped it.
             if row.plugin == plugin and name not in payload.tools and row.source_hash is not None
         )
-    steps.sort(key=lambda step: step.name)
-    return steps, unchanged
+    return sorted(steps, key=lambda step: step.name), unchanged
 
 
 _UNCHANGED = ToolStep("leave", "")
 
 
-def _some(names: list[str]) -> str:
-    more = len(names) - _NAMED
-    shown = ", ".join(map(repr, names[:_NAMED])) + (f" and {more} more" if more > 0 else "")
+def _listed(names: list[str]) -> str:
+    more = len(names) - _LISTED
+    shown = ", ".join(map(repr, names[:_LISTED])) + (f" and {more} more" if more > 0 else "")
     return f"tool{'' if len(names) == 1 else 's'} {shown}"
 
 
-def _differing(tool: Tool, row: HeldTool) -> bool:
-    """Whether a definition asks for another governance than there is; what it leaves out asks for nothing."""
+def _asks_governance(tool: Tool, row: ToolState) -> bool:
+    """Whether a definition asks for other governance than the tool has; a default asks for nothing."""
     return any(getattr(tool, name) not in (getattr(_PLAIN, name), getattr(row, name)) for name in GOVERNED)
 
 
-_NAMED = 10  # names in a note
+_LISTED = 10  # names in a note
 _PLAIN = Tool("plain")
 
 
-def _same(row: HeldTool, source: str, trusted: bool) -> ToolStep | None:
-    """The step for a tool that stays as it is; None where it changes."""
+def _same(row: ToolState, source: str, trusted: bool) -> ToolStep | None:
+    """The step for a tool whose content stays; None if it changes."""
     if trusted and row.review != "approved":
         return None
     if row.source_hash == source:
@@ -194,114 +190,117 @@ _DELETED = "people deleted it"
 
 
 def _change(
-    row: HeldTool, tool: Tool, source: str, held: Held, plugin: str, mode: Mode, bounds: Bounds | None
+    row: ToolState,
+    tool: Tool,
+    source: str,
+    state: RegistryState,
+    plugin: str,
+    mode: Mode,
+    restrictions: Restrictions | None,
 ) -> ToolStep:
-    settled, asked = _governed(tool, row)
-    if bounds is not None:
-        settled = bounds.known_tool(settled, row)
-    review = _review(row, source, held, mode, bounds is None)
-    is_kept = settled.toolkit != tool.toolkit
-    why = _waits(review)
-    return ToolStep("change", row.name, settled, source, row, review, why, asked if plugin else (), is_kept)
+    governed, asked = _governed(tool, row)
+    if restrictions is not None:
+        governed = restrictions.known_tool(governed, row)
+    review = _review(row, source, state, mode, restrictions is None)
+    is_kept = governed.toolkit != tool.toolkit
+    why = _why(review)
+    return ToolStep("change", row.name, governed, source, row, review, why, asked if plugin else (), is_kept)
 
 
 def _create(
     tool: Tool,
     source: str,
-    row: HeldTool | None,
-    held: Held,
+    row: ToolState | None,
+    state: RegistryState,
     payload: Payload,
     mode: Mode,
     trusted: bool,
     restore: bool,
 ) -> ToolStep:
-    """A new tool, or one that was there before: then it comes back as the tool that it was."""
+    """The step for a tool that does not exist; a deleted one is restored under its tool_id."""
     if row is None:
-        settled, asked = (tool, ()) if trusted else _governed(tool, None)
+        governed, asked = (tool, ()) if trusted else _governed(tool, None)
         review: Review = "approved" if trusted or mode != "all" else "pending"
-        return ToolStep("create", tool.name, settled, source, None, review, _waits(review), asked)
+        return ToolStep("create", tool.name, governed, source, None, review, _why(review), asked)
     if not payload.plugin and not restore:
         return ToolStep("leave", tool.name, before=row, review=row.review, why=_DELETED)
     if not trusted:
         if row.rejected_hash == source:
             return ToolStep("leave", tool.name, before=row, review=row.review, why=_REJECTED)
-        # A tool that was refused before anybody had approved it may come back with other content.
+        # A tool that was rejected before its first approval may return with other content.
         if row.source_hash is not None and not (row.review == "pending" and row.rejected_hash is not None):
             return ToolStep("leave", tool.name, before=row, review=row.review, why=_DELETED)
-    settled, asked = _governed(tool, row)
-    review = _review(row, source, held, mode, trusted)
-    return ToolStep("restore", tool.name, settled, source, row, review, _waits(review), asked)
+    governed, asked = _governed(tool, row)
+    review = _review(row, source, state, mode, trusted)
+    return ToolStep("restore", tool.name, governed, source, row, review, _why(review), asked)
 
 
-def _review(row: HeldTool, source: str, held: Held, mode: Mode, trusted: bool) -> Review:
-    """Approved where nobody asks, or where this is the content that was approved last."""
+def _review(row: ToolState, source: str, state: RegistryState, mode: Mode, trusted: bool) -> Review:
+    """Approved if the mode asks nobody, or if this is the last approved content."""
     if trusted or mode == "auto":
         return "approved"
     if row.approved_version is None:
         return "pending"
-    approved = row.content_hash if row.review == "approved" else held.approved.get(row.tool_id)
+    approved = row.content_hash if row.review == "approved" else state.approved.get(row.tool_id)
     return "approved" if source == approved else "changed"
 
 
-def _waits(review: str) -> str:
+def _why(review: str) -> str:
     return "" if review == "approved" else "waits for approval"
 
 
-def _policy_source(tool: Tool | HeldTool) -> dict[str, Any]:
+def _governance(tool: Tool | ToolState) -> dict[str, Any]:
     return {name: getattr(tool, name) for name in GOVERNED}
 
 
-def _governed(tool: Tool, row: HeldTool | None) -> tuple[Tool, tuple[str, ...]]:
-    """The tool with the governance that holds, and the fields it asked for in vain.
+def _governed(tool: Tool, row: ToolState | None) -> tuple[Tool, tuple[str, ...]]:
+    """The tool with the governance that stays in force, and the fields that it asked for and does not get.
 
-    A new one may say its status, a known one not even that.
+    A new tool may set its status; an existing one may not.
     """
-    holds = {"status": tool.status, **_UNGOVERNED} if row is None else _policy_source(row)
+    kept = {"status": tool.status, **_UNGOVERNED} if row is None else _governance(row)
     asked = tuple(
         name
         for name, default in _UNGOVERNED.items()
         if (value := getattr(tool, name)) != default and value != (getattr(row, name) if row else default)
     )
-    return (tool if _policy_source(tool) == holds else replace(tool, **holds)), asked
+    return (tool if _governance(tool) == kept else replace(tool, **kept)), asked
 
 
 _UNGOVERNED = {"public": False, "pinned": False, "pin_weight": 0, "interchangeable": ""}
 
 
-def _owner(plugin: str) -> str:
-    return f"plugin {plugin!r}" if plugin else "people"
+def _owner_problem(noun: str, name: str, owner: str, plugin: str) -> Problem:
+    names = [f"plugin {one!r}" if one else "people" for one in (owner, plugin)]
+    return Problem("conflict", f"{noun} {name!r}: belongs to {names[0]}, not to {names[1]}")
 
 
 def _toolkit_steps(
-    held: Held,
+    state: RegistryState,
     payload: Payload,
-    bounds: Bounds | None,
+    restrictions: Restrictions | None,
     tools: Iterable[ToolStep],
     problems: list[Problem],
     notes: list[str],
 ) -> list[ToolkitStep]:
     plugin = payload.plugin
-    alive = {toolkit.name: toolkit for toolkit in held.toolkits if not toolkit.is_deleted}
-    gone = {row.name: row for row in held.toolkits if row.is_deleted and row.plugin == plugin}
+    alive = {toolkit.name: toolkit for toolkit in state.toolkits if not toolkit.is_deleted}
+    own_deleted = {row.name: row for row in state.toolkits if row.is_deleted and row.plugin == plugin}
     steps: list[ToolkitStep] = []
-    parents: dict[str, str | None] = dict(held.shared_toolkits)
+    parents: dict[str, str | None] = dict(state.shared_toolkits)
     parents |= {name: row.content["parent"] for name, row in alive.items()}
     for name, content in payload.toolkits.items():
         row = alive.get(name)
         if row is not None and row.plugin != plugin:
-            problems.append(
-                Problem(
-                    "conflict", f"toolkit {name!r}: is held by {_owner(row.plugin)}, not by {_owner(plugin)}"
-                )
-            )
+            problems.append(_owner_problem("toolkit", name, row.plugin, plugin))
             continue
-        before = row or gone.get(name)
-        if bounds is not None:
-            content = bounds.toolkit(name, content, before)
+        before = row or own_deleted.get(name)
+        if restrictions is not None:
+            content = restrictions.toolkit(name, content, before)
         elif not plugin and row is not None:
             content = _imported(name, content, row, notes)
         tier = content["tier"]
-        if tier is not None and (problem := tier_problem(tier, held.tiers)):  # no catalog could be made of it
+        if tier is not None and (problem := tier_problem(tier, state.tiers)):
             hint = "set them with `toolroll registry tiers NAME…`"
             problems.append(Problem("invalid", f"toolkit {name!r}: tier {problem}; {hint}"))
             continue
@@ -311,18 +310,18 @@ def _toolkit_steps(
         elif fields := tuple(key for key, value in content.items() if value != row.content[key]):
             steps.append(ToolkitStep("change", name, content, row, fields))
     if plugin:
-        in_use = {*held.parents, *(parents[name] for name, row in alive.items() if row.plugin != plugin)}
+        in_use = {*state.parents, *(parents[name] for name, row in alive.items() if row.plugin != plugin)}
         in_use |= {parents[name] for name in payload.toolkits if name in parents}
-        in_use |= _filled(held, tools)
-        for below in tuple(in_use):  # and what is above those
+        in_use |= _toolkits_with_tools(state, tools)
+        for below in tuple(in_use):  # their ancestors are in use too
             at = below
             while at is not None and (at := parents.get(at)) not in in_use:
                 in_use.add(at)
         for name, row in alive.items():
             if row.plugin != plugin or name in payload.toolkits:
                 continue
-            rules = held.rules.get(("toolkit", name), ())
-            # Without it those below would have no catalog, and what governs what is in it would be gone.
+            rules = state.rules.get(("toolkit", name), ())
+            # Deleting it would break the toolkits below it, or lift what governs its tools.
             if name in in_use or rules:
                 why = (
                     "others are below it, in it, or name it"
@@ -344,18 +343,20 @@ def _toolkit_steps(
     return sorted(steps, key=lambda step: step.name)
 
 
-def _filled(held: Held, tools: Iterable[ToolStep]) -> set[str]:
-    """The toolkits that tools are in once the steps are done, those that others mention included."""
+def _toolkits_with_tools(state: RegistryState, tools: Iterable[ToolStep]) -> set[str]:
+    """The toolkits that contain tools after the steps, and those that others mention."""
     changed = {step.name: step for step in tools if step.action not in ("adopt", "leave")}
-    after = {row.toolkit for row in held.tools if not row.is_deleted and row.name not in changed}
+    after = {row.toolkit for row in state.tools if not row.is_deleted and row.name not in changed}
     after |= {step.tool.toolkit for step in changed.values() if step.tool is not None}
-    return after | set(held.mentioned)
+    return after | set(state.mentioned)
 
 
-def _imported(name: str, content: Mapping[str, Any], row: HeldToolkit, notes: list[str]) -> Mapping[str, Any]:
-    """What an import makes of a toolkit that is there: people's decisions stay, as for tools.
+def _imported(
+    name: str, content: Mapping[str, Any], row: ToolkitState, notes: list[str]
+) -> Mapping[str, Any]:
+    """The content that an import gives to an existing toolkit: decisions of people stay, as for tools.
 
-    base and tier are what they are; parent, settings_keys and members too, where the file does not say them.
+    base and tier always stay; parent, settings_keys and members stay if the file leaves them empty.
     """
     kept = {
         field: row.content[field]
@@ -371,11 +372,11 @@ def _imported(name: str, content: Mapping[str, Any], row: HeldToolkit, notes: li
 
 def _unapplied(pages: list[PageStep]) -> str:
     count = "1 page mapping is" if len(pages) == 1 else f"{len(pages)} page mappings are"
-    return f"governed: {count} not applied, for it would narrow a page for everybody; {TRUST}"
+    return f"governed: {count} not applied, because it would narrow a page for everybody; {TRUST_HINT}"
 
 
 def _lineage_problems(names: Iterable[str], parents: Mapping[str, str | None]) -> Iterator[Problem]:
-    sound: set[str] = set()  # leads up to a root; so a long chain is walked once, not once a toolkit
+    sound: set[str] = set()  # leads to a root; so a long chain is walked only once
     for name in names:
         seen: dict[str, None] = {}
         at: str | None = name if name in parents else None
@@ -395,17 +396,17 @@ def _lineage_problems(names: Iterable[str], parents: Mapping[str, str | None]) -
         sound.update(seen)
 
 
-def _page_steps(held: Held, payload: Payload) -> list[PageStep]:
-    """Mappings are matched by pattern, several of one pattern in order of priority and toolkits."""
-    mine = [row for row in held.pages if row.plugin == payload.plugin]
-    alive = _numbered(row for row in mine if not row.is_deleted)
-    gone = _numbered(row for row in mine if row.is_deleted)
+def _page_steps(state: RegistryState, payload: Payload) -> list[PageStep]:
+    """The steps for page mappings. Several with one pattern are matched in order of priority and toolkits."""
+    own = [row for row in state.pages if row.plugin == payload.plugin]
+    alive = _numbered(row for row in own if not row.is_deleted)
+    deleted = _numbered(row for row in own if row.is_deleted)
     wanted = _numbered(payload.pages)
     steps: list[PageStep] = []
     for key, page in wanted.items():
         row = alive.get(key)
         if row is None:
-            before = gone.get(key)
+            before = deleted.get(key)
             steps.append(PageStep("create" if before is None else "restore", page.pattern, page, before))
         elif (row.toolkits, row.priority) != (tuple(page.toolkits), page.priority):
             steps.append(PageStep("change", page.pattern, page, row))
@@ -416,7 +417,7 @@ def _page_steps(held: Held, payload: Payload) -> list[PageStep]:
     return sorted(steps, key=lambda step: (step.pattern, step.action))
 
 
-_Page = TypeVar("_Page", PageMapping, HeldPage)
+_Page = TypeVar("_Page", PageMapping, PageState)
 
 
 def _numbered(pages: Iterable[_Page]) -> dict[tuple[str, int], _Page]:

@@ -1,7 +1,7 @@
-"""What a plugin that nobody vouches for may do: add tools that are found by merit, and nothing else.
+"""Restricts an untrusted plugin: it may add tools that compete on merit, and nothing else.
 
-Toolkits carry what people decided: tiers, rules, settings, what is in every selection. So such a plugin fills
-its own toolkits only, an existing one keeps what governs it, and a tool does not leave a toolkit that does.
+Toolkits carry decisions of people: tiers, rules, settings, base tools. So an untrusted plugin may only fill
+its own toolkits, an existing toolkit keeps its governance, and a tool cannot leave a toolkit that governs it.
 """
 
 from __future__ import annotations
@@ -12,72 +12,72 @@ from typing import Any
 
 from toolroll.catalog.toolkits import is_meant
 from toolroll.registry.sync.payload import Payload, Problem
-from toolroll.registry.sync.plan import Held, HeldTool, HeldToolkit, Mode
+from toolroll.registry.sync.plan import Mode, RegistryState, ToolkitState, ToolState
 from toolroll.tools import Tool
 
-TRUST = "`--trusted` does it"  # what people say where they want what is refused here
+TRUST_HINT = "`--trusted` does it"  # how to get a refused request
 _GOVERNING = ("parent", "settings_keys", "base", "tier", "members")
 _TEXTS = ("description", "keywords", "patterns")
 
 
-class Bounds:
-    """The bounds of one payload within what the registry holds.
+class Restrictions:
+    """The restrictions of an untrusted payload.
 
     Attributes:
-        problems: why nothing can be done.
-        notes: what was asked for in vain.
+        problems: reasons to refuse the sync.
+        notes: requests that are ignored.
     """
 
     def __init__(
-        self, held: Held, payload: Payload, mode: Mode, problems: list[Problem], notes: list[str]
+        self, state: RegistryState, payload: Payload, mode: Mode, problems: list[Problem], notes: list[str]
     ) -> None:
         self.problems, self.notes = problems, notes
-        self._held, self._mode, self._plugin = held, mode, payload.plugin
-        self._alive = {row.name: row for row in held.toolkits if not row.is_deleted}
+        self._state, self._mode, self._plugin = state, mode, payload.plugin
+        self._alive = {row.name: row for row in state.toolkits if not row.is_deleted}
         declared = {
             name
             for name in payload.toolkits
-            if name not in held.shared_toolkits
+            if name not in state.shared_toolkits
             and (name not in self._alive or self._alive[name].plugin == self._plugin)
         }
         self._own = declared | {name for name, row in self._alive.items() if row.plugin == self._plugin}
 
-    def new_tool(self, tool: Tool, row: HeldTool | None, last: HeldTool | None) -> None:
-        """Refuses a new tool with a name, or in a toolkit, that is not for the plugin to use.
+    def new_tool(self, tool: Tool, row: ToolState | None, last: ToolState | None) -> None:
+        """Refuses a new tool if the plugin may not use its name or its toolkit.
 
-        row, last: the tools of that name that were deleted last, the plugin's own and anybody's.
+        row, last: the last deleted tools with this name, the plugin's own and anybody's.
         """
         if last is not None and last.plugin != self._plugin:
             self._refuse(
                 f"tool {tool.name!r}: people deleted a tool of that name, which stays theirs; "
-                f"choose another, or {TRUST}"
+                f"choose another, or {TRUST_HINT}"
             )
-        elif last is None and (rules := self._held.rules.get(("tool", tool.name))):
+        elif last is None and (rules := self._state.rules.get(("tool", tool.name))):
             self._refuse(
                 f"tool {tool.name!r}: is named by {_rules(rules)}, made for another; choose another name, "
-                f"or {TRUST}"
+                f"or {TRUST_HINT}"
             )
         elif last is None and (toolkit := self._claims(tool.name)):
             self._refuse(
                 f"tool {tool.name!r}: toolkit {toolkit!r} has tools of that name as members; "
-                f"choose another name, or {TRUST}"
+                f"choose another name, or {TRUST_HINT}"
             )
         elif row is not None and tool.toolkit != row.toolkit and (why := self._governs(row.toolkit)):
-            self._refuse(f"tool {tool.name!r}: went from toolkit {row.toolkit!r}, {why}; {TRUST}")
+            self._refuse(f"tool {tool.name!r}: was deleted in toolkit {row.toolkit!r}, {why}; {TRUST_HINT}")
         self._check_place(tool)
 
-    def known_tool(self, tool: Tool, row: HeldTool) -> Tool:
-        """The tool where it may be: it stays where people put it, and where a toolkit governs it."""
+    def known_tool(self, tool: Tool, row: ToolState) -> Tool:
+        """The tool in a toolkit that it may be in: it cannot leave one that governs it."""
         if tool.toolkit == row.toolkit:
             return tool
         if why := self._governs(row.toolkit):
-            self.notes.append(f"tool {tool.name!r}: stays in toolkit {row.toolkit!r}, {why}; {TRUST}")
+            self.notes.append(f"tool {tool.name!r}: stays in toolkit {row.toolkit!r}, {why}; {TRUST_HINT}")
             return replace(tool, toolkit=row.toolkit)
         self._check_place(tool)
         return tool
 
-    def toolkit(self, name: str, content: Mapping[str, Any], row: HeldToolkit | None) -> Mapping[str, Any]:
-        """What may be made of a toolkit; `row` is its own, there or deleted, None for a new one."""
+    def toolkit(self, name: str, content: Mapping[str, Any], row: ToolkitState | None) -> Mapping[str, Any]:
+        """The content that a toolkit may get. row: the toolkit, present or deleted; None for a new one."""
         if row is None or row.is_deleted:
             return self._new_toolkit(name, content, row)
         kept: dict[str, Any] = {}
@@ -92,78 +92,83 @@ class Bounds:
             kept |= {field: row.content[field] for field in waiting}
             if waiting:
                 self.notes.append(
-                    f"toolkit {name!r}: held: {', '.join(waiting)}; toolkits change by people: {TRUST}"
+                    f"toolkit {name!r}: held: {', '.join(waiting)}; only people change toolkits: {TRUST_HINT}"
                 )
         return {**content, **kept}
 
     def _new_toolkit(
-        self, name: str, content: Mapping[str, Any], row: HeldToolkit | None
+        self, name: str, content: Mapping[str, Any], row: ToolkitState | None
     ) -> Mapping[str, Any]:
-        rules = self._held.rules.get(("toolkit", name))
-        if name in self._held.shared_toolkits:
-            self._refuse(f"toolkit {name!r}: the platform has one of that name; choose another, or {TRUST}")
-        elif name in self._held.mentioned:
+        rules = self._state.rules.get(("toolkit", name))
+        if name in self._state.shared_toolkits:
             self._refuse(
-                f"toolkit {name!r}: tools or page mappings of others name it already; choose another, "
-                f"or {TRUST}"
+                f"toolkit {name!r}: the platform has one of that name; choose another, or {TRUST_HINT}"
+            )
+        elif name in self._state.mentioned:
+            self._refuse(
+                f"toolkit {name!r}: tools or page mappings of others name it already; choose another name, "
+                f"or {TRUST_HINT}"
             )
         elif rules and row is None:
-            self._refuse(f"toolkit {name!r}: is named by {_rules(rules)}; choose another, or {TRUST}")
+            self._refuse(f"toolkit {name!r}: is named by {_rules(rules)}; choose another, or {TRUST_HINT}")
         parent = content["parent"]
         if row is not None and row.content["parent"] is not None and parent != row.content["parent"]:
             self._refuse(
-                f"toolkit {name!r}: was below {row.content['parent']!r} when it went, not below {parent!r}; "
-                f"{TRUST}"
+                f"toolkit {name!r}: was below {row.content['parent']!r} when it was deleted, "
+                f"not below {parent!r}; {TRUST_HINT}"
             )
         elif row is not None and parent == row.content["parent"]:
-            pass  # as it was
+            pass  # the former parent
         elif parent is not None and parent not in self._own and parent in self._known():
-            self._refuse(f"toolkit {name!r}: parent {parent!r} is held by {self._holder(parent)}; {TRUST}")
-        settled = dict(content)
-        if row is not None:  # as it was when it went, whoever governed it then
-            settled |= {field: row.content[field] for field in _GOVERNING if field != "parent"}
+            self._refuse(
+                f"toolkit {name!r}: parent {parent!r} belongs to {self._owner(parent)}; {TRUST_HINT}"
+            )
+        allowed = dict(content)
+        if row is not None:  # keeps its former governance, whoever decided it
+            allowed |= {field: row.content[field] for field in _GOVERNING if field != "parent"}
             if self._mode != "auto":
-                settled |= {field: row.content[field] for field in _TEXTS}
+                allowed |= {field: row.content[field] for field in _TEXTS}
         else:
-            settled |= {"base": False, "members": []}
+            allowed |= {"base": False, "members": []}
             if self._mode == "all":
-                settled |= {"keywords": [], "patterns": []}
+                allowed |= {"keywords": [], "patterns": []}
         for field in content:
-            if settled[field] != content[field]:
+            if allowed[field] != content[field]:
                 self.notes.append(
-                    f"toolkit {name!r}: {field} is for people to say, and ignored"
+                    f"toolkit {name!r}: {field} is ignored; only people decide it"
                     if field in _GOVERNING
-                    else f"toolkit {name!r}: held: {field}; toolkits change by people: {TRUST}"
+                    else f"toolkit {name!r}: held: {field}; only people change toolkits: {TRUST_HINT}"
                 )
-        return settled
+        return allowed
 
     def _check_place(self, tool: Tool) -> None:
         name = tool.toolkit
         if not name or name in self._own:
             return
-        rules = self._held.rules.get(("toolkit", name))
+        rules = self._state.rules.get(("toolkit", name))
         if name in self._known():
-            self._refuse(f"tool {tool.name!r}: toolkit {name!r} is held by {self._holder(name)}; {TRUST}")
-        elif name in self._held.mentioned:
+            self._refuse(f"tool {tool.name!r}: toolkit {name!r} belongs to {self._owner(name)}; {TRUST_HINT}")
+        elif name in self._state.mentioned:
             self._refuse(
-                f"tool {tool.name!r}: toolkit {name!r} is named by tools or page mappings of others; {TRUST}"
+                f"tool {tool.name!r}: toolkit {name!r} is named by tools or page mappings of "
+                f"others; {TRUST_HINT}"
             )
         elif rules:
-            self._refuse(f"tool {tool.name!r}: toolkit {name!r} is named by {_rules(rules)}; {TRUST}")
+            self._refuse(f"tool {tool.name!r}: toolkit {name!r} is named by {_rules(rules)}; {TRUST_HINT}")
 
     def _governs(self, name: str) -> str:
-        """Why a tool may not leave a toolkit; "" if it may."""
+        """Why a tool may not leave a toolkit, or "" if it may."""
         seen: set[str] = set()
         at: str | None = name or None
         while at is not None and at not in seen:
             seen.add(at)
-            if rules := self._held.rules.get(("toolkit", at)):
+            if rules := self._state.rules.get(("toolkit", at)):
                 return f"since {_rules(rules)} {'names' if len(rules) == 1 else 'name'} {_what(at, name)}"
             row = self._alive.get(at)
             if row is None:
-                return f"which is {self._holder(at)}'s" if at in self._held.shared_toolkits else ""
+                return f"which is {self._owner(at)}'s" if at in self._state.shared_toolkits else ""
             if row.plugin != self._plugin:
-                return f"since {_what(at, name)} is held by {self._holder(at)}"
+                return f"since {_what(at, name)} belongs to {self._owner(at)}"
             if row.content["tier"] is not None:
                 return f"since {_what(at, name)} has a tier"
             if row.content["settings_keys"]:
@@ -172,14 +177,14 @@ class Bounds:
         return ""
 
     def _claims(self, name: str) -> str:
-        """A toolkit that others wrote, and that a tool of this name would be a member of; "" for none."""
-        found = (toolkit for pattern, toolkit in self._held.members.items() if is_meant(pattern, name))
+        """A toolkit of somebody else that would have a tool with this name as a member, or ""."""
+        found = (toolkit for pattern, toolkit in self._state.members.items() if is_meant(pattern, name))
         return next(found, "")
 
     def _known(self) -> set[str]:
-        return {*self._alive, *self._held.shared_toolkits}
+        return {*self._alive, *self._state.shared_toolkits}
 
-    def _holder(self, name: str) -> str:
+    def _owner(self, name: str) -> str:
         row = self._alive.get(name)
         if row is None:
             return "the platform"

@@ -100,11 +100,11 @@ def test_without_a_change_the_time_passes(signals: Signals) -> None:
     assert 0.35 < time.monotonic() - began < 2
 
 
-def test_a_deaf_one_hears_nothing(database: Database) -> None:
-    deaf = Signals(database, deaf=True)
+def test_without_listening_a_wait_times_out(database: Database) -> None:
+    signals = Signals(database, listens=False)
     write(database)
-    assert not deaf.wait(0.3)
-    deaf.close()
+    assert not signals.wait(0.3)
+    signals.close()
 
 
 def test_closing_wakes_who_waits(database: Database) -> None:

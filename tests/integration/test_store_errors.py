@@ -77,7 +77,7 @@ def test_a_file_that_was_moved_away_is_not_begun_again(new_database_url: Callabl
     url = new_database_url("sqlite")
     database = Database.open(url, create=False, migrate=False)
     path_of(url).rename(path_of(url).with_suffix(".moved"))
-    for ask in (database.revision, database.connect_alone, lambda: grow(database, 1)):
+    for ask in (database.revision, database.own_connection, lambda: grow(database, 1)):
         with pytest.raises(StoreUnavailable, match="cannot be opened .*deleted or moved away"):
             ask()
     assert not path_of(url).exists()
@@ -154,7 +154,7 @@ def test_a_file_that_something_else_has_replaced_is_not_taken_for_a_registry(
 
 def test_a_closed_database_says_so(database: Database) -> None:
     database.close()
-    for ask in (database.revision, database.connect_alone, lambda: grow(database, 1)):
+    for ask in (database.revision, database.own_connection, lambda: grow(database, 1)):
         with pytest.raises(StoreUnavailable, match="is closed"):
             ask()
     database.close()  # once more is fine
@@ -321,7 +321,7 @@ def test_a_file_that_may_not_be_written_is_refused_where_changes_stand_beside_it
     shutil.copy(f"{path_of(url)}-wal", f"{path}-wal")  # as a crash leaves it
     database.close()
     Path(f"{path}-wal").chmod(0o444)
-    assert "cannot be read by who may not write it: its last changes stand" in as_guest(path)
+    assert "cannot be read without the right to write: its last changes are" in as_guest(path)
 
 
 def test_a_disk_without_any_room_is_said_where_sqlite_does_not_know(
@@ -330,11 +330,11 @@ def test_a_disk_without_any_room_is_said_where_sqlite_does_not_know(
     cause = sqlite3.OperationalError("disk I/O error")
     error = sa.exc.OperationalError("BEGIN", None, cause)
     address = Address.of(f"sqlite:///{tmp_path / 'tools.db'}")
-    monkeypatch.setattr(errors.files, "is_full", lambda path: True)
+    monkeypatch.setattr(errors.sqlite_file, "is_full", lambda path: True)
     assert "the disk is full; nothing was changed" in str(errors.of(error, address, 1))
     reading = str(errors.of(error, address, 1, writes=False))
     assert "the disk is full. Free some space" in reading
-    monkeypatch.setattr(errors.files, "is_full", lambda path: False)
+    monkeypatch.setattr(errors.sqlite_file, "is_full", lambda path: False)
     assert "check the disk (disk I/O error)" in str(errors.of(error, address, 1, writes=False))
 
 
@@ -430,7 +430,7 @@ def test_a_reader_waits_for_a_locked_table_for_a_known_time(new_database_url: Ca
     with psycopg.connect(url) as other:
         other.execute("LOCK TABLE registry_state IN ACCESS EXCLUSIVE MODE")
         began = time.monotonic()
-        with pytest.raises(StoreUnavailable, match="held by another for 0 s") as raised:
+        with pytest.raises(StoreUnavailable, match="locked by another process for 0 s") as raised:
             hasty.revision()
         assert time.monotonic() - began < 5
     assert raised.value.retry_after_s

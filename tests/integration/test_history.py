@@ -204,7 +204,7 @@ def test_an_empty_registry_was_empty_at_the_beginning(database: Database) -> Non
 
 def test_a_revision_that_is_not_there_is_said_to_be_missing(database: Database) -> None:
     for revision in (-1, 1):
-        with pytest.raises(NotFound, match=f"revision {revision} is not there, it is at 0"):
+        with pytest.raises(NotFound, match=f"revision {revision} does not exist, it is at 0"):
             as_of(database, revision, ())
 
 
@@ -215,5 +215,7 @@ def test_a_change_that_left_no_line_is_said_to_be_missing(database: Database) ->
         write.connection.execute(
             sa.update(tables.toolkits), {"description": "new", "revision": write.revision}
         )
-    with pytest.raises(NotFound, match="toolkit 'mail' has changed since, and nothing says how"):
+    with pytest.raises(
+        NotFound, match="toolkit 'mail' has changed since, and the audit log does not say how"
+    ):
         as_of(database, 1, ())

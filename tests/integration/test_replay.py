@@ -22,7 +22,7 @@ from toolroll.errors import NotFound
 from toolroll.formats.sources.folder import read_folder
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.analytics.experiments import start
-from toolroll.registry.events.replay import Replayed, replay
+from toolroll.registry.events.replay import ReplayResult, replay
 from toolroll.registry.home import RegistryRoll
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
@@ -84,7 +84,7 @@ class World:
         assert self.roll.flush()
         return picked.event_id
 
-    def replay(self, event_id: str, **options: Any) -> Replayed:
+    def replay(self, event_id: str, **options: Any) -> ReplayResult:
         return replay(self.database, event_id, assembly_of, **options)
 
     def tamper(self, event_id: str, **values: Any) -> None:

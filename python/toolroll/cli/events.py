@@ -62,9 +62,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _list(options: argparse.Namespace) -> int:
     with stored(options) as database:
-        from toolroll.registry.analytics.event_view import listed
+        from toolroll.registry.analytics.event_view import list_events
 
-        found = listed(
+        found = list_events(
             database, window_of(options), outcome=options.outcome, tool=options.tool, limit=options.limit
         )
     if options.json:
@@ -92,9 +92,9 @@ def _list(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     with stored(options) as database:
-        from toolroll.registry.analytics.event_view import shown
+        from toolroll.registry.analytics.event_view import find_event
 
-        found = shown(database, options.event, options.org)
+        found = find_event(database, options.event, options.org)
     if options.json:
         print_json(found)
         return 0

@@ -116,10 +116,10 @@ def _show(options: argparse.Namespace) -> int:
     from toolroll.learning.experiments import compare
 
     with stored(options) as database:
-        from toolroll.registry.analytics.experiments import counts, find, trials
+        from toolroll.registry.analytics.experiments import counts, find, list_experiments
 
         if options.name is None:
-            return _list(trials(database), options)
+            return _list(list_experiments(database), options)
         trial = find(database, options.name)
         found = counts(database, trial)
     verdict = compare(

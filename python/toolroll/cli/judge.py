@@ -10,7 +10,7 @@ from toolroll.cli.catalog_options import add_window, stored, window_of
 from toolroll.cli.terminal import Progress, note, print_json, print_table
 
 if TYPE_CHECKING:
-    from toolroll.registry.analytics.off_policy_log import Judged
+    from toolroll.registry.analytics.off_policy_log import OffPolicyResult
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,12 +53,12 @@ def run(options: argparse.Namespace) -> int:
     progress = Progress()
     builder = PipelineBuilder(named.embedder(options.embedder), profile(options.profile))
     with stored(options) as database:
-        from toolroll.registry.analytics.off_policy_log import judge_events
+        from toolroll.registry.analytics.off_policy_log import evaluate_off_policy
         from toolroll.registry.analytics.redecide import Redecider
 
         window = window_of(options)
         try:
-            found = judge_events(
+            found = evaluate_off_policy(
                 database,
                 window,
                 Redecider(database, builder),
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print(found: Judged, profile: str) -> None:
+def _print(found: OffPolicyResult, profile: str) -> None:
     for reason, number in found.skipped.items():
         note(f"{number:,} of {found.events:,} events are left out: {reason}")
     judged = found.judgement

@@ -67,9 +67,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _forget(options: argparse.Namespace) -> int:
     with stored(options) as database:
-        from toolroll.registry.events.maintenance import Which, forget
+        from toolroll.registry.events.maintenance import OutcomeFilter, forget
 
-        which = Which(options.event, options.reporter, options.tool, options.since, options.until)
+        which = OutcomeFilter(options.event, options.reporter, options.tool, options.since, options.until)
         count = forget(database, options.org or "", which, actor=actor_of(options), reason=options.reason)
     if options.json:
         print_json({"events": count})

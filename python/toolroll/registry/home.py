@@ -26,7 +26,7 @@ from toolroll.registry.events.event_row import SelectionOrigin
 from toolroll.registry.events.fold import rates_key
 from toolroll.registry.events.follower import LearnedFactory
 from toolroll.registry.events.journal import Durable
-from toolroll.registry.events.maintenance import Which, forget
+from toolroll.registry.events.maintenance import OutcomeFilter, forget
 from toolroll.registry.events.priors import shared_priors
 from toolroll.registry.events.recording import LoggedMessages, Recording, RecordingOptions
 from toolroll.registry.follow.refresher import FollowOptions, Refresher
@@ -89,7 +89,7 @@ class RegistryRoll(Toolroll):
         self._engine.observe = self._recording.note
         self._refresher.on_change = self._recording.follower.wake
         self._refresher.start()
-        self._recording.recorder.take_over()
+        self._recording.writer.take_over()
 
     def refresh(self, tools: Iterable[Any] | None = None, *, progress: Progress | None = None) -> Catalog:
         """Reads and builds what is new in the registry now, instead of within a second.
@@ -233,7 +233,11 @@ class RegistryRoll(Toolroll):
             StoreUnavailable: nothing was changed.
         """
         count = forget(
-            self._database, org, Which(event, reporter, tool, since, until), actor=actor, reason=reason
+            self._database,
+            org,
+            OutcomeFilter(event, reporter, tool, since, until),
+            actor=actor,
+            reason=reason,
         )
         self._recording.follower.wake()
         return count

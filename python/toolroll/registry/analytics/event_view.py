@@ -33,7 +33,7 @@ _LISTED = (
 )
 
 
-def listed(
+def list_events(
     database: Database,
     window: Window,
     *,
@@ -61,7 +61,7 @@ def listed(
         return [_plain(row) for row in connection.execute(query).mappings()]
 
 
-def shown(database: Database, event_id: str, org: str | None = None) -> dict[str, Any]:
+def find_event(database: Database, event_id: str, org: str | None = None) -> dict[str, Any]:
     """One event and the rows of outcomes that are of it.
 
     org: whose it must be; None for whosever it is.

@@ -23,7 +23,7 @@ _ANSWERED = ("succeeded", "failed", "corrected", "wanted", "unused")
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class StoredExperiment:
     """An experiment, and for whom and when it runs.
 
     Attributes:
@@ -55,7 +55,7 @@ class Trial:
 
 def start(
     database: Database, experiment: Experiment, *, actor: str, org: str = "", reason: str = ""
-) -> Trial:
+) -> StoredExperiment:
     """Begins an experiment.
 
     Raises:
@@ -90,10 +90,10 @@ def start(
         write.connection.execute(sa.insert(_TABLE), values)
         details = {"variants": dict(experiment.variants), "unit": experiment.unit}
         write.log("experiment.start", experiment.name, details, reason)
-        return Trial(experiment, org, True, write.at, None)
+        return StoredExperiment(experiment, org, True, write.at, None)
 
 
-def stop(database: Database, name: str, *, actor: str, reason: str = "") -> Trial:
+def stop(database: Database, name: str, *, actor: str, reason: str = "") -> StoredExperiment:
     """Ends an experiment; where it has ended, nothing changes. Raises NotFound."""
     trial = find(database, name)
     with database.writing(actor, trial.org) as write:
@@ -105,18 +105,18 @@ def stop(database: Database, name: str, *, actor: str, reason: str = "") -> Tria
             sa.update(_TABLE).where(_TABLE.c.name == name).values(active=False, ended_at=write.at)
         )
         write.log("experiment.stop", name, reason=reason)
-        return Trial(trial.experiment, trial.org, False, trial.begun_at, write.at)
+        return StoredExperiment(trial.experiment, trial.org, False, trial.begun_at, write.at)
 
 
-def find(database: Database, name: str) -> Trial:
+def find(database: Database, name: str) -> StoredExperiment:
     """The experiment of this name. Raises NotFound."""
-    for trial in trials(database):
+    for trial in list_experiments(database):
         if trial.experiment.name == name:
             return trial
     raise NotFound(f"experiment {name!r:.120}: there is none of this name")
 
 
-def trials(database: Database, *, active: bool = False) -> tuple[Trial, ...]:
+def list_experiments(database: Database, *, active: bool = False) -> tuple[StoredExperiment, ...]:
     """All experiments, or those that run, the latest first."""
     query = sa.select(_TABLE).order_by(_TABLE.c.begun_at.desc(), _TABLE.c.name)
     if active:
@@ -125,13 +125,13 @@ def trials(database: Database, *, active: bool = False) -> tuple[Trial, ...]:
         return tuple(map(_trial, connection.execute(query)))
 
 
-def _trial(row: Any) -> Trial:
+def _trial(row: Any) -> StoredExperiment:
     experiment = Experiment(row.name, row.variants, row.unit, row.salt)
-    return Trial(experiment, row.org, row.active, row.begun_at, row.ended_at)
+    return StoredExperiment(experiment, row.org, row.active, row.begun_at, row.ended_at)
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class ExperimentCounts:
     """What an experiment's events came to.
 
     Attributes:
@@ -148,7 +148,7 @@ class Counts:
     strays: int
 
 
-def counts(database: Database, trial: Trial) -> Counts:
+def counts(database: Database, trial: StoredExperiment) -> ExperimentCounts:
     """Reads the events of the experiment. An event's reward is 1 where the called tool succeeded."""
     experiment, columns = trial.experiment, events.c
     unit = {"user": columns.reporter, "session": columns.session, "org": columns.org}[experiment.unit]
@@ -187,7 +187,7 @@ def counts(database: Database, trial: Trial) -> Counts:
         known = [(n, r) for n, r in each if n]
         tallies[name] = Tally.of(np.array([n for n, _ in known]), np.array([r for _, r in known]))
     strays = sum(len(said) > 1 for said in units.values())
-    return Counts(tallies, {name: len(each) for name, each in mine.items()}, unknown, strays)
+    return ExperimentCounts(tallies, {name: len(each) for name, each in mine.items()}, unknown, strays)
 
 
 def read_variants(pairs: list[tuple[str, float]]) -> dict[str, float]:

@@ -25,7 +25,7 @@ Decide = Callable[[Any], "Sequence[str] | Mapping[str, float] | None"]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class OffPolicyResult:
     """What another profile would have reached.
 
     Attributes:
@@ -44,7 +44,7 @@ class Judged:
         return {"events": self.events, "skipped": dict(self.skipped), "judgement": judgement}
 
 
-def judge_events(
+def evaluate_off_policy(
     database: Database,
     window: Window,
     decide: Decide,
@@ -52,7 +52,7 @@ def judge_events(
     clip: float = CLIP,
     most: int | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Judged:
+) -> OffPolicyResult:
     """Decides the events of the window again, oldest first, and judges what that would have reached.
 
     decide: called with each row that has an outcome. most: how many events are judged, the latest; all
@@ -66,7 +66,7 @@ def judge_events(
         if progress is not None:
             progress(seen)
     log = columns.log()
-    return Judged(judge(log, clip) if len(log.session) else None, seen, columns.skipped)
+    return OffPolicyResult(judge(log, clip) if len(log.session) else None, seen, columns.skipped)
 
 
 def _rows(database: Database, window: Window, most: int | None) -> Iterator[Any]:

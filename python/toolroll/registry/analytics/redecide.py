@@ -11,8 +11,8 @@ from typing import Any
 from toolroll._core import Learned, LearningRates
 from toolroll.registry.events.event_row import candidates_of
 from toolroll.registry.events.fold import fold, outcomes_of
-from toolroll.registry.events.replay import Lost, turn_of
-from toolroll.registry.events.rows import Counted, seconds
+from toolroll.registry.events.replay import NotReplayable, turn_of
+from toolroll.registry.events.rows import OutcomeRow, seconds
 from toolroll.registry.replica import Replica, catch_up
 from toolroll.registry.store.database import Database
 from toolroll.registry.vectors import StoredEmbedder
@@ -38,7 +38,7 @@ class _Known:
     """
 
     learned: Learned
-    coming: deque[Counted] = field(default_factory=deque)
+    coming: deque[OutcomeRow] = field(default_factory=deque)
     seq: int = 0
     is_last: bool = False
 
@@ -79,7 +79,7 @@ class Redecider:
         embedder = self._builder.embedder
         try:
             turn = turn_of(row, pipeline, embedder, self._learned(row), [])
-        except Lost:
+        except NotReplayable:
             return None
         selection = pipeline.decide(replace(turn, seed=turn.seed ^ _OTHERWISE, variant=""), row.event_id)
         candidates, error = candidates_of(selection)
@@ -102,7 +102,7 @@ class Redecider:
         embedder = self._builder.embedder
         dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
         known = self._known.setdefault(row.org, _Known(Learned(dim, self._rates)))
-        now, before = seconds(row.at), list[Counted]()
+        now, before = seconds(row.at), list[OutcomeRow]()
         while True:
             if not known.coming and not known.is_last:
                 with self._database.reading() as connection:

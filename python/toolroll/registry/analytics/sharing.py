@@ -25,7 +25,7 @@ _arms, _priors, _tools = tables.arm_statistics, tables.shared_priors, tables.too
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class PriorsRelease:
     """A release, and what has been spent.
 
     Attributes:
@@ -57,7 +57,7 @@ def share(
     most: int = MOST,
     greatest_total: float = GREATEST_TOTAL,
     reason: str = "",
-) -> Shared:
+) -> PriorsRelease:
     """Replaces the shared priors by new ones, in one transaction.
 
     Raises:
@@ -95,7 +95,7 @@ def share(
         )
         details = {"epsilon": epsilon, "most": most, "organisations": told.organisations}
         write.log(_ACTION, "shared priors", details, reason)
-    return Shared(told, spent)
+    return PriorsRelease(told, spent)
 
 
 def spent_so_far(connection: sa.Connection) -> float:

@@ -1,4 +1,4 @@
-"""A selection as a row: what it takes to look at it later, to judge other rules by it, to decide it again."""
+"""A selection as a row of `selection_events`: for statistics, off-policy evaluation and replay."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from toolroll.selection.candidates import Candidates, Draw
 from toolroll.selection.selection import Selection
 
 MOST_CANDIDATES = 64
-_DRAWS = 4_000  # replays, where what is explored leaves no closed form
+_DRAWS = 4_000  # simulated draws, if exploration leaves no closed form
 _SIGN = 1 << 63
 
-# One for each row, and their error; None where they are not known.
+# A propensity for each row, and their error; None if they are not known.
 Odds: TypeAlias = "tuple[npt.NDArray[np.float64] | None, float | None]"
 
 
 class SelectionOrigin(NamedTuple):
-    """What a selection does not know of itself.
+    """Where a selection comes from, as far as the selection itself does not know.
 
     Attributes:
         registry_revision: of the registry that its catalog was built from.
-        learned_revision: the organisation's last outcome that counted for it.
-        profile, experiment, variant: under which rules it was made.
+        learned_revision: the number of the organisation's last outcome that counted for it.
+        profile, experiment, variant: the rules that made it.
     """
 
     registry_revision: int = 0
@@ -46,9 +46,9 @@ def event_row(
     *,
     has_odds: bool = True,
 ) -> dict[str, Any]:
-    """A row of `selection_events`, nothing said of it yet.
+    """A row of `selection_events`, before any report.
 
-    has_odds: whether the propensities of what was drawn are worth a millisecond.
+    has_odds: whether to compute the propensities of a draw, which takes about a millisecond.
     """
     turn, exposure = selection.turn, normal(exposure)
     context, timings = turn.context, selection.timings_us
@@ -83,7 +83,7 @@ def event_row(
             "budget_tokens": turn.budget_tokens,
             "sent": [word(name) for name in turn.sent],
             "conversation": None if turn.conversation is None else turn.conversation.to_record(),
-            # read as the message was; a text that is not kept is not there either
+            # earlier messages are stored like the message, or not at all
             "earlier": [[messages.of(text), weight] for text, _, _, weight in turn.earlier] if keeps else [],
         },
         "candidates": candidates,
@@ -112,15 +112,15 @@ def event_row(
 
 
 def seed_of(signed: int) -> int:
-    """The seed of a turn, of the signed number in its row."""
+    """The seed of a turn from the signed number in its row."""
     return signed + 2 * _SIGN if signed < 0 else signed
 
 
 def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[list[Any]], float | None]:
-    """[name, score, mean, sd, show, propensity] of what was ranked, best first; the propensities' error."""
+    """[name, score, mean, sd, show, propensity] of the ranked tools, best first; the propensities' error."""
     step = _ranked(selection)
     if step is None:
-        return [], 0.0  # nothing was ranked, so nothing was drawn: what is there was there for certain
+        return [], 0.0  # nothing was ranked or drawn, so the tools were certain
     assert step.evidence is not None
     draw = step.evidence.draw
     chosen = np.isin(step.rows, selection.rows)
@@ -128,7 +128,7 @@ def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[lis
     if draw is not None:
         odds = _odds(selection, step, draw, chosen) if has_odds else (None, None)
     elif step.reason == "learning.thompson" and not chosen.all():
-        odds = None, None  # of Beta draws: no closed form, and nobody judges by them
+        odds = None, None  # Beta draws have no closed form
     else:
         odds = chosen.astype(np.float64), 0.0
     tools, (propensities, error) = selection.catalog.tools, odds
@@ -141,7 +141,7 @@ def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[lis
 
 
 def _odds(selection: Selection, step: Candidates, draw: Draw, chosen: npt.NDArray[np.bool_]) -> Odds:
-    """How likely each row was to be shown, and the error of that; None where what is shown was cut since."""
+    """Each row's propensity, and their error; None if a later stage cut the list."""
     own = ~draw.core
     if chosen.sum() != draw.core.sum() + min(draw.places, int(own.sum())) or not chosen[draw.core].all():
         return None, None
@@ -171,7 +171,7 @@ def _of(draw: Draw, at: int) -> tuple[float, float, float]:
 
 
 def _ranked(selection: Selection) -> Candidates | None:
-    """The last set that was scored, and not yet cut."""
+    """The last set that was scored and not yet cut."""
     return selection.candidates.last(
         lambda step: step.verb == "rescore" and step.pool is None and step.evidence is not None
     )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from toolroll.learning.effects import deltas
-from toolroll.registry.events.rows import Counted
+from toolroll.registry.events.rows import OutcomeRow
 from toolroll.registry.store import tables
 from toolroll.registry.store.gil import GilYielder
 
@@ -35,7 +35,7 @@ class LearnedState(Protocol):
 
 def outcomes_of(
     connection: sa.Connection, org: str, above: int = 0, up_to: int | None = None, *, voided: bool = False
-) -> Iterator[Counted]:
+) -> Iterator[OutcomeRow]:
     """An organisation's outcomes in the order in which they count.
 
     above, up_to: the range of their numbers, without `above`. voided: whether to return voided ones, too.
@@ -50,12 +50,12 @@ def outcomes_of(
             yielder()
             count, above = count + 1, row.seq
             if voided or row.voided_at is None:
-                yield Counted.of(row)
+                yield OutcomeRow.of(row)
         if count < _SOME:
             return
 
 
-def fold(learned: L, outcomes: Sequence[Counted], dim: int, space: str) -> L:
+def fold(learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str) -> L:
     """The state with these outcomes added.
 
     dim, space: the width and the embedder that the messages' vectors must have; others are left out.

@@ -109,7 +109,7 @@ class Recording(Generic[L]):
         journal = Journal(
             keeping.journal or usual_journal(url), durable=keeping.durable, most_bytes=keeping.most_bytes
         )
-        self.recorder = EventWriter(
+        self.writer = EventWriter(
             database,
             journal,
             lambda selection: self._exposure_of(selection, selection.turn.context.user),
@@ -129,7 +129,7 @@ class Recording(Generic[L]):
         """Takes a selection."""
         context = selection.turn.context
         self.follower.ask(context.org, time.monotonic())
-        self.recorder.note(selection)
+        self.writer.note(selection)
 
     # The path of a report.
 
@@ -154,12 +154,12 @@ class Recording(Generic[L]):
             shown = {tool.name for tool in exposure.shown}
             found = self._found_in(exposure, [name for name in names if name not in shown])
         report = Report(exposure.event_id, entries, found, final)
-        return Recorded(exposure.event_id, self.recorder.record(exposure, report, now))
+        return Recorded(exposure.event_id, self.writer.record(exposure, report, now))
 
     def _what(self, picked: Selection | str, org: str | None, now: float, said_by: str | None) -> Exposure:
         if isinstance(picked, Selection):
             reporter = picked.turn.context.user if said_by is None else said_by
-            exposure = self.recorder.known(picked.event_id, reporter) or self._exposure_of(picked, reporter)
+            exposure = self.writer.known(picked.event_id, reporter) or self._exposure_of(picked, reporter)
             if org is not None and exposure.org != org:
                 raise NotFound(f"event {exposure.event_id}: is another organisation's")
             return exposure
@@ -170,7 +170,7 @@ class Recording(Generic[L]):
         if is_receipt(picked):
             exposure = self.signer(picked).read(picked, now, org)
         else:
-            exposure = self.recorder.exposure(picked, org)
+            exposure = self.writer.exposure(picked, org)
         return exposure if said_by is None else replace(exposure, reporter=said_by)
 
     # Receipts.
@@ -208,18 +208,18 @@ class Recording(Generic[L]):
 
     def flush(self, timeout_s: float) -> bool:
         """Whether all that came before is in the store and has been learnt from; waits for it so long."""
-        is_there = self.recorder.flush(timeout_s)
+        is_there = self.writer.flush(timeout_s)
         if is_there:
             self.follower.follow()
         return is_there
 
     def health(self) -> dict[str, Any]:
         """How much waits, for how long, and what has failed."""
-        return {**self.recorder.health(), "learning": self.follower.health()}
+        return {**self.writer.health(), "learning": self.follower.health()}
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Drains what it can in this time; the journal keeps the rest for the next process."""
-        self.recorder.close(timeout_s)
+        self.writer.close(timeout_s)
         self.follower.close()
 
     def _exposure_of(self, selection: Selection, reporter: str) -> Exposure:

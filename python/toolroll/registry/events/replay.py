@@ -43,12 +43,12 @@ _EXACT = ("selected", "propensity_error", "confidence", "tokens_selected", "toke
 _OF_CANDIDATES = ("score", "mean", "spread", "show", "propensity")
 
 
-class Lost(Exception):
+class NotReplayable(Exception):
     """Something that the event was decided with is not to be had."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Replayed:
+class ReplayResult:
     """What came of deciding an event again.
 
     Attributes:
@@ -112,7 +112,7 @@ def replay(
     *,
     org: str | None = None,
     profile: str = "",
-) -> Replayed:
+) -> ReplayResult:
     """Decides an event again.
 
     assembly_of: how pipelines of a profile are made, by the name of the profile; may raise NotFound. rates:
@@ -128,9 +128,9 @@ def replay(
     try:
         builder = _builder(event, assembly_of, profile)
         selection = _decided(database, event, builder, rates or LearningRates(), missing)
-    except Lost as lost:
-        return Replayed(event, None, (*missing, str(lost)), ())
-    return Replayed(event, selection, tuple(missing), tuple(_differences(event, selection)))
+    except NotReplayable as lost:
+        return ReplayResult(event, None, (*missing, str(lost)), ())
+    return ReplayResult(event, selection, tuple(missing), tuple(_differences(event, selection)))
 
 
 def _event(database: Database, event_id: str, org: str | None) -> sa.Row[Any]:
@@ -155,7 +155,7 @@ def _builder(
             return builder
         return replace(builder, variants={event.variant: assembly_of(event.variant).parameters})
     except NotFound as error:
-        raise Lost(f"its profile is not known here: {error}") from error
+        raise NotReplayable(f"its profile is not known here: {error}") from error
 
 
 def _decided(
@@ -167,11 +167,11 @@ def _decided(
 ) -> Selection:
     form = event.message_form
     if form != "kept":
-        raise Lost(f"its message was not kept: it was {form}")
+        raise NotReplayable(f"its message was not kept: it was {form}")
     embedder, space = builder.embedder, event.space
     if space and (embedder is None or embedder.identity != space):
         here = "none" if embedder is None else embedder.identity
-        raise Lost(f"its message was embedded by {space}; the embedder here is {here}")
+        raise NotReplayable(f"its message was embedded by {space}; the embedder here is {here}")
     pipeline = _pipeline(database, event, builder)
     pipeline = pipeline.variants.get(event.variant, pipeline)
     learned = _learned(database, event, embedder, rates, missing)
@@ -187,7 +187,7 @@ def _pipeline(database: Database, event: sa.Row[Any], builder: PipelineBuilder) 
     try:
         now = as_of(database, revision, [org])
     except NotFound as error:
-        raise Lost(str(error)) from error
+        raise NotReplayable(str(error)) from error
     in_force = EffectivePolicy.of(now.policy_source, builder.parameters.on_policy_error, None).concerning(org)
     # Catalogs are built off the path of every selection: it may be of a revision before that of the rules.
     tried: list[tuple[object, object]] = []
@@ -195,7 +195,7 @@ def _pipeline(database: Database, event: sa.Row[Any], builder: PipelineBuilder) 
         try:
             was = now if number == revision else as_of(database, number, [org])
         except NotFound as error:
-            raise Lost(str(error)) from error
+            raise NotReplayable(str(error)) from error
         definitions = (was.definitions(""), was.definitions(org))
         if definitions in tried:
             continue
@@ -203,7 +203,7 @@ def _pipeline(database: Database, event: sa.Row[Any], builder: PipelineBuilder) 
         for pipeline in _built(builder, event, was, in_force):
             if pipeline.catalog.revision == event.catalog_revision:
                 return pipeline.without(_gone(was, now, org))
-    raise Lost(
+    raise NotReplayable(
         f"catalog {event.catalog_revision} does not come out of registry revision {revision}, nor of the "
         f"{len(tried) - 1} before it: it was built otherwise (by another version of toolroll or of its "
         "embedder), or not from this registry"
@@ -225,7 +225,7 @@ def _built(
                 yield way.stacked(shared, was.definitions(org), in_force)
             yield shared
         except EmbedderUnavailable as error:
-            raise Lost(f"the embedder does not answer: {error}") from error
+            raise NotReplayable(f"the embedder does not answer: {error}") from error
         except ToolrollError:
             continue  # what makes no catalog has decided nothing
 
@@ -249,7 +249,7 @@ def turn_of(
     learned: Learned | None,
     missing: list[str],
 ) -> Turn:
-    """The turn that an event tells of, whose message was kept, for this pipeline. Raises Lost.
+    """The turn that an event tells of, whose message was kept, for this pipeline. Raises NotReplayable.
 
     missing: takes what could not be had as it was.
     """
@@ -313,7 +313,7 @@ class _Embedding:
         try:
             return np.asarray(self._embedder.embed_query(text), np.float32)
         except Exception as error:  # whatever a server of somebody else's may raise
-            raise Lost(f"the embedder does not answer: {error}") from error
+            raise NotReplayable(f"the embedder does not answer: {error}") from error
 
     def trust(self, text: str) -> float:
         return 1.0 if not self._is_english or text.isascii() else latin_share(text)
@@ -346,7 +346,7 @@ def _learned(
     """What the organisation's outcomes had taught, those among them that were taken back later."""
     org, revision = event.org, event.learned_revision
     if revision < 0:
-        raise Lost("which outcomes had counted was not known any more when it was written down")
+        raise NotReplayable("which outcomes had counted was not known any more when it was written down")
     dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
     learned, begins_with = Learned(dim, rates), _shared(database, event, missing)
     if len(begins_with):
@@ -357,7 +357,7 @@ def _learned(
     with database.reading() as connection:
         known = connection.execute(sa.select(state.c.seq).where(state.c.org == org)).scalar() or 0
         if known < revision:
-            raise Lost(f"{revision} outcomes had been learnt from, and the store has {known}")
+            raise NotReplayable(f"{revision} outcomes had been learnt from, and the store has {known}")
         taken_back = sa.select(table.c.seq).where(
             table.c.org == org, table.c.seq <= revision, table.c.voided_at <= event.at
         )

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from toolroll.registry.events.rows import instant
-from toolroll.registry.sessions.records import Key, Record, Stored
+from toolroll.registry.sessions.records import Key, Record, StoredSession
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Noted:
+class PendingRecord:
     """What was noted last of a session.
 
     Attributes:
@@ -32,9 +32,9 @@ class Noted:
         """The record."""
         return self.record() if callable(self.record) else self.record
 
-    def stored(self, version: int) -> Stored:
+    def stored(self, version: int) -> StoredSession:
         """As who reads wants it."""
-        return Stored(self.made(), version, instant(self.at))
+        return StoredSession(self.made(), version, instant(self.at))
 
 
 class Backlog:
@@ -48,8 +48,8 @@ class Backlog:
         """most: sessions that wait."""
         self._most = most
         self._lock = threading.Lock()
-        self._waiting: OrderedDict[Key, Noted] = OrderedDict()
-        self._writing: dict[Key, Noted] = {}
+        self._waiting: OrderedDict[Key, PendingRecord] = OrderedDict()
+        self._writing: dict[Key, PendingRecord] = {}
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._writing)
@@ -62,18 +62,18 @@ class Backlog:
         since, at = time.monotonic(), time.time()
         with self._lock:
             before = self._waiting.get(key)
-            self._waiting[key] = Noted(record, version, at, since if before is None else before.since)
+            self._waiting[key] = PendingRecord(record, version, at, since if before is None else before.since)
             if len(self._waiting) <= self._most:
                 return False
             self._waiting.popitem(last=False)
             return True
 
-    def of(self, key: Key) -> Noted | None:
+    def of(self, key: Key) -> PendingRecord | None:
         """What was noted last of a session, unless it is written."""
         with self._lock:
             return self._waiting.get(key) or self._writing.get(key)
 
-    def take(self, most: int) -> dict[Key, Noted]:
+    def take(self, most: int) -> dict[Key, PendingRecord]:
         """Those that have waited longest, to be written: each is `done` with, or they are given back."""
         with self._lock:
             assert not self._writing, "one batch at a time"

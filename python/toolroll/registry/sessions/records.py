@@ -32,7 +32,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredSession:
     """A session as it was read.
 
     Attributes:
@@ -47,7 +47,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SessionSummary:
     """A session in a list, without its record.
 
     Attributes:

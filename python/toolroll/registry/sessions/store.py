@@ -18,10 +18,10 @@ import sqlalchemy as sa
 from toolroll.errors import Conflict, InvalidInput
 from toolroll.registry.sessions.records import (
     LIFETIME_S,
-    Kept,
     Key,
     Record,
-    Stored,
+    SessionSummary,
+    StoredSession,
     first_version,
     key_of,
     mark_of,
@@ -66,7 +66,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """A session that was written.
 
     Attributes:
@@ -90,7 +90,7 @@ class SessionStore:
             )
         self._database, self._lifetime_s = database, lifetime_s
 
-    def read(self, org: str, session: str) -> Stored | None:
+    def read(self, org: str, session: str) -> StoredSession | None:
         """The session; None if there is none, or it has expired.
 
         Raises:
@@ -104,7 +104,7 @@ class SessionStore:
             return None
         record = _read(row.record)
         # What is damaged is as good as gone; with its version it can be written over.
-        return Stored({} if record is None else record, row.version, row.updated_at)
+        return StoredSession({} if record is None else record, row.version, row.updated_at)
 
     def write(self, org: str, session: str, record: Record, version: int) -> int:
         """Writes the session if it is still at this version, and says at which it is now.
@@ -118,7 +118,7 @@ class SessionStore:
         """
         draft = Draft(key_of(org, session), record, version, _now())
         done = self.write_all([draft]).get(draft.key)
-        if isinstance(done, Written):
+        if isinstance(done, WriteResult):
             return done.version
         if done is not None:
             raise done
@@ -129,7 +129,7 @@ class SessionStore:
 
     def write_all(
         self, drafts: Iterable[Draft], merge: Merge | None = None, mark: int = 0
-    ) -> dict[Key, Written | InvalidInput]:
+    ) -> dict[Key, WriteResult | InvalidInput]:
         """Writes sessions in one transaction, each unless it has moved on since its draft was made.
 
         One that was last written with this mark has not: it holds nothing that the writer had not seen.
@@ -201,8 +201,8 @@ class SessionStore:
         return gone
 
     def list(
-        self, org: str | None = None, *, limit: int = 50, before: Kept | datetime | None = None
-    ) -> tuple[Kept, ...]:
+        self, org: str | None = None, *, limit: int = 50, before: SessionSummary | datetime | None = None
+    ) -> tuple[SessionSummary, ...]:
         """Sessions, the one that was written last first; expired ones too, until they are cleared away.
 
         Args:
@@ -217,11 +217,11 @@ class SessionStore:
         if not isinstance(limit, int) or limit < 1:
             raise InvalidInput(f"sessions: limit is {limit!r:.80}, must be a whole number of at least 1")
         order = (_C.updated_at, _C.org, _C.session)
-        query = sa.select(*(_C[name] for name in Kept.__slots__)).limit(limit)
+        query = sa.select(*(_C[name] for name in SessionSummary.__slots__)).limit(limit)
         query = query.order_by(*(column.desc() for column in order))
         if org is not None:
             query = query.where(_C.org == org_of(org))
-        if isinstance(before, Kept):
+        if isinstance(before, SessionSummary):
             last = (before.updated_at, before.org, before.session)
             query = query.where(
                 sa.tuple_(*order) < sa.tuple_(*map(sa.literal, last, (column.type for column in order)))
@@ -233,7 +233,7 @@ class SessionStore:
                 f"sessions: before is {before!r:.80}, must be one of the list, or a datetime with its zone"
             )
         with self._database.reading() as connection:
-            return tuple(Kept(*row) for row in connection.execute(query))
+            return tuple(SessionSummary(*row) for row in connection.execute(query))
 
 
 class _Batch:
@@ -242,7 +242,7 @@ class _Batch:
     def __init__(self, merge: Merge | None, mark: int, lifetime_s: float | None) -> None:
         self._merge, self._mark, self._lifetime_s = merge, mark, lifetime_s
         self.drafts: dict[Key, tuple[Draft, int]] = {}  # with the turn; in the order of their keys
-        self.done: dict[Key, Written | InvalidInput] = {}
+        self.done: dict[Key, WriteResult | InvalidInput] = {}
         self._breath = GilYielder()
 
     def check(self, drafts: Iterable[Draft]) -> None:
@@ -264,7 +264,7 @@ class _Batch:
             draft, turn = self.drafts[key]
             if _has_expired(row, draft.at) or self._is_known(row, draft):
                 rows.append(self._row(draft, turn, draft.record, row, self._mark))
-                self.done[key] = Written(rows[-1]["version"])
+                self.done[key] = WriteResult(rows[-1]["version"])
             elif self._merge is not None:
                 moved_on.append(row)
         if moved_on:
@@ -293,7 +293,7 @@ class _Batch:
             query = sa.select(_C.org, _C.session, _C.version).where(_among(some))
             for org, session, version in connection.execute(query):
                 if version == rows[org, session]["version"]:
-                    self.done[org, session] = Written(version)
+                    self.done[org, session] = WriteResult(version)
 
     def _is_known(self, row: sa.Row[Any], draft: Draft) -> bool:
         return row.version == draft.version or (self._mark != 0 and mark_of(row.version) == self._mark)
@@ -313,7 +313,7 @@ class _Batch:
             try:
                 both = merged(self._merge, record or {}, draft.record, key)
                 rows.append(self._row(draft, turn_in(both, key), both, row, 0))
-                self.done[key] = Written(rows[-1]["version"], is_merged=True)
+                self.done[key] = WriteResult(rows[-1]["version"], is_merged=True)
             except InvalidInput as error:  # the other sessions get through
                 self.done[key] = error
             self._breath()

@@ -415,7 +415,7 @@ def test_a_profile_is_judged_by_what_its_tools_brought_when_they_were_shown(data
     assert found.events == 603
     assert found.skipped == {
         "no outcome": 1,
-        "nobody said whether it worked": 1,
+        "no known reward": 1,
         "cannot be decided again": 1,
     }
     judged = found.judgement

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tests.integration.policy_source import Governed
+from tests.integration.governance import Governed
 from toolroll import Tool, Toolkit
 from toolroll.errors import NotFound, ToolrollError
 from toolroll.registry.history import as_of, earlier

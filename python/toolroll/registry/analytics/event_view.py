@@ -1,4 +1,4 @@
-"""Single events: a list of them, and one with everything that is kept of it."""
+"""Shows events: a list without the users' text, or one event with its outcomes."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ def list_events(
     tool: str | None = None,
     limit: int = 50,
 ) -> list[dict[str, Any]]:
-    """Events of the window, newest first, without what users wrote.
+    """Events of the window, newest first, without the users' text.
 
-    outcome: only those with this one; "unknown" for none. tool: only those in which it was called, or wanted.
+    outcome: only events with this outcome; "unknown" for events without one. tool: only events in which this
+        tool was called.
     """
     if not 1 <= limit <= MOST:
         raise InvalidInput(f"limit: is {limit}, must be from 1 to {MOST:,}")
@@ -62,9 +63,9 @@ def list_events(
 
 
 def find_event(database: Database, event_id: str, org: str | None = None) -> dict[str, Any]:
-    """One event and the rows of outcomes that are of it.
+    """One event with its rows of outcomes.
 
-    org: whose it must be; None for whosever it is.
+    org: the organisation that the event must belong to; None for any.
 
     Raises:
         NotFound: there is no such event.
@@ -75,8 +76,7 @@ def find_event(database: Database, event_id: str, org: str | None = None) -> dic
         row = connection.execute(sa.select(events).where(events.c.event_id == event_id)).mappings().first()
         if row is None or (org is not None and row["org"] != org):
             raise NotFound(
-                f"event {event_id!r:.80}: is not in the store; "
-                "it may have been cleared away, or not be there yet"
+                f"event {event_id!r:.80}: is not in the store; it may have been deleted, or not be there yet"
             )
         reports = connection.execute(
             sa.select(

@@ -1,4 +1,4 @@
-"""Experiments as the store holds them: begun, ended, and what their units came to."""
+"""Experiments in the store: starts and stops them, and counts the rewards of their units."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from toolroll.registry.store.database import Database, words
 
 _TABLE = tables.experiments
 
-# A called tool's result counts; whether it worked must be known, and that nothing was called is known too.
+# The outcomes with a known reward: 0 if nothing was called.
 _ANSWERED = ("succeeded", "failed", "corrected", "wanted", "unused")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredExperiment:
-    """An experiment, and for whom and when it runs.
+    """An experiment, its organisation and its time.
 
     Attributes:
-        experiment: what is dealt out.
-        org: whose turns; "" for everybody's.
+        experiment: its variants and units.
+        org: the organisation whose turns take part; "" for all.
         active: whether it runs.
         begun_at, ended_at: in UTC.
     """
@@ -56,10 +56,10 @@ class StoredExperiment:
 def start(
     database: Database, experiment: Experiment, *, actor: str, org: str = "", reason: str = ""
 ) -> StoredExperiment:
-    """Begins an experiment.
+    """Starts an experiment.
 
     Raises:
-        Conflict: the name was used before, or another experiment runs for some of the same turns.
+        Conflict: the name was used before, or another experiment runs on some of the same turns.
     """
     words(experiment.name, "experiment", 100)
     words(experiment.salt, "salt", 100)
@@ -67,15 +67,15 @@ def start(
         rows = write.connection.execute(sa.select(_TABLE)).all()
         if any(row.name == experiment.name for row in rows):
             raise Conflict(
-                f"experiment {experiment.name!r}: the name was used before; events are told apart by it, "
-                "take another"
+                f"experiment {experiment.name!r}: the name was used before, and events "
+                "refer to it: choose another"
             )
         for row in rows:
             if row.active and (row.org == org or not row.org or not org):
                 whose = f"of {row.org!r}" if row.org else "of everybody"
                 raise Conflict(
-                    f"experiment {experiment.name!r}: {row.name!r} {whose} is running; stop it first, "
-                    "a turn is in one experiment"
+                    f"experiment {experiment.name!r}: {row.name!r} {whose} is running; stop it first: "
+                    "a turn takes part in one experiment"
                 )
         values = {
             "name": experiment.name,
@@ -94,7 +94,7 @@ def start(
 
 
 def stop(database: Database, name: str, *, actor: str, reason: str = "") -> StoredExperiment:
-    """Ends an experiment; where it has ended, nothing changes. Raises NotFound."""
+    """Ends an experiment, unless it has ended. Raises NotFound."""
     trial = find(database, name)
     with database.writing(actor, trial.org) as write:
         row = write.connection.execute(sa.select(_TABLE).where(_TABLE.c.name == name)).one()
@@ -113,11 +113,11 @@ def find(database: Database, name: str) -> StoredExperiment:
     for trial in list_experiments(database):
         if trial.experiment.name == name:
             return trial
-    raise NotFound(f"experiment {name!r:.120}: there is none of this name")
+    raise NotFound(f"experiment {name!r:.120}: there is no experiment of this name")
 
 
 def list_experiments(database: Database, *, active: bool = False) -> tuple[StoredExperiment, ...]:
-    """All experiments, or those that run, the latest first."""
+    """All experiments, or only those that run, the latest first."""
     query = sa.select(_TABLE).order_by(_TABLE.c.begun_at.desc(), _TABLE.c.name)
     if active:
         query = query.where(_TABLE.c.active)
@@ -132,14 +132,14 @@ def _trial(row: Any) -> StoredExperiment:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentCounts:
-    """What an experiment's events came to.
+    """The units and rewards of an experiment.
 
     Attributes:
-        tallies: variant → its units'.
-        dealt: variant → units that got it, whether or not anything is known of them.
-        unknown: variant → events of which nobody said what came of them. Where the variants differ in their
-            share, so may what is known.
-        strays: units that have been in several variants, whose events are left out.
+        tallies: variant → the rewards of its units.
+        assigned: variant → the number of its units, with or without outcomes.
+        unknown: variant → events without a known outcome. If their share differs between variants, the
+            rewards may be biased.
+        strays: units with events in several variants, which are left out.
     """
 
     tallies: Mapping[str, Tally]
@@ -149,11 +149,11 @@ class ExperimentCounts:
 
 
 def counts(database: Database, trial: StoredExperiment) -> ExperimentCounts:
-    """Reads the events of the experiment. An event's reward is 1 where the called tool succeeded."""
+    """Counts the events of an experiment. An event's reward is 1 if the called tool succeeded."""
     experiment, columns = trial.experiment, events.c
     unit = {"user": columns.reporter, "session": columns.session, "org": columns.org}[experiment.unit]
     within = [columns.experiment == experiment.name, columns.at >= trial.begun_at]
-    if trial.org:  # for the index, and against an event that says what it should not
+    if trial.org:  # for the index, and against wrong events
         within.append(columns.org == trial.org)
     whose = columns.org if experiment.unit != "org" else sa.literal("")
     query = (
@@ -191,7 +191,7 @@ def counts(database: Database, trial: StoredExperiment) -> ExperimentCounts:
 
 
 def read_variants(pairs: list[tuple[str, float]]) -> dict[str, float]:
-    """Variants as they are typed. Raises InvalidInput where one is there twice."""
+    """Variants from a command line. Raises InvalidInput if one is there twice."""
     found: dict[str, float] = {}
     for name, share in pairs:
         if name in found:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.gil import GilYielder
 
 _SOME = 100  # rows in one query: more would hold up selections
+_CHUNK = 2_000  # outcomes in one fold
 
 Vectors = npt.NDArray[np.float32]
 L = TypeVar("L", bound="LearnedState")
@@ -75,6 +77,14 @@ def fold(learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str) -> L:
     if not parts:
         return learned
     return learned.fold(np.concatenate(parts), np.stack(vectors).astype(np.float32) if vectors else None)
+
+
+def fold_all(learned: L, outcomes: Iterable[OutcomeRow], dim: int, space: str) -> L:
+    """`fold` for any number of outcomes, in parts."""
+    outcomes = iter(outcomes)
+    while some := list(islice(outcomes, _CHUNK)):
+        learned = fold(learned, some, dim, space)
+    return learned
 
 
 def rates_key(*parts: object) -> str:

@@ -58,7 +58,7 @@ class Signer:
             if not isinstance(secret, bytes) or len(secret) < SECRET_BYTES:
                 raise InvalidInput(f"receipt key {key_id!r}: must have at least {SECRET_BYTES} bytes")
         if self.current not in self.secrets:
-            raise InvalidInput(f"receipt key {self.current!r:.80}: is not among the keys")
+            raise InvalidInput(f"receipt key {self.current!r:.80}: there is no such key")
 
     def sign(self, exposure: Exposure) -> str:
         """A receipt for an exposure.
@@ -108,7 +108,7 @@ class Signer:
             raise Denied(f"receipt: belongs to another organisation than {org!r:.80}; nothing was recorded")
         if not content["a"] - _AHEAD_S <= now <= content["x"]:
             raise Denied(
-                f"receipt: its time is over (event {content['e']} is {now - content['a']:,.0f} s old, may be at most "
+                f"receipt: its time is over (event {content['e']} is {now - content['a']:,.0f} s old, of "
                 f"{content['x'] - content['a']:,.0f} s); nothing was recorded"
             )
         shown = tuple(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from toolroll.catalog.tool_text import description_text, example_texts
-from toolroll.registry.analytics.window import Window
+from toolroll.registry.analytics.window import Window, json_fields
 from toolroll.registry.records import record_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -48,8 +48,7 @@ class Drift:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        return {**found, "oldest": None if self.oldest is None else self.oldest.isoformat()}
+        return json_fields(self)
 
 
 def drift(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput, NotFound
-from toolroll.registry.analytics.window import Window, events, pairs
+from toolroll.registry.analytics.window import Window, events, json_value, pairs
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 
@@ -97,11 +96,4 @@ def find_event(database: Database, event_id: str, org: str | None = None) -> dic
 
 def _plain(row: Any) -> dict[str, Any]:
     """For JSON."""
-    found = {}
-    for name, value in row.items():
-        if isinstance(value, bytes):
-            value = base64.b64encode(value).decode()
-        elif hasattr(value, "isoformat"):
-            value = value.isoformat()
-        found[name] = value
-    return found
+    return {name: json_value(value) for name, value in row.items()}

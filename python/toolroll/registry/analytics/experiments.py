@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.learning.experiments import Experiment, Tally
-from toolroll.registry.analytics.window import events
+from toolroll.registry.analytics.window import events, json_value
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 
@@ -41,15 +41,19 @@ class StoredExperiment:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
+        return {name: json_value(value) for name, value in self._row().items()}
+
+    def _row(self) -> dict[str, Any]:
+        experiment = self.experiment
         return {
-            "name": self.experiment.name,
+            "name": experiment.name,
             "org": self.org,
-            "variants": dict(self.experiment.variants),
-            "unit": self.experiment.unit,
-            "salt": self.experiment.salt,
+            "variants": dict(experiment.variants),
+            "unit": experiment.unit,
+            "salt": experiment.salt,
             "active": self.active,
-            "begun_at": self.begun_at.isoformat(),
-            "ended_at": None if self.ended_at is None else self.ended_at.isoformat(),
+            "begun_at": self.begun_at,
+            "ended_at": self.ended_at,
         }
 
 
@@ -77,20 +81,11 @@ def start(
                     f"experiment {experiment.name!r}: {row.name!r} {whose} is running; stop it first: "
                     "a turn takes part in one experiment"
                 )
-        values = {
-            "name": experiment.name,
-            "org": org,
-            "variants": dict(experiment.variants),
-            "unit": experiment.unit,
-            "salt": experiment.salt,
-            "active": True,
-            "begun_at": write.at,
-            "ended_at": None,
-        }
-        write.connection.execute(sa.insert(_TABLE), values)
+        started = StoredExperiment(experiment, org, True, write.at, None)
+        write.connection.execute(sa.insert(_TABLE), started._row())
         details = {"variants": dict(experiment.variants), "unit": experiment.unit}
         write.log("experiment.start", experiment.name, details, reason)
-        return StoredExperiment(experiment, org, True, write.at, None)
+        return started
 
 
 def stop(database: Database, name: str, *, actor: str, reason: str = "") -> StoredExperiment:
@@ -113,7 +108,7 @@ def find(database: Database, name: str) -> StoredExperiment:
     for trial in list_experiments(database):
         if trial.experiment.name == name:
             return trial
-    raise NotFound(f"experiment {name!r:.120}: there is no experiment of this name")
+    raise NotFound(f"experiment {name!r:.120}: there is none of this name")
 
 
 def list_experiments(database: Database, *, active: bool = False) -> tuple[StoredExperiment, ...]:

@@ -66,7 +66,9 @@ def share(
     with database.writing(actor) as write:
         spent = spent_so_far(write.connection) + epsilon
         if spent > greatest_total:
-            raise Denied(f"sharing: would spend epsilon {spent:g} in all, must be at most {greatest_total:g}")
+            raise Denied(
+                f"sharing: would bring the total to epsilon {spent:g}, must be at most {greatest_total:g}"
+            )
         tools = (
             write.connection.execute(
                 sa.select(_tools.c.name).where(_tools.c.org == "", _tools.c.deleted_at.is_(None))

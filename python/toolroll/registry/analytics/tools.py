@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
 from toolroll.learning.beta import quantile
-from toolroll.registry.analytics.window import Window, elements, events, item, pairs
+from toolroll.registry.analytics.window import Window, elements, events, item, json_fields, pairs
 from toolroll.registry.events.statistics import LEVELS, RATES, SEED
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -56,8 +56,7 @@ class Arm:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        return {**found, "updated_at": self.updated_at.isoformat()}
+        return json_fields(self)
 
 
 def arms(
@@ -197,10 +196,7 @@ class Break:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        for name in ("first_failure", "alarm", "back"):
-            found[name] = None if found[name] is None else found[name].isoformat()
-        return found
+        return json_fields(self)
 
 
 def broken(database: Database, window: Window, warm_up: int = 10_000) -> tuple[Break, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -52,11 +53,19 @@ class Window:
 
     def to_dict(self) -> dict[str, str | None]:
         """For JSON."""
-        return {
-            "org": self.org,
-            "since": None if self.since is None else self.since.isoformat(),
-            "until": None if self.until is None else self.until.isoformat(),
-        }
+        return json_fields(self)
+
+
+def json_fields(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass with slots, as JSON values."""
+    return {name: json_value(getattr(value, name)) for name in value.__slots__}
+
+
+def json_value(value: Any) -> Any:
+    """A value of a row as JSON has it: bytes as base64, times in ISO 8601."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def elements(dialect: Dialect, column: sa.ColumnElement[Any], name: str = "element") -> Any:

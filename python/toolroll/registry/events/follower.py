@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
-from toolroll._threads import Full, Overdue, Worker, Workers, survive_forks
+from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
 from toolroll.errors import StoreUnavailable
 from toolroll.registry.events.fold import LearnedState, fold_all, outcomes_of
 from toolroll.registry.store import tables
@@ -92,12 +92,12 @@ class Follower(Generic[L]):
         self.asked: dict[str, float] = {}  # organisation → time of its last selection, by the caller's clock
         self._states: dict[str, OrgState[L]] = {}
         self._past: dict[str, deque[tuple[L, int]]] = {}
-        self._workers = Workers(2, "toolroll-learning")
+        self._pool = CallPool(2, "toolroll-learning")
         self._worker = Worker(self._poll, "toolroll-learning", subject="learning", retry_s=(poll_s, poll_s))
         survive_forks(self, lambda follower: (), Follower._reset)
 
     def _reset(self) -> None:
-        self._workers = Workers(2, "toolroll-learning")
+        self._pool = CallPool(2, "toolroll-learning")
 
     def ask(self, org: str, at: float) -> None:
         """Notes that an organisation selects, and follows it from then on. Returns at once."""
@@ -249,6 +249,6 @@ class Follower(Generic[L]):
 
     def _in_time(self, call: Callable[[], Any]) -> Any:
         try:
-            return self._workers.run(call, _READ_S)
+            return self._pool.run(call, _READ_S)
         except (Overdue, Full) as error:
             raise StoreUnavailable(f"outcomes: {error}") from error

@@ -185,11 +185,6 @@ class Journal:
         return segments * SEGMENT_BYTES + self._size - self._acknowledged.offset
 
     @property
-    def is_synced(self) -> bool:
-        """Whether all records are synced."""
-        return self._synced == self._written
-
-    @property
     def is_empty(self) -> bool:
         """Whether all records of this process are acknowledged."""
         with self._appending:

@@ -12,7 +12,6 @@ import hashlib
 import hmac
 import json
 import os
-import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,8 +21,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import Denied, InvalidInput
-from toolroll.identity import ToolKey
-from toolroll.learning.exposure import Exposure, Shown
+from toolroll.learning.exposure import Exposure
+from toolroll.registry.events.rows import pack_tools, unpack_tools
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -33,7 +32,6 @@ SECRET_BYTES = 32
 
 _VERSION = "1"
 _TAG_BYTES = 32
-_KEYS = struct.Struct("<QQQd")  # a tool's three keys, and its share of calls
 _AHEAD_S = 300.0  # by which the clocks of two machines may differ
 
 
@@ -78,7 +76,7 @@ class Signer:
             "n": [tool.name for tool in exposure.shown],
         }
         text = json.dumps(content, separators=(",", ":")).encode()
-        keys = b"".join(_KEYS.pack(*tool.key, tool.expected) for tool in exposure.shown)
+        keys = pack_tools(exposure.shown)
         body = zlib.compress(len(text).to_bytes(4, "little") + text + keys, 1)
         head = f"{_VERSION}.{self.current}."
         receipt = head + _text(body + _tag(self.secrets[self.current], head, body))
@@ -111,12 +109,6 @@ class Signer:
                 f"receipt: its time is over (event {content['e']} is {now - content['a']:,.0f} s old, of "
                 f"{content['x'] - content['a']:,.0f} s); nothing was recorded"
             )
-        shown = tuple(
-            Shown(name, ToolKey(arm, intent, group), expected)
-            for name, (arm, intent, group, expected) in zip(
-                content["n"], _KEYS.iter_unpack(keys), strict=True
-            )
-        )
         return Exposure(
             content["e"],
             content["o"],
@@ -125,7 +117,7 @@ class Signer:
             content["p"],
             content["t"],
             content["c"],
-            shown,
+            unpack_tools(content["n"], keys),
         )
 
 

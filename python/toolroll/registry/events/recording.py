@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias
 
-from toolroll._threads import Full, Overdue, Workers
+from toolroll._threads import CallPool, Full, Overdue
 from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.learning.exposure import Exposure, Shown
 from toolroll.learning.memory import Recorded
@@ -121,7 +121,7 @@ class Recording(Generic[L]):
         self._signing = threading.Lock()
         self._signer: Signer | None = None
         self._signer_at = 0.0
-        self._workers = Workers(1, "toolroll-receipts")
+        self._pool = CallPool(1, "toolroll-receipts")
 
     # Selections call this: it must not wait.
 
@@ -197,7 +197,7 @@ class Recording(Generic[L]):
             if self._signer is not None and not is_known and time.monotonic() - self._signer_at < 1.0:
                 return self._signer  # forged receipts must not cause a query each
             try:
-                self._signer = self._workers.run(
+                self._signer = self._pool.run(
                     lambda: signer_of(self._database, self._options.lifetime_s), _KEY_S
                 )
                 self._signer_at = time.monotonic()

@@ -344,9 +344,7 @@ def _learned(
     """The organisation's statistics at that time, with outcomes that were voided later."""
     org, revision = event.org, event.learned_revision
     if revision < 0:
-        raise NotReplayable(
-            "which outcomes had counted was no longer known when it was written"
-        )
+        raise NotReplayable("which outcomes had counted was no longer known when it was written")
     dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
     learned, priors = Learned(dim, rates), _priors(database, event, missing)
     if len(priors):

@@ -7,7 +7,7 @@ import hmac
 import json
 import struct
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, Literal, TypeAlias
@@ -71,8 +71,7 @@ class ReceivedReport:
     def to_bytes(self) -> bytes:
         """For the journal: JSON with packed numbers, because the reporting thread waits for it."""
         exposure, report, vector = self.exposure, self.report, self.exposure.vector
-        tools = (*exposure.shown, *report.found)
-        packed = b"".join([_TOOL.pack(*tool.key, tool.expected) for tool in tools])
+        packed = pack_tools((*exposure.shown, *report.found))
         return _ENCODE(
             {
                 "form": _FORM,
@@ -107,13 +106,7 @@ class ReceivedReport:
             if not isinstance(word_of, str):
                 raise TypeError(f"has {word_of!r:.80} where text must be")
         vector, names = record["vector"], [*record["shown"], *record["found"]]
-        packed = b64decode(record["tools"], validate=True)
-        if len(packed) != len(names) * _TOOL.size:
-            raise ValueError(f"has {len(packed)} bytes of keys for {len(names)} tools")
-        tools = [
-            Shown(name, ToolKey(arm, intent, group), expected)
-            for name, (arm, intent, group, expected) in zip(names, _TOOL.iter_unpack(packed), strict=True)
-        ]
+        tools = unpack_tools(names, b64decode(record["tools"], validate=True))
         count = len(record["shown"])
         exposure = Exposure(
             event_id,
@@ -123,14 +116,29 @@ class ReceivedReport:
             page,
             tier,
             category,
-            tuple(tools[:count]),
+            tools[:count],
             None if vector is None else np.frombuffer(b64decode(vector, validate=True), "<f2"),
             space,
         )
         report = Report.from_record(
             {"event_id": event_id, "entries": record["said"], "found": [], "is_final": record["final"]}
         )
-        return cls(exposure, replace(report, found=tuple(tools[count:])), float(record["at"]))
+        return cls(exposure, replace(report, found=tools[count:]), float(record["at"]))
+
+
+def pack_tools(tools: Iterable[Shown]) -> bytes:
+    """The tools without their names: three keys and the expected calls of each."""
+    return b"".join([_TOOL.pack(*tool.key, tool.expected) for tool in tools])
+
+
+def unpack_tools(names: Sequence[str], packed: bytes) -> tuple[Shown, ...]:
+    """Reverses `pack_tools`. Raises ValueError if the bytes are not those of so many tools."""
+    if len(packed) != len(names) * _TOOL.size:
+        raise ValueError(f"has {len(packed)} bytes of keys for {len(names)} tools")
+    return tuple(
+        Shown(name, ToolKey(arm, intent, group), expected)
+        for name, (arm, intent, group, expected) in zip(names, _TOOL.iter_unpack(packed), strict=True)
+    )
 
 
 def normal(exposure: Exposure) -> Exposure:

@@ -22,7 +22,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from toolroll._threads import Full, Overdue, Worker, Workers, survive_forks
+from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
 from toolroll.errors import NotFound, StoreUnavailable
 from toolroll.learning.deduplication import NOTHING_SAID, Settled, deduplicate
 from toolroll.learning.exposure import Exposure
@@ -125,7 +125,7 @@ class EventWriter:
         self._settled: OrderedDict[str, Settled] = OrderedDict()  # event → its reports in this process
         self._recording = threading.Lock()
         self._waiting_since: float | None = None  # monotonic
-        self._workers = Workers(2, "toolroll-lookup")
+        self._pool = CallPool(2, "toolroll-lookup")
         self._adopted_at = self._closed_at = 0.0  # monotonic
 
     def _reset(self) -> None:
@@ -196,7 +196,7 @@ class EventWriter:
         if found is None:
             words(event_id, "event")
             try:
-                found = self._workers.run(lambda: exposure_of_event(self._database, event_id), _LOOK_UP_S)
+                found = self._pool.run(lambda: exposure_of_event(self._database, event_id), _LOOK_UP_S)
             except (Overdue, Full) as error:
                 raise StoreUnavailable(f"event {event_id}: {error}", retry_after_s=1.0) from error
         if found is None or (org is not None and found.org != org):

@@ -125,7 +125,7 @@ class SessionStore:
         if done is not None:
             raise done
         raise Conflict(
-            f"session {session!r:.80} of organisation {org!r:.80}: is no longer at version {version}: "
+            f"session {session!r:.80} of organisation {org!r:.80}: is not at version {version} any more: "
             "another process wrote or deleted it; read it again"
         )
 

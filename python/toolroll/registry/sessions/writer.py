@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from toolroll._threads import Full, Overdue, Worker, Workers, survive_forks
+from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.events.rows import instant
 from toolroll.registry.sessions.backlog import Backlog, PendingRecord
@@ -87,7 +87,7 @@ class SessionWriter:
         self.counts = Counts()
         self._mark = new_mark()
         self._backlog = Backlog(self._most)
-        self._workers = Workers(_READERS, "toolroll-session")
+        self._pool = CallPool(_READERS, "toolroll-session")
         self._pruned_at = time.monotonic()
 
     # Callers wait for these.
@@ -192,7 +192,7 @@ class SessionWriter:
 
     def _in_time(self, call: Callable[[], T], deadline: float, key: Key) -> T:
         try:
-            return self._workers.run(call, max(0.0, deadline - time.monotonic()))
+            return self._pool.run(call, max(0.0, deadline - time.monotonic()))
         except (Overdue, Full) as error:
             raise StoreUnavailable(f"session {key[1]!r:.80}: {error}", retry_after_s=1.0) from error
 

@@ -232,11 +232,11 @@ class Full(Exception):
     """The call was not started: every thread is taken."""
 
 
-class Workers:
-    """Runs calls on at most `count` daemon threads.
+class CallPool:
+    """Runs calls with a deadline, each on one of at most `count` daemon threads.
 
-    Safe to share between threads. The child of a fork needs its own: the parent's calls never return there.
-    Starting a thread takes about 0.1 ms.
+    Safe to share between threads. The child of a fork needs a pool of its own: calls of the parent never end
+    there. Starting a thread takes about 0.1 ms.
     """
 
     def __init__(self, count: int, name: str) -> None:

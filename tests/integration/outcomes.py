@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from toolroll.identity import ToolKey, key
 from toolroll.learning.exposure import Exposure, Shown
 from toolroll.learning.outcomes import Entry, Report
-from toolroll.registry.events.rows import Received
+from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -64,10 +64,10 @@ def said(
     final: bool = True,
     found: Iterable[str] = (),
     after: float = 1.0,
-) -> Received:
+) -> ReceivedReport:
     entries = tuple(Entry(name, kind) for name, kind in kinds.items())  # type: ignore[arg-type]
     report = Report(of.event_id, entries, tuple(tool(name, 0.0) for name in found), final)
-    return Received(of, report, of.at + after)
+    return ReceivedReport(of, report, of.at + after)
 
 
 def raw_counts(database: Database, org: str | None = None) -> dict[tuple[str, str], tuple[int, int, int]]:
@@ -145,7 +145,7 @@ class Oracle:
         self.said: dict[tuple[str, str, str], str] = {}
         self.shown: dict[tuple[str, str], tuple[str, ...]] = {}
 
-    def take(self, received: Received) -> None:
+    def take(self, received: ReceivedReport) -> None:
         org, event_id = received.exposure.org, received.exposure.event_id
         for entry in received.report.entries:
             self.said[org, event_id, entry.name] = entry.kind

@@ -16,9 +16,9 @@ from toolroll.catalog.tool_text import description_text
 from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
 from toolroll.learning.experiments import Experiment, compare
 from toolroll.registry.analytics.drift import drift
-from toolroll.registry.analytics.experiments import counts, find, start, stop, trials
+from toolroll.registry.analytics.experiments import counts, find, list_experiments, start, stop
 from toolroll.registry.analytics.metrics import metrics
-from toolroll.registry.analytics.off_policy_log import judge_events, propensities, rewards_of
+from toolroll.registry.analytics.off_policy_log import evaluate_off_policy, propensities, rewards_of
 from toolroll.registry.analytics.sharing import AGREES, share
 from toolroll.registry.analytics.tools import arms, broken, unused
 from toolroll.registry.analytics.usage import heatmap, hits
@@ -306,12 +306,12 @@ EVEN = Experiment("ranking", {"default": 0.5, "learned": 0.5})
 
 def test_an_experiment_is_begun_ended_and_written_into_the_log(database, database_url):
     begun = start(database, EVEN, actor="ann", reason="is it better?")
-    assert trials(database, active=True) == (begun,)
+    assert list_experiments(database, active=True) == (begun,)
     assert find(database, "ranking") == begun and begun.experiment.control == "default"
     ended = stop(database, "ranking", actor="ann")
     assert not ended.active and ended.ended_at is not None
     assert stop(database, "ranking", actor="ann") == find(database, "ranking") == ended
-    assert trials(database, active=True) == () and len(trials(database)) == 1
+    assert list_experiments(database, active=True) == () and len(list_experiments(database)) == 1
     with Registry.open(database_url, actor="test", create=False) as registry:
         changes = registry.audit.list(action="experiment")
     assert [change.action for change in changes] == ["experiment.stop", "experiment.start"]
@@ -409,13 +409,13 @@ def test_a_profile_is_judged_by_what_its_tools_brought_when_they_were_shown(data
         called(1, message_form="dropped"),
     ]
     write_events(database, *rows)
-    found = judge_events(
+    found = evaluate_off_policy(
         database, ALL, lambda row: None if row.message_form == "dropped" else ("best", "second")
     )
     assert found.events == 603
     assert found.skipped == {
         "no outcome": 1,
-        "nobody said whether it worked": 1,
+        "no known reward": 1,
         "cannot be decided again": 1,
     }
     judged = found.judgement
@@ -423,9 +423,9 @@ def test_a_profile_is_judged_by_what_its_tools_brought_when_they_were_shown(data
     assert judged.ips.low <= right / 600 <= judged.ips.high
     assert judged.ips.gain_low > -0.05 and judged.unsupported == 0
     assert judged.logged.value == pytest.approx(sum(r["outcome"] == "succeeded" for r in rows[:600]) / 600)
-    latest = judge_events(database, ALL, lambda row: ("best",), most=100)
+    latest = evaluate_off_policy(database, ALL, lambda row: ("best",), most=100)
     assert latest.events == 100 and latest.judgement is not None and latest.judgement.events == 100
-    assert judge_events(database, Window("nobody"), lambda row: ()).judgement is None
+    assert evaluate_off_policy(database, Window("nobody"), lambda row: ()).judgement is None
 
 
 def test_what_was_shown_without_a_draw_was_certain_and_what_was_not_is_out_of_reach():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tests.integration.test_replay import assembly_of
+from tests.integration.test_replay import builder_of
 from toolroll import Context, Toolroll
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.formats.sources.folder import read_folder
@@ -116,7 +116,7 @@ def test_a_record_that_cannot_be_read_begins_a_new_conversation(url, tmp_path, c
         roll._home._conversations._live.pop(("", "odd"))
         session = roll.session("odd")
         assert session.loaded == ()
-        assert "begins anew" in caplog.text
+        assert "starts empty" in caplog.text
         session.load("web_search")
         assert roll.flush()
         roll._home._conversations._live.pop(("", "odd"))
@@ -174,7 +174,7 @@ def test_a_turn_of_a_session_is_decided_again_bit_for_bit(url, tmp_path):
         assert roll.flush()
         database = Database.open(url, create=False, migrate=False)
         for event_id in events:
-            replayed = replay(database, event_id, assembly_of)
+            replayed = replay(database, event_id, builder_of)
             assert replayed.missing == () and replayed.differences == (), event_id
         database.close()
 
@@ -233,7 +233,7 @@ def test_a_name_that_looks_shortened_is_refused_since_it_may_be_anothers(url, tm
         long = "x" * 300
         roll.session(long, Context(org="acme" * 60)).load("create_event")
         assert roll.flush()
-        kept = roll._home._conversations._keeper._store.list()[0]
+        kept = roll._home._conversations._writer._store.list()[0]
         for session, org in ((kept.session, "acme" * 60), (long, kept.org)):
             with pytest.raises(InvalidInput, match="shortened"):
                 roll.session(session, Context(org=org))

@@ -26,7 +26,7 @@ from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.journal import Journal
 from toolroll.registry.events.maintenance import prune
 from toolroll.registry.events.receipts import message_secret, rotate, signer_of
-from toolroll.registry.events.rows import Messages, Received
+from toolroll.registry.events.rows import Messages, ReceivedReport
 from toolroll.registry.events.writer import EventWriter
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -355,7 +355,7 @@ def test_what_the_store_will_never_take_is_set_aside_and_the_others_get_through(
     journal = Journal(tmp_path / "journal")
     picked = [roll.select("play a song") for _ in range(9)]
     for at, one in enumerate(picked):
-        received = Received(exposure_of(one), report(one, play_music="succeeded"), time.time())
+        received = ReceivedReport(exposure_of(one), report(one, play_music="succeeded"), time.time())
         data = received.to_bytes()
         if at == 3:
             data = b"{}"

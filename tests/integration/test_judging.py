@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from toolroll import Context, Tool, Toolroll
 from toolroll.embedders.named import embedder
-from toolroll.registry.analytics.off_policy_log import judge_events
+from toolroll.registry.analytics.off_policy_log import evaluate_off_policy
 from toolroll.registry.analytics.redecide import Redecider
 from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.registry import Registry
@@ -58,7 +58,7 @@ def test_the_profile_that_served_is_judged_by_the_propensities_that_were_logged(
         assert set(found) == {name for name, propensity in logged.items() if propensity}
         for name, propensity in found.items():
             assert propensity == pytest.approx(logged[name], abs=1e-6), (row.learned_revision, name)
-    judged = judge_events(database, Window("acme"), again_under(database)).judgement
+    judged = evaluate_off_policy(database, Window("acme"), again_under(database)).judgement
     assert judged is not None and (judged.events, judged.sessions) == (TURNS, 5)
     assert judged.unsupported < 1e-3
     assert judged.ips.low <= judged.logged.value <= judged.ips.high
@@ -97,5 +97,5 @@ def test_a_profile_is_given_what_was_reported_before_an_event_and_nothing_later(
 def test_an_event_whose_message_was_not_kept_cannot_be_decided_again(used):
     with used.recording() as connection:
         connection.execute(sa.update(events).values(message_form="hashed"))
-    found = judge_events(used, Window(), again_under(used))
+    found = evaluate_off_policy(used, Window(), again_under(used))
     assert found.judgement is None and found.skipped == {"cannot be decided again": TURNS}

@@ -19,7 +19,7 @@ from toolroll.registry.events import follower as module
 from toolroll.registry.events.fold import fold, outcomes_of
 from toolroll.registry.events.follower import Follower, LearnedFactory
 from toolroll.registry.events.ingest import ingest
-from toolroll.registry.events.maintenance import Which, forget
+from toolroll.registry.events.maintenance import OutcomeFilter, forget
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -148,8 +148,8 @@ def test_what_is_taken_back_is_unlearnt_everywhere(
     follower.follow(["acme"])
     report(database, "e3", "e4")
     follower.follow()
-    assert forget(database, "acme", Which(event_id="e3"), actor="ada") == 1
-    assert forget(database, "acme", Which(event_id="e4"), actor="ada") == 1
+    assert forget(database, "acme", OutcomeFilter(event_id="e3"), actor="ada") == 1
+    assert forget(database, "acme", OutcomeFilter(event_id="e4"), actor="ada") == 1
     follower.follow()
     assert follower.learned["acme"] == before == whole(database)
     report(database, "e5")

@@ -25,9 +25,9 @@ from toolroll.errors import InvalidInput
 from toolroll.learning.deduplication import MOST_SILENT
 from toolroll.registry.events.fold import fold, outcomes_of
 from toolroll.registry.events.ingest import CLOSES_AFTER_S, ingest, is_due
-from toolroll.registry.events.maintenance import Which, forget, rebuild
+from toolroll.registry.events.maintenance import OutcomeFilter, forget, rebuild
 from toolroll.registry.events.receipts import LIFETIME_S
-from toolroll.registry.events.rows import Received
+from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -46,11 +46,11 @@ def folded(database: Database, org: str = "acme") -> Tape:
         return fold(Tape(), list(outcomes_of(connection, org)), DIM, "hash@1")
 
 
-def some_reports(count: int, seed: int = 0, orgs: tuple[str, ...] = ("acme",)) -> list[Received]:
+def some_reports(count: int, seed: int = 0, orgs: tuple[str, ...] = ("acme",)) -> list[ReceivedReport]:
     """Reports of all kinds: partial, doubled, revised, late, of tools that were found."""
     draws = random.Random(seed)
     names = [f"tool_{at}" for at in range(12)]
-    reports: list[Received] = []
+    reports: list[ReceivedReport] = []
     for at in range(count):
         shown = draws.sample(names, 4)
         org, reporter = draws.choice(orgs), draws.choice(["", "ann", "bob", "eve"])
@@ -290,7 +290,7 @@ def test_outcomes_that_were_taken_back_count_no_more_and_never_again(database: D
     ingest(database, [], [said(event, {"mail": "succeeded"}) for event in mine])
     before = dump(database, "acme")
     ingest(database, [], [said(event, {"rain": "failed"}) for event in hers])
-    assert forget(database, "acme", Which(reporter="eve"), actor="ada", reason="a liar") == 3
+    assert forget(database, "acme", OutcomeFilter(reporter="eve"), actor="ada", reason="a liar") == 3
     assert dump(database, "acme") == before
     assert folded(database).count == 6
     again = ingest(database, [], [said(event, {"rain": "failed"}, after=5) for event in hers])
@@ -307,14 +307,16 @@ def test_outcomes_that_were_taken_back_count_no_more_and_never_again(database: D
 @pytest.mark.parametrize(
     ("which", "gone"),
     [
-        (Which(event_id="e1"), {"e1"}),
-        (Which(tool="rain"), {"e2"}),
-        (Which(since=datetime.fromtimestamp(NOW + 15, timezone.utc)), {"e2", "e3"}),
-        (Which(until=datetime.fromtimestamp(NOW + 25, timezone.utc), reporter="ann"), {"e1"}),
-        (Which(tool="tank"), set()),
+        (OutcomeFilter(event_id="e1"), {"e1"}),
+        (OutcomeFilter(tool="rain"), {"e2"}),
+        (OutcomeFilter(since=datetime.fromtimestamp(NOW + 15, timezone.utc)), {"e2", "e3"}),
+        (OutcomeFilter(until=datetime.fromtimestamp(NOW + 25, timezone.utc), reporter="ann"), {"e1"}),
+        (OutcomeFilter(tool="tank"), set()),
     ],
 )
-def test_what_is_taken_back_is_what_was_asked_for(database: Database, which: Which, gone: set[str]) -> None:
+def test_what_is_taken_back_is_what_was_asked_for(
+    database: Database, which: OutcomeFilter, gone: set[str]
+) -> None:
     events = [
         exposure("e1", "mail", "rain", reporter="ann", at=NOW + 10),
         exposure("e2", "mail", "rain", reporter="eve", at=NOW + 20),
@@ -330,4 +332,4 @@ def test_what_is_taken_back_is_what_was_asked_for(database: Database, which: Whi
 
 def test_taking_everything_back_has_to_be_said() -> None:
     with pytest.raises(InvalidInput, match="say which outcomes"):
-        Which()
+        OutcomeFilter()

@@ -22,7 +22,7 @@ from toolroll.registry.events import writer as module
 from toolroll.registry.events.journal import Journal
 from toolroll.registry.events.maintenance import rebuild
 from toolroll.registry.events.receipts import LIFETIME_S
-from toolroll.registry.events.rows import Received
+from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.events.statistics import RATES
 from toolroll.registry.events.writer import EventWriter
 from toolroll.registry.store import tables
@@ -122,7 +122,7 @@ def test_counts_are_exact_whatever_is_doubled_late_or_killed(
     parts: list[list[int]] = [[] for _ in range(PROCESSES)]
     late: list[tuple[int, int]] = []
     for number in range(OUTCOMES):
-        oracle.take(Received(*event(number, begun), begun))
+        oracle.take(ReceivedReport(*event(number, begun), begun))
         owner = number % PROCESSES
         if number % 10 == 1:
             late.append((owner, number))

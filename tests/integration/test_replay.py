@@ -22,7 +22,7 @@ from toolroll.errors import NotFound
 from toolroll.formats.sources.folder import read_folder
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.analytics.experiments import start
-from toolroll.registry.events.replay import Replayed, replay
+from toolroll.registry.events.replay import ReplayResult, replay
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -83,8 +83,8 @@ class World:
         assert self.roll.flush()
         return picked.event_id
 
-    def replay(self, event_id: str, **options: Any) -> Replayed:
-        return replay(self.database, event_id, assembly_of, **options)
+    def replay(self, event_id: str, **options: Any) -> ReplayResult:
+        return replay(self.database, event_id, builder_of, **options)
 
     def tamper(self, event_id: str, **values: Any) -> None:
         table = tables.selection_events
@@ -92,7 +92,7 @@ class World:
             connection.execute(sa.update(table).where(table.c.event_id == event_id).values(values))
 
 
-def assembly_of(name: str) -> PipelineBuilder:
+def builder_of(name: str) -> PipelineBuilder:
     return PipelineBuilder(embedder("static"), profile(name))
 
 
@@ -245,7 +245,7 @@ def test_what_organisations_share_is_where_every_one_begins(new_database_url: An
     with world.database.recording() as connection:
         later = datetime.now(timezone.utc) + timedelta(hours=1)
         connection.execute(sa.update(tables.shared_priors), {"at": later})
-    assert "released anew since" in world.replay(logged[0]).missing[0]
+    assert "were released again since" in world.replay(logged[0]).missing[0]
     world.close()
 
 
@@ -312,17 +312,17 @@ def test_a_catalog_that_the_registry_never_had_is_said_to_be_missing(here: World
     here.tamper(event_id, catalog_revision="0123456789abcdef")
     again = here.replay(event_id)
     assert again.selection is None
-    assert "catalog 0123456789abcdef does not come out of registry revision" in again.missing[0]
+    assert "catalog 0123456789abcdef cannot be rebuilt from registry revision" in again.missing[0]
 
 
 @pytest.mark.parametrize(
     ("column", "value", "says"),
     [
         ("registry_revision", 10**6, "revision 1000000 does not exist"),
-        ("learned_revision", 10**6, "1000000 outcomes had been learnt from, and the store has 1"),
+        ("learned_revision", 10**6, "1000000 outcomes had counted, and the store has 1"),
         ("profile", "mine", "profile 'mine': unknown"),
         ("variant", "b", "its profile is not known here: profile 'b': unknown"),
-        ("learned_revision", -1, "which outcomes had counted was not known any more"),
+        ("learned_revision", -1, "which outcomes had counted was no longer known"),
     ],
 )
 def test_what_is_not_to_be_had_is_named(here: World, column: str, value: Any, says: str) -> None:

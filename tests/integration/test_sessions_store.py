@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from toolroll.errors import Conflict, InvalidInput, StoreUnavailable
 from toolroll.registry.sessions import store as module
-from toolroll.registry.sessions.records import MOST_BYTES, Kept, key_of
-from toolroll.registry.sessions.store import Draft, SessionStore, Written
+from toolroll.registry.sessions.records import MOST_BYTES, SessionSummary, key_of
+from toolroll.registry.sessions.store import Draft, SessionStore, WriteResult
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -242,7 +242,7 @@ def test_batches_that_meet_wait_for_each_other_and_lose_nothing(store):
                 left = [draft("acme", name, record) for name in names]
                 while left:
                     done = store.write_all(left, union)
-                    assert all(isinstance(one, Written) for one in done.values())
+                    assert all(isinstance(one, WriteResult) for one in done.values())
                     left = [one for one in left if one.key not in done]
         except BaseException as error:
             failures.append(error)
@@ -367,7 +367,7 @@ def test_pages_of_a_list_hold_each_session_once_the_one_used_last_first(store, c
         store.write(("acme", "umbrella")[at % 2], f"s{at * 7 % 20}", {"turn": at}, 0)
         if at % 3 == 0:  # many were written at the same instant
             clock[0] += timedelta(microseconds=1)
-    pages: list[Kept] = []
+    pages: list[SessionSummary] = []
     while page := store.list(limit=limit, before=pages[-1] if pages else None):
         assert len(page) <= limit
         pages += page
@@ -401,7 +401,7 @@ def test_a_record_that_something_else_has_damaged_is_as_good_as_none(new_databas
     assert found.record == {}
     store.write("acme", "s", {"turn": 4}, found.version)
     done = store.write_all([draft("acme", "t", {"turn": 5})], union)
-    assert isinstance(done["acme", "t"], Written)
+    assert isinstance(done["acme", "t"], WriteResult)
     assert [store.read("acme", name).record["turn"] for name in ("s", "t")] == [4, 5]
     database.close()
 

@@ -10,11 +10,11 @@ from threading import Event, Thread
 
 import pytest
 
-from toolroll._threads import Full, Overdue, Workers
+from toolroll._threads import CallPool, Full, Overdue
 
 
 def test_a_call_returns_what_it_returns_and_raises_what_it_raises() -> None:
-    workers = Workers(1, "test")
+    workers = CallPool(1, "test")
     assert workers.run(lambda: 6 * 7, 5) == 42
     with pytest.raises(ZeroDivisionError):
         workers.run(lambda: 1 // 0, 5)
@@ -26,13 +26,13 @@ def test_a_call_returns_what_it_returns_and_raises_what_it_raises() -> None:
 def test_a_call_that_hangs_is_given_up_at_its_deadline() -> None:
     let_go, start = Event(), time.monotonic()
     with pytest.raises(Overdue, match=r"0\.05 s"):
-        Workers(1, "test").run(let_go.wait, 0.05)
+        CallPool(1, "test").run(let_go.wait, 0.05)
     assert 0.04 < time.monotonic() - start < 5
     let_go.set()
 
 
 def test_when_every_thread_is_lost_nobody_waits() -> None:
-    workers, let_go = Workers(2, "test"), Event()
+    workers, let_go = CallPool(2, "test"), Event()
     for _ in range(2):
         with pytest.raises(Overdue):
             workers.run(let_go.wait, 0.01)
@@ -42,7 +42,7 @@ def test_when_every_thread_is_lost_nobody_waits() -> None:
 
 
 def test_who_waits_for_a_thread_is_told_when_the_last_one_is_lost() -> None:
-    workers, let_go, told = Workers(1, "test"), Event(), Event()
+    workers, let_go, told = CallPool(1, "test"), Event(), Event()
 
     def wait() -> None:
         with pytest.raises(Full):
@@ -59,7 +59,7 @@ def test_who_waits_for_a_thread_is_told_when_the_last_one_is_lost() -> None:
 
 
 def test_a_thread_that_comes_back_is_used_again() -> None:
-    workers, let_go = Workers(1, "test"), Event()
+    workers, let_go = CallPool(1, "test"), Event()
     with pytest.raises(Overdue):
         workers.run(let_go.wait, 0.01)
     let_go.set()
@@ -74,7 +74,7 @@ def test_a_thread_that_comes_back_is_used_again() -> None:
 
 
 def test_busy_is_not_lost_so_a_caller_waits_for_its_turn() -> None:
-    workers, answers = Workers(2, "test"), []
+    workers, answers = CallPool(2, "test"), []
     threads = [
         Thread(target=lambda: answers.append(workers.run(lambda: time.sleep(0.02), 30))) for _ in range(10)
     ]
@@ -86,7 +86,7 @@ def test_busy_is_not_lost_so_a_caller_waits_for_its_turn() -> None:
 
 
 def test_there_are_never_more_threads_than_allowed() -> None:
-    workers, let_go = Workers(3, "counted"), Event()
+    workers, let_go = CallPool(3, "counted"), Event()
     for _ in range(20):
         with pytest.raises((Overdue, Full)):
             workers.run(let_go.wait, 0.005)
@@ -97,7 +97,7 @@ def test_there_are_never_more_threads_than_allowed() -> None:
 def test_a_call_that_never_returns_does_not_hold_up_the_end_of_the_process() -> None:
     code = (
         "from threading import Event; from toolroll._threads import *\n"
-        "try: Workers(1, 'x').run(Event().wait, 0.01)\n"
+        "try: CallPool(1, 'x').run(Event().wait, 0.01)\n"
         "except Overdue: print('given up')"
     )
     done = subprocess.run(

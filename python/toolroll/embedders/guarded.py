@@ -18,7 +18,7 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._threads import Full, Overdue, Workers
+from toolroll._threads import CallPool, Full, Overdue
 from toolroll.embedder import Embedder, as_embedder, unit_rows
 from toolroll.embedders.checks import Refused
 from toolroll.errors import EmbedderUnavailable, InvalidInput
@@ -107,7 +107,7 @@ class GuardedEmbedder(Embedder):
     def _begin(self) -> None:
         """Threads and breaker of this process: the parent's threads, and its trial, are not in a child."""
         workers, failures, rest_s = self._limits
-        self._workers = Workers(workers, "toolroll-embedder")
+        self._workers = CallPool(workers, "toolroll-embedder")
         self._breaker = Breaker(failures, rest_s, self.identity)
         self._pid = os.getpid()
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._threads import Full, Overdue, Workers
+from toolroll._threads import CallPool, Full, Overdue
 from toolroll.embedder import Embedder
 from toolroll.embedders import fingerprint
 from toolroll.embedders.checks import Refused, clean
@@ -139,7 +139,7 @@ class RemoteEmbedder(Embedder):
     def _meet(self, known: fingerprint.Probes) -> tuple[str, npt.NDArray[np.float32]]:
         """Revision and answer of the model; of the one that was here last, if the server does not answer."""
         try:
-            workers = Workers(1, "toolroll-probe")  # the deadline of a server that drips its headers
+            workers = CallPool(1, "toolroll-probe")  # the deadline of a server that drips its headers
             text = [self._document(fingerprint.TEXT)]
             answer = workers.run(lambda: self._post(text, self._timeout_s)[0], self._timeout_s)
         except (EmbedderUnavailable, Overdue, Full) as error:

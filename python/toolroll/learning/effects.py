@@ -82,19 +82,19 @@ def deltas(
     if closes:
         tools.update((tool.name, tool) for tool in exposure.shown)
     by_name = {change.tool.name: change for change in changes}
-    for name, change in by_name.items():
-        tools.setdefault(name, change.tool)
+    for change in by_name.values():
+        tools.setdefault(change.tool.name, change.tool)
     where = scopes(exposure.page, exposure.tier, exposure.category)
     reporter = reporter_key(exposure.reporter)
     rows = []
     for name, tool in tools.items():
-        change = by_name.get(name)
-        effect = _NO_EFFECT if change is None else change.effect()
+        known = by_name.get(name)
+        effect = _NO_EFFECT if known is None else known.effect()
         expected = (tool.expected * closes if closes else 0.0) + effect.expected
         pull = effect.pull if vector >= 0 else 0.0
         verdict = 0
-        if change is not None and change.before is None and change.weight:
-            said = EFFECTS[change.after]
+        if known is not None and known.before is None and known.weight:
+            said = EFFECTS[known.after]
             verdict = int(said.successes - said.failures)
         sums = (effect.successes, effect.failures, effect.calls, expected)
         if any(sums) or pull:

@@ -24,7 +24,7 @@ from toolroll.registry.events.event_row import SelectionOrigin
 from toolroll.registry.events.fold import rates_key
 from toolroll.registry.events.follower import LearnedFactory
 from toolroll.registry.events.journal import Durable
-from toolroll.registry.events.maintenance import Which, forget
+from toolroll.registry.events.maintenance import OutcomeFilter, forget
 from toolroll.registry.events.priors import shared_priors
 from toolroll.registry.events.recording import LoggedMessages, Recording, RecordingOptions
 from toolroll.registry.follow.refresher import FollowOptions, Refresher
@@ -100,7 +100,7 @@ class RegistryHome:
         self._conversations = StoredConversations(database, MOST_CONVERSATIONS, sessions_s)
         self._refresher.on_change = self._recording.follower.wake
         self._refresher.start()
-        self._recording.recorder.take_over()
+        self._recording.writer.take_over()
 
     @property
     def engine(self) -> Engine:
@@ -173,7 +173,11 @@ class RegistryHome:
     ) -> int:
         """Takes outcomes back; the arguments and errors are those of `Toolroll.forget_outcomes`."""
         count = forget(
-            self._database, org, Which(event, reporter, tool, since, until), actor=actor, reason=reason
+            self._database,
+            org,
+            OutcomeFilter(event, reporter, tool, since, until),
+            actor=actor,
+            reason=reason,
         )
         self._recording.follower.wake()
         return count

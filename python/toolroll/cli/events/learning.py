@@ -56,7 +56,7 @@ def forget(
     with options.database() as database:
         from toolroll.registry.events import maintenance
 
-        which = maintenance.Which(event, reporter, tool, since, until)
+        which = maintenance.OutcomeFilter(event, reporter, tool, since, until)
         count = maintenance.forget(
             database, options.org, which, actor=options.actor_name, reason=options.reason
         )

@@ -39,9 +39,9 @@ OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused", "u
 def list_events(options: WindowOptions, **filters: Any) -> None:
     """List events, newest first."""
     with options.database() as database:
-        from toolroll.registry.analytics.event_view import listed
+        from toolroll.registry.analytics.event_view import list_events
 
-        found = listed(database, options.window(), **filters)
+        found = list_events(database, options.window(), **filters)
     print_list(
         options.json,
         "events",
@@ -61,9 +61,9 @@ def list_events(options: WindowOptions, **filters: Any) -> None:
 def show(options: RegistryOptions, event: str, org: str | None) -> None:
     """Print one event with all its fields."""
     with options.database() as database:
-        from toolroll.registry.analytics.event_view import shown
+        from toolroll.registry.analytics.event_view import find_event
 
-        found = shown(database, event, org)
+        found = find_event(database, event, org)
     if options.json:
         print_json(found)
         return

@@ -21,7 +21,7 @@ from toolroll.cli.parameter_types import SHARE, variant
 
 if TYPE_CHECKING:
     from toolroll.learning.experiments import Verdict
-    from toolroll.registry.analytics.experiments import Counts, Trial
+    from toolroll.registry.analytics.experiments import ExperimentCounts, StoredExperiment
 
 _UNEQUAL = 0.05  # difference between variants in the share of events with a known outcome
 
@@ -96,10 +96,10 @@ def show(options: RegistryOptions, name: str | None, worth: float, error: float)
     from toolroll.learning.experiments import compare
 
     with options.database() as database:
-        from toolroll.registry.analytics.experiments import counts, find, trials
+        from toolroll.registry.analytics.experiments import counts, find, list_experiments
 
         if name is None:
-            _print_trials(trials(database), options.json)
+            _print_trials(list_experiments(database), options.json)
             return
         trial = find(database, name)
         found = counts(database, trial)
@@ -118,7 +118,7 @@ def show(options: RegistryOptions, name: str | None, worth: float, error: float)
         _print_verdict(trial, found, verdict, worth)
 
 
-def _print_verdict(trial: Trial, found: Counts, verdict: Verdict, worth: float) -> None:
+def _print_verdict(trial: StoredExperiment, found: ExperimentCounts, verdict: Verdict, worth: float) -> None:
     print_table(
         ("VARIANT", "SHARE", "UNITS", "EVENTS", "SUCCESS", "NOT KNOWN"),
         (
@@ -154,7 +154,7 @@ def _print_verdict(trial: Trial, found: Counts, verdict: Verdict, worth: float) 
     print(one_line(sentences.get(verdict.state, "there is no winner yet")))
 
 
-def _print_trials(found: Sequence[Trial], as_json: bool) -> None:
+def _print_trials(found: Sequence[StoredExperiment], as_json: bool) -> None:
     print_list(
         as_json,
         "experiments",

@@ -10,7 +10,7 @@ from toolroll.cli.output import Progress, note, print_json, print_table
 from toolroll.cli.parameter_types import POSITIVE
 
 if TYPE_CHECKING:
-    from toolroll.registry.analytics.off_policy_log import Judged
+    from toolroll.registry.analytics.off_policy_log import OffPolicyResult
 
 
 @declare("judge", example="toolroll lab judge --profile learned --catalog sqlite:///tools.db --since 14d")
@@ -33,10 +33,10 @@ def command(options: WindowOptions, profile: str, embedder: str, most: int, clip
     builder = PipelineBuilder(named.embedder(embedder), profiles.profile(profile))
     window = options.window()
     with options.database() as database, Progress() as progress:
-        from toolroll.registry.analytics.off_policy_log import judge_events
+        from toolroll.registry.analytics.off_policy_log import evaluate_off_policy
         from toolroll.registry.analytics.redecide import Redecider
 
-        found = judge_events(
+        found = evaluate_off_policy(
             database,
             window,
             Redecider(database, builder),
@@ -50,7 +50,7 @@ def command(options: WindowOptions, profile: str, embedder: str, most: int, clip
         _print(found, profile)
 
 
-def _print(found: Judged, profile: str) -> None:
+def _print(found: OffPolicyResult, profile: str) -> None:
     for reason, number in found.skipped.items():
         note(f"{number:,} of {found.events:,} events are left out: {reason}")
     judged = found.judgement

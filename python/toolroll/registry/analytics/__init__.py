@@ -1,4 +1,4 @@
-"""What the store can say of selections and their outcomes: figures, estimates, experiments, exports.
+"""Reads events and outcomes for people: usage, tool health, experiments, off-policy evaluation, exports.
 
-Nothing here reads the text of a message, but for `parquet`, where it is asked for by name.
+Nothing here writes events, outcomes or statistics. Only `parquet` reads the text of messages, if asked to.
 """

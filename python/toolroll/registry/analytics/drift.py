@@ -1,7 +1,7 @@
-"""Which tools lack vectors of an embedder, or have old ones.
+"""Finds tools without vectors of an embedder, and tools whose vectors are old.
 
-A vector belongs to a text, so none is ever of another text; a tool drifts where a text of its is newer than
-the vectors, and until somebody embeds it, each process that reads the registry has to.
+A vector belongs to a text. A tool drifts if one of its texts is newer than its vectors; until that text is
+embedded, every process that reads the registry has to embed it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from toolroll.catalog.tool_text import description_text, example_texts
-from toolroll.registry.analytics.window import Window
+from toolroll.registry.analytics.window import Window, json_fields
 from toolroll.registry.records import record_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -22,7 +22,7 @@ from toolroll.registry.vectors import text_hash
 State = Literal["missing", "stale", "other", "old"]
 STATES: dict[State, str] = {
     "missing": "no text of it has a vector",
-    "stale": "a text of it changed and has none yet",
+    "stale": "a text of it changed and has no vector yet",
     "other": "it has vectors of another embedder only",
     "old": "its vectors are older than asked",
 }
@@ -30,13 +30,13 @@ STATES: dict[State, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One tool whose vectors are not what they should be.
+    """A tool with missing or old vectors.
 
     Attributes:
-        org, name: which tool.
+        org, name: the tool.
         state: see `STATES`.
         texts, embedded: how many texts it has, and how many of them have a vector.
-        oldest: when the oldest of these vectors was made.
+        oldest: when the oldest vector was made.
     """
 
     org: str
@@ -48,17 +48,16 @@ class Drift:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        return {**found, "oldest": None if self.oldest is None else self.oldest.isoformat()}
+        return json_fields(self)
 
 
 def drift(
     database: Database, window: Window, identity: str, older_than: datetime | None = None
 ) -> tuple[int, tuple[Drift, ...]]:
-    """How many tools were looked at, and those that drift, by organisation and name.
+    """The number of tools that were checked, and those that drift, by organisation and name.
 
-    window: whose tools (the platform's are everybody's), and when they were changed last. identity: of the
-        embedder that the readers use.
+    window: the organisation, whose tools include the platform's, and the time of their last change. identity:
+        the embedder that the readers use.
     """
     tools, embeddings = tables.tools, tables.embeddings
     query = sa.select(tools).where(
@@ -68,7 +67,7 @@ def drift(
         query = query.where(tools.c.org.in_({"", window.org}))
     made: dict[str, datetime] = {}
     others: set[str] = set()
-    looked_at, found = 0, []
+    checked, found = 0, []
     with database.reading() as connection:
         for space, key, at in connection.execute(
             sa.select(embeddings.c.identity, embeddings.c.content_hash, embeddings.c.created_at)
@@ -81,7 +80,7 @@ def drift(
             tool = record_of(row).tool
             keys = {text_hash(text) for text in (description_text(tool), *example_texts(tool))}
             dates = [made[key] for key in keys if key in made]
-            looked_at += 1
+            checked += 1
             state: State | None = None
             if len(dates) < len(keys):
                 state = "stale" if dates else "other" if keys & others else "missing"
@@ -89,4 +88,4 @@ def drift(
                 state = "old"
             if state is not None:
                 found.append(Drift(row.org, row.name, state, len(keys), len(dates), min(dates, default=None)))
-    return looked_at, tuple(found)
+    return checked, tuple(found)

@@ -1,14 +1,13 @@
-"""Single events: a list of them, and one with everything that is kept of it."""
+"""Shows events: a list without the users' text, or one event with its outcomes."""
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput, NotFound
-from toolroll.registry.analytics.window import Window, events, pairs
+from toolroll.registry.analytics.window import Window, events, json_value, pairs
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 
@@ -33,7 +32,7 @@ _LISTED = (
 )
 
 
-def listed(
+def list_events(
     database: Database,
     window: Window,
     *,
@@ -41,9 +40,10 @@ def listed(
     tool: str | None = None,
     limit: int = 50,
 ) -> list[dict[str, Any]]:
-    """Events of the window, newest first, without what users wrote.
+    """Events of the window, newest first, without the users' text.
 
-    outcome: only those with this one; "unknown" for none. tool: only those in which it was called, or wanted.
+    outcome: only events with this outcome; "unknown" for events without one. tool: only events in which this
+        tool was called.
     """
     if not 1 <= limit <= MOST:
         raise InvalidInput(f"limit: is {limit}, must be from 1 to {MOST:,}")
@@ -61,10 +61,10 @@ def listed(
         return [_plain(row) for row in connection.execute(query).mappings()]
 
 
-def shown(database: Database, event_id: str, org: str | None = None) -> dict[str, Any]:
-    """One event and the rows of outcomes that are of it.
+def find_event(database: Database, event_id: str, org: str | None = None) -> dict[str, Any]:
+    """One event with its rows of outcomes.
 
-    org: whose it must be; None for whosever it is.
+    org: the organisation that the event must belong to; None for any.
 
     Raises:
         NotFound: there is no such event.
@@ -75,8 +75,7 @@ def shown(database: Database, event_id: str, org: str | None = None) -> dict[str
         row = connection.execute(sa.select(events).where(events.c.event_id == event_id)).mappings().first()
         if row is None or (org is not None and row["org"] != org):
             raise NotFound(
-                f"event {event_id!r:.80}: is not in the store; "
-                "it may have been cleared away, or not be there yet"
+                f"event {event_id!r:.80}: is not in the store; it may have been deleted, or not be there yet"
             )
         reports = connection.execute(
             sa.select(
@@ -97,11 +96,4 @@ def shown(database: Database, event_id: str, org: str | None = None) -> dict[str
 
 def _plain(row: Any) -> dict[str, Any]:
     """For JSON."""
-    found = {}
-    for name, value in row.items():
-        if isinstance(value, bytes):
-            value = base64.b64encode(value).decode()
-        elif hasattr(value, "isoformat"):
-            value = value.isoformat()
-        found[name] = value
-    return found
+    return {name: json_value(value) for name, value in row.items()}

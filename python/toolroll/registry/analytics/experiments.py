@@ -1,4 +1,4 @@
-"""Experiments as the store holds them: begun, ended, and what their units came to."""
+"""Experiments in the store: starts and stops them, and counts the rewards of their units."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.learning.experiments import Experiment, Tally
-from toolroll.registry.analytics.window import events
+from toolroll.registry.analytics.window import events, json_value
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 
 _TABLE = tables.experiments
 
-# A called tool's result counts; whether it worked must be known, and that nothing was called is known too.
+# The outcomes with a known reward: 0 if nothing was called.
 _ANSWERED = ("succeeded", "failed", "corrected", "wanted", "unused")
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """An experiment, and for whom and when it runs.
+class StoredExperiment:
+    """An experiment, its organisation and its time.
 
     Attributes:
-        experiment: what is dealt out.
-        org: whose turns; "" for everybody's.
+        experiment: its variants and units.
+        org: the organisation whose turns take part; "" for all.
         active: whether it runs.
         begun_at, ended_at: in UTC.
     """
@@ -41,25 +41,29 @@ class Trial:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
+        return {name: json_value(value) for name, value in self._row().items()}
+
+    def _row(self) -> dict[str, Any]:
+        experiment = self.experiment
         return {
-            "name": self.experiment.name,
+            "name": experiment.name,
             "org": self.org,
-            "variants": dict(self.experiment.variants),
-            "unit": self.experiment.unit,
-            "salt": self.experiment.salt,
+            "variants": dict(experiment.variants),
+            "unit": experiment.unit,
+            "salt": experiment.salt,
             "active": self.active,
-            "begun_at": self.begun_at.isoformat(),
-            "ended_at": None if self.ended_at is None else self.ended_at.isoformat(),
+            "begun_at": self.begun_at,
+            "ended_at": self.ended_at,
         }
 
 
 def start(
     database: Database, experiment: Experiment, *, actor: str, org: str = "", reason: str = ""
-) -> Trial:
-    """Begins an experiment.
+) -> StoredExperiment:
+    """Starts an experiment.
 
     Raises:
-        Conflict: the name was used before, or another experiment runs for some of the same turns.
+        Conflict: the name was used before, or another experiment runs on some of the same turns.
     """
     words(experiment.name, "experiment", 100)
     words(experiment.salt, "salt", 100)
@@ -67,34 +71,25 @@ def start(
         rows = write.connection.execute(sa.select(_TABLE)).all()
         if any(row.name == experiment.name for row in rows):
             raise Conflict(
-                f"experiment {experiment.name!r}: the name was used before; events are told apart by it, "
-                "take another"
+                f"experiment {experiment.name!r}: the name was used before, and events "
+                "refer to it: choose another"
             )
         for row in rows:
             if row.active and (row.org == org or not row.org or not org):
                 whose = f"of {row.org!r}" if row.org else "of everybody"
                 raise Conflict(
-                    f"experiment {experiment.name!r}: {row.name!r} {whose} is running; stop it first, "
-                    "a turn is in one experiment"
+                    f"experiment {experiment.name!r}: {row.name!r} {whose} is running; stop it first: "
+                    "a turn takes part in one experiment"
                 )
-        values = {
-            "name": experiment.name,
-            "org": org,
-            "variants": dict(experiment.variants),
-            "unit": experiment.unit,
-            "salt": experiment.salt,
-            "active": True,
-            "begun_at": write.at,
-            "ended_at": None,
-        }
-        write.connection.execute(sa.insert(_TABLE), values)
+        started = StoredExperiment(experiment, org, True, write.at, None)
+        write.connection.execute(sa.insert(_TABLE), started._row())
         details = {"variants": dict(experiment.variants), "unit": experiment.unit}
         write.log("experiment.start", experiment.name, details, reason)
-        return Trial(experiment, org, True, write.at, None)
+        return started
 
 
-def stop(database: Database, name: str, *, actor: str, reason: str = "") -> Trial:
-    """Ends an experiment; where it has ended, nothing changes. Raises NotFound."""
+def stop(database: Database, name: str, *, actor: str, reason: str = "") -> StoredExperiment:
+    """Ends an experiment, unless it has ended. Raises NotFound."""
     trial = find(database, name)
     with database.writing(actor, trial.org) as write:
         row = write.connection.execute(sa.select(_TABLE).where(_TABLE.c.name == name)).one()
@@ -105,19 +100,19 @@ def stop(database: Database, name: str, *, actor: str, reason: str = "") -> Tria
             sa.update(_TABLE).where(_TABLE.c.name == name).values(active=False, ended_at=write.at)
         )
         write.log("experiment.stop", name, reason=reason)
-        return Trial(trial.experiment, trial.org, False, trial.begun_at, write.at)
+        return StoredExperiment(trial.experiment, trial.org, False, trial.begun_at, write.at)
 
 
-def find(database: Database, name: str) -> Trial:
+def find(database: Database, name: str) -> StoredExperiment:
     """The experiment of this name. Raises NotFound."""
-    for trial in trials(database):
+    for trial in list_experiments(database):
         if trial.experiment.name == name:
             return trial
     raise NotFound(f"experiment {name!r:.120}: there is none of this name")
 
 
-def trials(database: Database, *, active: bool = False) -> tuple[Trial, ...]:
-    """All experiments, or those that run, the latest first."""
+def list_experiments(database: Database, *, active: bool = False) -> tuple[StoredExperiment, ...]:
+    """All experiments, or only those that run, the latest first."""
     query = sa.select(_TABLE).order_by(_TABLE.c.begun_at.desc(), _TABLE.c.name)
     if active:
         query = query.where(_TABLE.c.active)
@@ -125,21 +120,21 @@ def trials(database: Database, *, active: bool = False) -> tuple[Trial, ...]:
         return tuple(map(_trial, connection.execute(query)))
 
 
-def _trial(row: Any) -> Trial:
+def _trial(row: Any) -> StoredExperiment:
     experiment = Experiment(row.name, row.variants, row.unit, row.salt)
-    return Trial(experiment, row.org, row.active, row.begun_at, row.ended_at)
+    return StoredExperiment(experiment, row.org, row.active, row.begun_at, row.ended_at)
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """What an experiment's events came to.
+class ExperimentCounts:
+    """The units and rewards of an experiment.
 
     Attributes:
-        tallies: variant → its units'.
-        dealt: variant → units that got it, whether or not anything is known of them.
-        unknown: variant → events of which nobody said what came of them. Where the variants differ in their
-            share, so may what is known.
-        strays: units that have been in several variants, whose events are left out.
+        tallies: variant → the rewards of its units.
+        assigned: variant → the number of its units, with or without outcomes.
+        unknown: variant → events without a known outcome. If their share differs between variants, the
+            rewards may be biased.
+        strays: units with events in several variants, which are left out.
     """
 
     tallies: Mapping[str, Tally]
@@ -148,12 +143,12 @@ class Counts:
     strays: int
 
 
-def counts(database: Database, trial: Trial) -> Counts:
-    """Reads the events of the experiment. An event's reward is 1 where the called tool succeeded."""
+def counts(database: Database, trial: StoredExperiment) -> ExperimentCounts:
+    """Counts the events of an experiment. An event's reward is 1 if the called tool succeeded."""
     experiment, columns = trial.experiment, events.c
     unit = {"user": columns.reporter, "session": columns.session, "org": columns.org}[experiment.unit]
     within = [columns.experiment == experiment.name, columns.at >= trial.begun_at]
-    if trial.org:  # for the index, and against an event that says what it should not
+    if trial.org:  # for the index, and against wrong events
         within.append(columns.org == trial.org)
     whose = columns.org if experiment.unit != "org" else sa.literal("")
     query = (
@@ -187,11 +182,11 @@ def counts(database: Database, trial: Trial) -> Counts:
         known = [(n, r) for n, r in each if n]
         tallies[name] = Tally.of(np.array([n for n, _ in known]), np.array([r for _, r in known]))
     strays = sum(len(said) > 1 for said in units.values())
-    return Counts(tallies, {name: len(each) for name, each in mine.items()}, unknown, strays)
+    return ExperimentCounts(tallies, {name: len(each) for name, each in mine.items()}, unknown, strays)
 
 
 def read_variants(pairs: list[tuple[str, float]]) -> dict[str, float]:
-    """Variants as they are typed. Raises InvalidInput where one is there twice."""
+    """Variants from a command line. Raises InvalidInput if one is there twice."""
     found: dict[str, float] = {}
     for name, share in pairs:
         if name in found:

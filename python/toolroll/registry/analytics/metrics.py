@@ -1,4 +1,4 @@
-"""How many selections, how fast, by which profile, what came of them, and what they kept out of prompts."""
+"""Figures of selections: number, latency, profiles, outcomes and saved tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from toolroll.registry.analytics.window import Window, elements, events, length
 from toolroll.registry.store.database import Database
 
-SHARES = (0.5, 0.95, 0.99)  # of the latencies that are told
+SHARES = (0.5, 0.95, 0.99)  # quantiles of the latency
 OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused")
 
 
@@ -99,7 +99,7 @@ def metrics(database: Database, window: Window) -> dict[str, Any]:
 def _quantiles(
     connection: sa.Connection, where: list[sa.ColumnElement[bool]], total: int
 ) -> dict[str, float | None]:
-    """Of the latencies, each that of an event (the nearest rank): the same on both databases."""
+    """Quantiles of the latency by nearest rank, the same on both databases."""
     ranks = {f"p{share * 100:g}": max(1, math.ceil(share * total)) for share in SHARES}
     rank = sa.func.row_number().over(order_by=events.c.latency_us).label("rank")
     ranked = sa.select(events.c.latency_us, rank).where(*where).subquery()

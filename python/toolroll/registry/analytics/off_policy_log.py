@@ -1,7 +1,7 @@
-"""Logged events as the columns that `toolroll.learning.off_policy` judges.
+"""Off-policy evaluation of another profile on logged events; see `toolroll.learning.off_policy`.
 
-Whether a profile would have done better is judged event by event, with what was known before each:
-`redeciding.Redecider` gives one that learns no outcome that had not been reported by then.
+Each event is decided again with only what was known before it: `redecide.Redecider` uses no outcome that was
+reported later.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from toolroll.learning.off_policy import CLIP, Judgement, Log, judge
 from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.store.database import Database
 
-RAREST = 1e-6  # what was shown was possible, however small the number that was logged
+RAREST = 1e-6  # least propensity of a tool that was shown
 
-# tools of an event's row that another selection would show; None where it cannot be decided again
+# the tools that another profile would show for an event's row; None if it cannot be decided again
 Decide = Callable[[Any], "Sequence[str] | Mapping[str, float] | None"]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What another profile would have reached.
+class OffPolicyResult:
+    """The estimated success of another profile.
 
     Attributes:
-        judgement: the estimates; None where no event could be judged.
-        events: how many there are in the window.
-        skipped: reason → events that could not be judged.
+        judgement: the estimates; None if no event could be used.
+        events: how many events the window has.
+        skipped: reason → events that could not be used.
     """
 
     judgement: Judgement | None
@@ -44,7 +44,7 @@ class Judged:
         return {"events": self.events, "skipped": dict(self.skipped), "judgement": judgement}
 
 
-def judge_events(
+def evaluate_off_policy(
     database: Database,
     window: Window,
     decide: Decide,
@@ -52,11 +52,11 @@ def judge_events(
     clip: float = CLIP,
     most: int | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Judged:
-    """Decides the events of the window again, oldest first, and judges what that would have reached.
+) -> OffPolicyResult:
+    """Decides the events of the window again, oldest first, and estimates the success of that.
 
-    decide: called with each row that has an outcome. most: how many events are judged, the latest; all
-    without. progress: called with the number of events so far.
+    decide: called with each row that has an outcome. most: uses only so many events, the latest. progress:
+    called with the number of events so far.
     """
     columns = _Columns()
     seen = 0
@@ -66,7 +66,7 @@ def judge_events(
         if progress is not None:
             progress(seen)
     log = columns.log()
-    return Judged(judge(log, clip) if len(log.session) else None, seen, columns.skipped)
+    return OffPolicyResult(judge(log, clip) if len(log.session) else None, seen, columns.skipped)
 
 
 def _rows(database: Database, window: Window, most: int | None) -> Iterator[Any]:
@@ -94,14 +94,14 @@ class _Columns:
     _sessions: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def add(self, row: Any, decide: Decide) -> None:
-        """One event, if it says enough."""
+        """Adds one event, if it has enough data."""
         if row.outcome is None:
             return self._skip("no outcome")
         if row.propensity_error is None:
-            return self._skip("how probable each tool was is not known")
+            return self._skip("no propensities")
         rewards = rewards_of(row.called or {})
         if rewards is None:
-            return self._skip("nobody said whether it worked")
+            return self._skip("no known reward")
         would = decide(row)
         if would is None:
             return self._skip("cannot be decided again")
@@ -138,9 +138,9 @@ class _Columns:
 
 
 def propensities(candidates: Sequence[Sequence[Any]], shown: set[str]) -> dict[str, float]:
-    """How probable it was that a tool was shown.
+    """Tool → the probability that it was shown.
 
-    A tool that was no candidate was shown for certain (a pinned one), or could not be.
+    A tool that was no candidate was certain, such as a pinned one, or impossible.
     """
     found = dict.fromkeys(shown, 1.0)
     for name, *_, propensity in candidates:
@@ -152,9 +152,9 @@ def propensities(candidates: Sequence[Sequence[Any]], shown: set[str]) -> dict[s
 
 
 def rewards_of(called: Mapping[str, str]) -> dict[str, float] | None:
-    """Tool → what its call brought: a success is shared between the tools that were called.
+    """Tool → its reward: the tools that were called share a success.
 
-    So an event's rewards come to at most 1, and a correction to 0. None where a result is unknown.
+    An event's rewards add up to at most 1, after a correction to 0. None if a result is unknown.
     """
     kinds = called.values()
     if "called" in kinds:

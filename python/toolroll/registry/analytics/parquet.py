@@ -1,4 +1,4 @@
-"""Events as a Parquet file, written while they are read: memory holds one group of rows.
+"""Exports events to a Parquet file; memory holds one group of rows.
 
 Needs pyarrow (extra `parquet`).
 """
@@ -74,8 +74,8 @@ def export(
 ) -> int:
     """Writes the events of the window, oldest first. Returns how many.
 
-    The file appears whole or not at all. messages, vectors: whether what users wrote goes with it, as far as
-    it was kept, and the vectors of that.
+    The file appears whole or not at all. messages, vectors: whether to include the users' messages, as far as
+    they are stored, and their vectors.
 
     Raises:
         InvalidInput: the file cannot be written.
@@ -103,7 +103,7 @@ def _groups(database: Database, window: Window, names: list[str]) -> Iterator[Se
 
 
 def _table(rows: Sequence[Any], schema: Any) -> Any:
-    """Column by column: a dictionary for each candidate would cost more than all else."""
+    """Builds column by column: a dictionary for each candidate would be the largest cost."""
     columns = dict(zip(schema.names, zip(*rows, strict=True), strict=True))
     made = []
     for field in schema:

@@ -1,4 +1,4 @@
-"""Decides logged events again under another profile: with the tools of now, and with what was known then."""
+"""Decides logged events again under another profile: with today's tools and the statistics of that time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from toolroll._core import Learned, LearningRates
 from toolroll.registry.events.event_row import candidates_of
 from toolroll.registry.events.fold import fold, outcomes_of
-from toolroll.registry.events.replay import Lost, turn_of
-from toolroll.registry.events.rows import Counted, seconds
+from toolroll.registry.events.replay import NotReplayable, turn_of
+from toolroll.registry.events.rows import OutcomeRow, seconds
 from toolroll.registry.replica import Replica, catch_up
 from toolroll.registry.store.database import Database
 from toolroll.registry.vectors import StoredEmbedder
@@ -20,31 +20,29 @@ from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 
-_CHUNK = 1_000  # outcomes that are read at a time
-_OTHERWISE = (
-    0x9E3779B97F4A7C15  # turns a seed into another: what is drawn now owes nothing to the logged draw
-)
+_CHUNK = 1_000  # outcomes in one read
+_OTHER_SEED = 0x9E3779B97F4A7C15  # changes a seed, so that the new draw is independent of the logged one
 
 
 @dataclass(slots=True)
-class _Known:
-    """What an organisation's outcomes have taught so far.
+class _OrgState:
+    """How far an organisation's outcomes are folded.
 
     Attributes:
-        learned: the outcomes up to here, folded.
-        coming: read and not folded yet.
-        seq: of the last one read.
-        is_last: whether there are no more to read.
+        learned: the fold so far.
+        pending: outcomes that are read and not folded yet.
+        seq: the number of the last one that was read.
+        is_last: whether all are read.
     """
 
     learned: Learned
-    coming: deque[Counted] = field(default_factory=deque)
+    pending: deque[OutcomeRow] = field(default_factory=deque)
     seq: int = 0
     is_last: bool = False
 
 
 class Redecider:
-    """Takes the rows of events, each organisation's oldest first. Not for several threads."""
+    """Called with rows of events, each organisation's oldest first. Not safe to share between threads."""
 
     def __init__(
         self,
@@ -53,11 +51,11 @@ class Redecider:
         rates: LearningRates | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Reads the registry as it is and builds the shared catalog under the profile of the assembly.
+        """Reads the registry and builds the shared catalog under the builder's profile.
 
         Raises:
             StoreUnavailable: the registry cannot be read.
-            InvalidDefinition: what is in it makes no catalog.
+            InvalidDefinition: its tools make no catalog.
         """
         embedder = builder.embedder
         if embedder is not None and not embedder.is_instant:
@@ -69,21 +67,21 @@ class Redecider:
         self._in_force = EffectivePolicy.of(self._replica.policy_source, on_error, None)
         self._shared = builder.pipeline(self._replica.definitions(""), self._in_force, progress)
         self._own: dict[str, Pipeline] = {}
-        self._known: dict[str, _Known] = {}
+        self._states: dict[str, _OrgState] = {}
 
     def __call__(self, row: Any) -> Mapping[str, float] | None:
-        """Tool → how probable it is that the profile shows it; None where that cannot be known."""
+        """Tool → the probability that the profile shows it; None if the event cannot be decided again."""
         if row.message_form != "kept":
             return None
         pipeline = self._pipeline(row.org)
         embedder = self._builder.embedder
         try:
             turn = turn_of(row, pipeline, embedder, self._learned(row), [])
-        except Lost:
+        except NotReplayable:
             return None
-        selection = pipeline.decide(replace(turn, seed=turn.seed ^ _OTHERWISE, variant=""), row.event_id)
+        selection = pipeline.decide(replace(turn, seed=turn.seed ^ _OTHER_SEED, variant=""), row.event_id)
         candidates, error = candidates_of(selection)
-        if error is None:  # a draw whose probabilities nobody knows stands for itself
+        if error is None:  # without propensities, the selection itself stands for them
             return dict.fromkeys(selection.names, 1.0)
         chances = {name: propensity for name, *_, propensity in candidates if propensity}
         return {**dict.fromkeys(selection.names, 1.0), **chances}
@@ -98,21 +96,21 @@ class Redecider:
         return self._own[org]
 
     def _learned(self, row: Any) -> Learned:
-        """What had been reported of the organisation's events when this one was decided."""
+        """The fold of the outcomes that were reported before this event."""
         embedder = self._builder.embedder
         dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
-        known = self._known.setdefault(row.org, _Known(Learned(dim, self._rates)))
-        now, before = seconds(row.at), list[Counted]()
+        state = self._states.setdefault(row.org, _OrgState(Learned(dim, self._rates)))
+        now, before = seconds(row.at), list[OutcomeRow]()
         while True:
-            if not known.coming and not known.is_last:
+            if not state.pending and not state.is_last:
                 with self._database.reading() as connection:
-                    coming = islice(outcomes_of(connection, row.org, known.seq), _CHUNK)
-                    known.coming.extend(coming)
-                known.is_last = len(known.coming) < _CHUNK
-                known.seq = known.coming[-1].seq if known.coming else known.seq
-            if not known.coming or known.coming[0].received_at > now:
+                    pending = islice(outcomes_of(connection, row.org, state.seq), _CHUNK)
+                    state.pending.extend(pending)
+                state.is_last = len(state.pending) < _CHUNK
+                state.seq = state.pending[-1].seq if state.pending else state.seq
+            if not state.pending or state.pending[0].received_at > now:
                 break
-            before.append(known.coming.popleft())
+            before.append(state.pending.popleft())
         if before:
-            known.learned = fold(known.learned, before, dim, space)
-        return known.learned
+            state.learned = fold(state.learned, before, dim, space)
+        return state.learned

@@ -1,7 +1,7 @@
-"""Counts of the platform's tools over organisations that agreed to share them, released with noise.
+"""Releases priors for the platform's tools: counts over organisations that agreed, with noise.
 
-Off by default: an organisation agrees by having the setting `share_learning`, and nothing is released until
-somebody calls `share`. What was spent stands in the audit log, which nobody can edit.
+Off by default: an organisation agrees with the setting `share_learning`, and only `share` releases anything.
+The audit log, which cannot be edited, holds the privacy budget that was spent.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from toolroll.registry.events.statistics import EVERYWHERE
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import Database
 
-AGREES = "share_learning"  # the setting of an organisation
-GREATEST_TOTAL = 10.0  # epsilon over all releases, unless the caller says otherwise
+AGREES = "share_learning"  # an organisation's setting
+GREATEST_TOTAL = 10.0  # default limit of epsilon over all releases
 _ACTION = "learning.share"
 
 _arms, _priors, _tools = tables.arm_statistics, tables.shared_priors, tables.tools
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """A release, and what has been spent.
+class PriorsRelease:
+    """A release and the privacy budget.
 
     Attributes:
-        release: what was written.
-        spent: epsilon of all releases so far, this one's included.
+        release: the counts that were written.
+        spent: epsilon of all releases so far, including this one.
     """
 
     release: Release
@@ -38,14 +38,14 @@ class Shared:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        told = self.release
+        released = self.release
         return {
-            "organisations": told.organisations,
-            "epsilon": told.epsilon,
+            "organisations": released.organisations,
+            "epsilon": released.epsilon,
             "spent": self.spent,
-            "most": told.most,
-            "noise": told.noise,
-            "tools": {name: counts._asdict() for name, counts in sorted(told.counts.items())},
+            "most": released.most,
+            "noise": released.noise,
+            "tools": {name: counts._asdict() for name, counts in sorted(released.counts.items())},
         }
 
 
@@ -57,8 +57,8 @@ def share(
     most: int = MOST,
     greatest_total: float = GREATEST_TOTAL,
     reason: str = "",
-) -> Shared:
-    """Replaces the shared priors by new ones, in one transaction.
+) -> PriorsRelease:
+    """Replaces the shared priors, in one transaction.
 
     Raises:
         Denied: fewer than 20 organisations agreed, or it would spend more than `greatest_total` in all.
@@ -67,8 +67,7 @@ def share(
         spent = spent_so_far(write.connection) + epsilon
         if spent > greatest_total:
             raise Denied(
-                f"sharing: would bring what was spent to epsilon {spent:g}, "
-                f"must be at most {greatest_total:g}"
+                f"sharing: would bring the total to epsilon {spent:g}, must be at most {greatest_total:g}"
             )
         tools = (
             write.connection.execute(
@@ -77,7 +76,7 @@ def share(
             .scalars()
             .all()
         )
-        told = release(_contributions(write.connection), tools, epsilon=epsilon, most=most)
+        released = release(_contributions(write.connection), tools, epsilon=epsilon, most=most)
         write.connection.execute(sa.delete(_priors))
         bulk_insert.insert(
             write.connection,
@@ -86,16 +85,16 @@ def share(
                 {
                     "tool": name,
                     **counts._asdict(),
-                    "organisations": told.organisations,
-                    "epsilon": told.epsilon,
+                    "organisations": released.organisations,
+                    "epsilon": released.epsilon,
                     "at": write.at,
                 }
-                for name, counts in sorted(told.counts.items())
+                for name, counts in sorted(released.counts.items())
             ],
         )
-        details = {"epsilon": epsilon, "most": most, "organisations": told.organisations}
+        details = {"epsilon": epsilon, "most": most, "organisations": released.organisations}
         write.log(_ACTION, "shared priors", details, reason)
-    return Shared(told, spent)
+    return PriorsRelease(released, spent)
 
 
 def spent_so_far(connection: sa.Connection) -> float:
@@ -106,7 +105,7 @@ def spent_so_far(connection: sa.Connection) -> float:
 
 
 def _contributions(connection: sa.Connection) -> list[dict[str, Counts]]:
-    """What each organisation that agreed has counted; an empty one where that is nothing."""
+    """The counts of each organisation that agreed, also of those without any."""
     agreed = connection.execute(
         sa.select(tables.settings.c.org).where(
             tables.settings.c.key == AGREES, tables.settings.c.is_set, tables.settings.c.org != ""

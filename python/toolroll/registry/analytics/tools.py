@@ -1,4 +1,4 @@
-"""Tools that work, tools that broke, tools that nobody is ever shown."""
+"""Tool health: how reliable tools are, when they broke, and which ones are never used."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
 from toolroll.learning.beta import quantile
-from toolroll.registry.analytics.window import Window, elements, events, item, pairs
+from toolroll.registry.analytics.window import Window, elements, events, item, json_fields, pairs
 from toolroll.registry.events.statistics import LEVELS, RATES, SEED
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
-_BELIEVED = (0.05, 0.97)  # a tool is believed to work at least and at most so often
-_BACK = 3  # successes in a row with which it is believed to work again
+_RATE = (0.05, 0.97)  # least and greatest success rate that is assumed of a tool
+_RECOVERED = 3  # successes in a row after which a broken tool works again
 
 _arms, _outcomes, _tools = tables.arm_statistics, tables.outcomes, tables.tools
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What is known of how well a tool works somewhere.
+    """A tool's reliability in a context.
 
     Attributes:
-        org, tool: whose outcomes, and of which tool.
+        org, tool: the organisation and the tool.
         level: "everywhere", "page", "context", or "seed" for the counts of the profile `learned`.
-        context_key: the page, or tier:page:category; "" everywhere.
-        mean, low, high: of the posterior of its success, with the equal-tailed 95 % interval.
-        successes, failures, calls, expected: as they have decayed until now.
-        shown, called, succeeded: events, never decayed.
-        updated_at: when it last changed.
+        context_key: the page, or tier:page:category; "" for everywhere.
+        mean, low, high: posterior mean of its success, and the equal-tailed 95 % interval.
+        successes, failures, calls, expected: decayed sums at this time.
+        shown, called, succeeded: numbers of events, which never decay.
+        updated_at: the time of the last change.
     """
 
     org: str
@@ -56,8 +56,7 @@ class Arm:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        return {**found, "updated_at": self.updated_at.isoformat()}
+        return json_fields(self)
 
 
 def arms(
@@ -79,7 +78,7 @@ def arms(
                            _arms.c.context_key).limit(limit)  # fmt: skip
     with database.reading() as connection:
         rows = connection.execute(query).all()
-    is_plain = level == SEED  # seed 4's: from Beta(1, 1), and nothing decays
+    is_plain = level == SEED  # the profile `learned`: Beta(1, 1), no decay
     left = np.array([
         1.0
         if is_plain
@@ -116,10 +115,10 @@ def arms(
 
 
 def unused(database: Database, window: Window, shown_often: int = 50) -> dict[str, Any]:
-    """Tools that may be selected and never were, and those that were shown and never called.
+    """Active tools that were never selected, and those that were shown often and never called.
 
-    A tool of an organisation is shown in that organisation's events only; one of the platform in everybody's.
-    shown_often: a tool that was called in none of so many events is told.
+    An organisation's tool counts in that organisation's events only, a platform tool in all events.
+    shown_often: how many events without a call make a tool appear in the result.
     """
     dialect, columns = database.dialect, events.c
     element, pair = elements(dialect, columns.selected), pairs(dialect, columns.called)
@@ -197,27 +196,26 @@ class Break:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        for name in ("first_failure", "alarm", "back"):
-            found[name] = None if found[name] is None else found[name].isoformat()
-        return found
+        return json_fields(self)
 
 
 def broken(database: Database, window: Window, warm_up: int = 10_000) -> tuple[Break, ...]:
-    """Tools that broke within the window, the latest first: the rule's detector over all contexts together.
+    """Tools that broke within the window, the latest first.
 
-    A cumulative sum of the evidence, outcome by outcome, that a tool works at `RATES.alarm_ratio` of before
-    (Page, "Continuous Inspection Schemes", Biometrika 41, 1954). Where the rule hides a tool it looks at each
-    context by itself, and may be a call or two earlier or later. warm_up: how many rows of outcomes before
-    the window tell how well a tool worked before.
+    The detector is a cumulative sum of the evidence, outcome by outcome, that a tool's success rate fell to
+    `RATES.alarm_ratio` of what it was. Selection runs it for each context; here it runs over all contexts
+    together, and may alarm a call or two earlier or later. warm_up: how many rows of outcomes before the
+    window are read to learn the success rates.
+
+    Source: Page, "Continuous Inspection Schemes", Biometrika 41, 1954.
     """
-    watched: dict[tuple[str, str], _Watched] = {}
-    found: list[_Watched] = []
+    detectors: dict[tuple[str, str], _Detector] = {}
+    found: list[_Detector] = []
     for org, tool, worked, reporter, at in _verdicts(database, window, warm_up):
-        watch = watched.setdefault((org, tool), _Watched(org, tool))
-        if watch.see(worked, reporter, at):
+        watch = detectors.setdefault((org, tool), _Detector(org, tool))
+        if watch.update(worked, reporter, at):
             found.append(watch)
-            watched[org, tool] = _Watched(org, tool, watch)
+            detectors[org, tool] = _Detector(org, tool, watch)
     breaks = [watch.to_break() for watch in found]
     if window.since is not None:
         breaks = [each for each in breaks if each.alarm >= window.since]
@@ -227,7 +225,7 @@ def broken(database: Database, window: Window, warm_up: int = 10_000) -> tuple[B
 def _verdicts(
     database: Database, window: Window, warm_up: int
 ) -> Iterator[tuple[str, str, bool, str, datetime]]:
-    """First-hand successes and failures of tools in the order in which they were counted."""
+    """First reports of success or failure, in the order in which they counted."""
     dialect = database.dialect
     entry = elements(dialect, _outcomes.c.entries)
     name, before, after = (item(dialect, entry, at) for at in (0, 5, 6))
@@ -271,29 +269,29 @@ def _verdicts(
             yield row.org, row.tool, row.after.endswith("succeeded"), row.reporter, row.at
 
 
-class _Watched:
-    """One tool of one organisation, from one break to the next."""
+class _Detector:
+    """The detector of one tool of one organisation, from one break to the next."""
 
-    def __init__(self, org: str, tool: str, last: _Watched | None = None) -> None:
+    def __init__(self, org: str, tool: str, last: _Detector | None = None) -> None:
         self.org, self.tool = org, tool
-        self._last = last  # the break before, which this one's outcomes may end
+        self._last = last  # the break before; successes may end it
         self._successes = self._failures = 0
         self._sum = 0.0
         self._run: list[tuple[bool, str, datetime]] = []  # since the sum was last 0
         self.back: datetime | None = None
         self._in_a_row = 0
 
-    def see(self, worked: bool, reporter: str, at: datetime) -> bool:
-        """Takes one outcome in. True where it raises the alarm."""
+    def update(self, worked: bool, reporter: str, at: datetime) -> bool:
+        """Adds one outcome; whether it raises the alarm."""
         if self._last is not None and self._last.back is None:
             self._in_a_row = self._in_a_row + 1 if worked else 0
-            if self._in_a_row == _BACK:
+            if self._in_a_row == _RECOVERED:
                 self._last.back = at
             return False
         rate = self._rate()
         broken = RATES.alarm_ratio * rate
-        said = math.log(broken / rate) if worked else math.log((1 - broken) / (1 - rate))
-        self._sum = max(0.0, self._sum + said)
+        evidence = math.log(broken / rate) if worked else math.log((1 - broken) / (1 - rate))
+        self._sum = max(0.0, self._sum + evidence)
         if self._sum:
             self._run.append((worked, reporter, at))
         else:
@@ -301,16 +299,16 @@ class _Watched:
                 self._successes += was_success
                 self._failures += not was_success
             self._run.clear()
-        reporters = {said_by for _, said_by, _ in self._run}
+        reporters = {each for _, each, _ in self._run}
         return self._sum >= RATES.alarm_nats and (len(reporters) > 1 or "" in reporters)
 
     def _rate(self) -> float:
         a = RATES.prior_mean * RATES.prior_strength + self._successes
         b = (1 - RATES.prior_mean) * RATES.prior_strength + self._failures
-        return min(max(a / (a + b), _BELIEVED[0]), _BELIEVED[1])
+        return min(max(a / (a + b), _RATE[0]), _RATE[1])
 
     def to_break(self) -> Break:
-        """What there is to say, once it raised the alarm."""
+        """The break, after the alarm."""
         successes = sum(worked for worked, _, _ in self._run)
         return Break(
             self.org,

@@ -1,4 +1,4 @@
-"""Which tools are shown and called on which page, and how often the called tool had been selected."""
+"""Usage: which tools are shown and called on which page, and how often selection showed the called tool."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Heatmap:
 
     Attributes:
         of: what was counted.
-        tools, pages: most first; "" are the events without a page.
-        counts: a row a tool, a column a page.
-        left_out: how many counts belong to tools and pages beyond the limits.
+        tools, pages: the most frequent first; "" for events without a page.
+        counts: a row for each tool, a column for each page.
+        left_out: the sum of the counts of all other tools and pages.
     """
 
     of: Of
@@ -84,13 +84,12 @@ def _most(cells: dict[tuple[str, str], int], axis: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Of one day.
+    """The calls of one day.
 
     Attributes:
         day: in UTC.
-        calls: of tools that a message needed.
-        hits: of those, tools that the selection had shown. The others were found by a search, or the user
-            named them.
+        calls: calls of tools that a message needed.
+        hits: those of them that selection had shown. A search found the others, or the user named them.
     """
 
     day: str
@@ -99,7 +98,7 @@ class Hits:
 
     @property
     def rate(self) -> float:
-        """Share of the calls that selection had made possible."""
+        """The share of calls whose tool selection had shown."""
         return self.hits / self.calls
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,9 +107,9 @@ class Hits:
 
 
 def hits(database: Database, window: Window) -> tuple[Hits, ...]:
-    """Day by day, those on which something was called, oldest first.
+    """The days with calls, oldest first.
 
-    A tool that was called by mistake (corrected) was not needed, and counts for neither.
+    A call by mistake (corrected) was not needed and does not count.
     """
     dialect = database.dialect
     pair, shown = pairs(dialect, events.c.called), elements(dialect, events.c.selected, "shown")

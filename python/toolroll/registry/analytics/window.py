@@ -1,7 +1,8 @@
-"""Which events a question is about, and how the two databases look into a column of JSON."""
+"""The range of events of a query, and SQL for JSON columns in both databases."""
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,8 +22,8 @@ class Window:
     """An organisation and a time.
 
     Attributes:
-        org: whose events; "" are those without one, None is everybody's.
-        since, until: from this instant on, and before that one; None for no limit.
+        org: its events only; "" for events without an organisation, None for all.
+        since, until: from this time on, and before that one; None for no limit.
     """
 
     org: str | None = None
@@ -40,7 +41,7 @@ class Window:
             raise InvalidInput(f"since {self.since:%Y-%m-%d %H:%M}: must be before until")
 
     def of(self, table: sa.Table, instant: str = "at") -> list[sa.ColumnElement[bool]]:
-        """The conditions on a table with the columns `org` and this one."""
+        """The conditions on a table with a column `org` and this column of times."""
         found: list[sa.ColumnElement[bool]] = []
         if self.org is not None:
             found.append(table.c.org == self.org)
@@ -52,21 +53,29 @@ class Window:
 
     def to_dict(self) -> dict[str, str | None]:
         """For JSON."""
-        return {
-            "org": self.org,
-            "since": None if self.since is None else self.since.isoformat(),
-            "until": None if self.until is None else self.until.isoformat(),
-        }
+        return json_fields(self)
+
+
+def json_fields(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass with slots, as JSON values."""
+    return {name: json_value(getattr(value, name)) for name in value.__slots__}
+
+
+def json_value(value: Any) -> Any:
+    """A value of a row as JSON has it: bytes as base64, times in ISO 8601."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def elements(dialect: Dialect, column: sa.ColumnElement[Any], name: str = "element") -> Any:
-    """A list of JSON as rows with a text column `value`; it joins the row that it is of."""
+    """A JSON list as rows with a text column `value`, joined to the row with the list."""
     function = sa.func.json_array_elements_text if dialect == "postgresql" else sa.func.json_each
     return function(column).table_valued(sa.column("value", sa.Text), name=name, joins_implicitly=True)
 
 
 def pairs(dialect: Dialect, column: sa.ColumnElement[Any], name: str = "pair") -> Any:
-    """An object of JSON as rows with text columns `key` and `value`."""
+    """A JSON object as rows with text columns `key` and `value`, joined likewise."""
     function = sa.func.json_each_text if dialect == "postgresql" else sa.func.json_each
     return function(column).table_valued(
         sa.column("key", sa.Text), sa.column("value", sa.Text), name=name, joins_implicitly=True
@@ -74,7 +83,7 @@ def pairs(dialect: Dialect, column: sa.ColumnElement[Any], name: str = "pair") -
 
 
 def item(dialect: Dialect, element: Any, at: int) -> sa.ColumnElement[Any]:
-    """Item `at` of an element that is a list itself, as text."""
+    """Item `at` of an element that is a list, as text."""
     found: sa.ColumnElement[Any]
     if dialect == "postgresql":
         found = sa.cast(element.c.value, sa.JSON)[at].as_string()
@@ -84,12 +93,12 @@ def item(dialect: Dialect, element: Any, at: int) -> sa.ColumnElement[Any]:
 
 
 def day(dialect: Dialect, column: sa.ColumnElement[datetime]) -> sa.ColumnElement[str]:
-    """The day of an instant in UTC, such as "2026-03-01"."""
+    """The day of a time in UTC, such as "2026-03-01"."""
     if dialect == "postgresql":
         return sa.func.to_char(sa.func.timezone("UTC", column), "YYYY-MM-DD")
     return sa.func.strftime("%Y-%m-%d", column)
 
 
 def length(column: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-    """How many items a list of JSON has."""
+    """The length of a JSON list."""
     return sa.func.json_array_length(column)

@@ -1,4 +1,4 @@
-"""A selection as a row: what it takes to look at it later, to judge other rules by it, to decide it again."""
+"""A selection as a row of `selection_events`: for statistics, off-policy evaluation and replay."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from toolroll.selection.candidates import Draw
 from toolroll.selection.selection import Selection
 
 MOST_CANDIDATES = 64
-_DRAWS = 4_000  # replays, where what is explored leaves no closed form
+_DRAWS = 4_000  # simulated draws, if exploration leaves no closed form
 _SIGN = 1 << 63
 
-# One for each row, and their error; None where they are not known.
+# A propensity for each row, and their error; None if they are not known.
 Odds: TypeAlias = "tuple[npt.NDArray[np.float64] | None, float | None]"
 
 
 class SelectionOrigin(NamedTuple):
-    """What a selection does not know of itself.
+    """Where a selection comes from, as far as the selection itself does not know.
 
     Attributes:
         registry_revision: of the registry that its catalog was built from.
-        learned_revision: the organisation's last outcome that counted for it.
-        profile, experiment, variant: under which rules it was made.
+        learned_revision: the number of the organisation's last outcome that counted for it.
+        profile, experiment, variant: the rules that made it.
     """
 
     registry_revision: int = 0
@@ -47,9 +47,9 @@ def event_row(
     *,
     has_odds: bool = True,
 ) -> dict[str, Any]:
-    """A row of `selection_events`, nothing said of it yet.
+    """A row of `selection_events`, before any report.
 
-    has_odds: whether the propensities of what was drawn are worth a millisecond.
+    has_odds: whether to compute the propensities of a draw, which takes about a millisecond.
     """
     turn, exposure = selection.turn, normal(exposure)
     context, timings = turn.context, selection.timings_us
@@ -85,7 +85,7 @@ def event_row(
             "always_include": [word(name) for name in turn.always_include],
             "sent": [word(name) for name in turn.sent],
             "conversation": None if turn.conversation is None else turn.conversation.to_record(),
-            # read as the message was; a text that is not kept is not there either
+            # earlier messages are stored like the message, or not at all
             "earlier": [[messages.of(text), weight] for text, _, _, weight in turn.earlier] if keeps else [],
         },
         "candidates": candidates,
@@ -114,7 +114,7 @@ def event_row(
 
 
 def seed_of(signed: int) -> int:
-    """The seed of a turn, of the signed number in its row."""
+    """The seed of a turn from the signed number in its row."""
     return signed + 2 * _SIGN if signed < 0 else signed
 
 
@@ -143,7 +143,7 @@ def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[lis
 
 
 def _odds(selection: Selection, ranked: Rows, draw: Draw, chosen: npt.NDArray[np.bool_]) -> Odds:
-    """How likely each row was to be shown, and the error of that; None where what is shown was cut since."""
+    """Each row's propensity, and their error; None if a later stage cut the list."""
     own = ~draw.core
     if chosen.sum() != draw.core.sum() + min(draw.places, int(own.sum())) or not chosen[draw.core].all():
         return None, None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -11,11 +12,12 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from toolroll.learning.effects import deltas
-from toolroll.registry.events.rows import Counted
+from toolroll.registry.events.rows import OutcomeRow
 from toolroll.registry.store import tables
 from toolroll.registry.store.gil import GilYielder
 
 _SOME = 100  # rows in one query: more would hold up selections
+_CHUNK = 2_000  # outcomes in one fold
 
 Vectors = npt.NDArray[np.float32]
 L = TypeVar("L", bound="LearnedState")
@@ -35,7 +37,7 @@ class LearnedState(Protocol):
 
 def outcomes_of(
     connection: sa.Connection, org: str, above: int = 0, up_to: int | None = None, *, voided: bool = False
-) -> Iterator[Counted]:
+) -> Iterator[OutcomeRow]:
     """An organisation's outcomes in the order in which they count.
 
     above, up_to: the range of their numbers, without `above`. voided: whether to return voided ones, too.
@@ -50,12 +52,12 @@ def outcomes_of(
             yielder()
             count, above = count + 1, row.seq
             if voided or row.voided_at is None:
-                yield Counted.of(row)
+                yield OutcomeRow.of(row)
         if count < _SOME:
             return
 
 
-def fold(learned: L, outcomes: Sequence[Counted], dim: int, space: str) -> L:
+def fold(learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str) -> L:
     """The state with these outcomes added.
 
     dim, space: the width and the embedder that the messages' vectors must have; others are left out.
@@ -75,6 +77,14 @@ def fold(learned: L, outcomes: Sequence[Counted], dim: int, space: str) -> L:
     if not parts:
         return learned
     return learned.fold(np.concatenate(parts), np.stack(vectors).astype(np.float32) if vectors else None)
+
+
+def fold_all(learned: L, outcomes: Iterable[OutcomeRow], dim: int, space: str) -> L:
+    """`fold` for any number of outcomes, in parts."""
+    outcomes = iter(outcomes)
+    while some := list(islice(outcomes, _CHUNK)):
+        learned = fold(learned, some, dim, space)
+    return learned
 
 
 def rates_key(*parts: object) -> str:

@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
-from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
-from toolroll._threads import Full, Overdue, Worker, Workers, survive_forks
+from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
 from toolroll.errors import StoreUnavailable
-from toolroll.registry.events.fold import LearnedState, fold, outcomes_of
+from toolroll.registry.events.fold import LearnedState, fold_all, outcomes_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing
 from toolroll.registry.store.database import Database
@@ -31,7 +30,6 @@ _log = logging.getLogger("toolroll")
 
 CHECKPOINT_EVERY = 2_000  # outcomes
 _KEPT_CHECKPOINTS = 2  # of each organisation
-_CHUNK = 2_000  # outcomes in one fold
 _REMEMBERED = 64  # states of an organisation whose number is still known
 _SOME = 1_000  # organisations in a query
 _READ_S = 120.0
@@ -94,12 +92,12 @@ class Follower(Generic[L]):
         self.asked: dict[str, float] = {}  # organisation → time of its last selection, by the caller's clock
         self._states: dict[str, OrgState[L]] = {}
         self._past: dict[str, deque[tuple[L, int]]] = {}
-        self._workers = Workers(2, "toolroll-learning")
+        self._pool = CallPool(2, "toolroll-learning")
         self._worker = Worker(self._poll, "toolroll-learning", subject="learning", retry_s=(poll_s, poll_s))
         survive_forks(self, lambda follower: (), Follower._reset)
 
     def _reset(self) -> None:
-        self._workers = Workers(2, "toolroll-learning")
+        self._pool = CallPool(2, "toolroll-learning")
 
     def ask(self, org: str, at: float) -> None:
         """Notes that an organisation selects, and follows it from then on. Returns at once."""
@@ -182,9 +180,7 @@ class Follower(Generic[L]):
             if state is None or state.epoch != stored.epoch:
                 state = self._begin_from(connection, org, stored.seq, stored.epoch)
             rows = outcomes_of(connection, org, state.seq, stored.seq)
-            learned = state.learned
-            while some := list(islice(rows, _CHUNK)):
-                learned = fold(learned, some, factory.dim, factory.space)
+            learned = fold_all(state.learned, rows, factory.dim, factory.space)
         state = replace(state, learned=learned, seq=stored.seq, epoch=stored.epoch)
         return self._save(org, state) if state.seq - state.saved >= CHECKPOINT_EVERY else state
 
@@ -253,6 +249,6 @@ class Follower(Generic[L]):
 
     def _in_time(self, call: Callable[[], Any]) -> Any:
         try:
-            return self._workers.run(call, _READ_S)
+            return self._pool.run(call, _READ_S)
         except (Overdue, Full) as error:
             raise StoreUnavailable(f"outcomes: {error}") from error

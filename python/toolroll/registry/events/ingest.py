@@ -25,14 +25,14 @@ from toolroll.learning.outcomes import Report
 from toolroll.registry.events import statistics
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import (
-    Counted,
-    Received,
+    OutcomeRow,
+    ReceivedReport,
     by_event,
-    counted,
     instant,
     normal,
+    outcome_row,
     seconds,
-    settled_by,
+    settled_after,
     summary,
 )
 from toolroll.registry.store import tables
@@ -63,14 +63,14 @@ class IngestResult:
     events: int = 0
     outcomes: int = 0
     repeated: int = 0
-    refused: list[tuple[Received, InvalidInput]] = field(default_factory=list)
+    refused: list[tuple[ReceivedReport, InvalidInput]] = field(default_factory=list)
     seqs: dict[str, int] = field(default_factory=dict)
 
 
 def ingest(
     database: Database,
     events: Sequence[Mapping[str, Any]],
-    reports: Sequence[Received],
+    reports: Sequence[ReceivedReport],
     *,
     window_s: float = LIFETIME_S,
     now: float | None = None,
@@ -111,14 +111,14 @@ def is_due(database: Database, now: float) -> bool:
         return connection.execute(query).first() is not None
 
 
-def _due(connection: sa.Connection, now: float) -> list[Received]:
+def _due(connection: sa.Connection, now: float) -> list[ReceivedReport]:
     """Final reports, in place of those that nobody sent, for events that were left open."""
     table = tables.open_events
     query = (
         sa.select(table).where(table.c.closes_at <= instant(now)).order_by(table.c.closes_at).limit(_MOST_DUE)
     )
     return [
-        Received(Exposure.from_record(row.exposure), Report(row.event_id, ()), seconds(row.closes_at))
+        ReceivedReport(Exposure.from_record(row.exposure), Report(row.event_id, ()), seconds(row.closes_at))
         for row in connection.execute(query)
     ]
 
@@ -134,10 +134,10 @@ class _Batch:
         self._orgs: dict[str, str] = {}  # event → organisation
         self._settled: dict[str, Settled] = {}  # event → all that was reported on it
         self._steps: Counter[str] = Counter()  # event → rows of outcomes
-        self._added: dict[str, list[Counted]] = defaultdict(list)
-        self._open: dict[str, Received] = {}
+        self._added: dict[str, list[OutcomeRow]] = defaultdict(list)
+        self._open: dict[str, ReceivedReport] = {}
 
-    def run(self, events: Sequence[Mapping[str, Any]], reports: Sequence[Received]) -> IngestResult:
+    def run(self, events: Sequence[Mapping[str, Any]], reports: Sequence[ReceivedReport]) -> IngestResult:
         reports = list(map(self._normal, reports))
         orgs = {event["org"] for event in events} | {report.exposure.org for report in reports}
         first = lock(self._connection, orgs)
@@ -147,7 +147,7 @@ class _Batch:
         ids = {event["event_id"] for event in events} | {report.exposure.event_id for report in reports}
         before = self._outcomes_of(ids)
         for event_id, rows in before.items():
-            self._settled[event_id] = settled_by(rows)
+            self._settled[event_id] = settled_after(rows)
             self._steps[event_id] = len(rows)
             self._orgs[event_id] = rows[0].exposure.org
         reports = self._with_vectors(reports, before)
@@ -171,11 +171,11 @@ class _Batch:
         self._result.seqs = {org: seq for org, (seq, _) in self._seqs.items()}
         return self._result
 
-    def _normal(self, report: Received) -> Received:
+    def _normal(self, report: ReceivedReport) -> ReceivedReport:
         self._yield_gil()
         return replace(report, exposure=normal(report.exposure))
 
-    def _count(self, received: Received, limits: _ReporterLimits) -> None:
+    def _count(self, received: ReceivedReport, limits: _ReporterLimits) -> None:
         exposure = received.exposure
         event_id, org = exposure.event_id, exposure.org
         is_late = received.at - exposure.at > self._window_s
@@ -204,23 +204,23 @@ class _Batch:
         seq, epoch = self._seqs[org]
         self._seqs[org] = seq + 1, epoch
         self._steps[event_id] += 1
-        row = counted(seq + 1, self._steps[event_id], exposure, step, closing, received.at)
+        row = outcome_row(seq + 1, self._steps[event_id], exposure, step, closing, received.at)
         self._added[org].append(row)
         self._result.outcomes += 1
         self._open.setdefault(event_id, received)
 
-    def _outcomes_of(self, event_ids: Iterable[str]) -> Mapping[str, list[Counted]]:
+    def _outcomes_of(self, event_ids: Iterable[str]) -> Mapping[str, list[OutcomeRow]]:
         table = tables.outcomes
         found = []
         for some in batches(sorted(event_ids), _KEYS):
             for row in self._connection.execute(sa.select(table).where(table.c.event_id.in_(some))):
-                found.append(Counted.of(row))
+                found.append(OutcomeRow.of(row))
                 self._yield_gil()
         return by_event(found)
 
     def _with_vectors(
-        self, reports: Sequence[Received], before: Mapping[str, list[Counted]]
-    ) -> list[Received]:
+        self, reports: Sequence[ReceivedReport], before: Mapping[str, list[OutcomeRow]]
+    ) -> list[ReceivedReport]:
         """The reports, each with the vector of its event.
 
         A report by receipt has no vector, but the event's row has. If an earlier report moved a tool's vector
@@ -237,9 +237,9 @@ class _Batch:
                 stored[row.event_id] = np.frombuffer(row.vector, "<f2"), row.space
         known: dict[str, tuple[Any, str]] = {}
         for event_id, rows in before.items():
-            for row in rows:
-                if any(EFFECTS[change.after].pull for change in row.changes):
-                    known[event_id] = row.exposure.vector, row.exposure.space
+            for outcome in rows:
+                if any(EFFECTS[change.after].pull for change in outcome.changes):
+                    known[event_id] = outcome.exposure.vector, outcome.exposure.space
                     break
         out = []
         for report in reports:
@@ -305,7 +305,7 @@ def lock(connection: sa.Connection, orgs: Iterable[str]) -> dict[str, State]:
 class _ReporterLimits:
     """How many reports of each reporter have counted for each tool, by day. Their number is limited."""
 
-    def __init__(self, connection: sa.Connection, reports: Sequence[Received]) -> None:
+    def __init__(self, connection: sa.Connection, reports: Sequence[ReceivedReport]) -> None:
         self._counts: Counter[tuple[str, str, str, date]] = Counter()
         self._changed: set[tuple[str, str, str, date]] = set()
         who = {(report.exposure.org, report.exposure.reporter) for report in reports}

@@ -1,13 +1,13 @@
-"""Keeps what was acknowledged on disk until it is in the database.
+"""A write-ahead log on disk that keeps records until they are in the database.
 
-A process appends to segments of its own, a record in one write, so what it has written survives whatever
-happens to it afterwards. Power cuts are another matter: a thread hands the file to the disk every 50 ms, or,
-with `durable="disk"`, each record before it is acknowledged. A lock file says that the process lives; when
-it does not, another process takes its segments over. What is read back may be cut off or damaged anywhere:
-such a record is passed over and counted, and the next sound one is found.
+A process appends to segments of its own, each record in one write, so a record survives the end of the
+process. To survive a power cut, a thread syncs the file every 50 ms, or `append` syncs each record with
+`durable="disk"`. A lock file shows that the process lives; once it does not, another process takes its
+segments over. A record may be cut off or damaged anywhere: reading skips and counts it, and finds the next
+sound one.
 
-A segment goes when all of it is drained, so after a crash records may be read twice. Who drains takes
-each once all the same: the database knows what it has.
+A segment is deleted once all of it is acknowledged, so after a crash records may be read twice. The database
+knows what it has, and takes each once.
 """
 
 from __future__ import annotations
@@ -35,47 +35,42 @@ MOST_BYTES = 256 * 2**20  # of all processes that share the folder
 SEGMENT_BYTES = 4 * 2**20
 SYNC_EVERY_S = 0.05
 LARGEST = 2**20  # bytes of a record
-_SPENT_BYTES = 64 * 2**10  # of a segment that is drained: it is emptied from then on
+_SPENT_BYTES = 64 * 2**10  # a segment of this size is truncated once it is acknowledged
 
 _MARK = b"\xf5TR1"  # no UTF-8 has the first of these
 _HEAD = struct.Struct("<4sII")  # mark, length, CRC32 of the length and the record
 
 
-class Place(NamedTuple):
-    """Up to where a journal is drained."""
+class Position(NamedTuple):
+    """Where a record ends."""
 
     segment: int
     offset: int
 
 
-class Found(NamedTuple):
-    """A record as it was read back.
-
-    Attributes:
-        record: as it was written.
-        end: the place behind it.
-    """
+class JournalEntry(NamedTuple):
+    """A record that was read back, and where it ends."""
 
     record: bytes
-    end: Place
+    end: Position
 
 
 @dataclass(slots=True)
 class Damage:
-    """How many stretches of a journal could not be read, and how many bytes they have."""
+    """How many ranges of a journal could not be read, and how many bytes they have."""
 
     stretches: int = 0
     bytes: int = 0
 
 
-def framed(record: bytes) -> bytes:
-    """A record with what it takes to find it again."""
+def frame(record: bytes) -> bytes:
+    """A record with its header: mark, length, checksum."""
     length = len(record).to_bytes(4, "little")
     return _HEAD.pack(_MARK, len(record), zlib.crc32(record, zlib.crc32(length))) + record
 
 
 def records_in(data: bytes, damage: Damage) -> Iterator[tuple[bytes, int]]:
-    """(record, offset of its end) of all that are sound; the rest is counted."""
+    """(record, offset of its end) of all sound records; counts the rest as damage."""
     at, size, lost_from = 0, len(data), None
     while at < size:
         end = _end_of(data, at)
@@ -94,7 +89,7 @@ def records_in(data: bytes, damage: Damage) -> Iterator[tuple[bytes, int]]:
 
 
 def _end_of(data: bytes, at: int) -> int | None:
-    """Where the record that begins here ends; None if no sound one does."""
+    """Where the record at this offset ends; None if there is no sound one."""
     if at + _HEAD.size > len(data):
         return None
     mark, length, check = _HEAD.unpack_from(data, at)
@@ -106,15 +101,15 @@ def _end_of(data: bytes, at: int) -> int | None:
 
 
 class Journal:
-    """The segments of this process. Any thread may append; one drains.
+    """The segments of this process. Any thread may append; one thread reads and acknowledges.
 
     Attributes:
-        folder: where it is; processes on one machine may share it.
-        damage: what could not be read back.
+        folder: processes on one machine may share it.
+        damage: the ranges that could not be read back.
     """
 
     def __init__(self, folder: Path, *, durable: Durable = "process", most_bytes: int = MOST_BYTES) -> None:
-        """Makes nothing yet: the first record makes the folder and the first segment."""
+        """Creates no file: the first record creates the folder and the first segment."""
         self.folder, self.damage = folder, Damage()
         self._durable, self._most_bytes = durable, most_bytes
         self._begin()
@@ -125,14 +120,14 @@ class Journal:
         self._alive: IO[bytes] | None = None
         self._file: int | None = None
         self._segment, self._size = 0, 0
-        self._drained = Place(1, 0)
+        self._acknowledged = Position(1, 0)
         self._written, self._synced = 0, 0  # bytes since the beginning
         self._appending, self._syncing = threading.Lock(), threading.Lock()
         self._others_bytes = 0
         self._is_closed = False
 
-    def begin_anew(self) -> None:
-        """In the child of a fork: what the parent has written is the parent's to drain."""
+    def reset_in_child(self) -> None:
+        """In the child of a fork: the parent keeps its segments."""
         for inherited in (self._file, self._alive):
             with suppress(OSError):
                 if isinstance(inherited, int):
@@ -142,14 +137,14 @@ class Journal:
         self._begin()
 
     def append(self, record: bytes) -> None:
-        """Writes a record; when this returns, the end of this process cannot undo it.
+        """Writes a record. When this returns, the record survives the end of the process.
 
         Raises:
-            StoreUnavailable: the journal, or the disk, is full, or cannot be written. Nothing was kept.
+            StoreUnavailable: the journal or the disk is full, or cannot be written. Nothing was written.
         """
         if len(record) > LARGEST:
             raise InvalidInput(f"outcome: takes {len(record):,} bytes, must be at most {LARGEST:,}")
-        data = framed(record)
+        data = frame(record)
         with self._appending:
             if self._is_closed:
                 raise StoreUnavailable("this Toolroll is closed and records nothing more; open it again")
@@ -158,7 +153,7 @@ class Journal:
             if self.backlog_bytes + self._others_bytes + len(data) > self._most_bytes:
                 raise StoreUnavailable(
                     f"journal {self.folder}: is full ({self._most_bytes:,} bytes wait for the database); "
-                    "nothing was recorded. Once the database answers, it empties itself",
+                    "nothing was recorded. It empties itself once the database answers",
                     retry_after_s=10.0,
                 )
             self._write(data)
@@ -167,7 +162,7 @@ class Journal:
             self.sync(mark)
 
     def sync(self, mark: int | None = None) -> None:
-        """Has the disk keep what was written; up to `mark`, if somebody else has not done so yet."""
+        """Syncs the file, unless another thread has synced it up to `mark`."""
         with self._syncing:
             if self._synced >= (self._written if mark is None else mark):
                 return
@@ -177,88 +172,85 @@ class Journal:
                 try:
                     os.fsync(file)
                 except OSError as error:
-                    if self._file == file:  # else the segment is full, and was synced when it was closed
+                    if self._file == file:  # else it was full, and was synced when it was closed
                         raise self._failed("cannot be written", error) from error
             self._synced = written
 
     @property
     def backlog_bytes(self) -> int:
-        """What this process has written and not drained, about."""
-        segments = self._segment - self._drained.segment
+        """About how many bytes of this process are not acknowledged."""
+        segments = self._segment - self._acknowledged.segment
         if self._file is None or segments < 0:
             return 0
-        return segments * SEGMENT_BYTES + self._size - self._drained.offset
+        return segments * SEGMENT_BYTES + self._size - self._acknowledged.offset
 
     @property
-    def is_synced(self) -> bool:
-        """Whether the disk has all that was written."""
-        return self._synced == self._written
-
-    @property
-    def is_drained(self) -> bool:
-        """Whether nothing of this process waits."""
+    def is_empty(self) -> bool:
+        """Whether all records of this process are acknowledged."""
         with self._appending:
-            return self._file is None or self._drained == Place(self._segment, self._size)
+            return self._file is None or self._acknowledged == Position(self._segment, self._size)
 
-    def waiting(self, most: int) -> list[Found]:
-        """The oldest records that are not drained yet."""
-        found, yielder = list[Found](), GilYielder()
+    def peek(self, most: int) -> list[JournalEntry]:
+        """The oldest records that are not acknowledged, at most so many."""
+        found, yielder = list[JournalEntry](), GilYielder()
         with self._appending:
             if self._file is None:
                 return found
             last, size = self._segment, self._size
-        place = self._drained
-        while place.segment <= last and len(found) < most:
-            data = self._read(place, size - place.offset if place.segment == last else -1)
+        position = self._acknowledged
+        while position.segment <= last and len(found) < most:
+            data = self._read(position, size - position.offset if position.segment == last else -1)
             for record, end in records_in(data, self.damage):
-                found.append(Found(record, Place(place.segment, place.offset + end)))
+                found.append(JournalEntry(record, Position(position.segment, position.offset + end)))
                 yielder()
                 if len(found) == most:
                     return found
             if not found:  # nothing sound is left in it
-                self.drained(Place(last, size) if place.segment == last else Place(place.segment + 1, 0))
-            place = Place(place.segment + 1, 0)
+                self.acknowledge(
+                    Position(last, size) if position.segment == last else Position(position.segment + 1, 0)
+                )
+            position = Position(position.segment + 1, 0)
         return found
 
-    def _read(self, place: Place, length: int) -> bytes:
-        """What is behind this place in its segment; length: at most, -1 for all."""
+    def _read(self, position: Position, length: int) -> bytes:
+        """The bytes of the segment behind this position; length: at most, -1 for all."""
         try:
-            with self._path(place.segment).open("rb") as file:
-                file.seek(place.offset)
+            with self._path(position.segment).open("rb") as file:
+                file.seek(position.offset)
                 return file.read(length)
         except FileNotFoundError:
             return b""
 
-    def drained(self, place: Place) -> None:
-        """Forgets what is before this place: it is in the database."""
+    def acknowledge(self, position: Position) -> None:
+        """Deletes the records up to this position: they are in the database."""
         with self._appending:
-            for segment in range(self._drained.segment, place.segment):
+            for segment in range(self._acknowledged.segment, position.segment):
                 self._path(segment).unlink(missing_ok=True)
-            self._drained = place
-            is_all = place == Place(self._segment, self._size)
+            self._acknowledged = position
+            is_all = position == Position(self._segment, self._size)
             if is_all and self._file is not None and self._size >= _SPENT_BYTES:
                 self._empty()
 
     def close(self) -> None:
-        """Hands what is left to the disk; clears away what is drained."""
+        """Syncs the rest, or deletes the files if all is acknowledged."""
         with suppress(StoreUnavailable):
             self.sync()
-        is_drained = self.is_drained
+        is_empty = self.is_empty
         with self._appending:
             self._is_closed = True
             if self._file is not None:
                 os.close(self._file)
                 self._file = None
-                if is_drained:
+                if is_empty:
                     self._path(self._segment).unlink(missing_ok=True)
             if self._alive is not None:
-                self._alive.close()  # from here on another may take over what is left
-                if is_drained:
+                self._alive.close()  # from here on another process may adopt it
+                if is_empty:
                     self._alive_path.unlink(missing_ok=True)
                 self._alive = None
 
     def orphans(self) -> Iterator[Orphan]:
-        """Journals of processes that are gone, each locked for as long as it is looked at."""
+        """Journals of processes that have ended, each locked until the next one."""
         for path in sorted(self.folder.glob("*.alive")):
             if path == self._alive_path:
                 continue
@@ -270,7 +262,7 @@ class Journal:
             finally:
                 lock.close()
 
-    # Under the lock of those who append.
+    # The caller holds the lock of `append`.
 
     def _write(self, data: bytes) -> None:
         assert self._file is not None
@@ -278,7 +270,7 @@ class Journal:
             count = os.write(self._file, data)
         except OSError as error:
             raise self._failed("cannot be written", error) from error
-        if count < len(data):  # the disk is full: half a record must not stand before the next
+        if count < len(data):  # the disk is full: no record may follow half a record
             with suppress(OSError):
                 os.ftruncate(self._file, self._size)
             raise StoreUnavailable(f"journal {self.folder}: the disk is full; nothing was recorded")
@@ -286,14 +278,14 @@ class Journal:
         self._written += count
 
     def _check_folder(self) -> None:
-        """What is in the folder is believed, so nobody else may write there."""
+        """Raises if others may write to the folder: its records are trusted."""
         if os.name != "posix":
             return
         found = self.folder.stat()
         if found.st_uid not in (os.geteuid(), 0) or found.st_mode & 0o002:
             raise StoreUnavailable(
-                f"journal {self.folder}: others may write there, and what is in it is believed; make it "
-                "yours (chown, chmod 700), or name another folder (journal=)"
+                f"journal {self.folder}: others may write there, and its records are trusted; make it "
+                "yours (chown, chmod 700), or choose another folder (journal=)"
             )
 
     def _next_segment(self) -> None:
@@ -312,9 +304,9 @@ class Journal:
                 self._sync_folder()
         except OSError as error:
             raise self._failed("cannot be written", error) from error
-        if self._drained == Place(self._segment, self._size) and self._segment:
+        if self._acknowledged == Position(self._segment, self._size) and self._segment:
             self._path(self._segment).unlink(missing_ok=True)
-            self._drained = Place(self._segment + 1, 0)
+            self._acknowledged = Position(self._segment + 1, 0)
         self._file, self._size = file, 0
         self._segment += 1
         self._others_bytes = self._bytes_of_others()
@@ -330,7 +322,7 @@ class Journal:
         assert self._file is not None
         with suppress(OSError):
             os.ftruncate(self._file, 0)
-            self._size, self._drained = 0, Place(self._segment, 0)
+            self._size, self._acknowledged = 0, Position(self._segment, 0)
 
     def _bytes_of_others(self) -> int:
         total = 0
@@ -350,25 +342,25 @@ class Journal:
     def _failed(self, what: str, error: OSError) -> StoreUnavailable:
         return StoreUnavailable(
             f"journal {self.folder}: {what}: {error.strerror or error}; nothing was recorded. "
-            "Check the disk and the rights to the folder, or name another"
+            "Check the disk and the rights to the folder, or choose another one"
         )
 
 
 class Orphan:
-    """What a process that is gone has left."""
+    """The journal of a process that has ended."""
 
     def __init__(self, alive: Path, damage: Damage) -> None:
         self._alive, self._damage = alive, damage
         self._segments = sorted(alive.parent.glob(f"{alive.name.removesuffix('.alive')}.*.log"))
 
     def records(self) -> Iterator[bytes]:
-        """All that can be read, in their order."""
+        """All sound records, in their order."""
         for path in self._segments:
             for record, _ in records_in(path.read_bytes(), self._damage):
                 yield record
 
     def clear(self) -> None:
-        """Deletes it: all of it is in the database."""
+        """Deletes it: all its records are in the database."""
         for path in self._segments:
             path.unlink(missing_ok=True)
         self._alive.unlink(missing_ok=True)
@@ -388,28 +380,28 @@ else:
 
 
 def claim(path: Path) -> IO[bytes]:
-    """Makes a file that is locked from its first moment under this name."""
-    # Under its own name from the start, another could lock it before its owner does.
-    making = path.with_name(f"{path.name}.{os.getpid()}.new")
-    file = making.open("wb")
+    """Creates a file that is locked as soon as it has this name."""
+    # If it had its name from the start, another process could lock it first.
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    file = fresh.open("wb")
     try:
         _lock(file)
-        if sys.platform == "win32":  # pragma: no cover - what is open has to keep its name
+        if sys.platform == "win32":  # pragma: no cover - an open file keeps its name
             file.close()
             file = path.open("wb")
             _lock(file)
-            making.unlink()
+            fresh.unlink()
         else:
-            making.rename(path)
+            fresh.rename(path)
     except BaseException:
         file.close()
-        making.unlink(missing_ok=True)
+        fresh.unlink(missing_ok=True)
         raise
     return file
 
 
 def adopt(path: Path) -> IO[bytes] | None:
-    """The file, locked, if its owner is gone; None while there is one, or once it has been cleared away."""
+    """The file, locked, if its process has ended; None if that lives, or if the file is gone."""
     try:
         file = path.open("r+b")
     except FileNotFoundError:
@@ -419,7 +411,7 @@ def adopt(path: Path) -> IO[bytes] | None:
     except OSError:
         file.close()
         return None
-    if not path.exists():  # another has adopted it and cleared it away meanwhile
+    if not path.exists():  # another process adopted and deleted it
         file.close()
         return None
     return file

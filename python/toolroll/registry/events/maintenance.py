@@ -1,4 +1,4 @@
-"""What is done to events and outcomes afterwards: taken back, counted anew, cleared away."""
+"""Maintenance of stored events and outcomes: voids outcomes, rebuilds statistics, deletes old events."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from toolroll.registry.events.fold import outcomes_of
 from toolroll.registry.events.ingest import lock
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import CHANNEL, Database, words
+from toolroll.registry.store.gil import batches
 
-_SOME = 5_000  # events that one transaction clears away
-_DAYS_COUNTED = 3  # for which it is known what of a reporter has counted
+_SOME = 5_000  # events that one transaction deletes
+_DAYS_COUNTED = 3  # how long the counts of reporters are kept
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
-    """Which outcomes of an organisation are meant; what is None does not matter.
+class OutcomeFilter:
+    """Selects outcomes of an organisation; None matches all.
 
     Attributes:
-        event_id: of this event.
-        reporter: of this one's events.
-        tool: of events in which something was said of this tool.
-        since, until: of events that were shown then.
+        event_id: outcomes of this event.
+        reporter: outcomes of this reporter's events.
+        tool: outcomes of events with a report on this tool.
+        since, until: outcomes of events at this time.
     """
 
     event_id: str | None = None
@@ -46,17 +47,17 @@ class Which:
             if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
                 raise InvalidInput(f"{name}: is {value!r:.80}, must be a datetime with its time zone")
         if all(getattr(self, name) is None for name in self.__slots__):
-            raise InvalidInput("forget: say which outcomes: of an event, a reporter, a tool, a time")
+            raise InvalidInput("forget: say which outcomes to void: by event, reporter, tool or time")
 
 
-def forget(database: Database, org: str, which: Which, *, actor: str, reason: str = "") -> int:
-    """Takes outcomes back, whole events at a time: they are kept and count no more.
+def forget(database: Database, org: str, matching: OutcomeFilter, *, actor: str, reason: str = "") -> int:
+    """Voids outcomes, whole events at a time: they stay in the store and no longer count.
 
-    What was counted from the organisation's outcomes is counted anew, in the same transaction; processes that
-    follow fold anew. Whatever is said of these events again stays without weight.
+    The same transaction rebuilds the organisation's statistics; processes that follow it fold its outcomes
+    from the start. New reports on these events have no weight.
 
     Returns:
-        Of how many events.
+        The number of events.
 
     Raises:
         StoreUnavailable: nothing was changed.
@@ -67,11 +68,10 @@ def forget(database: Database, org: str, which: Which, *, actor: str, reason: st
     table, now = tables.outcomes, datetime.now(timezone.utc)
     with database.recording() as connection:
         _, epoch = lock(connection, [org])[org]
-        events = _events(connection, org, which)
+        events = _events(connection, org, matching)
         if not events:
             return 0
-        for start in range(0, len(events), 500):
-            some = events[start : start + 500]
+        for some in batches(events, 500):
             here = (table.c.org == org) & table.c.event_id.in_(some) & table.c.voided_at.is_(None)
             connection.execute(sa.update(table).where(here).values(voided_at=now))
         statistics.rebuild(connection, org, outcomes_of(connection, org))
@@ -84,8 +84,8 @@ def forget(database: Database, org: str, which: Which, *, actor: str, reason: st
             "events": len(events),
             "which": {
                 name: value.isoformat() if isinstance(value, datetime) else value
-                for name in which.__slots__
-                if (value := getattr(which, name)) is not None
+                for name in matching.__slots__
+                if (value := getattr(matching, name)) is not None
             },
         }
         line = {
@@ -104,33 +104,35 @@ def forget(database: Database, org: str, which: Which, *, actor: str, reason: st
         return len(events)
 
 
-def _events(connection: sa.Connection, org: str, which: Which) -> list[str]:
+def _events(connection: sa.Connection, org: str, matching: OutcomeFilter) -> list[str]:
     table = tables.outcomes
     query = sa.select(table.c.event_id, table.c.entries).where(
         table.c.org == org, table.c.voided_at.is_(None)
     )
-    if which.event_id is not None:
-        query = query.where(table.c.event_id == which.event_id)
-    if which.reporter is not None:
-        query = query.where(table.c.reporter == which.reporter)
-    if which.since is not None:
-        query = query.where(table.c.at >= which.since)
-    if which.until is not None:
-        query = query.where(table.c.at <= which.until)
+    if matching.event_id is not None:
+        query = query.where(table.c.event_id == matching.event_id)
+    if matching.reporter is not None:
+        query = query.where(table.c.reporter == matching.reporter)
+    if matching.since is not None:
+        query = query.where(table.c.at >= matching.since)
+    if matching.until is not None:
+        query = query.where(table.c.at <= matching.until)
     found: set[str] = set()
     for event_id, entries in connection.execute(query):
         # entries: [name, …, after, weight, was shown]; see `tables.outcomes`
-        if which.tool is None or any(entry[0] == which.tool and entry[6] is not None for entry in entries):
+        if matching.tool is None or any(
+            entry[0] == matching.tool and entry[6] is not None for entry in entries
+        ):
             found.add(event_id)
     return sorted(found)
 
 
 def rebuild(database: Database, orgs: Iterable[str] | None = None) -> dict[str, int]:
-    """Counts the statistics anew from the outcomes, organisation by organisation.
+    """Rebuilds the statistics from the outcomes, organisation by organisation.
 
     Returns:
-        Organisation → how many rows were not what the outcomes say. Nothing but damage makes that more
-        than 0.
+        Organisation → how many rows of the table differed from the outcomes; only damage makes it more than
+        0.
     """
     with database.reading() as connection:
         known = sorted(connection.execute(sa.select(tables.learning_state.c.org)).scalars())
@@ -147,15 +149,15 @@ def rebuild(database: Database, orgs: Iterable[str] | None = None) -> dict[str, 
 def prune(
     database: Database, *, events_s: float | None = None, org: str | None = None, now: datetime | None = None
 ) -> int:
-    """Clears away events that are older, and counts that no longer matter. Outcomes stay.
+    """Deletes old events, and counts of reporters that no longer matter. Outcomes stay.
 
-    events_s: how old an event may be, in seconds; None keeps all. org: of this organisation alone.
+    events_s: how old an event may be, in seconds; None keeps all. org: only this organisation's events.
 
     Returns:
-        How many events there were.
+        The number of deleted events.
 
     Raises:
-        StoreUnavailable: what has been cleared away so far is gone, the rest is not.
+        StoreUnavailable: some of them may be deleted.
     """
     if events_s is not None and not events_s >= 0:
         raise InvalidInput(f"prune: the age is {events_s!r:.80}, must be seconds of at least 0")
@@ -168,8 +170,8 @@ def prune(
             old = old.where(table.c.org == org)
         with database.recording() as connection:
             ids = connection.execute(old.order_by(table.c.at).limit(_SOME)).scalars().all()
-            for start in range(0, len(ids), 500):
-                connection.execute(sa.delete(table).where(table.c.event_id.in_(ids[start : start + 500])))
+            for some in batches(ids, 500):
+                connection.execute(sa.delete(table).where(table.c.event_id.in_(some)))
         gone += len(ids)
         if len(ids) < _SOME:
             break

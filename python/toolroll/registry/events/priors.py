@@ -1,6 +1,6 @@
-"""What a new organisation begins with, where organisations share what they learnt of the platform's tools.
+"""The statistics that a new organisation starts with, if organisations share theirs.
 
-The shared counts stand for a few observations of the organisation's own, so that a dozen outcomes outweigh
+The shared counts weigh as much as a few observations, so a dozen outcomes of the organisation's own outweigh
 them. Without a release (`toolroll events learning share`) there are none.
 """
 
@@ -12,19 +12,19 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
+from toolroll._core import DELTA
 from toolroll.identity import NONE, scopes, tool_key
-from toolroll.learning.effects import DELTA
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.tools import Tool
 
-MOST_CALLS, MOST_EXPECTED = 10.0, 5.0  # observations that the counts of one tool stand for
+MOST_CALLS, MOST_EXPECTED = 10.0, 5.0  # observations that the counts of one tool weigh at most
 
 
 def shared_priors(database: Database, tools: Mapping[str, Tool]) -> npt.NDArray[np.void]:
-    """DELTA[n]: of the platform's tools that something is shared of; empty for none.
+    """DELTA[n]: the shared counts of the platform's tools.
 
-    tools: the platform's, by their names.
+    tools: the platform's tools by name.
 
     Raises:
         StoreUnavailable: the store cannot be read.

@@ -1,7 +1,7 @@
-"""What a selection gives to whoever reports on it from elsewhere: signed, so that it cannot be made up.
+"""Receipts: signed text that lets another process report on a selection.
 
-A receipt says what was shown, to whom, when, and until when it may be reported. It is text that fits into a
-URL, a header or a model's message. It hides nothing: tools' names and the context can be read from it.
+A receipt says which tools were shown, to whom, when, and until when a report counts. It fits into a URL, a
+header or a model's message. It is signed, not encrypted: anybody can read the tools' names and the context.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import hashlib
 import hmac
 import json
 import os
-import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,8 +21,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import Denied, InvalidInput
-from toolroll.identity import ToolKey
-from toolroll.learning.exposure import Exposure, Shown
+from toolroll.learning.exposure import Exposure
+from toolroll.registry.events.rows import pack_tools, unpack_tools
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -33,18 +32,17 @@ SECRET_BYTES = 32
 
 _VERSION = "1"
 _TAG_BYTES = 32
-_KEYS = struct.Struct("<QQQd")  # a tool's three keys, and its share of calls
-_AHEAD_S = 300.0  # that the clocks of two machines may differ
+_AHEAD_S = 300.0  # by which the clocks of two machines may differ
 
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs with one key and knows those before it, for receipts that are under way when keys change.
+    """Signs with one key, and accepts older keys for receipts from before the last change of keys.
 
     Attributes:
         secrets: key id → secret, at least 32 bytes each.
         current: the id of the key to sign with.
-        lifetime_s: for how long a receipt may be reported.
+        lifetime_s: how long a receipt may be reported.
     """
 
     secrets: Mapping[str, bytes]
@@ -58,13 +56,13 @@ class Signer:
             if not isinstance(secret, bytes) or len(secret) < SECRET_BYTES:
                 raise InvalidInput(f"receipt key {key_id!r}: must have at least {SECRET_BYTES} bytes")
         if self.current not in self.secrets:
-            raise InvalidInput(f"receipt key {self.current!r:.80}: there is no such key to sign with")
+            raise InvalidInput(f"receipt key {self.current!r:.80}: there is no such key")
 
     def sign(self, exposure: Exposure) -> str:
-        """A receipt for what was shown.
+        """A receipt for an exposure.
 
         Raises:
-            InvalidInput: that would be longer than what is read.
+            InvalidInput: too many tools were shown for one receipt.
         """
         content = {
             "e": exposure.event_id,
@@ -78,7 +76,7 @@ class Signer:
             "n": [tool.name for tool in exposure.shown],
         }
         text = json.dumps(content, separators=(",", ":")).encode()
-        keys = b"".join(_KEYS.pack(*tool.key, tool.expected) for tool in exposure.shown)
+        keys = pack_tools(exposure.shown)
         body = zlib.compress(len(text).to_bytes(4, "little") + text + keys, 1)
         head = f"{_VERSION}.{self.current}."
         receipt = head + _text(body + _tag(self.secrets[self.current], head, body))
@@ -90,33 +88,27 @@ class Signer:
         return receipt
 
     def read(self, receipt: str, now: float, org: str | None = None) -> Exposure:
-        """What was shown; without the message's vector, which no receipt carries.
+        """The exposure in a receipt, without the message's vector.
 
-        now: seconds since the epoch. org: who reports; None where that is not known.
+        now: seconds since the epoch. org: the reporting organisation; None if it is not known.
 
         Raises:
-            InvalidInput: it is no receipt.
-            Denied: its signature is not ours, its time is over, or it is another organisation's.
+            InvalidInput: the text is no receipt.
+            Denied: the signature is wrong, the receipt has expired, or it is another organisation's.
         """
         version, key_id, body, tag = _parts(receipt)
         secret = self.secrets.get(key_id)
         head = f"{version}.{key_id}."
         if version != _VERSION or secret is None or not hmac.compare_digest(tag, _tag(secret, head, body)):
             raise Denied("receipt: was not signed here, or was changed; nothing was recorded")
-        content, keys = _content(body)  # signed by us, so it is as we made it
+        content, keys = _content(body)  # the signature is ours, so the content is, too
         if org is not None and content["o"] != org:
             raise Denied(f"receipt: belongs to another organisation than {org!r:.80}; nothing was recorded")
         if not content["a"] - _AHEAD_S <= now <= content["x"]:
             raise Denied(
-                f"receipt: its time is over (event {content['e']}, {now - content['a']:,.0f} s ago, may be "
+                f"receipt: its time is over (event {content['e']} is {now - content['a']:,.0f} s old, of "
                 f"{content['x'] - content['a']:,.0f} s); nothing was recorded"
             )
-        shown = tuple(
-            Shown(name, ToolKey(arm, intent, group), expected)
-            for name, (arm, intent, group, expected) in zip(
-                content["n"], _KEYS.iter_unpack(keys), strict=True
-            )
-        )
         return Exposure(
             content["e"],
             content["o"],
@@ -125,12 +117,12 @@ class Signer:
             content["p"],
             content["t"],
             content["c"],
-            shown,
+            unpack_tools(content["n"], keys),
         )
 
 
 def is_receipt(text: str) -> bool:
-    """Whether it looks like a receipt rather than like an event's id."""
+    """Whether the text looks like a receipt, not like an event's id."""
     return "." in text
 
 
@@ -143,9 +135,9 @@ def _parts(receipt: object) -> tuple[str, str, bytes, bytes]:
     try:
         signed = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), b"-_", validate=True)
     except (ValueError, binascii.Error):
-        raise InvalidInput("receipt: is damaged: it must be handed on letter by letter") from None
-    if _text(signed) != text:  # base64 has bits that say nothing: only one spelling counts
-        raise InvalidInput("receipt: is damaged: it must be handed on letter by letter")
+        raise InvalidInput("receipt: is damaged: it must be passed on unchanged") from None
+    if _text(signed) != text:  # base64 has unused bits: accept only one spelling
+        raise InvalidInput("receipt: is damaged: it must be passed on unchanged")
     return version, key_id, signed[:-_TAG_BYTES], signed[-_TAG_BYTES:]
 
 
@@ -164,33 +156,32 @@ def _text(data: bytes) -> str:
 
 
 _keys = tables.receipt_keys
-_MESSAGES = "messages"  # no key of receipts: what messages are hashed by
+_MESSAGES = "messages"  # the id of the key that messages are hashed with
 
 
 def signer_of(database: Database, lifetime_s: float = LIFETIME_S) -> Signer:
-    """The signer of a store; makes the first key where there is none.
+    """The signer of a store; creates the first key if there is none.
 
     Raises:
         StoreUnavailable: the store cannot be read, or the first key cannot be written.
     """
     with database.reading() as connection:
         found = _signer(connection, lifetime_s)
-    if found is not None:
-        return found
-    with database.recording() as connection:
-        _lock(connection)
-        found = _signer(connection, lifetime_s)  # another process may have been faster
-        if found is None:
-            _add(connection)
-            found = _signer(connection, lifetime_s)
+    if found is None:
+        with database.recording() as connection:
+            _lock(connection)
+            found = _signer(connection, lifetime_s)  # another process may have created it
+            if found is None:
+                _add(connection)
+                found = _signer(connection, lifetime_s)
     assert found is not None
     return found
 
 
 def rotate(database: Database, lifetime_s: float = LIFETIME_S) -> Signer:
-    """Makes a new key to sign with; receipts of the old ones are good until their time is over.
+    """Creates a new key to sign with. Receipts of older keys stay valid until they expire.
 
-    Keys that were retired for longer than a receipt lives are deleted.
+    Keys that were retired for longer than a receipt's lifetime are deleted.
     """
     now = datetime.now(timezone.utc)
     with database.recording() as connection:
@@ -208,15 +199,15 @@ def rotate(database: Database, lifetime_s: float = LIFETIME_S) -> Signer:
 
 
 def _lock(connection: sa.Connection) -> None:
-    if connection.dialect.name == "postgresql":  # on SQLite writers take turns anyway
+    if connection.dialect.name == "postgresql":  # SQLite has only one writer at a time
         connection.exec_driver_sql("LOCK TABLE receipt_keys IN SHARE ROW EXCLUSIVE MODE")
 
 
 def message_secret(database: Database) -> bytes:
-    """What messages are hashed by, the same for good; made where there is none.
+    """The key that messages are hashed with, created if there is none. It never changes.
 
     Raises:
-        StoreUnavailable: it cannot be read, or not be written.
+        StoreUnavailable: the key cannot be read or written.
     """
     query = sa.select(_keys.c.secret).where(_keys.c.key_id == _MESSAGES)
     with database.reading() as connection:

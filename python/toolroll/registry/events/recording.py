@@ -1,7 +1,7 @@
-"""All that a `Toolroll` over a store does with events and outcomes, in one place.
+"""Everything that a `Toolroll` over a store does with events and outcomes.
 
-Selections are noted, reports are checked and written to the journal, and what the store's outcomes teach is
-kept current. The parts are `recorder`, `follower` and `receipts`.
+Selections are logged, reports are checked and written to the journal, and the learnt statistics follow the
+store. The parts are `EventWriter`, `Follower` and `Signer`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias
 
-from toolroll._threads import Full, Overdue, Workers
+from toolroll._threads import CallPool, Full, Overdue
 from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.learning.exposure import Exposure, Shown
 from toolroll.learning.memory import Recorded
@@ -34,20 +34,20 @@ from toolroll.selection.selection import Selection
 
 LoggedMessages: TypeAlias = MessageForm | Literal["none"]
 
-_KEY_S = 10.0  # for the keys of receipts
-_KEYS_KNOWN_S = 300.0  # for which they are believed
+_KEY_S = 10.0  # for reading the keys of receipts
+_KEYS_KNOWN_S = 300.0  # until the keys are read again
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingOptions:
-    """What is written down, and where it waits until the store has it.
+    """What is stored of selections, and how the journal keeps reports until the store has them.
 
     Attributes:
-        messages: whether the text of messages is "kept", "hashed" or "dropped"; "none": no events at all.
-        journal: folder of the journal; None for the usual one, see `usual_journal`.
-        durable: "process": what is acknowledged survives the end of the process; "disk": a power cut too.
-        most_bytes: of the journal.
-        lifetime_s: for how long after a selection its outcomes count, and its receipt is good.
+        messages: whether the text of messages is "kept", "hashed" or "dropped"; "none" writes no events.
+        journal: folder of the journal; None for `usual_journal`.
+        durable: "process": a report survives the end of the process; "disk": it survives a power cut, too.
+        most_bytes: size of the journal.
+        lifetime_s: how long after a selection its outcomes count and its receipt is valid.
     """
 
     messages: LoggedMessages = "kept"
@@ -66,28 +66,28 @@ class RecordingOptions:
 
 
 def usual_journal(url: str) -> Path:
-    """Where the journal of a store is, unless somebody says otherwise: beside a file, else with the user."""
+    """The default folder of a store's journal: beside a SQLite file, else in the user's state folder."""
     address = Address.of(url)
     if address.path is not None:
         return address.path.with_name(f"{address.path.name}.outcomes")
-    given = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME")
+    configured = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME")
     try:
         below = ("AppData", "Local") if sys.platform == "win32" else (".local", "state")
-        base = Path(given) if given else Path.home().joinpath(*below)
+        base = Path(configured) if configured else Path.home().joinpath(*below)
     except RuntimeError:  # a user without a home
         base = Path(tempfile.gettempdir())
     return base / "toolroll" / hashlib.sha256(address.text.encode()).hexdigest()[:16]
 
 
 class Recording(Generic[L]):
-    """Of one process and one store. Safe to share between threads; a child of a fork goes on by itself."""
+    """Events and outcomes of one process and one store. Safe to share between threads and forks."""
 
     def __init__(
         self,
         database: Database,
         url: str,
-        keeping: RecordingOptions,
-        making: LearnedFactory[L],
+        options: RecordingOptions,
+        factory: LearnedFactory[L],
         *,
         exposure_of: Callable[[Selection, str], Exposure],
         found_in: Callable[[Exposure, Iterable[str]], tuple[Shown, ...]],
@@ -97,41 +97,41 @@ class Recording(Generic[L]):
     ) -> None:
         """Reads and writes nothing yet.
 
-        exposure_of: what a selection showed, by who reports on it. found_in: those of the names that an
-            organisation's catalog has, with their keys. standing_of: what a selection does not know of
-            itself.
+        exposure_of: what a selection showed, given the reporter. found_in: the tools of these names in the
+            catalog of the exposure's organisation. origin_of: what the selection itself does not know about
+            its origin.
         """
-        self._database, self._keeping = database, keeping
-        self._given_exposure, self._found_in = exposure_of, found_in
+        self._database, self._options = database, options
+        self._full_exposure_of, self._found_in = exposure_of, found_in
         self._origin_of = origin_of
         self.learned: dict[str, L] = {}
-        self.follower = Follower(database, making, self.learned, poll_s=poll_s, most=organisations)
+        self.follower = Follower(database, factory, self.learned, poll_s=poll_s, most=organisations)
         journal = Journal(
-            keeping.journal or usual_journal(url), durable=keeping.durable, most_bytes=keeping.most_bytes
+            options.journal or usual_journal(url), durable=options.durable, most_bytes=options.most_bytes
         )
-        self.recorder = EventWriter(
+        self.writer = EventWriter(
             database,
             journal,
             lambda selection: self._exposure_of(selection, selection.turn.context.user),
-            messages=None if keeping.messages == "none" else self._messages,
+            messages=None if options.messages == "none" else self._messages,
             origin_of=self._origin,
             on_written=lambda seqs: self.follower.wake(),
-            window_s=keeping.lifetime_s,
+            window_s=options.lifetime_s,
         )
         self._signing = threading.Lock()
         self._signer: Signer | None = None
         self._signer_at = 0.0
-        self._workers = Workers(1, "toolroll-receipts")
+        self._pool = CallPool(1, "toolroll-receipts")
 
-    # The path of a selection: it waits for nothing.
+    # Selections call this: it must not wait.
 
     def note(self, selection: Selection) -> None:
-        """Takes a selection."""
+        """Logs a selection."""
         context = selection.turn.context
         self.follower.ask(context.org, time.monotonic())
-        self.recorder.note(selection)
+        self.writer.note(selection)
 
-    # The path of a report.
+    # Reports.
 
     def record(
         self,
@@ -146,22 +146,24 @@ class Recording(Generic[L]):
     ) -> Recorded:
         """Takes a report on a selection, a receipt or an event's id; see `Toolroll.record`.
 
-        found: for a selection, the tools that were not shown and that the entries name.
+        found: for a selection, the tools in the entries that were not shown.
         """
-        exposure = self._what(picked, org, now, reporter)
+        exposure = self._exposure(picked, org, now, reporter)
         if found is None:
             names = [entry.name for entry in entries if entry.kind in NOT_SHOWN]
             shown = {tool.name for tool in exposure.shown}
             found = self._found_in(exposure, [name for name in names if name not in shown])
         report = Report(exposure.event_id, entries, found, final)
-        return Recorded(exposure.event_id, self.recorder.record(exposure, report, now))
+        return Recorded(exposure.event_id, self.writer.record(exposure, report, now))
 
-    def _what(self, picked: Selection | str, org: str | None, now: float, said_by: str | None) -> Exposure:
+    def _exposure(
+        self, picked: Selection | str, org: str | None, now: float, reporter: str | None
+    ) -> Exposure:
         if isinstance(picked, Selection):
-            reporter = picked.turn.context.user if said_by is None else said_by
-            exposure = self.recorder.known(picked.event_id, reporter) or self._exposure_of(picked, reporter)
+            reporter = picked.turn.context.user if reporter is None else reporter
+            exposure = self.writer.known(picked.event_id, reporter) or self._exposure_of(picked, reporter)
             if org is not None and exposure.org != org:
-                raise NotFound(f"event {exposure.event_id}: is another organisation's")
+                raise NotFound(f"event {exposure.event_id}: belongs to another organisation")
             return exposure
         if not isinstance(picked, str):
             raise InvalidInput(
@@ -170,21 +172,21 @@ class Recording(Generic[L]):
         if is_receipt(picked):
             exposure = self.signer(picked).read(picked, now, org)
         else:
-            exposure = self.recorder.exposure(picked, org)
-        return exposure if said_by is None else replace(exposure, reporter=said_by)
+            exposure = self.writer.exposure(picked, org)
+        return exposure if reporter is None else replace(exposure, reporter=reporter)
 
     # Receipts.
 
     def receipt(self, picked: Selection, reporter: str | None = None) -> str:
-        """Signs what a selection showed."""
+        """A receipt for a selection."""
         exposure = self._exposure_of(picked, picked.turn.context.user if reporter is None else reporter)
         return self.signer().sign(exposure)
 
     def signer(self, receipt: str = "") -> Signer:
-        """Who signs and reads receipts; reads the keys again for a receipt whose key is not known.
+        """The signer of receipts; reads the keys again for a receipt with an unknown key.
 
         Raises:
-            StoreUnavailable: the keys are in the store, and it does not answer.
+            StoreUnavailable: the keys have not been read yet, and the store does not answer.
         """
         signer, age_s = self._signer, time.monotonic() - self._signer_at
         key_id = receipt.split(".")[1] if receipt.count(".") == 2 else ""
@@ -193,10 +195,10 @@ class Recording(Generic[L]):
             return signer
         with self._signing:
             if self._signer is not None and not is_known and time.monotonic() - self._signer_at < 1.0:
-                return self._signer  # somebody tries keys: that is no reason to ask the store each time
+                return self._signer  # forged receipts must not cause a query each
             try:
-                self._signer = self._workers.run(
-                    lambda: signer_of(self._database, self._keeping.lifetime_s), _KEY_S
+                self._signer = self._pool.run(
+                    lambda: signer_of(self._database, self._options.lifetime_s), _KEY_S
                 )
                 self._signer_at = time.monotonic()
             except (StoreUnavailable, Overdue, Full) as error:
@@ -207,34 +209,37 @@ class Recording(Generic[L]):
     # The rest.
 
     def flush(self, timeout_s: float) -> bool:
-        """Whether all that came before is in the store and has been learnt from; waits for it so long."""
-        is_there = self.recorder.flush(timeout_s)
+        """Whether all events and reports so far are in the store and in the statistics; waits that long."""
+        is_there = self.writer.flush(timeout_s)
         if is_there:
             self.follower.follow()
         return is_there
 
     def health(self) -> dict[str, Any]:
-        """How much waits, for how long, and what has failed."""
-        return {**self.recorder.health(), "learning": self.follower.health()}
+        """How much waits, for how long, and the last errors."""
+        return {**self.writer.health(), "learning": self.follower.health()}
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Drains what it can in this time; the journal keeps the rest for the next process."""
-        self.recorder.close(timeout_s)
+        """Writes what it can in this time; the journal keeps the rest for the next process."""
+        self.writer.close(timeout_s)
         self.follower.close()
 
     def _exposure_of(self, selection: Selection, reporter: str) -> Exposure:
-        exposure = self._given_exposure(selection, reporter)
-        if self._keeping.messages in ("dropped", "none"):  # a guess at the text could be held against it
+        exposure = self._full_exposure_of(selection, reporter)
+        if self._options.messages in (
+            "dropped",
+            "none",
+        ):  # a guess at the text could be checked against its vector
             return replace(exposure, vector=None)
         return exposure
 
     def _origin(self, selection: Selection) -> SelectionOrigin:
         origin = self._origin_of(selection)
-        learned = getattr(selection.turn, "learned", None)
+        learned = selection.turn.learned
         seq = 0 if learned is None else self.follower.seq_of(selection.turn.context.org, learned)
         return origin._replace(learned_revision=seq)
 
     def _messages(self) -> Messages:
-        form = self._keeping.messages
+        form = self._options.messages
         assert form != "none"
         return Messages(form, message_secret(self._database)) if form == "hashed" else Messages(form)

@@ -1,15 +1,14 @@
-"""Decides a logged event again, to the last bit, and says what keeps it from that where something does.
+"""Repeats the decision of a logged event, to the last bit, or says what is missing for that.
 
-A decision is a function of a catalog, rules and a turn. The turn stands in the event; tools, rules and
-mappings are got back as of the registry's revision, and what was learnt by folding the outcomes that had
-counted. A catalog that comes out of this with the revision that the event names is the one that decided.
+A decision is a function of a catalog, rules and a turn. The event contains the turn. Tools, rules and page
+mappings are read as of the event's registry revision, and the learnt statistics are folded from the outcomes
+that counted then. The rebuilt catalog is the right one if it has the revision that the event names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from toolroll.conversation import Conversation
 from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, NotFound, ToolrollError
 from toolroll.registry.events.event_row import SelectionOrigin, event_row, seed_of
-from toolroll.registry.events.fold import fold, outcomes_of
+from toolroll.registry.events.fold import fold_all, outcomes_of
 from toolroll.registry.events.priors import shared_priors
 from toolroll.registry.events.rows import Messages, exposure_in, seconds
 from toolroll.registry.history import as_of, earlier
@@ -35,26 +34,25 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.selection import Selection
 
-MOST_REVISIONS = 20  # of the registry in which an event's catalog is looked for
-_CHUNK = 2_000  # outcomes that are folded at a time
-# What degrades selections and is no stage: it has passed, and what it cost stands in the event otherwise.
-_AROUND = frozenset({"registry", "organisation", "embedder", "policy"})
+MOST_REVISIONS = 20  # registry revisions that are searched for an event's catalog
+# Failures outside the stages: they are over, and other columns of the event show their effect.
+_NOT_STAGES = frozenset({"registry", "organisation", "embedder", "policy"})
 _EXACT = ("selected", "propensity_error", "confidence", "tokens_selected", "tokens_total")
 _OF_CANDIDATES = ("score", "mean", "spread", "show", "propensity")
 
 
-class Lost(Exception):
-    """Something that the event was decided with is not to be had."""
+class NotReplayable(Exception):
+    """Something that the decision needs is no longer available."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Replayed:
-    """What came of deciding an event again.
+class ReplayResult:
+    """The result of a replay.
 
     Attributes:
         event: its row.
-        selection: what was decided now; None where it could not be.
-        missing: what could not be had as it was, in sentences; empty where everything could.
+        selection: the repeated decision; None if it was not possible.
+        missing: what was no longer available as it was, in sentences.
         differences: between the event and the selection, in sentences.
     """
 
@@ -65,11 +63,11 @@ class Replayed:
 
     @property
     def is_same(self) -> bool:
-        """Whether all that the event says came out again, to the last bit."""
+        """Whether the selection equals the event, to the last bit."""
         return self.selection is not None and not self.missing and not self.differences
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; no text of the user is in it."""
+        """For JSON, without the user's text."""
         event, selection = self.event, self.selection
         return {
             "event_id": event.event_id,
@@ -107,17 +105,17 @@ class Replayed:
 def replay(
     database: Database,
     event_id: str,
-    assembly_of: Callable[[str], PipelineBuilder],
+    builder_of: Callable[[str], PipelineBuilder],
     rates: LearningRates | None = None,
     *,
     org: str | None = None,
     profile: str = "",
-) -> Replayed:
-    """Decides an event again.
+) -> ReplayResult:
+    """Repeats the decision of an event.
 
-    assembly_of: how pipelines of a profile are made, by the name of the profile; may raise NotFound. rates:
-        of learning, if others than the usual ones. org: whose event it must be; None for whosever it is.
-        profile: under which to decide, instead of the event's own and its variant.
+    builder_of: returns the pipeline builder of a profile, given its name; may raise NotFound. rates: the
+        rates of learning; None for the defaults. org: the organisation that the event must belong to; None
+        for any. profile: decides under this profile instead of the event's own and its variant.
 
     Raises:
         NotFound: there is no such event.
@@ -126,11 +124,11 @@ def replay(
     event = _event(database, event_id, org)
     missing: list[str] = []
     try:
-        builder = _builder(event, assembly_of, profile)
+        builder = _builder(event, builder_of, profile)
         selection = _decided(database, event, builder, rates or LearningRates(), missing)
-    except Lost as lost:
-        return Replayed(event, None, (*missing, str(lost)), ())
-    return Replayed(event, selection, tuple(missing), tuple(_differences(event, selection)))
+    except NotReplayable as lost:
+        return ReplayResult(event, None, (*missing, str(lost)), ())
+    return ReplayResult(event, selection, tuple(missing), tuple(_differences(event, selection)))
 
 
 def _event(database: Database, event_id: str, org: str | None) -> sa.Row[Any]:
@@ -140,22 +138,22 @@ def _event(database: Database, event_id: str, org: str | None) -> sa.Row[Any]:
         row = connection.execute(query).first()
     if row is None or (org is not None and row.org != org):
         raise NotFound(
-            f"event {event_id!r:.80}: is not in the store; it was never there, or it has been pruned since"
+            f"event {event_id!r:.80}: is not in the store; it was never there, or it has been pruned"
         )
     return row
 
 
 def _builder(
-    event: sa.Row[Any], assembly_of: Callable[[str], PipelineBuilder], profile: str
+    event: sa.Row[Any], builder_of: Callable[[str], PipelineBuilder], profile: str
 ) -> PipelineBuilder:
-    """How the pipeline of the event was made; an experiment's variants are profiles over the same catalog."""
+    """The builder of the event's pipeline. A variant of an experiment is a profile over the same catalog."""
     try:
-        builder = assembly_of(profile or event.profile)
+        builder = builder_of(profile or event.profile)
         if profile or not event.variant:
             return builder
-        return replace(builder, variants={event.variant: assembly_of(event.variant).parameters})
+        return replace(builder, variants={event.variant: builder_of(event.variant).parameters})
     except NotFound as error:
-        raise Lost(f"its profile is not known here: {error}") from error
+        raise NotReplayable(f"its profile is not known here: {error}") from error
 
 
 def _decided(
@@ -167,11 +165,11 @@ def _decided(
 ) -> Selection:
     form = event.message_form
     if form != "kept":
-        raise Lost(f"its message was not kept: it was {form}")
+        raise NotReplayable(f"its message was not kept: it was {form}")
     embedder, space = builder.embedder, event.space
     if space and (embedder is None or embedder.identity != space):
         here = "none" if embedder is None else embedder.identity
-        raise Lost(f"its message was embedded by {space}; the embedder here is {here}")
+        raise NotReplayable(f"its message was embedded by {space}; the embedder here is {here}")
     pipeline = _pipeline(database, event, builder)
     pipeline = pipeline.variants.get(event.variant, pipeline)
     learned = _learned(database, event, embedder, rates, missing)
@@ -182,20 +180,20 @@ def _decided(
 
 
 def _pipeline(database: Database, event: sa.Row[Any], builder: PipelineBuilder) -> Pipeline:
-    """What decided: the catalog that the event names, under the rules of its time."""
+    """The pipeline that decided: the event's catalog, under the rules of that time."""
     org, revision = event.org, event.registry_revision
     try:
         now = as_of(database, revision, [org])
     except NotFound as error:
-        raise Lost(str(error)) from error
+        raise NotReplayable(str(error)) from error
     in_force = EffectivePolicy.of(now.policy_source, builder.parameters.on_policy_error, None).concerning(org)
-    # Catalogs are built off the path of every selection: it may be of a revision before that of the rules.
+    # Catalogs are built in the background, so the catalog may be older than the rules.
     tried: list[tuple[object, object]] = []
     for number in (revision, *earlier(database, revision, [org], MOST_REVISIONS)):
         try:
             was = now if number == revision else as_of(database, number, [org])
         except NotFound as error:
-            raise Lost(str(error)) from error
+            raise NotReplayable(str(error)) from error
         definitions = (was.definitions(""), was.definitions(org))
         if definitions in tried:
             continue
@@ -203,21 +201,21 @@ def _pipeline(database: Database, event: sa.Row[Any], builder: PipelineBuilder) 
         for pipeline in _built(builder, event, was, in_force):
             if pipeline.catalog.revision == event.catalog_revision:
                 return pipeline.without(_gone(was, now, org))
-    raise Lost(
-        f"catalog {event.catalog_revision} does not come out of registry revision {revision}, nor of the "
-        f"{len(tried) - 1} before it: it was built otherwise (by another version of toolroll or of its "
-        "embedder), or not from this registry"
+    raise NotReplayable(
+        f"catalog {event.catalog_revision} cannot be rebuilt from registry revision {revision}, nor from the "
+        f"{len(tried) - 1} before it: another version of toolroll or of its embedder built it, or it is not "
+        "from this registry"
     )
 
 
 def _built(
     builder: PipelineBuilder, event: sa.Row[Any], was: Replica, in_force: EffectivePolicy
 ) -> Iterator[Pipeline]:
-    """The pipelines that may have decided, the likeliest first."""
+    """The pipelines that may have decided, the most likely one first."""
     org = event.org
     ways = [builder]
     if builder.embedder is not None and not event.space:
-        ways.append(replace(builder, embedder=None))  # it was away
+        ways.append(replace(builder, embedder=None))  # it was not available
     for way in ways:
         try:
             shared = way.pipeline(was.definitions(""), in_force)
@@ -225,13 +223,13 @@ def _built(
                 yield way.stacked(shared, was.definitions(org), in_force)
             yield shared
         except EmbedderUnavailable as error:
-            raise Lost(f"the embedder does not answer: {error}") from error
+            raise NotReplayable(f"the embedder does not answer: {error}") from error
         except ToolrollError:
-            continue  # what makes no catalog has decided nothing
+            continue  # without a catalog there was no decision
 
 
 def _gone(was: Replica, now: Replica, org: str) -> frozenset[str]:
-    """Names of tools that were indexed and could not be selected any more."""
+    """Names of tools that were in the index but no longer active."""
     gone = set()
     for whose in {"", org}:
         active = {tool.name for tool in now.definitions(whose).tools if tool.status == "active"}
@@ -249,9 +247,9 @@ def turn_of(
     learned: Learned | None,
     missing: list[str],
 ) -> Turn:
-    """The turn that an event tells of, whose message was kept, for this pipeline. Raises Lost.
+    """The turn of an event with a kept message, for this pipeline. Raises NotReplayable.
 
-    missing: takes what could not be had as it was.
+    missing: a sentence is appended for everything that is not available as it was.
     """
     said, limits = event.context, event.limits
     context = Context(
@@ -302,7 +300,7 @@ def turn_of(
 
 
 class _Embedding:
-    """What an embedder makes of texts, and what that counts; the same as in the engine."""
+    """Vectors of texts and how much they count, as in the engine."""
 
     def __init__(self, embedder: Embedder | None) -> None:
         self._embedder = embedder
@@ -313,28 +311,28 @@ class _Embedding:
             return None
         try:
             return np.asarray(self._embedder.embed_query(text), np.float32)
-        except Exception as error:  # whatever a server of somebody else's may raise
-            raise Lost(f"the embedder does not answer: {error}") from error
+        except Exception as error:  # a foreign server may raise anything
+            raise NotReplayable(f"the embedder does not answer: {error}") from error
 
     def trust(self, text: str) -> float:
         return 1.0 if not self._is_english or text.isascii() else latin_share(text)
 
 
 def _message_vector(event: sa.Row[Any], now: Vector | None, missing: list[str]) -> Vector | None:
-    """The vector of the message: the embedder's, if that is what was logged in half precision."""
+    """The message's vector: the embedder's, if it equals the logged one in half precision."""
     kept = event.vector
     if now is None or kept is None or now.astype("<f2").tobytes() == kept:
         return now
     missing.append(
-        "the vector of its message is not the embedder's: the caller gave one, or the embedder answers "
-        "otherwise now; the logged one stands for it, in half precision"
+        "the vector of its message is not the embedder's: the caller passed one, or the embedder has "
+        "changed; the logged vector is used, in half precision"
     )
     vector = np.frombuffer(kept, "<f2").astype(np.float32)
     length = float(np.linalg.norm(vector))
     return vector / np.float32(length) if length else vector
 
 
-# What was learnt.
+# The learnt statistics.
 
 
 def _learned(
@@ -344,49 +342,46 @@ def _learned(
     rates: LearningRates,
     missing: list[str],
 ) -> Learned | None:
-    """What the organisation's outcomes had taught, those among them that were taken back later."""
+    """The organisation's statistics at that time, with outcomes that were voided later."""
     org, revision = event.org, event.learned_revision
     if revision < 0:
-        raise Lost("which outcomes had counted was not known any more when it was written down")
+        raise NotReplayable("which outcomes had counted was no longer known when it was written")
     dim, space = (0, "") if embedder is None else (embedder.dim, embedder.identity)
-    learned, begins_with = Learned(dim, rates), _shared(database, event, missing)
-    if len(begins_with):
-        learned = learned.fold(begins_with, None)
+    learned, priors = Learned(dim, rates), _priors(database, event, missing)
+    if len(priors):
+        learned = learned.fold(priors, None)
     elif not revision:
         return None
     table, state = tables.outcomes, tables.learning_state
     with database.reading() as connection:
         known = connection.execute(sa.select(state.c.seq).where(state.c.org == org)).scalar() or 0
         if known < revision:
-            raise Lost(f"{revision} outcomes had been learnt from, and the store has {known}")
-        taken_back = sa.select(table.c.seq).where(
+            raise NotReplayable(f"{revision} outcomes had counted, and the store has {known}")
+        voided = sa.select(table.c.seq).where(
             table.c.org == org, table.c.seq <= revision, table.c.voided_at <= event.at
         )
-        gone = set(connection.execute(taken_back).scalars())
+        gone = set(connection.execute(voided).scalars())
         rows = outcomes_of(connection, org, 0, revision, voided=True)
-        counted = (row for row in rows if row.seq not in gone)
-        while some := list(islice(counted, _CHUNK)):
-            learned = fold(learned, some, dim, space)
-    return learned
+        return fold_all(learned, (row for row in rows if row.seq not in gone), dim, space)
 
 
-def _shared(database: Database, event: sa.Row[Any], missing: list[str]) -> npt.NDArray[np.void]:
-    """What organisations shared, with which every one begins; those of the last release alone are kept."""
+def _priors(database: Database, event: sa.Row[Any], missing: list[str]) -> npt.NDArray[np.void]:
+    """The shared priors, if the last release is older than the event; older releases are not kept."""
     platform = as_of(database, event.registry_revision, ()).tools.get("", {})
     priors = shared_priors(database, {tool.name: tool for tool in platform.values()})
     if len(priors) and float(priors["at"].max()) > seconds(event.at):
         missing.append(
-            "what organisations share was released anew since and is left out; what it was then is not kept"
+            "the shared priors were released again since and are left out; older ones are not kept"
         )
         return priors[:0]
     return priors
 
 
-# What differs.
+# The differences.
 
 
 def _differences(event: sa.Row[Any], selection: Selection) -> Iterator[str]:
-    """Between the event and the same selection described again."""
+    """Between the event's row and the row of the repeated selection."""
     origin = SelectionOrigin(
         event.registry_revision,
         event.learned_revision,
@@ -394,13 +389,13 @@ def _differences(event: sa.Row[Any], selection: Selection) -> Iterator[str]:
         event.experiment,
         event.variant,
     )
-    has_odds = event.propensity_error is not None  # under load they are left out
+    has_odds = event.propensity_error is not None  # omitted under load
     now = event_row(selection, exposure_in(event), origin, Messages("dropped"), has_odds=has_odds)
     for name in _EXACT:
         was = getattr(event, name)
         if now[name] != was:
             yield f"{name}: {_shown(was)} → {_shown(now[name])}"
-    before, after = set(event.degraded) - _AROUND, set(now["degraded"]) - _AROUND
+    before, after = set(event.degraded) - _NOT_STAGES, set(now["degraded"]) - _NOT_STAGES
     if before != after:
         yield f"failed: {_shown(sorted(before))} → {_shown(sorted(after))}"
     old_numbers = {name: numbers for name, *numbers in event.candidates}

@@ -1,4 +1,4 @@
-"""Events and outcomes as rows of the store, and back."""
+"""Conversions between events, outcomes and rows of the store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hmac
 import json
 import struct
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, Literal, TypeAlias
@@ -25,7 +25,7 @@ from toolroll.registry.store.database import Database
 
 MessageForm: TypeAlias = Literal["kept", "hashed", "dropped"]
 
-LONGEST_WORD = 128  # characters of what contexts are told apart by: it stands in keys of indexes
+LONGEST_WORD = 128  # characters of names in a context, which are in keys of indexes
 _FORM = 1  # of a record in the journal
 _TOOL = struct.Struct("<QQQd")  # a tool's three keys, and its share of calls
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
@@ -33,7 +33,7 @@ _NO_NUL = {0: "\u2400"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
 def word(text: str, longest: int = LONGEST_WORD) -> str:
-    """The text as both databases keep it; of a longer one the beginning and a digest."""
+    """The text as both databases can store it; a longer one is cut and ends in a digest."""
     text = storable(text)
     if len(text) <= longest:
         return text
@@ -42,26 +42,26 @@ def word(text: str, longest: int = LONGEST_WORD) -> str:
 
 
 def storable(text: str) -> str:
-    """The text with signs in place of what neither database keeps: NUL and halves of surrogate pairs."""
+    """The text with NUL and unpaired surrogates replaced, which neither database can store."""
     return text if text.isprintable() else text.translate(_NO_NUL)
 
 
 def instant(seconds: float) -> datetime:
-    """Seconds since the epoch as what the store holds."""
+    """Seconds since the epoch as a datetime in UTC."""
     return datetime.fromtimestamp(round(seconds, 6), timezone.utc)
 
 
 def seconds(at: datetime) -> float:
-    """And back."""
+    """A datetime as seconds since the epoch."""
     return at.timestamp()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Received:
-    """A report as it was acknowledged, with what it is about: all that it takes to count it.
+class ReceivedReport:
+    """A report and the exposure that it is about: everything that is needed to count it.
 
     Attributes:
-        at: when it was received, seconds since the epoch.
+        at: when it was received, in seconds since the epoch.
     """
 
     exposure: Exposure
@@ -69,10 +69,9 @@ class Received:
     at: float
 
     def to_bytes(self) -> bytes:
-        """For the journal: JSON, with the numbers packed, since whoever reports waits for this."""
+        """For the journal: JSON with packed numbers, because the reporting thread waits for it."""
         exposure, report, vector = self.exposure, self.report, self.exposure.vector
-        tools = (*exposure.shown, *report.found)
-        packed = b"".join([_TOOL.pack(*tool.key, tool.expected) for tool in tools])
+        packed = pack_tools((*exposure.shown, *report.found))
         return _ENCODE(
             {
                 "form": _FORM,
@@ -97,23 +96,17 @@ class Received:
         ).encode()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Received:
-        """From what `to_bytes` made. Raises KeyError, TypeError or ValueError for anything else."""
+    def from_bytes(cls, data: bytes) -> ReceivedReport:
+        """Reverses `to_bytes`. Raises KeyError, TypeError or ValueError for any other bytes."""
         record = json.loads(data)
         if record["form"] != _FORM:
-            raise ValueError(f"is of form {record['form']!r:.80}, must be {_FORM}")
+            raise ValueError(f"form is {record['form']!r:.80}, must be {_FORM}")
         event_id, org, at, reporter, page, tier, category, space = record["event"]
         for word_of in (event_id, org, reporter, page, tier, category, space):
             if not isinstance(word_of, str):
                 raise TypeError(f"has {word_of!r:.80} where text must be")
         vector, names = record["vector"], [*record["shown"], *record["found"]]
-        packed = b64decode(record["tools"], validate=True)
-        if len(packed) != len(names) * _TOOL.size:
-            raise ValueError(f"has {len(packed)} bytes of keys for {len(names)} tools")
-        tools = [
-            Shown(name, ToolKey(arm, intent, group), expected)
-            for name, (arm, intent, group, expected) in zip(names, _TOOL.iter_unpack(packed), strict=True)
-        ]
+        tools = unpack_tools(names, b64decode(record["tools"], validate=True))
         count = len(record["shown"])
         exposure = Exposure(
             event_id,
@@ -123,30 +116,41 @@ class Received:
             page,
             tier,
             category,
-            tuple(tools[:count]),
+            tools[:count],
             None if vector is None else np.frombuffer(b64decode(vector, validate=True), "<f2"),
             space,
         )
         report = Report.from_record(
             {"event_id": event_id, "entries": record["said"], "found": [], "is_final": record["final"]}
         )
-        return cls(exposure, replace(report, found=tuple(tools[count:])), float(record["at"]))
+        return cls(exposure, replace(report, found=tools[count:]), float(record["at"]))
+
+
+def pack_tools(tools: Iterable[Shown]) -> bytes:
+    """The tools without their names: three keys and the expected calls of each."""
+    return b"".join([_TOOL.pack(*tool.key, tool.expected) for tool in tools])
+
+
+def unpack_tools(names: Sequence[str], packed: bytes) -> tuple[Shown, ...]:
+    """Reverses `pack_tools`. Raises ValueError if the bytes are not those of so many tools."""
+    if len(packed) != len(names) * _TOOL.size:
+        raise ValueError(f"has {len(packed)} bytes of keys for {len(names)} tools")
+    return tuple(
+        Shown(name, ToolKey(arm, intent, group), expected)
+        for name, (arm, intent, group, expected) in zip(names, _TOOL.iter_unpack(packed), strict=True)
+    )
 
 
 def normal(exposure: Exposure) -> Exposure:
-    """The exposure as it comes back from the store, so that it counts alike in every process."""
-    vector = None if exposure.vector is None else np.ascontiguousarray(exposure.vector, "<f2")
-    return Exposure(
-        exposure.event_id,
-        exposure.org,
-        round(exposure.at, 6),
-        word(exposure.reporter),
-        word(exposure.page),
-        word(exposure.tier),
-        word(exposure.category),
-        exposure.shown,
-        vector,
-        exposure.space,
+    """The exposure as the store returns it, so that it counts alike in every process."""
+    return replace(
+        exposure,
+        at=round(exposure.at, 6),
+        reporter=word(exposure.reporter),
+        page=word(exposure.page),
+        tier=word(exposure.tier),
+        category=word(exposure.category),
+        vector=None if exposure.vector is None else np.ascontiguousarray(exposure.vector, "<f2"),
     )
 
 
@@ -155,19 +159,19 @@ def normal(exposure: Exposure) -> Exposure:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """What is kept of messages.
+    """How to store messages.
 
     Attributes:
-        form: "kept", "hashed" (the same text has the same digest, and nobody without the key can tell which
-            text it was) or "dropped".
-        secret: of the digests.
+        form: "kept", "hashed" or "dropped". The same text has the same hash; without the key, nobody can
+            tell the text from it.
+        secret: the key of the hashes.
     """
 
     form: MessageForm = "kept"
     secret: bytes = b""
 
     def of(self, text: str) -> str:
-        """What is written down."""
+        """The message as it is stored."""
         if self.form == "kept":
             return text if text.isprintable() else text.translate(_NO_NUL)
         if self.form == "hashed":
@@ -176,12 +180,20 @@ class Messages:
 
 
 def shown_records(exposure: Exposure) -> list[list[Any]]:
-    """The tools of an exposure as an event's row holds them."""
+    """The tools of an exposure as they stand in the event's row."""
     return [tool.to_record() for tool in exposure.shown]
 
 
 def exposure_in(row: Any) -> Exposure:
-    """What was shown, of a row of `selection_events`."""
+    """The exposure in a row of `selection_events`."""
+    return _exposure(row, tuple(map(Shown.from_record, row.shown)))
+
+
+_EXPOSURE = ("event_id", "org", "at", "reporter", "page", "tier", "category", "vector", "space")
+
+
+def _exposure(row: Any, shown: tuple[Shown, ...]) -> Exposure:
+    """The exposure in a row of `selection_events` or `outcomes`, with these tools."""
     return Exposure(
         row.event_id,
         row.org,
@@ -190,23 +202,23 @@ def exposure_in(row: Any) -> Exposure:
         row.page,
         row.tier,
         row.category,
-        tuple(map(Shown.from_record, row.shown)),
+        shown,
         None if row.vector is None else np.frombuffer(row.vector, "<f2"),
         row.space,
     )
 
 
 def summary(settled: Settled) -> tuple[dict[str, str], str | None]:
-    """`called` and `outcome` of an event: what became of each tool, and the gist of it."""
+    """An event's columns `called`, tool → outcome, and `outcome`, the most important one."""
     called: dict[str, str] = {name: said.kind for name, said in settled.said.items()}
     kinds = set(called.values())
-    for outcome, signs in _GIST:
+    for outcome, signs in _IMPORTANCE:
         if kinds & signs:
             return called, outcome
     return called, "unused" if settled.closed else None
 
 
-_GIST: tuple[tuple[str, frozenset[str]], ...] = (
+_IMPORTANCE: tuple[tuple[str, frozenset[str]], ...] = (
     ("corrected", frozenset({"corrected", "meant"})),
     ("wanted", frozenset({"wanted", "wanted_succeeded", "wanted_failed"})),
     ("failed", frozenset({"failed"})),
@@ -219,18 +231,18 @@ _GIST: tuple[tuple[str, frozenset[str]], ...] = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Counted:
-    """One row of `outcomes`: what a report added.
+class OutcomeRow:
+    """One row of `outcomes`: the changes that a report made.
 
     Attributes:
-        seq: its number among those of the organisation.
-        step: its number among those of its event.
-        exposure: of a row that closes its event, all tools that were shown; else those that changed.
-        changes: tool by tool.
+        seq: its number within the organisation.
+        step: its number within the event.
+        exposure: with all tools that were shown, if the row closes its event; else with those that changed.
+        changes: one for each tool that changed.
         closes: whether it closed the event.
-        closing_weight: what the event counts as a whole, where it does.
-        received_at: seconds since the epoch.
-        voided: whether it counts no more.
+        closing_weight: the weight of the event as a whole, if it closes it.
+        received_at: in seconds since the epoch.
+        voided: whether it no longer counts.
     """
 
     seq: int
@@ -282,7 +294,7 @@ class Counted:
         return entries
 
     @classmethod
-    def of(cls, row: Any) -> Counted:
+    def of(cls, row: Any) -> OutcomeRow:
         """From a row of the store."""
         shown, changes = [], []
         for *tool, before, after, weight, was_shown in row.entries:
@@ -291,22 +303,10 @@ class Counted:
                 shown.append(read)
             if after is not None:
                 changes.append(Change(read, before, after, weight))
-        exposure = Exposure(
-            row.event_id,
-            row.org,
-            seconds(row.at),
-            row.reporter,
-            row.page,
-            row.tier,
-            row.category,
-            tuple(shown),
-            None if row.vector is None else np.frombuffer(row.vector, "<f2"),
-            row.space,
-        )
         return cls(
             row.seq,
             row.step,
-            exposure,
+            _exposure(row, tuple(shown)),
             tuple(changes),
             row.closes,
             row.closing_weight,
@@ -315,25 +315,25 @@ class Counted:
         )
 
 
-def counted(
-    seq: int, step: int, exposure: Exposure, what: Step, closing_weight: float, received_at: float
-) -> Counted:
-    """What a step adds, with the tools' shares of calls as they are kept."""
+def outcome_row(
+    seq: int, step: int, exposure: Exposure, report: Step, closing_weight: float, received_at: float
+) -> OutcomeRow:
+    """The row of a report, with the tools' expected calls as they are stored."""
     kept = {tool.name: Shown.from_record(tool.to_record()) for tool in exposure.shown}
     changes = tuple(
         change._replace(tool=kept.get(change.tool.name) or Shown.from_record(change.tool.to_record()))
-        for change in what.changes
+        for change in report.changes
     )
     changed = {change.tool.name for change in changes}
-    shown = tuple(tool for name, tool in kept.items() if what.closes or name in changed)
+    shown = tuple(tool for name, tool in kept.items() if report.closes or name in changed)
     exposure = replace(exposure, shown=shown)
-    return Counted(seq, step, exposure, changes, what.closes, closing_weight, received_at)
+    return OutcomeRow(seq, step, exposure, changes, report.closes, closing_weight, received_at)
 
 
-def settled_by(rows: Sequence[Counted]) -> Settled:
-    """What is known of an event after all its rows, in the order of their steps.
+def settled_after(rows: Sequence[OutcomeRow]) -> Settled:
+    """All reports on an event, from its rows in the order of their steps.
 
-    What was voided is known and counts nothing: said again, it is nothing new.
+    Voided reports stay known and have no weight: repeating them adds nothing.
     """
     said: dict[str, Said] = {}
     closed = False
@@ -345,35 +345,22 @@ def settled_by(rows: Sequence[Counted]) -> Settled:
     return Settled(said, closed)
 
 
-def by_event(rows: Sequence[Counted]) -> Mapping[str, list[Counted]]:
-    """Rows of each event, in the order of their steps."""
-    found: dict[str, list[Counted]] = {}
+def by_event(rows: Sequence[OutcomeRow]) -> Mapping[str, list[OutcomeRow]]:
+    """Event → its rows, in the order of their steps."""
+    found: dict[str, list[OutcomeRow]] = {}
     for row in sorted(rows, key=lambda row: row.step):
         found.setdefault(row.exposure.event_id, []).append(row)
     return found
 
 
-_table = tables.selection_events
-
-
 def exposure_of_event(database: Database, event_id: str) -> Exposure | None:
-    """The exposure of an event, or None where the store does not know it.
+    """The exposure of an event; None if the store does not have it.
 
     Raises:
         StoreUnavailable: the store cannot be read.
     """
-    query = sa.select(
-        _table.c.event_id,
-        _table.c.org,
-        _table.c.at,
-        _table.c.reporter,
-        _table.c.page,
-        _table.c.tier,
-        _table.c.category,
-        _table.c.shown,
-        _table.c.vector,
-        _table.c.space,
-    ).where(_table.c.event_id == event_id)
+    table = tables.selection_events
+    query = sa.select(*(table.c[name] for name in (*_EXPOSURE, "shown"))).where(table.c.event_id == event_id)
     with database.reading() as connection:
         row = connection.execute(query).first()
     return None if row is None else exposure_in(row)

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from toolroll._core import LearningRates
 from toolroll.identity import plain_key
 from toolroll.learning.effects import Change
-from toolroll.registry.events.rows import Counted, instant, seconds
+from toolroll.registry.events.rows import OutcomeRow, instant, seconds
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import upsert
 from toolroll.registry.store.gil import GilYielder, batches
@@ -92,7 +92,7 @@ def _left(age_s: float) -> tuple[float, float]:
     return 2.0 ** (-age_s / RATES.reliability_half_s), 2.0 ** (-age_s / RATES.lift_half_s)
 
 
-def additions(outcome: Counted) -> Iterator[tuple[str, Addition]]:
+def additions(outcome: OutcomeRow) -> Iterator[tuple[str, Addition]]:
     """(tool, what the outcome adds for it), in a fixed order."""
     by_name = {change.tool.name: change for change in outcome.changes}
     for tool in outcome.exposure.shown:
@@ -117,7 +117,7 @@ def _addition(change: Change | None, share: float, shown: int) -> Addition:
     )
 
 
-def keys_of(outcome: Counted, tool: str) -> tuple[Key, Key, Key, Key]:
+def keys_of(outcome: OutcomeRow, tool: str) -> tuple[Key, Key, Key, Key]:
     """The tool's keys, the widest context first; the last is the profile `learned`'s and does not decay."""
     exposure = outcome.exposure
     return (
@@ -128,7 +128,7 @@ def keys_of(outcome: Counted, tool: str) -> tuple[Key, Key, Key, Key]:
     )
 
 
-def fold(cells: dict[Key, Cell], outcome: Counted) -> None:
+def fold(cells: dict[Key, Cell], outcome: OutcomeRow) -> None:
     """Adds one outcome, unless it was voided."""
     if outcome.voided:
         return
@@ -166,7 +166,7 @@ class CellCache:
             self._size -= len(gone)
 
 
-def add(connection: sa.Connection, org: str, outcomes: Sequence[Counted], cells: dict[Key, Cell]) -> None:
+def add(connection: sa.Connection, org: str, outcomes: Sequence[OutcomeRow], cells: dict[Key, Cell]) -> None:
     """Adds outcomes to the table. They must follow those that it contains.
 
     cells: some of the table's cells; those that are missing are read into it, and all are updated.
@@ -204,8 +204,8 @@ def everything(connection: sa.Connection, org: str) -> dict[Key, Cell]:
 
 
 def _cell(row: Any) -> tuple[Key, Cell]:
-    counts = (getattr(row, name) for name in Addition._fields)
-    return Key(row.tool, row.level, row.context_key), Cell(*counts, at=seconds(row.updated_at))
+    counts = {name: getattr(row, name) for name in Addition._fields}
+    return Key(row.tool, row.level, row.context_key), Cell(**counts, at=seconds(row.updated_at))
 
 
 def write(connection: sa.Connection, org: str, cells: dict[Key, Cell]) -> None:
@@ -222,7 +222,7 @@ def write(connection: sa.Connection, org: str, cells: dict[Key, Cell]) -> None:
     upsert(connection, _table, rows)
 
 
-def rebuild(connection: sa.Connection, org: str, outcomes: Iterable[Counted]) -> dict[Key, Cell]:
+def rebuild(connection: sa.Connection, org: str, outcomes: Iterable[OutcomeRow]) -> dict[Key, Cell]:
     """Replaces the organisation's part of the table by the fold of all its outcomes, in their order."""
     cells: dict[Key, Cell] = {}
     yielder = GilYielder()

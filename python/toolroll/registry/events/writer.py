@@ -22,7 +22,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from toolroll._threads import Full, Overdue, Worker, Workers, survive_forks
+from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
 from toolroll.errors import NotFound, StoreUnavailable
 from toolroll.learning.deduplication import NOTHING_SAID, Settled, deduplicate
 from toolroll.learning.exposure import Exposure
@@ -31,7 +31,7 @@ from toolroll.registry.events.event_row import SelectionOrigin, event_row
 from toolroll.registry.events.ingest import IngestResult, ingest, is_due
 from toolroll.registry.events.journal import SYNC_EVERY_S, Journal
 from toolroll.registry.events.receipts import LIFETIME_S
-from toolroll.registry.events.rows import Messages, Received, exposure_of_event, normal
+from toolroll.registry.events.rows import Messages, ReceivedReport, exposure_of_event, normal
 from toolroll.registry.events.statistics import CellCache
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.gil import GilYielder
@@ -125,13 +125,13 @@ class EventWriter:
         self._settled: OrderedDict[str, Settled] = OrderedDict()  # event → its reports in this process
         self._recording = threading.Lock()
         self._waiting_since: float | None = None  # monotonic
-        self._workers = Workers(2, "toolroll-lookup")
+        self._pool = CallPool(2, "toolroll-lookup")
         self._adopted_at = self._closed_at = 0.0  # monotonic
 
     def _reset(self) -> None:
         """In the child of a fork: the parent writes what it has queued and recorded."""
         if not self._is_closed:
-            self._journal.begin_anew()
+            self._journal.reset_in_child()
             self._begin()
 
     # Callers wait for these.
@@ -170,7 +170,7 @@ class EventWriter:
             step = deduplicate(exposure, before, report)
             # A repeated report is written, too: another process may have recorded something else since.
             at = time.time() if now is None else now
-            self._journal.append(Received(exposure, report, at).to_bytes())
+            self._journal.append(ReceivedReport(exposure, report, at).to_bytes())
             self._settled[event_id] = step.settled
             if len(self._settled) > _REMEMBERED:
                 self._settled.popitem(last=False)
@@ -196,7 +196,7 @@ class EventWriter:
         if found is None:
             words(event_id, "event")
             try:
-                found = self._workers.run(lambda: exposure_of_event(self._database, event_id), _LOOK_UP_S)
+                found = self._pool.run(lambda: exposure_of_event(self._database, event_id), _LOOK_UP_S)
             except (Overdue, Full) as error:
                 raise StoreUnavailable(f"event {event_id}: {error}", retry_after_s=1.0) from error
         if found is None or (org is not None and found.org != org):
@@ -258,7 +258,7 @@ class EventWriter:
         }
 
     def _is_idle(self) -> bool:
-        return not self._queue and not self._rows and self._journal.is_drained
+        return not self._queue and not self._rows and self._journal.is_empty
 
     # The thread that makes rows.
 
@@ -304,20 +304,20 @@ class EventWriter:
 
     def _write_batch(self) -> float:
         """Writes one batch; returns the seconds until the next one."""
-        found = self._journal.waiting(_REPORTS)
+        found = self._journal.peek(_REPORTS)
         now = self._due()
         if self._rows or found or now is not None:
             events = self._rows[:_EVENTS]
             self._write(events, [one.record for one in found], now)
             del self._rows[: len(events)]
             if found:
-                self._journal.drained(found[-1].end)
-        if self._journal.is_drained:
+                self._journal.acknowledge(found[-1].end)
+        if self._journal.is_empty:
             self._waiting_since = None
         if time.monotonic() - self._adopted_at >= _ADOPT_EVERY_S:
             self._adopt()
             self._adopted_at = time.monotonic()
-        return _ADOPT_EVERY_S if not self._rows and self._journal.is_drained else 0.0
+        return _ADOPT_EVERY_S if not self._rows and self._journal.is_empty else 0.0
 
     def _due(self) -> float | None:
         """The time, if events that were left open may have to be closed."""
@@ -331,12 +331,14 @@ class EventWriter:
         for record in records:
             yielder()
             try:
-                reports.append(Received.from_bytes(record))
+                reports.append(ReceivedReport.from_bytes(record))
             except (KeyError, TypeError, ValueError) as error:  # such as one of another version
                 self._refuse(record, error)
         self._take(events, reports, now)
 
-    def _take(self, events: list[dict[str, Any]], reports: list[Received], now: float | None = None) -> None:
+    def _take(
+        self, events: list[dict[str, Any]], reports: list[ReceivedReport], now: float | None = None
+    ) -> None:
         """Writes these. What the store will never take is set aside, so that the rest is written."""
         try:
             done = ingest(

@@ -1,1 +1,4 @@
-"""Keeps a process up to date with its registry. Runs in the background and swaps whole snapshots."""
+"""Keeps a running process up to date with its registry.
+
+It replaces whole snapshots of the engine and never changes a snapshot in use.
+"""

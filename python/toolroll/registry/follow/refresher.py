@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from toolroll._threads import Full, Overdue, Worker, Workers, survive_forks
+from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
 from toolroll.errors import Failure, StoreUnavailable, ToolrollError
 from toolroll.registry.follow.reconciler import EngineOver, Reconciler
 from toolroll.registry.replica import Replica, catch_up, read_settings, stamp_of
@@ -92,7 +92,7 @@ class Refresher:
     def _begin(self) -> None:
         self._reading = threading.Lock()  # held during a database call
         self._reading_since: float | None = None
-        self._workers = Workers(4, "toolroll-store")
+        self._pool = CallPool(4, "toolroll-store")
 
     def start(self) -> None:
         """Starts to follow the registry. The child of a fork starts by itself."""
@@ -225,7 +225,7 @@ class Refresher:
         with self._reading:
             self._reading_since = time.monotonic()
             try:
-                return self._workers.run(call, timeout_s)
+                return self._pool.run(call, timeout_s)
             except (Overdue, Full) as error:
                 raise StoreUnavailable(f"registry: {error}") from error
             finally:

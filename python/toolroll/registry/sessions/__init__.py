@@ -1,1 +1,4 @@
-"""What conversations hold, kept in the store: it survives restarts and goes from replica to replica."""
+"""Keeps conversations in the store, so that they survive restarts and move between processes.
+
+Only this room writes the table `sessions`; its records must stay readable by older processes.
+"""

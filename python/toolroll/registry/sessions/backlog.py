@@ -1,4 +1,4 @@
-"""What was noted of sessions and is not written yet: the latest of each, and no more than so many."""
+"""Records of sessions that are not written yet: the latest of each session, up to a limit."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from toolroll.registry.events.rows import instant
-from toolroll.registry.sessions.records import Key, Record, Stored
+from toolroll.registry.sessions.records import Key, Record, StoredSession
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Noted:
-    """What was noted last of a session.
+class PendingRecord:
+    """The latest record of a session.
 
     Attributes:
-        record: what it holds, or what makes that.
-        version: of what it was made from; 0 for nothing; None where nobody knows.
-        at: when it was noted, seconds since the epoch.
-        since: when the first note came that this one stands for, monotonic seconds.
+        record: the record, or a function that returns it.
+        version: of the stored record that it was made from; 0 if there was none; None if it is not known.
+        at: when it came, in seconds since the epoch.
+        since: when the session began to wait, in monotonic seconds.
     """
 
     record: Record | Callable[[], Record]
@@ -32,49 +32,46 @@ class Noted:
         """The record."""
         return self.record() if callable(self.record) else self.record
 
-    def stored(self, version: int) -> Stored:
-        """As who reads wants it."""
-        return Stored(self.made(), version, instant(self.at))
+    def stored(self, version: int) -> StoredSession:
+        """The record as a reader gets it."""
+        return StoredSession(self.made(), version, instant(self.at))
 
 
 class Backlog:
     """Sessions that wait, and those that are being written.
 
-    They are written in the order in which they began to wait, however often they are noted meanwhile. Any
-    thread may use it; none waits for another for longer than some assignments take.
+    They are written in the order in which they began to wait; a newer record keeps the place of the older
+    one. Safe to share between threads: the lock is held for a few assignments.
     """
 
     def __init__(self, most: int) -> None:
-        """most: sessions that wait."""
+        """most: how many sessions may wait."""
         self._most = most
         self._lock = threading.Lock()
-        self._waiting: OrderedDict[Key, Noted] = OrderedDict()
-        self._writing: dict[Key, Noted] = {}
+        self._waiting: OrderedDict[Key, PendingRecord] = OrderedDict()
+        self._writing: dict[Key, PendingRecord] = {}
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._writing)
 
     def put(self, key: Key, record: Record | Callable[[], Record], version: int | None) -> bool:
-        """Takes a note in place of the one that waits; whether another session was dropped for it.
-
-        That is the one that has waited longest.
-        """
+        """Replaces the session's record; whether the session that has waited longest was dropped for it."""
         since, at = time.monotonic(), time.time()
         with self._lock:
             before = self._waiting.get(key)
-            self._waiting[key] = Noted(record, version, at, since if before is None else before.since)
+            self._waiting[key] = PendingRecord(record, version, at, since if before is None else before.since)
             if len(self._waiting) <= self._most:
                 return False
             self._waiting.popitem(last=False)
             return True
 
-    def of(self, key: Key) -> Noted | None:
-        """What was noted last of a session, unless it is written."""
+    def of(self, key: Key) -> PendingRecord | None:
+        """The latest record of a session, unless it is written."""
         with self._lock:
             return self._waiting.get(key) or self._writing.get(key)
 
-    def take(self, most: int) -> dict[Key, Noted]:
-        """Those that have waited longest, to be written: each is `done` with, or they are given back."""
+    def take(self, most: int) -> dict[Key, PendingRecord]:
+        """The sessions that have waited longest. Call `done` for the written ones, then `give_back`."""
         with self._lock:
             assert not self._writing, "one batch at a time"
             for _ in range(min(most, len(self._waiting))):
@@ -83,13 +80,13 @@ class Backlog:
             return dict(self._writing)
 
     def done(self, keys: Iterable[Key]) -> None:
-        """Says that these are written, or never will be."""
+        """Removes sessions that are written, or never will be."""
         with self._lock:
             for key in keys:
                 self._writing.pop(key, None)
 
     def give_back(self) -> int:
-        """Has all that was taken and is not done with wait again, first. How many there was no room for."""
+        """Lets the taken sessions that are not done wait again, first. Returns how many had no room."""
         with self._lock:
             for key, noted in reversed(self._writing.items()):
                 newer = self._waiting.get(key)
@@ -102,17 +99,17 @@ class Backlog:
             return over
 
     def drop(self, key: Key) -> bool:
-        """Lets a session go that waits; whether it did. One that is being written is."""
+        """Removes a session that waits, not one that is being written; whether there was one."""
         with self._lock:
             return self._waiting.pop(key, None) is not None
 
     def has_before(self, at: float) -> bool:
-        """Whether anything waits or is being written that came up to then, monotonic seconds."""
+        """Whether a session waits or is being written since before this time, in monotonic seconds."""
         with self._lock:
             return self._oldest() <= at
 
     def waited_s(self) -> float:
-        """For how long the one has waited that has waited longest."""
+        """How long the oldest session has waited."""
         with self._lock:
             return max(0.0, time.monotonic() - self._oldest())
 

@@ -1,7 +1,7 @@
-"""The conversations of a `Toolroll` over a store: as this process holds them, and as the store has them.
+"""The conversations of a `Toolroll` over a store, in this process and in the store.
 
-Where the store does not answer, a conversation goes on with what is known here, or anew: a chat never fails
-because of what its session remembers.
+If the store does not answer, a conversation continues with the state of this process, or starts empty: a chat
+never fails because its session cannot be read.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _log = logging.getLogger("toolroll")
 
 
 class StoredConversations:
-    """Reads a conversation when it is asked for, and writes it in the background when it changes."""
+    """Reads a conversation when it continues, and writes it in the background when it changes."""
 
     def __init__(self, database: Database, most: int, lifetime_s: float | None) -> None:
-        """most: held in memory. lifetime_s: for how long one is kept that nobody goes on with."""
+        """most: conversations in memory. lifetime_s: how long the store keeps one after its last change."""
         self._live = ConversationCache(most)
-        self._keeper = SessionWriter(SessionStore(database, lifetime_s), merged)
+        self._writer = SessionWriter(SessionStore(database, lifetime_s), merged)
         self._is_failing = False
 
     def open(self, context: Context, retention: Retention) -> ConversationState:
-        """The conversation of this context, with what other processes have made of it. Waits for the store.
+        """The conversation of this context, with the changes of other processes. Waits for the store.
 
         Raises:
             InvalidInput: no session can have this name.
@@ -41,26 +41,26 @@ class StoredConversations:
         for text in key:
             if is_shortened(text):
                 raise InvalidInput(
-                    f"session: {text[-40:]!r} ends as names do that were shortened, must be the whole name"
+                    f"session: {text[-40:]!r} ends like a shortened name, must be the whole name"
                 )
         live = self._live.get(key, retention)
         before = live.now
         try:
-            stored = self._keeper.read(*key)
+            stored = self._writer.read(*key)
             self._is_failing = False
         except StoreUnavailable as error:
             if not self._is_failing:
-                _log.warning("sessions: go on with what is known here: %s", error)
+                _log.warning("sessions: continue with the state of this process: %s", error)
             self._is_failing = True
             return live
         found = None if stored is None else _conversation(stored.record, context)
         if found is not None and live.become(found, before):
-            self.note(context, live)  # what was noted meanwhile had not seen what was read
+            self.note(context, live)  # a change during the read lacks what was read
         return live
 
     def note(self, context: Context, live: ConversationState) -> None:
-        """Takes what a conversation holds now. Waits for nothing."""
-        self._keeper.note(context.org, context.session, partial(live.now.fitting, MOST_BYTES))
+        """Writes the state of a conversation in the background."""
+        self._writer.note(context.org, context.session, partial(live.now.fitting, MOST_BYTES))
 
     def forget(self, org: str, session: str) -> bool:
         """Deletes the conversation, here and in the store; whether there was one.
@@ -69,36 +69,36 @@ class StoredConversations:
             StoreUnavailable: it may still be there.
         """
         was_here = self._live.forget(org, session)
-        return self._keeper.forget(org, session) or was_here
+        return self._writer.forget(org, session) or was_here
 
     def flush(self, timeout_s: float) -> bool:
-        """Whether all that was noted before is in the store; waits for it so long."""
-        return self._keeper.flush(timeout_s)
+        """Whether all conversations so far are in the store; waits that long for it."""
+        return self._writer.flush(timeout_s)
 
     def close(self) -> None:
-        """Writes what it can."""
-        self._keeper.close()
+        """Writes what it can within a few seconds."""
+        self._writer.close()
 
     def health(self) -> dict[str, Any]:
-        """How many conversations wait for the store, and what fails."""
-        return {"held": len(self._live), **self._keeper.health()}
+        """How many conversations are in memory and wait for the store, and the last error."""
+        return {"held": len(self._live), **self._writer.health()}
 
 
 def merged(theirs: Record, ours: Record) -> Record:
-    """What two processes wrote of one conversation, as one record."""
+    """The records that two processes wrote of one conversation, merged."""
     try:
         other = Conversation.from_record(theirs)
-    except InvalidInput:  # of a later version, or damaged: it is written over
+    except InvalidInput:  # of a later version, or damaged: ours replaces it
         return ours
     return merge(other, Conversation.from_record(ours)).fitting(MOST_BYTES)
 
 
 def _conversation(record: Record, context: Context) -> Conversation | None:
-    """The state in a record; None where it is none of ours."""
+    """The state in a record; None if it has another form."""
     if not record:
         return None
     try:
         return Conversation.from_record(record)
     except InvalidInput as error:
-        _log.warning("session %r: begins anew: %s", context.session[:80], error)
+        _log.warning("session %r: cannot be read and starts empty: %s", context.session[:80], error)
         return None

@@ -1,8 +1,8 @@
-"""What a session is outside of the process that holds it: a small JSON object under organisation and id.
+"""The stored form of a session: a small JSON object under an organisation and an id.
 
-A version is a count above a mark. The count rises by one with each write and begins at a random number, so
-no version of a session that was forgotten is one of its successor's. The mark says which process wrote, where
-what it wrote was its own alone: that process knows it again, even where it never heard that it was committed.
+A version consists of a count and a mark. The count starts at a random number and rises by one with each
+write, so no version of a deleted session equals one of its successor. The mark names the process that wrote
+the record, if it did not merge it: the process recognises its own write even if the commit was not confirmed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toolroll.registry.events.rows import LONGEST_WORD, storable, word
 from toolroll.registry.store.database import words
 
 Record: TypeAlias = Mapping[str, Any]  # plain JSON values
-Key: TypeAlias = tuple[str, str]  # organisation and session, as the store has them
+Key: TypeAlias = tuple[str, str]  # organisation and session, as they stand in the store
 
 MOST_BYTES = 64 * 1024  # of a record as JSON
 _SHORTENED = re.compile(r"…[0-9a-f]{16}\Z")
@@ -32,13 +32,13 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredSession:
     """A session as it was read.
 
     Attributes:
-        record: what it holds; not to be changed.
-        version: what `write` wants to hear; 0 for what is not in the store yet. It says nothing else.
-        updated_at: when it was last written, or noted.
+        record: must not be changed.
+        version: for `SessionStore.write`; 0 if the session is not in the store yet.
+        updated_at: when it last changed.
     """
 
     record: Record
@@ -47,16 +47,16 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SessionSummary:
     """A session in a list, without its record.
 
     Attributes:
-        org: whose it is; "" for nobody's.
-        session: its id; of a long one the beginning and a digest.
-        turn: the turn it has come to; 0 where its record does not say.
-        version: moves on with each write.
+        org: its organisation; "" for none.
+        session: its id; a long one is cut and ends in a digest.
+        turn: the number of its last turn; 0 if the record does not say.
+        version: changes with each write.
         created_at, updated_at: when it was written first and last.
-        expires_at: from when on it counts as gone; None for never.
+        expires_at: when it is deleted; None for never.
     """
 
     org: str
@@ -69,24 +69,19 @@ class Kept:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
+        found = {name: getattr(self, name) for name in self.__slots__}
         return {
-            "org": self.org,
-            "session": self.session,
-            "turn": self.turn,
-            "version": self.version,
-            "created_at": self.created_at.isoformat(),
-            "updated_at": self.updated_at.isoformat(),
-            "expires_at": None if self.expires_at is None else self.expires_at.isoformat(),
+            name: value.isoformat() if isinstance(value, datetime) else value for name, value in found.items()
         }
 
 
 def key_of(org: str, session: str) -> Key:
-    """Under what the store has a session: its id, shortened where it is long.
+    """The key of a session in the store. A long id is cut and ends in a digest.
 
-    Ids that differ only in what the store cannot keep are told apart by a digest.
+    So does an id with characters that the store cannot hold.
 
     Raises:
-        InvalidInput: the id is empty or no text, or the organisation is none that the store can keep.
+        InvalidInput: the id is empty or no text, or the store cannot hold the organisation's name.
     """
     if not isinstance(session, str):
         raise InvalidInput(f"session is {type(session).__name__}, must be text")
@@ -96,7 +91,7 @@ def key_of(org: str, session: str) -> Key:
 
 
 def org_of(org: str) -> str:
-    """The organisation as the store has it."""
+    """The organisation's name in the store."""
     return _distinct(words(org, "org"))
 
 
@@ -106,21 +101,21 @@ def _distinct(text: str) -> str:
     clean = storable(text)
     if clean == text:
         return word(text)
-    # what cannot be kept is replaced, and others may be replaced by the same
+    # two different ids may become equal by the replacement
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{clean[: LONGEST_WORD - 17]}…{digest}"
 
 
 def is_shortened(text: str) -> bool:
-    """Whether the text looks like what a longer one is kept as: who names it so may mean another's."""
+    """Whether the text looks like a shortened name, which may be another session's."""
     return _SHORTENED.search(text) is not None
 
 
 def turn_in(record: Record, key: Key) -> int:
-    """The turn that a record has come to; 0 where it does not say.
+    """The number of a record's last turn; 0 if it does not say.
 
     Raises:
-        InvalidInput: the record cannot be kept: it is no object of JSON, or is too large.
+        InvalidInput: the record cannot be stored: it is no JSON object, or too large.
     """
     what = f"session {key[1]!r:.80}"
     if not isinstance(record, Mapping):
@@ -132,7 +127,7 @@ def turn_in(record: Record, key: Key) -> int:
     if size > MOST_BYTES:
         raise InvalidInput(
             f"{what}: its record has {size:,} bytes as JSON, must have at most {MOST_BYTES:,}: "
-            "let it hold names, not texts"
+            "store names, not texts"
         )
     turn = record.get("turn", 0)
     if not isinstance(turn, int) or isinstance(turn, bool) or not 0 <= turn <= _MOST_TURNS:
@@ -141,20 +136,20 @@ def turn_in(record: Record, key: Key) -> int:
 
 
 def new_mark() -> int:
-    """Of a process: one of two thousand million, never 0."""
+    """A random number for a process: 31 bits, never 0."""
     return int.from_bytes(os.urandom(4), "big") >> 1 or 1
 
 
 def first_version(mark: int) -> int:
-    """Of a session that is new."""
+    """The first version of a session."""
     return new_mark() << _MARK_BITS | mark
 
 
 def next_version(version: int, mark: int) -> int:
-    """The one behind it. mark: of who writes what is its own alone; 0 for all else."""
+    """The version after this one. mark: the writing process; 0 for a merged record."""
     return ((version >> _MARK_BITS) + 1) << _MARK_BITS | mark
 
 
 def mark_of(version: int) -> int:
-    """Who wrote it; 0 where that does not matter."""
+    """The mark in a version; 0 for a merged record."""
     return version & ((1 << _MARK_BITS) - 1)

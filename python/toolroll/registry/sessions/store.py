@@ -1,8 +1,8 @@
 """Sessions in the database: compare-and-set, one session or many in one transaction.
 
-Whoever writes locks the rows first, in one order for all, so what is compared under the lock is still true
-when it is written, and nobody waits in a circle. One that is new to two writers at once goes to who was
-faster; the other is told.
+A writer first locks its rows, in the same order in every process: what it compares under the lock is still
+true when it writes, and there is no deadlock. If two writers create the same session, the first one wins, and
+the second is told.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import sqlalchemy as sa
 from toolroll.errors import Conflict, InvalidInput
 from toolroll.registry.sessions.records import (
     LIFETIME_S,
-    Kept,
     Key,
     Record,
-    Stored,
+    SessionSummary,
+    StoredSession,
     first_version,
     key_of,
     mark_of,
@@ -32,19 +32,21 @@ from toolroll.registry.sessions.records import (
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, upsert
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.gil import GilYielder
+from toolroll.registry.store.gil import GilYielder, batches
 
-Merge: TypeAlias = Callable[[Record, Record], Record]  # what is in the store, what was noted here → both
+Merge: TypeAlias = Callable[
+    [Record, Record], Record
+]  # (stored record, record of this process) → both, merged
 
 _TABLE, _C = tables.sessions, tables.sessions.c
-# Read here and not by the driver, so that one that is damaged is not the error of all.
+# Decoded here, not by the driver, so that a damaged record does not fail the whole query.
 _TEXT = sa.cast(_C.record, sa.Text).label("record")
-# Made once: that takes as long as asking it.
+# Built once: building takes as long as running it.
 _ONE = sa.select(_TEXT, _C.version, _C.updated_at, _C.expires_at).where(
     _C.org == sa.bindparam("of_org"), _C.session == sa.bindparam("of_session")
 )
 _SOME = 128  # keys in a query
-_SOME_GONE = 500  # sessions that one transaction clears away
+_SOME_GONE = 500  # sessions that one transaction deletes
 _LONGEST_S = 100 * 365 * 24 * 3_600.0
 
 
@@ -53,10 +55,10 @@ class Draft:
     """A session to be written.
 
     Attributes:
-        key: as `key_of` makes it.
-        record: what it holds now.
-        version: of what the record was made from; 0 for nothing; None where nobody knows.
-        at: when it came to that.
+        key: from `key_of`.
+        record: its new record.
+        version: of the stored record that this one was made from; 0 for none; None if it is not known.
+        at: when it changed.
     """
 
     key: Key
@@ -66,12 +68,12 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """A session that was written.
 
     Attributes:
-        version: what it has now.
-        is_merged: it holds what another has written, too.
+        version: its new version.
+        is_merged: whether the record was merged with that of another process.
     """
 
     version: int
@@ -79,18 +81,18 @@ class Written:
 
 
 class SessionStore:
-    """The sessions of a database. Any thread may use it; every call waits for the database."""
+    """The sessions of a database. Safe to share between threads; every call waits for the database."""
 
     def __init__(self, database: Database, lifetime_s: float | None = LIFETIME_S) -> None:
-        """lifetime_s: for how long a session is kept that is not written to; None for good."""
+        """lifetime_s: how long a session is kept after its last write; None for ever."""
         if lifetime_s is not None and not 0 < lifetime_s <= _LONGEST_S:
             raise InvalidInput(
                 f"sessions: lifetime_s is {lifetime_s!r:.80}, must be > 0 and at most {_LONGEST_S:,.0f}, or "
-                "None for good"
+                "None for ever"
             )
         self._database, self._lifetime_s = database, lifetime_s
 
-    def read(self, org: str, session: str) -> Stored | None:
+    def read(self, org: str, session: str) -> StoredSession | None:
         """The session; None if there is none, or it has expired.
 
         Raises:
@@ -103,46 +105,46 @@ class SessionStore:
         if row is None or _has_expired(row, _now()):
             return None
         record = _read(row.record)
-        # What is damaged is as good as gone; with its version it can be written over.
-        return Stored({} if record is None else record, row.version, row.updated_at)
+        # A damaged record counts as empty; with its version it can be replaced.
+        return StoredSession({} if record is None else record, row.version, row.updated_at)
 
     def write(self, org: str, session: str, record: Record, version: int) -> int:
-        """Writes the session if it is still at this version, and says at which it is now.
+        """Writes the session if it still has this version, and returns the new one.
 
-        version: what `read` or `write` said before; 0 where there was none.
+        version: from `read` or `write`; 0 if there was no session.
 
         Raises:
-            Conflict: it was written, forgotten or begun meanwhile; read it again.
+            Conflict: the session was written, deleted or created since; read it again.
             InvalidInput: the record is no JSON or too large, or no session can have this id.
             StoreUnavailable: nothing was written, or nobody knows: read it again.
         """
         draft = Draft(key_of(org, session), record, version, _now())
         done = self.write_all([draft]).get(draft.key)
-        if isinstance(done, Written):
+        if isinstance(done, WriteResult):
             return done.version
         if done is not None:
             raise done
         raise Conflict(
             f"session {session!r:.80} of organisation {org!r:.80}: is not at version {version} any more: "
-            "another has written or forgotten it; read it again"
+            "another process wrote or deleted it; read it again"
         )
 
     def write_all(
         self, drafts: Iterable[Draft], merge: Merge | None = None, mark: int = 0
-    ) -> dict[Key, Written | InvalidInput]:
-        """Writes sessions in one transaction, each unless it has moved on since its draft was made.
+    ) -> dict[Key, WriteResult | InvalidInput]:
+        """Writes sessions in one transaction, except those that changed since their draft was made.
 
-        One that was last written with this mark has not: it holds nothing that the writer had not seen.
+        A session whose stored version has this mark has not changed: the writer itself wrote it.
 
         Args:
             drafts: each session once.
-            merge: makes one record of what is there and what is drafted, for those that have moved on. It
-                runs within the transaction, may meet the same record twice, and must change neither.
-            mark: who writes, see `records`; 0 for nobody in particular.
+            merge: makes one record of the stored one and the draft's, for sessions that changed. It runs
+                within the transaction, may get the same record twice, and must change neither.
+            mark: the writing process, see `records`; 0 for none.
 
         Returns:
-            What became of each: written, or why it cannot be. Those that are missing have moved on: where
-            nothing merges, or because they were new to two writers at once.
+            The result for each session, or the reason why it cannot be stored. A missing session has changed
+            without a `merge`, or two writers created it at the same time.
 
         Raises:
             InvalidInput: a session is drafted twice; nothing was written.
@@ -169,15 +171,15 @@ class SessionStore:
     def prune(
         self, older_than_s: float | None = None, *, org: str | None = None, most: int | None = None
     ) -> int:
-        """Deletes sessions that have expired, or were not written to for so long. Says how many.
+        """Deletes sessions that have expired or are older than this. Returns how many.
 
         Args:
-            older_than_s: 0 for all of them; None for those that have expired alone.
-            org: of this organisation alone; None for all.
-            most: how many at the most; None for all.
+            older_than_s: seconds since the last write; 0 for all sessions; None for only expired ones.
+            org: only this organisation's sessions; None for all.
+            most: the greatest number to delete; None for all.
 
         Raises:
-            StoreUnavailable: those that are deleted so far are gone, the rest is not.
+            StoreUnavailable: some of them may be deleted.
         """
         now = _now()
         is_old = sa.and_(_C.expires_at.is_not(None), _C.expires_at <= now)
@@ -190,25 +192,25 @@ class SessionStore:
         while most is None or gone < most:
             some = _SOME_GONE if most is None else min(_SOME_GONE, most - gone)
             with self._database.recording() as connection:
-                # one that is locked is being written, and so not old
+                # a locked session is being written, so it is not old
                 found = connection.execute(old.limit(some).with_for_update(skip_locked=True)).all()
                 keys = [tuple(row) for row in found]
-                for start in range(0, len(keys), _SOME):
-                    connection.execute(sa.delete(_TABLE).where(_among(keys[start : start + _SOME])))
+                for part in batches(keys, _SOME):
+                    connection.execute(sa.delete(_TABLE).where(_among(part)))
             gone += len(keys)
             if len(keys) < some:
                 break
         return gone
 
     def list(
-        self, org: str | None = None, *, limit: int = 50, before: Kept | datetime | None = None
-    ) -> tuple[Kept, ...]:
-        """Sessions, the one that was written last first; expired ones too, until they are cleared away.
+        self, org: str | None = None, *, limit: int = 50, before: SessionSummary | datetime | None = None
+    ) -> tuple[SessionSummary, ...]:
+        """Sessions, the latest first, with expired ones that are not deleted yet.
 
         Args:
-            org: of this organisation alone; None for all.
-            limit: how many at the most.
-            before: those behind this one, for the next page; or those last written before then.
+            org: only this organisation's sessions; None for all.
+            limit: the greatest number to return.
+            before: the last session of the previous page; or a time, for sessions last written before it.
 
         Raises:
             InvalidInput: `limit` is below 1, or `before` is neither.
@@ -217,11 +219,11 @@ class SessionStore:
         if not isinstance(limit, int) or limit < 1:
             raise InvalidInput(f"sessions: limit is {limit!r:.80}, must be a whole number of at least 1")
         order = (_C.updated_at, _C.org, _C.session)
-        query = sa.select(*(_C[name] for name in Kept.__slots__)).limit(limit)
+        query = sa.select(*(_C[name] for name in SessionSummary.__slots__)).limit(limit)
         query = query.order_by(*(column.desc() for column in order))
         if org is not None:
             query = query.where(_C.org == org_of(org))
-        if isinstance(before, Kept):
+        if isinstance(before, SessionSummary):
             last = (before.updated_at, before.org, before.session)
             query = query.where(
                 sa.tuple_(*order) < sa.tuple_(*map(sa.literal, last, (column.type for column in order)))
@@ -230,10 +232,10 @@ class SessionStore:
             query = query.where(_C.updated_at < before)
         elif before is not None:
             raise InvalidInput(
-                f"sessions: before is {before!r:.80}, must be one of the list, or a datetime with its zone"
+                f"sessions: before is {before!r:.80}, must be from the list, or a datetime with its zone"
             )
         with self._database.reading() as connection:
-            return tuple(Kept(*row) for row in connection.execute(query))
+            return tuple(SessionSummary(*row) for row in connection.execute(query))
 
 
 class _Batch:
@@ -242,11 +244,11 @@ class _Batch:
     def __init__(self, merge: Merge | None, mark: int, lifetime_s: float | None) -> None:
         self._merge, self._mark, self._lifetime_s = merge, mark, lifetime_s
         self.drafts: dict[Key, tuple[Draft, int]] = {}  # with the turn; in the order of their keys
-        self.done: dict[Key, Written | InvalidInput] = {}
-        self._breath = GilYielder()
+        self.done: dict[Key, WriteResult | InvalidInput] = {}
+        self._yield_gil = GilYielder()
 
     def check(self, drafts: Iterable[Draft]) -> None:
-        """Sets aside what cannot be kept, before there is a transaction that it could undo."""
+        """Sets aside what cannot be stored, before a transaction begins that it would undo."""
         for draft in sorted(drafts, key=lambda draft: draft.key):
             if draft.key in self.drafts:
                 raise InvalidInput(f"session {draft.key[1]!r:.80}: is drafted twice, must be once")
@@ -254,69 +256,69 @@ class _Batch:
                 self.drafts[draft.key] = draft, turn_in(draft.record, draft.key)
             except InvalidInput as error:
                 self.done[draft.key] = error
-            self._breath()
+            self._yield_gil()
 
     def write(self, connection: sa.Connection) -> None:
         there = self._locked(connection)
         self._add(connection, [key for key in self.drafts if key not in there])
-        moved_on, rows = list[sa.Row[Any]](), list[dict[str, Any]]()
+        changed, rows = list[sa.Row[Any]](), list[dict[str, Any]]()
         for key, row in there.items():
             draft, turn = self.drafts[key]
             if _has_expired(row, draft.at) or self._is_known(row, draft):
                 rows.append(self._row(draft, turn, draft.record, row, self._mark))
-                self.done[key] = Written(rows[-1]["version"])
+                self.done[key] = WriteResult(rows[-1]["version"])
             elif self._merge is not None:
-                moved_on.append(row)
-        if moved_on:
-            rows += self._merged(connection, moved_on)
+                changed.append(row)
+        if changed:
+            rows += self._merged(connection, changed)
         upsert(connection, _TABLE, rows)
 
     def _locked(self, connection: sa.Connection) -> dict[Key, sa.Row[Any]]:
         columns = (_C.org, _C.session, _C.version, _C.created_at, _C.updated_at, _C.expires_at)
         found: dict[Key, Any] = {}
-        for some in _parts(list(self.drafts)):
+        for some in batches(list(self.drafts), _SOME):
             query = sa.select(*columns).where(_among(some)).order_by(_C.org, _C.session).with_for_update()
             for row in connection.execute(query):
                 found[row.org, row.session] = row
-                self._breath()
+                self._yield_gil()
         return found
 
     def _add(self, connection: sa.Connection, keys: Sequence[Key]) -> None:
-        """Inserts those that are not there, unless they were forgotten or another is faster."""
+        """Inserts new sessions, unless they were deleted since or another writer is faster."""
         rows: dict[Key, dict[str, Any]] = {}
         for key in keys:
             draft, turn = self.drafts[key]
             if self._merge is not None or not draft.version:
                 rows[key] = self._row(draft, turn, draft.record, None, self._mark)
         add_missing(connection, _TABLE, rows.values())
-        for some in _parts(list(rows)):
+        for some in batches(list(rows), _SOME):
             query = sa.select(_C.org, _C.session, _C.version).where(_among(some))
             for org, session, version in connection.execute(query):
                 if version == rows[org, session]["version"]:
-                    self.done[org, session] = Written(version)
+                    self.done[org, session] = WriteResult(version)
 
     def _is_known(self, row: sa.Row[Any], draft: Draft) -> bool:
         return row.version == draft.version or (self._mark != 0 and mark_of(row.version) == self._mark)
 
-    def _merged(self, connection: sa.Connection, moved_on: Sequence[sa.Row[Any]]) -> list[dict[str, Any]]:
+    def _merged(self, connection: sa.Connection, changed: Sequence[sa.Row[Any]]) -> list[dict[str, Any]]:
         assert self._merge is not None
         theirs: dict[Key, Record | None] = {}
-        for some in _parts([(row.org, row.session) for row in moved_on]):
+        for some in batches([(row.org, row.session) for row in changed], _SOME):
             query = sa.select(_C.org, _C.session, _TEXT).where(_among(some))
             for org, session, text in connection.execute(query):
                 theirs[org, session] = _read(text)
-                self._breath()
+                self._yield_gil()
         rows = []
-        for row in moved_on:
+        for row in changed:
             key = (row.org, row.session)
             draft, record = self.drafts[key][0], theirs[key]
             try:
                 both = merged(self._merge, record or {}, draft.record, key)
                 rows.append(self._row(draft, turn_in(both, key), both, row, 0))
-                self.done[key] = Written(rows[-1]["version"], is_merged=True)
+                self.done[key] = WriteResult(rows[-1]["version"], is_merged=True)
             except InvalidInput as error:  # the other sessions get through
                 self.done[key] = error
-            self._breath()
+            self._yield_gil()
         return rows
 
     def _row(
@@ -337,21 +339,17 @@ class _Batch:
 
 
 def merged(merge: Merge, theirs: Record, mine: Record, key: Key) -> Record:
-    """Both records in one; mine where there is nothing in theirs.
+    """Both records merged; mine if theirs is empty.
 
     Raises:
-        InvalidInput: the one that merges cannot make one of these.
+        InvalidInput: `merge` fails on them.
     """
     if not theirs:
         return mine
     try:
         return merge(theirs, mine)
-    except Exception as error:  # whatever it is, it is of these two records
+    except Exception as error:  # a caller's function; only these two records fail
         raise InvalidInput(f"session {key[1]!r:.80}: cannot be merged: {error!r:.200}") from error
-
-
-def _parts(keys: Sequence[Key]) -> Iterable[Sequence[Key]]:
-    return (keys[start : start + _SOME] for start in range(0, len(keys), _SOME))
 
 
 def _among(keys: Iterable[Any]) -> sa.ColumnElement[bool]:
@@ -363,7 +361,7 @@ def _is(key: Key) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def _read(text: str | None) -> Record | None:
-    """The record; None if something else has damaged it."""
+    """The record; None if it is damaged."""
     try:
         record = json.loads(text or "")
     except (ValueError, RecursionError):

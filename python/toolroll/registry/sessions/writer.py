@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from toolroll._threads import Full, Overdue, Worker, Workers, survive_forks
+from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.events.rows import instant
-from toolroll.registry.sessions.backlog import Backlog, Noted
-from toolroll.registry.sessions.records import Key, Record, Stored, key_of, mark_of, new_mark
-from toolroll.registry.sessions.store import Draft, Merge, SessionStore, Written, merged
+from toolroll.registry.sessions.backlog import Backlog, PendingRecord
+from toolroll.registry.sessions.records import Key, Record, StoredSession, key_of, mark_of, new_mark
+from toolroll.registry.sessions.store import Draft, Merge, SessionStore, WriteResult, merged
 
 _log = logging.getLogger("toolroll")
 
@@ -87,7 +87,7 @@ class SessionWriter:
         self.counts = Counts()
         self._mark = new_mark()
         self._backlog = Backlog(self._most)
-        self._workers = Workers(_READERS, "toolroll-session")
+        self._pool = CallPool(_READERS, "toolroll-session")
         self._pruned_at = time.monotonic()
 
     # Callers wait for these.
@@ -117,7 +117,7 @@ class SessionWriter:
             self._drop(1, f"{self._most:,} already wait for the store")
         self._worker.wake()
 
-    def read(self, org: str, session: str, timeout_s: float = READ_S) -> Stored | None:
+    def read(self, org: str, session: str, timeout_s: float = READ_S) -> StoredSession | None:
         """The session from this process, from the store, or merged from both; None if there is none.
 
         If the store does not answer, the record that waits here is returned alone.
@@ -146,7 +146,7 @@ class SessionWriter:
         if found is None or version == here.version or mark_of(version) == self._mark:
             return here.stored(version)
         both = merged(self._merge, found.record, here.made(), key)
-        return Stored(both, version, max(found.updated_at, instant(here.at)))
+        return StoredSession(both, version, max(found.updated_at, instant(here.at)))
 
     def forget(self, org: str, session: str, timeout_s: float = READ_S) -> bool:
         """Deletes the session here and in the store; whether there was one.
@@ -192,7 +192,7 @@ class SessionWriter:
 
     def _in_time(self, call: Callable[[], T], deadline: float, key: Key) -> T:
         try:
-            return self._workers.run(call, max(0.0, deadline - time.monotonic()))
+            return self._pool.run(call, max(0.0, deadline - time.monotonic()))
         except (Overdue, Full) as error:
             raise StoreUnavailable(f"session {key[1]!r:.80}: {error}", retry_after_s=1.0) from error
 
@@ -223,7 +223,7 @@ class SessionWriter:
             return 0.0
         return WRITE_EVERY_S if waiting else None
 
-    def _drafts(self, taken: Mapping[Key, Noted]) -> list[Draft]:
+    def _drafts(self, taken: Mapping[Key, PendingRecord]) -> list[Draft]:
         drafts = []
         for key, noted in taken.items():
             try:
@@ -249,7 +249,7 @@ class SessionWriter:
             self._write(drafts[half:])
             return
         for key, result in done.items():
-            if isinstance(result, Written):
+            if isinstance(result, WriteResult):
                 self.counts.written += 1
                 self.counts.merged += result.is_merged
             else:

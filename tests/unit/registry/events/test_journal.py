@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.events import journal as module
-from toolroll.registry.events.journal import Damage, Journal, framed, records_in
+from toolroll.registry.events.journal import Damage, Journal, frame, records_in
 
 
 def records(journal: Journal, most: int = 10**9) -> list[bytes]:
-    return [one.record for one in journal.waiting(most)]
+    return [one.record for one in journal.peek(most)]
 
 
 def left(journal: Journal) -> list[list[bytes]]:
@@ -30,7 +30,7 @@ def left(journal: Journal) -> list[list[bytes]]:
 @given(st.lists(st.binary(max_size=200), max_size=20))
 def test_what_is_framed_is_found_in_its_order(written: list[bytes]) -> None:
     damage = Damage()
-    assert [record for record, _ in records_in(b"".join(map(framed, written)), damage)] == written
+    assert [record for record, _ in records_in(b"".join(map(frame, written)), damage)] == written
     assert damage == Damage()
 
 
@@ -38,13 +38,13 @@ def test_what_is_framed_is_found_in_its_order(written: list[bytes]) -> None:
 def test_damage_costs_the_records_that_it_hits_and_is_counted(
     written: list[bytes], data: st.DataObject
 ) -> None:
-    frames = [framed(record) for record in written]
+    frames = [frame(record) for record in written]
     whole = bytearray(b"".join(frames))
     at = data.draw(st.integers(0, len(whole) - 1))
     whole[at] ^= data.draw(st.integers(1, 255))
     hit, end = 0, 0
-    for place, frame in enumerate(frames):
-        end += len(frame)
+    for place, framed in enumerate(frames):
+        end += len(framed)
         if at < end:
             hit = place
             break
@@ -56,8 +56,8 @@ def test_damage_costs_the_records_that_it_hits_and_is_counted(
 
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=5), st.data())
 def test_a_torn_end_costs_the_last_record_alone(written: list[bytes], data: st.DataObject) -> None:
-    last = framed(written[-1])
-    torn = b"".join(map(framed, written[:-1])) + last[: data.draw(st.integers(0, len(last) - 1))]
+    last = frame(written[-1])
+    torn = b"".join(map(frame, written[:-1])) + last[: data.draw(st.integers(0, len(last) - 1))]
     assert [record for record, _ in records_in(torn, Damage())] == written[:-1]
 
 
@@ -70,14 +70,14 @@ def test_noise_is_no_record_and_no_crash(noise: bytes) -> None:
 
 def test_records_wait_until_they_are_drained(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    assert journal.is_drained and records(journal) == []
+    assert journal.is_empty and records(journal) == []
     for at in range(5):
         journal.append(b"%d" % at)
-    assert records(journal, 2) == [b"0", b"1"] and not journal.is_drained
-    journal.drained(journal.waiting(2)[-1].end)
+    assert records(journal, 2) == [b"0", b"1"] and not journal.is_empty
+    journal.acknowledge(journal.peek(2)[-1].end)
     assert records(journal) == [b"2", b"3", b"4"]
-    journal.drained(journal.waiting(9)[-1].end)
-    assert journal.is_drained and records(journal) == []
+    journal.acknowledge(journal.peek(9)[-1].end)
+    assert journal.is_empty and records(journal) == []
     journal.append(b"5")
     assert records(journal) == [b"5"]
     journal.close()
@@ -93,11 +93,11 @@ def test_segments_go_when_they_are_drained_and_not_before(
         journal.append(record)
     count = len(list(tmp_path.glob("*.log")))
     assert count > 5 and records(journal) == written
-    some = journal.waiting(10)
-    journal.drained(some[-1].end)
+    some = journal.peek(10)
+    journal.acknowledge(some[-1].end)
     assert 1 < len(list(tmp_path.glob("*.log"))) < count
     assert records(journal) == written[10:]
-    journal.drained(journal.waiting(99)[-1].end)
+    journal.acknowledge(journal.peek(99)[-1].end)
     assert len(list(tmp_path.glob("*.log"))) == 1
     journal.close()
     assert list(tmp_path.iterdir()) == []
@@ -110,7 +110,7 @@ def test_a_segment_that_is_drained_is_emptied(tmp_path: Path, monkeypatch: pytes
         for at in range(5):
             journal.append(b"%020d" % (5 * turn + at))
         assert records(journal) == [b"%020d" % (5 * turn + at) for at in range(5)]
-        journal.drained(journal.waiting(9)[-1].end)
+        journal.acknowledge(journal.peek(9)[-1].end)
     assert sum(path.stat().st_size for path in tmp_path.glob("*.log")) < 400
     journal.close()
 
@@ -121,17 +121,17 @@ def test_damage_on_the_disk_is_passed_over_and_does_not_stand_in_the_way(tmp_pat
         journal.append(b"record %d" % at)
     (path,) = tmp_path.glob("*.log")
     with path.open("r+b") as file:
-        file.seek(len(framed(b"record 0")) + 14)
+        file.seek(len(frame(b"record 0")) + 14)
         file.write(b"X")
     assert records(journal) == [b"record 0", b"record 2"]
     assert journal.damage.stretches == 1
-    journal.drained(journal.waiting(9)[-1].end)
-    assert journal.is_drained
+    journal.acknowledge(journal.peek(9)[-1].end)
+    assert journal.is_empty
     journal.append(b"record 3")
     with path.open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"X")
-    assert records(journal) == [] and journal.is_drained
+    assert records(journal) == [] and journal.is_empty
     journal.close()
 
 
@@ -147,11 +147,11 @@ def test_threads_write_whole_records(tmp_path: Path, monkeypatch: pytest.MonkeyP
     threads = [threading.Thread(target=write, args=(at,)) for at in range(8)]
     for thread in threads:
         thread.start()
-    while any(thread.is_alive() for thread in threads) or not journal.is_drained:
-        found = journal.waiting(64)
+    while any(thread.is_alive() for thread in threads) or not journal.is_empty:
+        found = journal.peek(64)
         drained += [one.record for one in found]
         if found:
-            journal.drained(found[-1].end)
+            journal.acknowledge(found[-1].end)
     assert len(drained) == 2_400 and len(set(drained)) == 2_400
     for thread in range(8):
         own = [int(record.split()[1]) for record in drained if record.startswith(b"%d " % thread)]
@@ -170,7 +170,7 @@ def test_a_full_journal_refuses_and_says_so(tmp_path: Path, monkeypatch: pytest.
             taken += 1
     assert 15 < taken < 25
     assert len(records(journal)) == taken
-    journal.drained(journal.waiting(99)[-1].end)
+    journal.acknowledge(journal.peek(99)[-1].end)
     journal.append(b"again")
     assert records(journal) == [b"again"]
     journal.close()
@@ -288,7 +288,7 @@ def test_a_child_of_a_fork_writes_a_journal_of_its_own(tmp_path: Path) -> None:
     journal.append(b"parent")
     child = os.fork()
     if child == 0:  # pragma: no cover
-        journal.begin_anew()
+        journal.reset_in_child()
         journal.append(b"child")
         os._exit(0)
     os.waitpid(child, 0)
@@ -308,7 +308,7 @@ def test_a_child_that_lives_on_does_not_keep_its_parents_journal_from_being_adop
         journal.append(b"of a parent that dies")
         child = os.fork()
         if child == 0:
-            journal.begin_anew()
+            journal.reset_in_child()
             os.read(reading, 1)
         os._exit(0)
     os.waitpid(parent, 0)
@@ -339,7 +339,7 @@ def test_noise_of_any_kind_in_the_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "README").write_text("hello")
     (tmp_path / "9-zzz.alive").write_bytes(b"")
     (tmp_path / "9-zzz.000001.log").write_bytes(
-        draws.randbytes(5_000) + framed(b"sound") + draws.randbytes(99)
+        draws.randbytes(5_000) + frame(b"sound") + draws.randbytes(99)
     )
     journal = Journal(tmp_path)
     assert left(journal) == [[b"sound"]]

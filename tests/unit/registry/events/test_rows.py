@@ -17,14 +17,14 @@ from toolroll.learning.exposure import Exposure, Shown
 from toolroll.learning.outcomes import KINDS, NOT_SHOWN, Entry, Report
 from toolroll.registry.events.rows import (
     LONGEST_WORD,
-    Counted,
     Messages,
-    Received,
-    counted,
+    OutcomeRow,
+    ReceivedReport,
     instant,
     normal,
+    outcome_row,
     seconds,
-    settled_by,
+    settled_after,
     summary,
     word,
 )
@@ -73,8 +73,8 @@ def plain(exposure: Exposure) -> list[object]:
 @given(st.data())
 def test_what_is_put_into_the_journal_comes_out_as_it_was(data: st.DataObject) -> None:
     exposure = normal(data.draw(exposures()))
-    received = Received(exposure, data.draw(reports(exposure)), data.draw(times))
-    back = Received.from_bytes(received.to_bytes())
+    received = ReceivedReport(exposure, data.draw(reports(exposure)), data.draw(times))
+    back = ReceivedReport.from_bytes(received.to_bytes())
     assert plain(back.exposure) == plain(exposure)
     assert (back.report, back.at) == (received.report, received.at)
 
@@ -86,19 +86,21 @@ def test_what_is_put_into_the_journal_comes_out_as_it_was(data: st.DataObject) -
 )
 def test_what_is_no_record_is_an_error_of_a_known_kind(noise: bytes | str) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
-        Received.from_bytes(noise if isinstance(noise, bytes) else noise.encode("utf-8", "surrogatepass"))
+        ReceivedReport.from_bytes(
+            noise if isinstance(noise, bytes) else noise.encode("utf-8", "surrogatepass")
+        )
 
 
 @given(st.data())
 def test_a_record_with_another_value_anywhere_is_an_error_or_a_record(data: st.DataObject) -> None:
     exposure = normal(data.draw(exposures()))
-    record = json.loads(Received(exposure, data.draw(reports(exposure)), 1.5e9).to_bytes())
+    record = json.loads(ReceivedReport(exposure, data.draw(reports(exposure)), 1.5e9).to_bytes())
     field = data.draw(st.sampled_from(sorted(record)))
     record[field] = data.draw(
         st.none() | st.integers() | st.text(max_size=9) | st.lists(st.text(max_size=3), max_size=9)
     )
     with suppress(KeyError, TypeError, ValueError):
-        Received.from_bytes(json.dumps(record).encode())
+        ReceivedReport.from_bytes(json.dumps(record).encode())
 
 
 @given(st.data())
@@ -108,9 +110,9 @@ def test_a_row_of_outcomes_says_what_was_counted(data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         before = deduplicate(exposure, before, data.draw(reports(exposure))).settled
     step = deduplicate(exposure, before, data.draw(reports(exposure)))
-    made = counted(7, 2, exposure, step, data.draw(st.sampled_from([0.0, 1.0])), 1.5e9)
+    made = outcome_row(7, 2, exposure, step, data.draw(st.sampled_from([0.0, 1.0])), 1.5e9)
     row = {**made.to_row(), "entries": json.loads(json.dumps(made.to_row()["entries"]))}
-    back = Counted.of(SimpleNamespace(**row))
+    back = OutcomeRow.of(SimpleNamespace(**row))
     assert (back.seq, back.step, back.closes, back.closing_weight) == (7, 2, step.closes, made.closing_weight)
     assert {change.tool.name: change for change in back.changes} == {
         change.tool.name: change for change in made.changes
@@ -167,7 +169,7 @@ def test_the_gist_of_an_event(kinds: list[str], closed: bool, gist: str | None) 
 def test_what_was_voided_is_known_and_weighs_nothing() -> None:
     exposure = Exposure("e", "o", 1.5e9, "", "", "", "", (Shown("a", ToolKey(1, 2, 0), 0.5),))
     step = deduplicate(exposure, NOTHING_SAID, Report("e", (Entry("a", "failed"),)))
-    row = counted(1, 1, exposure, step, 1.0, 1.5e9)
-    voided = Counted(1, 1, row.exposure, row.changes, True, 1.0, 1.5e9, True)
-    assert settled_by([row]) == Settled({"a": Said("failed", 1.0)}, True)
-    assert settled_by([voided]) == Settled({"a": Said("failed", 0.0)}, True)
+    row = outcome_row(1, 1, exposure, step, 1.0, 1.5e9)
+    voided = OutcomeRow(1, 1, row.exposure, row.changes, True, 1.0, 1.5e9, True)
+    assert settled_after([row]) == Settled({"a": Said("failed", 1.0)}, True)
+    assert settled_after([voided]) == Settled({"a": Said("failed", 0.0)}, True)

@@ -244,7 +244,7 @@ def unnamed(text: str, /) -> None: ...
     [
         (
             missing_required,
-            "function 'unresolved': its annotations name 'Missing', which is not defined in its "
+            "function 'missing_required': its annotations name 'Missing', which is not defined in its "
             "module; import it there, and not only under TYPE_CHECKING",
         ),
         (impossible, "function 'impossible': parameter 'lock': complex has no form in JSON"),

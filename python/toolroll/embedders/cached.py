@@ -75,13 +75,13 @@ class CachedEmbedder(Embedder):
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """float32[n, dim]: from disk what is there, the rest from the inner embedder."""
         keys = [_key(text) for text in texts]
-        known = self._stored(set(keys))
+        known = self._read_rows(set(keys))
         missing = list({key: text for key, text in zip(keys, texts, strict=True) if key not in known}.items())
         for at in range(0, len(missing), CHUNK):
             part = missing[at : at + CHUNK]
             rows = self._checked(self._inner.embed([text for _, text in part]), len(part))
             fresh = dict(zip((key for key, _ in part), rows, strict=True))
-            self._store(fresh)
+            self._write_rows(fresh)
             known.update(fresh)
         vectors = np.empty((len(keys), self.dim), np.float32)
         for row, key in enumerate(keys):
@@ -111,7 +111,7 @@ class CachedEmbedder(Embedder):
 
     # The file: rows (id, key, vector), ids ascending without holes, so the oldest are the smallest.
 
-    def _stored(self, keys: set[bytes]) -> dict[bytes, npt.NDArray[np.float32]]:
+    def _read_rows(self, keys: set[bytes]) -> dict[bytes, npt.NDArray[np.float32]]:
         def read(db: sqlite3.Connection) -> dict[bytes, npt.NDArray[np.float32]]:
             found = {}
             for some in _slices(keys, 500):  # SQLite's oldest limit of parameters is 999
@@ -124,7 +124,7 @@ class CachedEmbedder(Embedder):
 
         return self._with_file(read, writes=False) or {}
 
-    def _store(self, rows: dict[bytes, npt.NDArray[np.float32]]) -> None:
+    def _write_rows(self, rows: dict[bytes, npt.NDArray[np.float32]]) -> None:
         def write(db: sqlite3.Connection) -> None:
             db.execute("BEGIN IMMEDIATE")
             with db:
@@ -156,7 +156,7 @@ class CachedEmbedder(Embedder):
                     self._writable = False  # what is there can still be read
                     logger.warning("vector cache %s: %s; nothing more is kept", path, error)
                 return None
-            except (sqlite3.DatabaseError, _Foreign) as error:
+            except (sqlite3.DatabaseError, _ForeignDatabase) as error:
                 if attempt == 2:
                     self._without_file(error)
                     return None
@@ -174,7 +174,7 @@ class CachedEmbedder(Embedder):
         logger.warning("vector cache %s: %s; vectors are not kept", path or "folder", error)
 
 
-class _Foreign(Exception):
+class _ForeignDatabase(Exception):
     """A sound SQLite file that is not ours."""
 
 
@@ -216,7 +216,7 @@ def _unpacked(key: object, blob: object, dim: int) -> npt.NDArray[np.float32] | 
 
 
 def _prepare(db: sqlite3.Connection) -> None:
-    """Makes the table in a new file; raises _Foreign for somebody else's."""
+    """Makes the table in a new file; raises _ForeignDatabase for somebody else's."""
     if db.execute("PRAGMA user_version").fetchone()[0] == FORMAT:
         return
     db.execute("BEGIN IMMEDIATE")  # two processes may be here at once
@@ -224,7 +224,7 @@ def _prepare(db: sqlite3.Connection) -> None:
         if db.execute("PRAGMA user_version").fetchone()[0] == FORMAT:
             return
         if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise _Foreign("is a database of another kind")
+            raise _ForeignDatabase("is a database of another kind")
         db.execute(
             "CREATE TABLE vectors (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, vector BLOB NOT NULL)"
         )

@@ -7,7 +7,7 @@ import re
 from toolroll.errors import EmbedderUnavailable
 
 
-class Refused(EmbedderUnavailable):
+class RequestRejected(EmbedderUnavailable):
     """The embedder works and says no; it would say so again, so nobody asks again.
 
     Attributes:

@@ -28,12 +28,12 @@ logger = logging.getLogger(__name__)
 TEXT = "Should I bring an umbrella to Oslo tomorrow? 내일 비가 오나요? create_calendar_event(title, start)"
 SAME = 0.999  # least cosine between two answers of one model; quantised to 4 bits it is another, near 0.98
 FORMAT = 1
-KEPT = 4  # models remembered for one name: who switches back and forth finds his vectors again
+MOST_MODELS = 4  # models remembered for one name: who switches back and forth finds his vectors again
 
 Vector = npt.NDArray[np.float32]
 
 
-class Probes:
+class FingerprintStore:
     """The answers by which the models behind one name and one set of settings are known, on disk.
 
     A file that is missing or damaged is begun again; one that cannot be written is done without.
@@ -67,7 +67,7 @@ class Probes:
         rounded = [round(float(number), 2) + 0.0 for number in answer]  # + 0.0: no minus before a zero
         revision = hashlib.sha256(f"{self._settings}\n{rounded}".encode()).hexdigest()[:12]
         self._known[revision] = answer
-        while len(self._known) > KEPT:
+        while len(self._known) > MOST_MODELS:
             del self._known[next(iter(self._known))]
         self._write()
         return revision

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from toolroll._threads import CallPool, Full, Overdue
 from toolroll.embedder import Embedder, as_embedder, unit_rows
-from toolroll.embedders.checks import Refused
+from toolroll.embedders.checks import RequestRejected
 from toolroll.errors import EmbedderUnavailable, InvalidInput
 
 try:
@@ -50,7 +50,7 @@ class GuardedEmbedder(Embedder):
     - **Deadline.** The call runs on a daemon thread of this guard, at most `workers` at a time, and is given
       up when its time is over. Where every thread is lost to a call that never returned, it fails at once.
     - **Retries**, with exponential backoff and jitter, or after as long as the embedder asked for, as long as
-      the time suffices. `Refused` is not tried again.
+      the time suffices. `RequestRejected` is not tried again.
     - **Circuit breaker.** After `failures` calls in a row that failed or were given up nobody is asked for
       `rest_s`: a query then costs microseconds. After that one call is let through, and its outcome decides.
     - **Answers are checked**: wrong count or width, NaN, rows that are neither of unit length nor zero.
@@ -98,8 +98,8 @@ class GuardedEmbedder(Embedder):
         self._inner = inner = as_embedder(inner)
         self.identity, self.dim = inner.identity, inner.dim
         self.is_english, self.scale = inner.is_english, inner.scale
-        self._query = _Patience(query_timeout_s, query_attempts, QUERY_BACKOFF_S)
-        self._documents = _Patience(timeout_s, attempts, BACKOFF_S)
+        self._query = _RetryPolicy(query_timeout_s, query_attempts, QUERY_BACKOFF_S)
+        self._documents = _RetryPolicy(timeout_s, attempts, BACKOFF_S)
         self._batch = batch
         self._limits = workers, failures, rest_s
         self._begin()
@@ -117,21 +117,21 @@ class GuardedEmbedder(Embedder):
         for at in range(0, len(texts), self._batch):
             part = list(texts[at : at + self._batch])
             ask = partial(self._inner.embed, part)
-            vectors[at : at + len(part)] = self._asked(ask, len(part), self._documents)
+            vectors[at : at + len(part)] = self._call(ask, len(part), self._documents)
         return vectors
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         """float32[dim], within `query_timeout_s`."""
-        rows = self._asked(lambda: np.asarray(self._inner.embed_query(text))[None], 1, self._query)
+        rows = self._call(lambda: np.asarray(self._inner.embed_query(text))[None], 1, self._query)
         vector: npt.NDArray[np.float32] = rows[0]
         return vector
 
-    def _asked(self, ask: Callable[[], object], count: int, patience: _Patience) -> npt.NDArray[np.float32]:
+    def _call(self, ask: Callable[[], object], count: int, policy: _RetryPolicy) -> npt.NDArray[np.float32]:
         """Checked rows of `ask`, in the time there is, unless the breaker is open."""
         if self._pid != os.getpid():
             self._begin()
         workers, breaker = self._workers, self._breaker
-        deadline = time.monotonic() + patience.timeout_s
+        deadline = time.monotonic() + policy.timeout_s
 
         def attempt() -> npt.NDArray[np.float32]:
             try:
@@ -149,19 +149,19 @@ class GuardedEmbedder(Embedder):
         is_trial = breaker.enter()
         works, why = None, ""  # None: nothing was learnt about the embedder
         try:
-            rows: npt.NDArray[np.float32] = patience.retrying()(attempt)
+            rows: npt.NDArray[np.float32] = policy.retrying()(attempt)
             works = True
             return rows
         except Full as error:
             raise EmbedderUnavailable(f"embedder {self.identity}: {error}") from error
         except EmbedderUnavailable as error:
-            works, why = isinstance(error, Refused) and error.only_this_text, str(error)
+            works, why = isinstance(error, RequestRejected) and error.only_this_text, str(error)
             raise
         finally:
             breaker.leave(is_trial, works, why)
 
 
-class _Patience:
+class _RetryPolicy:
     """How long a call may take in all, and how often it is tried in that time."""
 
     def __init__(self, timeout_s: float, attempts: int, backoff_s: float) -> None:
@@ -170,7 +170,9 @@ class _Patience:
         self._backoff = wait_random_exponential(multiplier=backoff_s, max=LONGEST_BACKOFF_S)
 
     def retrying(self) -> Retrying:
-        return Retrying(stop=self._stop, wait=self._wait, retry=retry_if_exception(_may_pass), reraise=True)
+        return Retrying(
+            stop=self._stop, wait=self._wait, retry=retry_if_exception(_is_retryable), reraise=True
+        )
 
     def _wait(self, state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
@@ -178,8 +180,8 @@ class _Patience:
         return max(self._backoff(state), asked or 0.0)
 
 
-def _may_pass(error: BaseException) -> bool:
-    return isinstance(error, EmbedderUnavailable) and not isinstance(error, Refused)
+def _is_retryable(error: BaseException) -> bool:
+    return isinstance(error, EmbedderUnavailable) and not isinstance(error, RequestRejected)
 
 
 class Breaker:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from toolroll.embedders.checks import Refused
+from toolroll.embedders.checks import RequestRejected
 from toolroll.errors import EmbedderUnavailable, InvalidInput
 
 try:
@@ -19,8 +19,8 @@ except ImportError as error:
 
 CONNECT_S = 5.0  # a server that takes longer to accept a connection is not there
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
-OF_THIS_TEXT = (400, 413, 422)  # too long, or with something in it that the server does not take
-FOR_NOW = (408, 409, 425, 429)  # beside 5xx: the same request may pass later
+TEXT_STATUSES = (400, 413, 422)  # too long, or with something in it that the server does not take
+RETRY_STATUSES = (408, 409, 425, 429)  # beside 5xx: the same request may pass later
 EXCERPT = 200  # characters of a server's own message that we hand on
 
 
@@ -50,7 +50,7 @@ class Endpoint:
         drips its headers is bounded by the guard outside.
 
         Raises:
-            Refused: the server understood and said no, or sent us elsewhere.
+            RequestRejected: the server understood and said no, or sent us elsewhere.
             EmbedderUnavailable: anything else but JSON of at most `most_bytes`, with status 200.
         """
         if self._pid != os.getpid():  # sockets that are shared with the parent would mix up their answers
@@ -75,7 +75,7 @@ class Endpoint:
                 raise
             response.release_conn()
         except urllib3.exceptions.HTTPError as error:
-            raise EmbedderUnavailable(f"{self._name}: no answer from {self.url}: {_kind(error)}") from None
+            raise EmbedderUnavailable(f"{self._name}: no answer from {self.url}: {_reason(error)}") from None
         if response.status != 200:
             raise self._refusal(response, content)
         try:
@@ -99,16 +99,18 @@ class Endpoint:
 
     def _refusal(self, response: urllib3.BaseHTTPResponse, content: bytes) -> EmbedderUnavailable:
         status = response.status
-        message = f"{self._name}: {self.url} answered {status}{self._said(content)}"
+        message = f"{self._name}: {self.url} answered {status}{self._server_message(content)}"
         if 300 <= status < 400:
-            return Refused(f"{message}: redirects are not followed, give the final address as base_url")
-        if status in FOR_NOW or status >= 500:
+            return RequestRejected(
+                f"{message}: redirects are not followed, give the final address as base_url"
+            )
+        if status in RETRY_STATUSES or status >= 500:
             return EmbedderUnavailable(
                 message, retry_after_s=_retry_after(response.headers.get("Retry-After"))
             )
-        return Refused(message, only_this_text=status in OF_THIS_TEXT)
+        return RequestRejected(message, only_this_text=status in TEXT_STATUSES)
 
-    def _said(self, content: bytes) -> str:
+    def _server_message(self, content: bytes) -> str:
         """The server's own message, where it has the usual name; never what it echoes of ours."""
         try:
             answer = json.loads(content)
@@ -159,7 +161,7 @@ def _checked_key(key: str | None) -> str:
     return key
 
 
-def _kind(error: urllib3.exceptions.HTTPError) -> str:
+def _reason(error: urllib3.exceptions.HTTPError) -> str:
     """What went wrong, without the library's own words, which repeat the address."""
     cause = error.__cause__ or error.__context__
     if isinstance(error, urllib3.exceptions.NewConnectionError):  # refused, unreachable, unknown host

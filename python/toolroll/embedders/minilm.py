@@ -57,7 +57,7 @@ LAYERS = 6
 
 
 class MiniLMEmbedder(Embedder):
-    """Embeds by all-MiniLM-L6-v2, in 8 bits unless told otherwise.
+    """Embeds by all-MiniLM-L6-v2, in 8 bits unless sent_rows otherwise.
 
     The 8-bit form has a scale for each column of its weights, so its rankings are the float model's at half
     the time: about 2.7 ms for a message of 12 tokens on one core, and 0.2 ms for each token more. Texts are

@@ -60,12 +60,12 @@ def embedder(choice: EmbedderChoice) -> Embedder | None:
         raise InvalidInput(f"embedder {choice!r}: names no model, must be {provider}:{form}")
     if not waits:
         return _cached(_class(module, name)(model))
-    model, at, url = _parted(model)
+    model, at, url = _model_and_url(model)
     made = _class(module, name)(model, url) if at else _class(module, name)(model)
     return _cached(_class("guarded", "GuardedEmbedder")(made))
 
 
-def _parted(model: str) -> tuple[str, str, str]:
+def _model_and_url(model: str) -> tuple[str, str, str]:
     """Model and address: a name may hold an @, an address begins with its scheme."""
     at = max(model.find("@http://"), model.find("@https://"))
     return (model, "", "") if at < 0 else (model[:at], "@", model[at + 1 :])

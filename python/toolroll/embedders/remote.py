@@ -16,7 +16,7 @@ import numpy.typing as npt
 from toolroll._threads import CallPool, Full, Overdue
 from toolroll.embedder import Embedder
 from toolroll.embedders import fingerprint
-from toolroll.embedders.checks import Refused, clean
+from toolroll.embedders.checks import RequestRejected, clean
 from toolroll.embedders.http_endpoint import Endpoint
 from toolroll.errors import EmbedderUnavailable, InvalidInput
 
@@ -93,7 +93,9 @@ class RemoteEmbedder(Embedder):
             "max_chars": max_chars,
         }
         self._width, self._recheck_at = dim, -math.inf
-        revision, self._probe = self._meet(fingerprint.Probes(settings, self._endpoint.url, folder))
+        revision, self._probe = self._identify(
+            fingerprint.FingerprintStore(settings, self._endpoint.url, folder)
+        )
         self._width = self.dim = len(self._probe)
         self.identity = f"{self._provider}:{model.replace('@', '-')}@{revision}"
 
@@ -103,9 +105,9 @@ class RemoteEmbedder(Embedder):
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """float32[n, dim], unit rows, zero for a blank text; a request for each batch."""
         vectors = np.zeros((len(texts), self.dim), np.float32)
-        told = [row for row, text in enumerate(texts) if text.strip()]
-        for at in range(0, len(told), self._batch):
-            rows = told[at : at + self._batch]
+        sent_rows = [row for row, text in enumerate(texts) if text.strip()]
+        for at in range(0, len(sent_rows), self._batch):
+            rows = sent_rows[at : at + self._batch]
             sent = [self._document(texts[row]) for row in rows]
             vectors[rows] = self._ask(sent, self._timeout_s)
         return vectors
@@ -129,14 +131,14 @@ class RemoteEmbedder(Embedder):
             return self._post(texts, timeout_s)
         rows = self._post([*texts, self._document(fingerprint.TEXT)], timeout_s)
         if not fingerprint.is_same(rows[-1], self._probe):
-            raise Refused(
+            raise RequestRejected(
                 f"{self._name}: its server now has another model under this name than when it began; "
                 "make embedder and catalog anew"
             )
         self._recheck_at = time.monotonic() + RECHECK_S
         return rows[:-1]
 
-    def _meet(self, known: fingerprint.Probes) -> tuple[str, npt.NDArray[np.float32]]:
+    def _identify(self, known: fingerprint.FingerprintStore) -> tuple[str, npt.NDArray[np.float32]]:
         """Revision and answer of the model; of the one that was here last, if the server does not answer."""
         try:
             workers = CallPool(1, "toolroll-probe")  # the deadline of a server that drips its headers
@@ -144,7 +146,7 @@ class RemoteEmbedder(Embedder):
             answer = workers.run(lambda: self._post(text, self._timeout_s)[0], self._timeout_s)
         except (EmbedderUnavailable, Overdue, Full) as error:
             latest = known.latest
-            if latest is None or isinstance(error, Refused):
+            if latest is None or isinstance(error, RequestRejected):
                 problem = error if isinstance(error, EmbedderUnavailable) else f"{self._name}: {error}"
                 raise EmbedderUnavailable(
                     f'{problem}. {self._advice()} The embedder "static" needs no server'
@@ -162,30 +164,30 @@ class RemoteEmbedder(Embedder):
         try:
             rows = self._rows(answer, len(texts))
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise self._lie("answered something else than embeddings") from error
+            raise self._invalid_answer("answered something else than embeddings") from error
         return self._units(rows, len(texts))
 
     def _units(self, rows: list[Any], count: int) -> npt.NDArray[np.float32]:
         """The rows at unit length, or EmbedderUnavailable for what is no vector."""
         if len(rows) != count:
-            raise self._lie(f"answered {len(rows)} vectors for {count} texts")
+            raise self._invalid_answer(f"answered {len(rows)} vectors for {count} texts")
         try:
             numbers = np.array(rows)
         except ValueError as error:
-            raise self._lie("answered vectors of different widths") from error
+            raise self._invalid_answer("answered vectors of different widths") from error
         if numbers.ndim != 2 or numbers.dtype.kind not in "fi":
-            raise self._lie("answered something else than vectors of numbers")
+            raise self._invalid_answer("answered something else than vectors of numbers")
         if self._width not in (None, numbers.shape[1]):
-            raise self._lie(f"answered vectors of width {numbers.shape[1]}, must be {self._width}")
+            raise self._invalid_answer(f"answered vectors of width {numbers.shape[1]}, must be {self._width}")
         numbers = numbers.astype(np.float64)
         with np.errstate(over="ignore"):
             lengths = np.sqrt(np.einsum("ij,ij->i", numbers, numbers))
         if not (np.isfinite(lengths) & (lengths > 0)).all():
-            raise self._lie("answered a vector that is zero or not finite")
+            raise self._invalid_answer("answered a vector that is zero or not finite")
         units: npt.NDArray[np.float32] = (numbers / lengths[:, None]).astype(np.float32)
         return units
 
-    def _lie(self, what: str) -> EmbedderUnavailable:
+    def _invalid_answer(self, what: str) -> EmbedderUnavailable:
         return EmbedderUnavailable(f"{self._name}: {self._endpoint.url} {what}")
 
     @property

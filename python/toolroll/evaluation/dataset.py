@@ -8,7 +8,7 @@ applies. Of the context four keys are read:
 
 - `alt`: gold name → names that are just as right.
 - `candidates`: the only tools in question.
-- `history`: what was said before, `{"role", "content"}` each.
+- `history`: what was values before, `{"role", "content"}` each.
 - `dialog`: messages of one dialog are never on both sides of a division.
 
 What is asked and what is learnt from come out of one place, `divide`, and share no query.
@@ -27,7 +27,7 @@ import numpy as np
 
 from toolroll.errors import InvalidDefinition, InvalidInput, NotFound
 from toolroll.formats import strict_json
-from toolroll.formats.sources.fields import Fault
+from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.sources.folder import read_folder
 from toolroll.tools import Definitions
 
@@ -50,7 +50,7 @@ class Query:
         split: "test", "train" or what else the folder says.
         alternatives: gold name → names that are just as right.
         candidates: the only tools in question; empty for the whole catalog.
-        history: what was said before, oldest first.
+        history: what was values before, oldest first.
         context: the whole object, as it stands in the file.
     """
 
@@ -183,41 +183,43 @@ def _read_queries(text: str, file: str, names: frozenset[str]) -> tuple[Query, .
             query = _query(value, names)
             first = lines.setdefault(query.id, number)
             if first != number:
-                raise Fault(f"id {query.id!r} is there twice, first in line {first}", ("id",))
-        except Fault as fault:
-            raise fault.invalid(file=file, line=number) from None
+                raise FieldError(f"id {query.id!r} is there twice, first in line {first}", ("id",))
+        except FieldError as error:
+            raise error.invalid(file=file, line=number) from None
         queries.append(query)
     return tuple(queries)
 
 
 def _query(value: Any, names: frozenset[str]) -> Query:
     if type(value) is not dict:
-        raise Fault(f"is {value!r:.80}, must be an object with id, text and gold")
+        raise FieldError(f"is {value!r:.80}, must be an object with id, text and gold")
     for key in ("id", "text", "gold"):
         if key not in value:
-            raise Fault(f"{key} is missing", (key,))
+            raise FieldError(f"{key} is missing", (key,))
     for key in ("id", "text", "split"):
         if not isinstance(found := value.get(key, "test"), str) or (key != "text" and not found):
-            raise Fault(
+            raise FieldError(
                 f"{key} is {found!r:.80}, must be a string" + " of some length" * (key != "text"), (key,)
             )
     gold = _names(value["gold"], "gold")
     for name in gold:
         if name not in names:
-            raise Fault(f"gold names {name!r:.80}, which is no tool of this folder", ("gold",))
+            raise FieldError(f"gold names {name!r:.80}, which is no tool of this folder", ("gold",))
     if len(set(gold)) != len(gold):
-        raise Fault(f"gold names a tool twice: {', '.join(gold)}", ("gold",))
+        raise FieldError(f"gold names a tool twice: {', '.join(gold)}", ("gold",))
     context = value.get("context")
     if context is None:
         context = {}
     if type(context) is not dict:
-        raise Fault(f"context is {context!r:.80}, must be an object", ("context",))
+        raise FieldError(f"context is {context!r:.80}, must be an object", ("context",))
     alternatives = context.get("alt", {})
     if type(alternatives) is not dict:
-        raise Fault(f"context.alt is {alternatives!r:.80}, must be gold name → names", ("context", "alt"))
+        raise FieldError(
+            f"context.alt is {alternatives!r:.80}, must be gold name → names", ("context", "alt")
+        )
     candidates: tuple[str, ...] = ()
     if "candidates" in context and not (candidates := _names(context["candidates"], "candidates")):
-        raise Fault("context.candidates is empty, must name a tool", ("context", "candidates"))
+        raise FieldError("context.candidates is empty, must name a tool", ("context", "candidates"))
     return Query(
         value["id"],
         value["text"],
@@ -232,14 +234,14 @@ def _query(value: Any, names: frozenset[str]) -> Query:
 
 def _names(value: Any, key: str) -> tuple[str, ...]:
     if type(value) is not list or not all(type(name) is str for name in value):
-        raise Fault(f"{key} is {value!r:.80}, must be a list of names", (key,))
+        raise FieldError(f"{key} is {value!r:.80}, must be a list of names", (key,))
     return tuple(value)
 
 
 def _history(value: Any) -> tuple[Mapping[str, Any], ...]:
     for message in value if type(value) in (list, tuple) else [None]:
         if type(message) is not dict or type(message.get("role")) is not str or "content" not in message:
-            raise Fault(
+            raise FieldError(
                 f"context.history holds {message!r:.80}, must be a list of objects with role and content",
                 ("context", "history"),
             )

@@ -45,10 +45,10 @@ def parse(text: str, file: str | None = None, first_line: int = 1) -> Any:
         raise InvalidDefinition(
             f"is not JSON: {error.msg}", file=file, line=first_line + error.lineno - 1, column=error.colno
         ) from error
-    except (_Refused, RecursionError, ValueError) as error:
-        raise _refusal(text, file, first_line) from error
+    except (_NotStrict, RecursionError, ValueError) as error:
+        raise _error(text, file, first_line) from error
     if "\\u" in text and not _is_clean(value):
-        raise _refusal(text, file, first_line)
+        raise _error(text, file, first_line)
     return value
 
 
@@ -79,7 +79,7 @@ def read_at(text: str, start: int) -> tuple[Any, int]:
         return _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
         raise NotJson(error.msg, error.pos) from error
-    except _Refused as error:
+    except _NotStrict as error:
         raise NotJson(str(error), start) from error
     except RecursionError as error:
         raise NotJson("nested too deeply", start) from error
@@ -99,32 +99,32 @@ def line_of(text: str, path: Path) -> int:
     return text.count("\n", 0, found) + 1
 
 
-class _Refused(ValueError):
+class _NotStrict(ValueError):
     """The decoder met something that strict JSON refuses."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise _Refused("a key is given twice in one object")
+        raise _NotStrict("a key is given twice in one object")
     return members
 
 
 def _float(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):
-        raise _Refused(f"{digits:.20} is too large")
+        raise _NotStrict(f"{digits:.20} is too large")
     return value
 
 
 def _int(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise _Refused(f"a number has {len(digits)} digits")
+        raise _NotStrict(f"a number has {len(digits)} digits")
     return int(digits)
 
 
 def _constant(name: str) -> Any:
-    raise _Refused(f"{name} is no number in JSON")
+    raise _NotStrict(f"{name} is no number in JSON")
 
 
 _DECODER = json.JSONDecoder(
@@ -151,11 +151,11 @@ def _is_clean(value: Any) -> bool:
         text.encode()
     except (UnicodeEncodeError, RecursionError):
         return False
-    return "\\u0000" not in text or _first_fault(text) is None
+    return "\\u0000" not in text or _first_problem(text) is None
 
 
-def _refusal(text: str, file: str | None, first_line: int) -> InvalidDefinition:
-    offset, problem = _first_fault(text) or (0, "is not JSON that can be read")
+def _error(text: str, file: str | None, first_line: int) -> InvalidDefinition:
+    offset, problem = _first_problem(text) or (0, "is not JSON that can be read")
     line_start = text.rfind("\n", 0, offset) + 1
     return InvalidDefinition(
         problem,
@@ -165,20 +165,20 @@ def _refusal(text: str, file: str | None, first_line: int) -> InvalidDefinition:
     )
 
 
-def _first_fault(text: str) -> tuple[int, str] | None:
+def _first_problem(text: str) -> tuple[int, str] | None:
     for offset, path, kind in _walk(text):
         if kind == "duplicate":
             return offset, f"key {path[-1]!r} is given twice in one object"
         if kind == "deep":
             return offset, f"is nested deeper than {MAX_DEPTH} levels"
-        if kind == "number" and (problem := _number_fault(text, offset)):
+        if kind == "number" and (problem := _number_problem(text, offset)):
             return offset, problem
-        if kind in ("key", "string") and (problem := _string_fault(text, offset)):
+        if kind in ("key", "string") and (problem := _string_problem(text, offset)):
             return offset, problem
     return None
 
 
-def _number_fault(text: str, offset: int) -> str | None:
+def _number_problem(text: str, offset: int) -> str | None:
     match = _TOKEN.match(text, offset)
     assert match is not None
     digits = match.group()
@@ -191,7 +191,7 @@ def _number_fault(text: str, offset: int) -> str | None:
     return f"{digits} is too large, must be a finite number"
 
 
-def _string_fault(text: str, offset: int) -> str | None:
+def _string_problem(text: str, offset: int) -> str | None:
     match = _TOKEN.match(text, offset)
     assert match is not None
     value = json.loads(match.group())

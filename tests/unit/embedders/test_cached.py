@@ -41,7 +41,7 @@ class Counting(HashingEmbedder):
 
 
 class Lying(HashingEmbedder):
-    """Answers whatever it is told to."""
+    """Answers whatever it is sent_rows to."""
 
     def __init__(self, answer: object) -> None:
         super().__init__(4)

@@ -23,7 +23,7 @@ from tests.model_server import ModelServer, running
 from toolroll import Tool, Toolroll
 from toolroll.embedders import guarded
 from toolroll.embedders.cached import CachedEmbedder
-from toolroll.embedders.checks import Refused
+from toolroll.embedders.checks import RequestRejected
 from toolroll.embedders.guarded import GuardedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.ollama import OllamaEmbedder
@@ -33,7 +33,7 @@ TEXTS = [f"tool {i}" for i in range(6)]
 
 
 class Scripted:
-    """An embedder that does what it is told, one item a call, then answers well."""
+    """An embedder that does what it is sent_rows, one item a call, then answers well."""
 
     is_instant, dim, identity = False, 16, "scripted@1"
 
@@ -146,8 +146,8 @@ def test_no_more_attempts_are_made_than_allowed(attempts: int) -> None:
 
 
 def test_a_refusal_is_not_tried_again() -> None:
-    inner = Scripted(Refused("no such model"))
-    with pytest.raises(Refused):
+    inner = Scripted(RequestRejected("no such model"))
+    with pytest.raises(RequestRejected):
         GuardedEmbedder(inner).embed(TEXTS)
     assert len(inner.calls) == 1
 
@@ -315,13 +315,13 @@ def test_lies_count(clock: Clock) -> None:
 
 
 def test_a_text_that_is_refused_does_not_cost_the_others_their_embedder(clock: Clock) -> None:
-    inner = Scripted(*[Refused("too long", only_this_text=True)] * 5)
+    inner = Scripted(*[RequestRejected("too long", only_this_text=True)] * 5)
     guard = failing_guard(inner)
     assert ask(guard, 6) == ["too long"] * 5 + ["answered"]
 
 
 def test_a_wrong_key_does(clock: Clock) -> None:
-    inner = Scripted(*[Refused("wrong key")] * 9)
+    inner = Scripted(*[RequestRejected("wrong key")] * 9)
     ask(failing_guard(inner), 9)
     assert len(inner.calls) == 3
 

@@ -20,7 +20,7 @@ pytest.importorskip("urllib3")
 from tests import model_server as servers
 from tests.model_server import ModelServer, running
 from toolroll.embedders import fingerprint, remote
-from toolroll.embedders.checks import Refused
+from toolroll.embedders.checks import RequestRejected
 from toolroll.embedders.ollama import OllamaEmbedder
 from toolroll.embedders.openai_compatible import OpenAICompatibleEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidInput
@@ -201,7 +201,7 @@ def test_an_answer_without_end_is_cut_off(server: ModelServer, monkeypatch: pyte
 def test_a_redirect_is_not_followed(server: ModelServer) -> None:
     embedder = openai(server, api_key=SECRET)
     server.behave.append(servers.redirect)
-    with pytest.raises(Refused, match="answered 307: redirects are not followed"):
+    with pytest.raises(RequestRejected, match="answered 307: redirects are not followed"):
         embedder.embed(TEXTS)
     assert all(request["path"] == "/v1/embeddings" for request in server.requests)
 
@@ -213,7 +213,7 @@ def test_a_redirect_is_not_followed(server: ModelServer) -> None:
 def test_a_refusal_says_whether_it_is_about_the_text(server: ModelServer, code: int) -> None:
     embedder = openai(server)
     server.behave.append(servers.status(code, json.dumps({"error": {"message": "input\ntoo long"}})))
-    with pytest.raises(Refused, match=rf"answered {code} \(input too long\)") as caught:
+    with pytest.raises(RequestRejected, match=rf"answered {code} \(input too long\)") as caught:
         embedder.embed(TEXTS)
     assert caught.value.only_this_text == (code in (400, 413, 422))
 
@@ -230,7 +230,7 @@ def test_what_may_pass_later_is_no_refusal_and_says_when(
     server.behave.append(servers.status(code, '{"error": "busy"}', **headers))
     with pytest.raises(EmbedderUnavailable, match=rf"answered {code} \(busy\)") as caught:
         embedder.embed(TEXTS)
-    assert not isinstance(caught.value, Refused)
+    assert not isinstance(caught.value, RequestRejected)
     assert caught.value.retry_after_s == seconds
 
 
@@ -326,7 +326,7 @@ def test_a_key_that_no_header_can_hold_is_refused_unseen(server: ModelServer) ->
 def test_what_a_server_echoes_of_a_text_is_not_repeated(server: ModelServer) -> None:
     embedder = openai(server)
     server.behave.append(servers.status(422, json.dumps({"detail": [{"input": TEXTS[0]}]})))
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRejected) as caught:
         embedder.embed(TEXTS)
     assert TEXTS[0] not in str(caught.value)
 
@@ -444,9 +444,9 @@ def test_a_server_that_comes_back_with_another_model_is_not_used() -> None:
     with running(server.port) as back:
         back.model = another
         for _ in range(2):
-            with pytest.raises(Refused, match="another model"):
+            with pytest.raises(RequestRejected, match="another model"):
                 again.embed_query(TEXTS[0])
-        with pytest.raises(Refused, match="another model"):
+        with pytest.raises(RequestRejected, match="another model"):
             again.embed(TEXTS)
 
 
@@ -457,7 +457,7 @@ def test_a_model_that_is_swapped_while_it_runs_is_noticed(
     embedder = ollama(server)
     embedder.embed_query(TEXTS[0])
     server.model = another
-    with pytest.raises(Refused, match="another model"):
+    with pytest.raises(RequestRejected, match="another model"):
         embedder.embed_query(TEXTS[0])
 
 

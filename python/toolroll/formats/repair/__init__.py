@@ -5,11 +5,11 @@ Each piece works alone, on plain dictionaries in OpenAI's or Anthropic's form. N
 
 from __future__ import annotations
 
-from toolroll.formats.repair.arguments import Change, Injection, Repaired, repair
+from toolroll.formats.repair.arguments import Change, Injection, RepairResult, repair
 from toolroll.formats.repair.claims import Advice, Claim, check_claim, claims_action
 from toolroll.formats.repair.cost import CostLimits, CostMonitor, Pause, Usage
-from toolroll.formats.repair.history import Fix, History, repair_history
-from toolroll.formats.repair.leaked_calls import Call, Recovered, recover
+from toolroll.formats.repair.history import History, HistoryChange, repair_history
+from toolroll.formats.repair.leaked_calls import Call, RecoveryResult, recover
 from toolroll.formats.repair.trimming import truncate_results, window
 
 __all__ = [
@@ -19,12 +19,12 @@ __all__ = [
     "Claim",
     "CostLimits",
     "CostMonitor",
-    "Fix",
+    "HistoryChange",
     "History",
     "Injection",
     "Pause",
-    "Recovered",
-    "Repaired",
+    "RecoveryResult",
+    "RepairResult",
     "Usage",
     "check_claim",
     "claims_action",

@@ -8,7 +8,7 @@ from typing import Any
 from toolroll.formats.repair.messages import (
     EARLIER,
     MISSING,
-    Fix,
+    HistoryChange,
     Message,
     Place,
     blocks,
@@ -19,28 +19,28 @@ from toolroll.formats.repair.messages import (
 )
 
 
-def mended(given: list[Message], fixes: list[Fix]) -> list[Message]:
-    """The list in order; what was changed goes into `fixes`."""
-    given = [_without_misplaced_calls(index, message, fixes) for index, message in enumerate(given)]
+def repaired(messages: list[Message], changes: list[HistoryChange]) -> list[Message]:
+    """The list in order; what was changed goes into `changes`."""
+    messages = [_without_misplaced_calls(index, message, changes) for index, message in enumerate(messages)]
     full: list[tuple[int, Message]] = []
-    for index, message in _with_results(given, fixes):
+    for index, message in _with_results(messages, changes):
         filled = _without_blanks(message)
         if filled is not message or is_empty(message):
-            fixes.append(Fix(index, "empty removed"))
+            changes.append(HistoryChange(index, "empty removed"))
         if not is_empty(message):
             full.append((index, filled))
-    merged = _merged(full, fixes)
+    merged = _merged(full, changes)
     for place, (index, message) in enumerate(merged):
         if message.get("role") == "user":
             break
         if message.get("role") == "assistant":
             merged.insert(place, (index, {"role": "user", "content": EARLIER}))
-            fixes.append(Fix(index, "user added"))
+            changes.append(HistoryChange(index, "user added"))
             break
     return [message for _, message in merged]
 
 
-def _without_misplaced_calls(index: int, message: Message, fixes: list[Fix]) -> Message:
+def _without_misplaced_calls(index: int, message: Message, changes: list[HistoryChange]) -> Message:
     """Without calls that nothing can answer: the user's, those without an id, the second of one id."""
     seen: set[str] = set()
 
@@ -51,24 +51,24 @@ def _without_misplaced_calls(index: int, message: Message, fixes: list[Fix]) -> 
         if message.get("role") == "assistant" and is_id(call_id) and call_id not in seen:
             seen.add(call_id)
             return True
-        fixes.append(Fix(index, "call removed", call_id if is_id(call_id) else ""))
+        changes.append(HistoryChange(index, "call removed", call_id if is_id(call_id) else ""))
         return False
 
     return _filtered(message, is_sound)
 
 
-def _with_results(given: list[Message], fixes: list[Fix]) -> list[tuple[int, Message]]:
+def _with_results(messages: list[Message], changes: list[HistoryChange]) -> list[tuple[int, Message]]:
     """Every message with its index, each assistant's calls answered at the front of the message behind."""
-    answers = pairs(given, "anthropic")
-    parts = [blocks(message) for message in given]
+    answers = pairs(messages, "anthropic")
+    parts = [blocks(message) for message in messages]
     call_of = {result: call for call, result in answers.items()}
     turns: list[tuple[int, Message]] = []
     due: list[Any] = []  # results of the assistant's message just passed, that do not stand behind it
-    for index, message in enumerate(given):
+    for index, message in enumerate(messages):
         if due and message.get("role") != "user":
             turns.append((index - 1, {"role": "user", "content": due}))
             due = []
-        turns.append((index, _answered(index, message, due, call_of, fixes)))
+        turns.append((index, _answered(index, message, due, call_of, changes)))
         due = []
         for part, block in enumerate(parts[index]):
             if block.get("type") != "tool_use":
@@ -77,17 +77,17 @@ def _with_results(given: list[Message], fixes: list[Fix]) -> list[tuple[int, Mes
             result = answers.get(Place(index, part))
             if result is None:
                 due.append(_missing(call_id))
-                fixes.append(Fix(index, "result added", call_id))
-            elif result.message != index + 1 or given[index + 1].get("role") != "user":
+                changes.append(HistoryChange(index, "result added", call_id))
+            elif result.message != index + 1 or messages[index + 1].get("role") != "user":
                 due.append(parts[result.message][result.part])
-                fixes.append(Fix(result.message, "result moved", call_id))
+                changes.append(HistoryChange(result.message, "result moved", call_id))
     if due:
-        turns.append((len(given) - 1, {"role": "user", "content": due}))
+        turns.append((len(messages) - 1, {"role": "user", "content": due}))
     return turns
 
 
 def _answered(
-    index: int, message: Message, due: list[Any], call_of: dict[Place, Place], fixes: list[Fix]
+    index: int, message: Message, due: list[Any], call_of: dict[Place, Place], changes: list[HistoryChange]
 ) -> Message:
     """The message with the results that belong into it at its front, and without those that do not."""
     content = message.get("content")
@@ -111,9 +111,9 @@ def _answered(
             in_order = in_order and not rest
             here.append(block)
         elif call is None:
-            fixes.append(Fix(index, "result removed", _result_id(block)))
+            changes.append(HistoryChange(index, "result removed", _result_id(block)))
     if not in_order:
-        fixes.append(Fix(index, "result moved", _result_id(here[-1])))
+        changes.append(HistoryChange(index, "result moved", _result_id(here[-1])))
     if in_order and not due and len(here) + len(rest) == len(content):
         return message
     return {**message, "content": [*here, *due, *rest]}
@@ -125,7 +125,7 @@ def _without_blanks(message: Message) -> Message:
     return _filtered(message, lambda block: not is_blank(block))
 
 
-def _merged(turns: list[tuple[int, Message]], fixes: list[Fix]) -> list[tuple[int, Message]]:
+def _merged(turns: list[tuple[int, Message]], changes: list[HistoryChange]) -> list[tuple[int, Message]]:
     merged: list[tuple[int, Message]] = []
     parts: list[Any] | None = None  # the content of the last message, once that is a list of our own
     for index, message in turns:
@@ -139,7 +139,7 @@ def _merged(turns: list[tuple[int, Message]], fixes: list[Fix]) -> list[tuple[in
             parts = _as_blocks(last.get("content"))
             merged[-1] = first, {**last, "content": parts}
         parts += _as_blocks(message.get("content"))
-        fixes.append(Fix(index, "merged"))
+        changes.append(HistoryChange(index, "merged"))
     return merged
 
 

@@ -1,4 +1,4 @@
-"""Arguments that a model wrote, mended as far as the tool's own schema says how.
+"""Arguments that a model wrote, repaired as far as the tool's own schema says how.
 
 Models write "5" for 5, "true" for true, null for what they leave out, and parameters that the tool
 doesn't have. A change is made only where the schema does not accept what is there, only where there is one
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolroll.errors import InvalidInput, quoted
-from toolroll.formats.repair.coercion import coerced, respelled
+from toolroll.formats.repair.coercion import coerce, respell
 from toolroll.formats.repair.validation import (
-    Acceptance,
-    Declared,
+    DeclaredProperties,
     Schema,
+    Validator,
     branches,
     enumeration,
     kind_of,
@@ -49,7 +49,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class RepairResult:
     """Arguments to call the tool with, and what was changed on the way.
 
     Attributes:
@@ -94,13 +94,13 @@ def repair(
     schema: Schema | None,
     inject: Mapping[str, Injection] | None = None,
     undeclared: Literal["remove", "keep"] = "remove",
-) -> Repaired:
+) -> RepairResult:
     """Makes arguments fit the tool's schema, where there is one way to do so.
 
     - Text becomes a boolean, a number, null, or a JSON object or array where the schema wants that and no
       text; a whole number becomes text where it wants text only.
     - Null is removed where it isn't allowed and nothing is required.
-    - A listed value is respelled where one differs in case or surrounding space only.
+    - A listed value is respell where one differs in case or surrounding space only.
     - A parameter that the tool doesn't declare is removed, unless the schema says that there may be more.
       Inside a parameter's value only what `additionalProperties` forbids is: a tool's parameters are a list,
       and schemas rarely bother to say that it is closed; values are data.
@@ -122,9 +122,9 @@ def repair(
     if undeclared not in ("remove", "keep"):
         raise InvalidInput(f"undeclared is {quoted(undeclared)}, must be 'remove' or 'keep'")
     changes: list[Change] = []
-    given = _object(arguments, changes)
+    parsed = _object(arguments, changes)
     try:
-        return _Repair(schema).run(given, _injections(inject), undeclared == "remove", changes)
+        return _Repair(schema).run(parsed, _injections(inject), undeclared == "remove", changes)
     except RecursionError:
         raise InvalidInput("arguments: they or their schema are nested too deeply to be checked") from None
 
@@ -170,19 +170,19 @@ class _Repair:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self.acceptance = Acceptance(schema)
+        self.validator = Validator(schema)
         self.changes: list[Change] = []
-        self._mended: dict[tuple[int, int, str, frozenset[str]], tuple[Any, list[Change]]] = {}
+        self._cache: dict[tuple[int, int, str, frozenset[str]], tuple[Any, list[Change]]] = {}
 
     def run(
         self,
-        given: dict[str, Any],
+        parsed: dict[str, Any],
         inject: Mapping[str, Injection],
         closed: bool,
         changes: list[Change],
-    ) -> Repaired:
-        declared = Declared(self.acceptance, self.schema)
-        arguments = dict(given)
+    ) -> RepairResult:
+        declared = DeclaredProperties(self.validator, self.schema)
+        arguments = dict(parsed)
         for name, injection in inject.items():
             present = name in arguments and arguments[name] is not None
             if name in declared.names and (not present or injection.replaces(arguments[name])):
@@ -196,69 +196,69 @@ class _Repair:
         value: Any = arguments
         for _ in range(MAX_PASSES):
             made = len(self.changes)
-            value = self.mended(value, self.schema, "", frozenset())
+            value = self.repaired(value, self.schema, "", frozenset())
             if len(self.changes) == made:
-                return Repaired(dict(value), (*changes, *self.changes))
-        return Repaired(arguments, tuple(changes))  # a schema that contradicts itself: nothing settles
+                return RepairResult(dict(value), (*changes, *self.changes))
+        return RepairResult(arguments, tuple(changes))  # a schema that contradicts itself: nothing settles
 
-    def mended(self, value: Any, schema: Any, path: str, kept: frozenset[str]) -> Any:
+    def repaired(self, value: Any, schema: Any, path: str, kept: frozenset[str]) -> Any:
         """The value as `schema` would have it, as far as that goes; `kept` are keys required from outside."""
-        self.acceptance.step()
-        if not isinstance(schema, Mapping) or self.acceptance.accepts(value, schema):
+        self.validator.step()
+        if not isinstance(schema, Mapping) or self.validator.accepts(value, schema):
             return value
         # Once for each schema at each place: alternatives within alternatives would double it at every level.
-        # The acceptance, which has been asked, keeps both alive, so that their ids name no others.
+        # The validator, which has been asked, keeps both alive, so that their ids name no others.
         key = (id(schema), id(value), path, kept)
-        if (known := self._mended.get(key)) is None:
-            self._mended[key] = value, []  # where a reference leads back here without a value in between
+        if (known := self._cache.get(key)) is None:
+            self._cache[key] = value, []  # where a reference leads back here without a value in between
             made = len(self.changes)
-            after = self._settled(value, schema, path, kept)
-            self._mended[key] = after, self.changes[made:]
+            after = self._repaired_once(value, schema, path, kept)
+            self._cache[key] = after, self.changes[made:]
             return after
         self.changes += known[1]
         return known[0]
 
-    def _settled(self, value: Any, schema: Schema, path: str, kept: frozenset[str]) -> Any:
-        parts = self.acceptance.parts(schema)
-        value = self._converted(value, parts, path)
+    def _repaired_once(self, value: Any, schema: Schema, path: str, kept: frozenset[str]) -> Any:
+        parts = self.validator.parts(schema)
+        value = self._coerce(value, parts, path)
         kept |= {key for part in parts for key in required(part)}
         for part in parts:
             for keyword in ("anyOf", "oneOf"):
                 if choices := branches(part, keyword):
-                    value = self._chosen(value, choices, path, kept)
+                    value = self._choose(value, choices, path, kept)
         if isinstance(value, Mapping):
             return self._members(value, schema, parts, path, kept)
         if isinstance(value, (list, tuple)):
             return self._items(value, parts, path)
         return value
 
-    def _converted(self, value: Any, parts: list[Schema], path: str) -> Any:
-        self.acceptance.step(sum(len(enumeration(part) or ()) + len(required(part)) for part in parts) // 4)
-        for what, after in (coerced(value, parts), respelled(value, parts)):
+    def _coerce(self, value: Any, parts: list[Schema], path: str) -> Any:
+        self.validator.step(sum(len(enumeration(part) or ()) + len(required(part)) for part in parts) // 4)
+        for what, after in (coerce(value, parts), respell(value, parts)):
             if what is not None:
                 self.changes.append(Change(path, what, value, after))
                 return after
         return value
 
-    def _chosen(self, value: Any, choices: Any, path: str, kept: frozenset[str]) -> Any:
+    def _choose(self, value: Any, choices: Any, path: str, kept: frozenset[str]) -> Any:
         """By the branch that takes the fewest changes; the first of those, null last.
 
         Where no change makes a branch accept, the value stays, unless there is only one real branch: what
-        is wrong inside it can still be mended in part. "null" is null where no branch takes text.
+        is wrong inside it can still be repaired in part. "null" is null where no branch takes text.
         """
-        if any(self.acceptance.accepts(value, choice) for choice in choices):
+        if any(self.validator.accepts(value, choice) for choice in choices):
             return value
         real = [choice for choice in choices if not _is_null(choice)]
         nulls = [choice for choice in choices if _is_null(choice)]
-        if nulls and isinstance(value, str) and any(self.acceptance.takes_text(choice) for choice in real):
+        if nulls and isinstance(value, str) and any(self.validator.takes_text(choice) for choice in real):
             nulls = []
         best: tuple[tuple[bool, int], Any, list[Change]] | None = None
         made = len(self.changes)
         for choice in (*real, *nulls):
-            tried = self.mended(value, choice, path, kept)
+            tried = self.repaired(value, choice, path, kept)
             changes = self.changes[made:]
             del self.changes[made:]
-            fits = self.acceptance.accepts(tried, choice)
+            fits = self.validator.accepts(tried, choice)
             rank = (not fits, len(changes))
             if (fits or [choice] == real) and (best is None or rank < best[0]):
                 best = rank, tried, changes
@@ -273,24 +273,24 @@ class _Repair:
         members: dict[Any, Any] = {}
         changed = False
         closed = any(part.get("unevaluatedProperties") is False for part in parts)
-        declared = Declared(self.acceptance, schema) if closed else None
+        declared = DeclaredProperties(self.validator, schema) if closed else None
         for key, item in value.items():
             name, below = str(key), _below(path, str(key))
-            described = [self.acceptance.members(part, name) for part in parts]
+            described = [self.validator.members(part, name) for part in parts]
             forbidden = any(one is None for one in described) and not any(described)
             if forbidden or (declared is not None and not declared.has(name)):
                 self.changes.append(Change(below, "removed", item, None))
                 changed = True
                 continue
             schemas = [schema for one in described if one for schema in one]
-            refused = any(not self.acceptance.accepts(item, schema) for schema in schemas)
+            refused = any(not self.validator.accepts(item, schema) for schema in schemas)
             if item is None and refused and name not in kept:
                 self.changes.append(Change(below, "removed", None, None))
                 changed = True
                 continue
             after = item
             for one in schemas:
-                after = self.mended(after, one, below, frozenset())
+                after = self.repaired(after, one, below, frozenset())
             changed = changed or after is not item
             members[key] = after
         return members if changed else value
@@ -298,8 +298,8 @@ class _Repair:
     def _items(self, value: Any, parts: list[Schema], path: str) -> Any:
         items = list(value)
         for part in parts:
-            for place, (item, schema) in enumerate(zip(items, self.acceptance.items(part), strict=False)):
-                items[place] = self.mended(item, schema, f"{path}/{place}", frozenset())
+            for place, (item, schema) in enumerate(zip(items, self.validator.items(part), strict=False)):
+                items[place] = self.repaired(item, schema, f"{path}/{place}", frozenset())
         changed = any(after is not item for after, item in zip(items, value, strict=True))
         return items if changed else value
 

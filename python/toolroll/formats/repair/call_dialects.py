@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from toolroll.formats.repair.scanner import NAME, Call, Found, Scan
+from toolroll.formats.repair.scanner import NAME, Call, Scan, ScanMatch
 
-Reader = Callable[[Scan, "re.Match[str]"], Found | None]
+Reader = Callable[[Scan, "re.Match[str]"], ScanMatch | None]
 
 # White space is matched once between two other things: where two such runs touch, a long one takes hours.
 _TAGS = r"(?:tool_?calls?|function_?calls?|tool_use)"
@@ -52,7 +52,7 @@ _END_OF_TURN = re.compile(
 )
 
 
-def _tagged(scan: Scan, match: re.Match[str]) -> Found:
+def _tagged(scan: Scan, match: re.Match[str]) -> ScanMatch:
     """Hermes, Qwen, GLM, Granite, Phi: ``<tool_call>`` around JSON, functions, keys and values, or Python."""
     calls: list[Call] = []
     at, read = match.end(), False
@@ -69,12 +69,12 @@ def _tagged(scan: Scan, match: re.Match[str]) -> Found:
         while (closing := _CLOSING.match(scan.text, at)) is not None:
             at = closing.end()
         at = _skipped(_SEPARATOR, scan, at)
-    return Found(_trimmed(scan, at) if read else start, tuple(calls))
+    return ScanMatch(_trimmed(scan, at) if read else start, tuple(calls))
 
 
-def _element(scan: Scan, at: int) -> Found | None:
+def _element(scan: Scan, at: int) -> ScanMatch | None:
     if (json := scan.json(at)) is not None:
-        return Found(json[1], scan.calls(json[0]))
+        return ScanMatch(json[1], scan.calls(json[0]))
     if scan.text.startswith("[", at):
         return pythonic_list(scan, at)
     if (function := _FUNCTION.match(scan.text, at)) is not None:
@@ -84,7 +84,7 @@ def _element(scan: Scan, at: int) -> Found | None:
     return scan.pythonic(at)
 
 
-def _function(scan: Scan, match: re.Match[str]) -> Found | None:
+def _function(scan: Scan, match: re.Match[str]) -> ScanMatch | None:
     """Llama and Qwen3-coder: ``<function=name>`` around JSON, or around a ``<parameter=key>`` for each."""
     arguments: Any = {}
     at, said = match.end(), False
@@ -102,10 +102,10 @@ def _function(scan: Scan, match: re.Match[str]) -> Found | None:
         at = closing + len("</function>")
     elif not said:
         return None
-    return Found(at, _one(scan, match.group(1), arguments))
+    return ScanMatch(at, _one(scan, match.group(1), arguments))
 
 
-def _invoked(scan: Scan, match: re.Match[str]) -> Found:
+def _invoked(scan: Scan, match: re.Match[str]) -> ScanMatch:
     """Claude's own: ``<invoke name="...">`` with a ``<parameter name="...">`` for each argument."""
     calls: list[Call] = []
     at, read = match.start(), False
@@ -127,17 +127,17 @@ def _invoked(scan: Scan, match: re.Match[str]) -> Found:
         read = True
     while read and (wrapper := _INVOKES_END.match(scan.text, at)) is not None:
         at = wrapper.end()
-    return Found(at if read else start, tuple(calls))
+    return ScanMatch(at if read else start, tuple(calls))
 
 
-def _keys_and_values(scan: Scan, match: re.Match[str]) -> Found | None:
+def _keys_and_values(scan: Scan, match: re.Match[str]) -> ScanMatch | None:
     """GLM: the name, then ``<arg_key>`` and ``<arg_value>`` for each argument."""
     arguments: dict[str, Any] = {}
     at = match.end()
     while (argument := _ARGUMENT.match(scan.text, at)) is not None:
         value, at = _value(scan, argument.end(), "</arg_value>", ("<arg_key>", "</tool_call>"))
         arguments[argument.group(1).strip()] = value
-    return Found(at, _one(scan, match.group(1), arguments))
+    return ScanMatch(at, _one(scan, match.group(1), arguments))
 
 
 def _value(scan: Scan, start: int, closing: str, before: tuple[str, ...]) -> tuple[str, int]:
@@ -158,15 +158,15 @@ def _is_tag(scan: Scan, at: int) -> bool:
     return scan.text[max(0, at - 1) : at] in ("", "\n")
 
 
-def _bracketed(scan: Scan, match: re.Match[str]) -> Found | None:
+def _bracketed(scan: Scan, match: re.Match[str]) -> ScanMatch | None:
     """Mistral: ``[TOOL_CALLS]``, then a JSON list, or a name and JSON for each call."""
     at = scan.space(match.end())
     if (json := scan.json(at)) is not None:
-        return Found(_trimmed(scan, json[1]), scan.calls(json[0]))
+        return ScanMatch(_trimmed(scan, json[1]), scan.calls(json[0]))
     return _named(scan, match.end(), _MISTRAL, _NOTHING)
 
 
-def _python_tag(scan: Scan, match: re.Match[str]) -> Found | None:
+def _python_tag(scan: Scan, match: re.Match[str]) -> ScanMatch | None:
     """Llama: ``<|python_tag|>``, then JSON or Python, several parted by semicolons."""
     calls: list[Call] = []
     at, read = match.end(), False
@@ -174,10 +174,10 @@ def _python_tag(scan: Scan, match: re.Match[str]) -> Found | None:
         calls += found.calls
         at, read = found.end, True
         at = _skipped(_SEMICOLON, scan, at)
-    return Found(_trimmed(scan, at), tuple(calls)) if read else None
+    return ScanMatch(_trimmed(scan, at), tuple(calls)) if read else None
 
 
-def _named(scan: Scan, start: int, head: re.Pattern[str], tail: re.Pattern[str]) -> Found | None:
+def _named(scan: Scan, start: int, head: re.Pattern[str], tail: re.Pattern[str]) -> ScanMatch | None:
     """Calls of a head that holds the name, a JSON object, and a tail."""
     calls: list[Call] = []
     at, read = start, False
@@ -186,10 +186,10 @@ def _named(scan: Scan, start: int, head: re.Pattern[str], tail: re.Pattern[str])
             break
         calls += _one(scan, named.group(1), json[0])
         at, read = _skipped(tail, scan, json[1]), True
-    return Found(_trimmed(scan, at), tuple(calls)) if read else None
+    return ScanMatch(_trimmed(scan, at), tuple(calls)) if read else None
 
 
-def pythonic_list(scan: Scan, start: int) -> Found | None:
+def pythonic_list(scan: Scan, start: int) -> ScanMatch | None:
     """Llama 3.2 and 4: ``[get_weather(city="Oslo"), get_time()]``."""
     calls: list[Call] = []
     at = scan.space(start + 1)
@@ -201,7 +201,7 @@ def pythonic_list(scan: Scan, start: int) -> Found | None:
         at = scan.space(found.end)
         mark = scan.text[at : at + 1]
         if mark == "]":
-            return Found(at + 1, tuple(calls))
+            return ScanMatch(at + 1, tuple(calls))
         if mark != ",":
             return None
         at = scan.space(at + 1)
@@ -247,6 +247,6 @@ MARKED: tuple[tuple[str, str, Reader], ...] = (
 )
 
 
-def _from(scan: Scan, match: re.Match[str], head: re.Pattern[str], reader: Reader) -> Found | None:
+def _from(scan: Scan, match: re.Match[str], head: re.Pattern[str], reader: Reader) -> ScanMatch | None:
     whole = head.match(scan.text, match.start())
     return None if whole is None else reader(scan, whole)

@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?"
 _NOTHING = (None, None)
 
 
-def coerced(value: Any, parts: list[Schema]) -> tuple[Coercion | None, Any]:
+def coerce(value: Any, parts: list[Schema]) -> tuple[Coercion | None, Any]:
     """What a value of a type that is not allowed becomes, and its new type; None where there is no way.
 
     `parts` must all hold, so what counts are the types that all of them allow.
@@ -36,7 +36,7 @@ def coerced(value: Any, parts: list[Schema]) -> tuple[Coercion | None, Any]:
     return _NOTHING
 
 
-def respelled(value: Any, parts: list[Schema]) -> tuple[Literal["spelling"] | None, Any]:
+def respell(value: Any, parts: list[Schema]) -> tuple[Literal["spelling"] | None, Any]:
     """The one listed value that a value stands for: text that differs in case, or a number's own text."""
     lists = [listed for part in parts if (listed := enumeration(part)) is not None]
     if not lists or any(same(value, one) for one in lists[0]):

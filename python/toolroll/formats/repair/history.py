@@ -14,7 +14,7 @@ from toolroll.formats.repair import anthropic_history
 from toolroll.formats.repair.messages import (
     MISSING,
     OUTPUTS,
-    Fix,
+    HistoryChange,
     Message,
     Place,
     check,
@@ -26,7 +26,7 @@ from toolroll.formats.repair.messages import (
     with_sound_calls,
 )
 
-__all__ = ["Fix", "History", "repair_history"]
+__all__ = ["HistoryChange", "History", "repair_history"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class History:
     """
 
     messages: list[Message]
-    changes: tuple[Fix, ...]
+    changes: tuple[HistoryChange, ...]
 
 
 def repair_history(
@@ -64,78 +64,80 @@ def repair_history(
     Raises:
         InvalidInput: it is no list of objects, or holds several forms.
     """
-    given = check(messages)
-    form = form_of(given, form)
-    fixes: list[Fix] = []
+    messages = check(messages)
+    form = form_of(messages, form)
+    changes: list[HistoryChange] = []
     if form == "anthropic":
-        mended = anthropic_history.mended(given, fixes)
+        repaired = anthropic_history.repaired(messages, changes)
     else:
-        mended = (_chat if form == "openai" else _responses)(given, fixes)
-    return History(mended, tuple(sorted(fixes, key=lambda fix: fix.index)))
+        repaired = (_chat if form == "openai" else _responses)(messages, changes)
+    return History(repaired, tuple(sorted(changes, key=lambda change: change.index)))
 
 
-def _chat(given: list[Message], fixes: list[Fix]) -> list[Message]:
-    given = [with_sound_calls(index, message, fixes) for index, message in enumerate(given)]
-    answers = pairs(given, "openai")
+def _chat(messages: list[Message], changes: list[HistoryChange]) -> list[Message]:
+    messages = [with_sound_calls(index, message, changes) for index, message in enumerate(messages)]
+    answers = pairs(messages, "openai")
     taken = set(answers.values())
     by_message: dict[int, list[Place]] = {}
     for call in answers:
         by_message.setdefault(call.message, []).append(call)
-    mended: list[Message] = []
-    for index, message in enumerate(given):
+    repaired: list[Message] = []
+    for index, message in enumerate(messages):
         if message.get("role") == "tool":
             if Place(index, 0) not in taken:
-                fixes.append(Fix(index, "result removed", _id(message, "tool_call_id")))
+                changes.append(HistoryChange(index, "result removed", _id(message, "tool_call_id")))
             continue
         if is_empty(message):
-            fixes.append(Fix(index, "empty removed"))
+            changes.append(HistoryChange(index, "empty removed"))
             continue
-        mended.append(message)
+        repaired.append(message)
         if message.get("role") != "assistant" or not message.get("tool_calls"):
             continue
         behind = index + 1
-        while behind < len(given) and given[behind].get("role") == "tool":
+        while behind < len(messages) and messages[behind].get("role") == "tool":
             behind += 1
         found = sorted(answers[call].message for call in by_message.get(index, ()))
         here = [place for place in found if index < place < behind]
         elsewhere = [place for place in found if not index < place < behind]
-        mended += [given[place] for place in (*here, *elsewhere)]
-        fixes += [Fix(place, "result moved", _id(given[place], "tool_call_id")) for place in elsewhere]
+        repaired += [messages[place] for place in (*here, *elsewhere)]
+        changes += [
+            HistoryChange(place, "result moved", _id(messages[place], "tool_call_id")) for place in elsewhere
+        ]
         for part, call in enumerate(message["tool_calls"]):
             if Place(index, part) not in answers:
-                mended.append({"role": "tool", "tool_call_id": call["id"], "content": MISSING})
-                fixes.append(Fix(index, "result added", call["id"]))
-    return mended
+                repaired.append({"role": "tool", "tool_call_id": call["id"], "content": MISSING})
+                changes.append(HistoryChange(index, "result added", call["id"]))
+    return repaired
 
 
-def _responses(given: list[Message], fixes: list[Fix]) -> list[Message]:
-    answers = pairs(given, "responses")
+def _responses(messages: list[Message], changes: list[HistoryChange]) -> list[Message]:
+    answers = pairs(messages, "responses")
     call_of = {result.message: call.message for call, result in answers.items()}
-    outputs = {result.place.message for result in results(given, "responses")}
-    mended: list[Message] = []
-    for index, item in enumerate(given):
+    outputs = {result.place.message for result in results(messages, "responses")}
+    repaired: list[Message] = []
+    for index, item in enumerate(messages):
         if index in outputs:
             if index not in call_of:
-                fixes.append(Fix(index, "result removed", _id(item, "call_id")))
+                changes.append(HistoryChange(index, "result removed", _id(item, "call_id")))
             elif call_of[index] < index:
-                mended.append(item)
+                repaired.append(item)
             continue
         kind = item.get("type")
         is_call = isinstance(kind, str) and kind in OUTPUTS
         if is_empty(item) or (is_call and not is_id(item.get("call_id"))):
-            fixes.append(Fix(index, "call removed" if is_call else "empty removed"))
+            changes.append(HistoryChange(index, "call removed" if is_call else "empty removed"))
             continue
-        mended.append(item)
+        repaired.append(item)
         if not is_call:
             continue
         answer = answers.get(Place(index, 0))
         if answer is None:
-            mended.append({"type": OUTPUTS[item["type"]], "call_id": item["call_id"], "output": MISSING})
-            fixes.append(Fix(index, "result added", item["call_id"]))
+            repaired.append({"type": OUTPUTS[item["type"]], "call_id": item["call_id"], "output": MISSING})
+            changes.append(HistoryChange(index, "result added", item["call_id"]))
         elif answer.message < index:
-            mended.append(given[answer.message])
-            fixes.append(Fix(answer.message, "result moved", item["call_id"]))
-    return mended
+            repaired.append(messages[answer.message])
+            changes.append(HistoryChange(answer.message, "result moved", item["call_id"]))
+    return repaired
 
 
 def _id(message: Message, key: str) -> str:

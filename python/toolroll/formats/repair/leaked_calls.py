@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.repair.call_dialects import MARKED, pythonic_list
-from toolroll.formats.repair.scanner import NAME, Call, Found, Scan
+from toolroll.formats.repair.scanner import NAME, Call, Scan, ScanMatch
 from toolroll.tools import Tool
 
-__all__ = ["Call", "Recovered", "recover"]
+__all__ = ["Call", "RecoveryResult", "recover"]
 
 MAX_BLOCKS = 1_000  # of calls in one reply; what follows stays text
 
@@ -56,7 +56,7 @@ _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveryResult:
     """What a reply held.
 
     Attributes:
@@ -76,7 +76,7 @@ class _Block(NamedTuple):
     fenced: bool = False  # in a fence that could hold anything
 
 
-def recover(text: str, tools: Iterable[str | Tool]) -> Recovered:
+def recover(text: str, tools: Iterable[str | Tool]) -> RecoveryResult:
     """Takes the tool calls out of a reply.
 
     Arguments are as the model wrote them: `repair` makes them fit the tool's schema. Takes time in proportion
@@ -92,16 +92,16 @@ def recover(text: str, tools: Iterable[str | Tool]) -> Recovered:
     if not isinstance(text, str):
         raise InvalidInput(f"text is {quoted(text)}, must be a string")
     scan = Scan(text, _names(tools))
-    blocks = _called(text, _blocks(scan))
+    blocks = _actual_calls(text, _blocks(scan))
     if not blocks:
-        return Recovered((), text)
+        return RecoveryResult((), text)
     kept, at = [], 0
     for block in blocks:
         kept.append(text[at : block.start])
         at = block.end
     kept.append(text[at:])
     rest = _BLANK_LINES.sub("\n\n", "".join(kept)).strip()
-    return Recovered(tuple(call for block in blocks for call in block.calls), rest)
+    return RecoveryResult(tuple(call for block in blocks for call in block.calls), rest)
 
 
 def _names(tools: object) -> list[str]:
@@ -114,11 +114,11 @@ def _names(tools: object) -> list[str]:
     return names
 
 
-def _called(text: str, blocks: list[_Block]) -> list[_Block]:
+def _actual_calls(text: str, blocks: list[_Block]) -> list[_Block]:
     """Those that are calls and not shown: without marks only what ends the text, and is no example."""
     called: list[_Block] = []
     behind = len(text)
-    for block in reversed(_said(text, blocks)):
+    for block in reversed(_outside_sentences(text, blocks)):
         if not block.marked and text[block.end : behind].strip():
             continue
         line = text[max(0, block.start - _NEAR) : block.start].rstrip().rpartition("\n")[2]
@@ -129,7 +129,7 @@ def _called(text: str, blocks: list[_Block]) -> list[_Block]:
     return called[::-1]
 
 
-def _said(text: str, blocks: list[_Block]) -> list[_Block]:
+def _outside_sentences(text: str, blocks: list[_Block]) -> list[_Block]:
     """Without those that stand in the middle of a sentence, one behind the other or alone."""
     said: list[_Block] = []
     first = 0
@@ -174,27 +174,27 @@ def _blocks(scan: Scan) -> list[_Block]:
             call = None if found is None else scan.call(match["action"], found[0])
             block = _Block(match.start(), at if found is None else found[1], (call,) if call else (), False)
         else:
-            block = _Block(match.start(), *(_READERS[kind](scan, match) or Found(at)), True)
+            block = _Block(match.start(), *(_READERS[kind](scan, match) or ScanMatch(at)), True)
         at = max(at, block.end)
         if block.calls:
             blocks.append(block)
     return blocks
 
 
-def _bare(scan: Scan, at: int) -> Found:
+def _bare(scan: Scan, at: int) -> ScanMatch:
     """JSON or a list of Python calls that begins a line or stands behind a sentence, and ends its line."""
     found = None
     if (json := scan.json(at)) is not None:
-        found = Found(json[1], scan.calls(json[0], strict=True))
+        found = ScanMatch(json[1], scan.calls(json[0], strict=True))
     elif scan.text.startswith("[", at):
         found = pythonic_list(scan, at)
     if found is None:
-        return Found(at + 1)
+        return ScanMatch(at + 1)
     separators = _SEPARATORS.match(scan.text, found.end)
     assert separators is not None
     ends = separators.end()
     is_alone = scan.text[ends : ends + 1] in ("", "\n") or _MARK.match(scan.text, ends) is not None
-    return found if is_alone else Found(found.end)
+    return found if is_alone else ScanMatch(found.end)
 
 
 def _fenced(scan: Scan, match: re.Match[str]) -> _Block:
@@ -217,9 +217,9 @@ def _fenced(scan: Scan, match: re.Match[str]) -> _Block:
     return _Block(match.start(), end.end(), tuple(calls), marked, not own) if calls else shown
 
 
-def _fenced_element(scan: Scan, at: int, own: bool) -> tuple[Found, bool] | None:
+def _fenced_element(scan: Scan, at: int, own: bool) -> tuple[ScanMatch, bool] | None:
     if (json := scan.json(at)) is not None:
-        return Found(json[1], scan.calls(json[0], strict=not own)), False
+        return ScanMatch(json[1], scan.calls(json[0], strict=not own)), False
     if (mark := _MARK.match(scan.text, at)) is not None:
         assert mark.lastgroup is not None
         found = _READERS[mark.lastgroup](scan, mark)
@@ -233,5 +233,5 @@ def _fenced_element(scan: Scan, at: int, own: bool) -> tuple[Found, bool] | None
     found = scan.pythonic(at if printed is None else printed.end())
     if found is not None and printed is not None:
         end = scan.space(found.end)
-        found = Found(end + 1, found.calls) if scan.text.startswith(")", end) else None
+        found = ScanMatch(end + 1, found.calls) if scan.text.startswith(")", end) else None
     return None if found is None else (found, False)

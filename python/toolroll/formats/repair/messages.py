@@ -181,11 +181,11 @@ _BARE = frozenset({"role", "content", "name", "id", "type", "status"})  # say no
 
 
 @dataclass(frozen=True, slots=True)
-class Fix:
+class HistoryChange:
     """One thing that was put in order.
 
     Attributes:
-        index: of the message in the given list that was wrong, or that made an addition necessary.
+        index: of the message in the messages list that was wrong, or that made an addition necessary.
         what: what was done.
         call_id: of the call it concerns; "" for none.
     """
@@ -215,7 +215,7 @@ def is_empty(message: Message) -> bool:
     return content is None or (isinstance(content, str) and not content.strip())
 
 
-def with_sound_calls(index: int, message: Message, fixes: list[Fix]) -> Message:
+def with_sound_calls(index: int, message: Message, changes: list[HistoryChange]) -> Message:
     """A message of chat completions without calls that nothing can answer, nor an empty list of them."""
     listed = message.get("tool_calls")
     if listed is None or message.get("role") != "assistant":
@@ -229,11 +229,11 @@ def with_sound_calls(index: int, message: Message, fixes: list[Fix]) -> Message:
             seen.add(call_id)
             sound.append(call)
         else:
-            fixes.append(Fix(index, "call removed", call_id if is_id(call_id) else ""))
+            changes.append(HistoryChange(index, "call removed", call_id if is_id(call_id) else ""))
     if sound and len(sound) == len(calls):
         return message
     if not calls:
-        fixes.append(Fix(index, "call removed"))  # providers refuse an empty list too
+        changes.append(HistoryChange(index, "call removed"))  # providers refuse an empty list too
     rest = {key: value for key, value in message.items() if key != "tool_calls"}
     return {**rest, "tool_calls": sound} if sound else rest
 

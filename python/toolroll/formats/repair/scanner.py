@@ -40,7 +40,7 @@ class Call(NamedTuple):
     arguments: dict[str, Any]
 
 
-class Found(NamedTuple):
+class ScanMatch(NamedTuple):
     """What stands at a place of the text.
 
     Attributes:
@@ -113,7 +113,7 @@ class Scan:
         self._work -= length
         return value, start + length
 
-    def pythonic(self, start: int) -> Found | None:
+    def pythonic(self, start: int) -> ScanMatch | None:
         """The call in Python's syntax that begins at `start`: ``get_weather(city="Oslo")``."""
         if self._work < 0:
             return None
@@ -124,7 +124,7 @@ class Scan:
             return None
         self._work -= end - start
         own = self.own_name(name) or self.own_name(name.removesuffix(".call"))
-        return Found(end, (Call(own, arguments),) if own else ())
+        return ScanMatch(end, (Call(own, arguments),) if own else ())
 
     def own_name(self, said: object) -> str | None:
         """The offered tool that a model means, with what some dialects put around names taken off."""

@@ -33,17 +33,17 @@ def window(messages: Sequence[Message], last: int = 50, form: _AnyForm | None = 
     Raises:
         InvalidInput: it is no list of objects, holds several forms, or `last` is no count.
     """
-    given = check(messages)
+    messages = check(messages)
     _check_count("last", last)
-    others = [index for index, message in enumerate(given) if not _is_system(message)]
+    others = [index for index, message in enumerate(messages) if not _is_system(message)]
     if len(others) <= last:
-        return given
-    cut = _cuts(given, form_of(given, form))
-    start = others[-last] if last else len(given)
-    begin = next((index for index in range(start, len(given)) if not cut[index]), len(given))
-    if begin == len(given) and last:
+        return messages
+    cut = _cuts(messages, form_of(messages, form))
+    start = others[-last] if last else len(messages)
+    begin = next((index for index in range(start, len(messages)) if not cut[index]), len(messages))
+    if begin == len(messages) and last:
         begin = next(index for index in range(start, -1, -1) if not cut[index])
-    return [message for message in given[:begin] if _is_system(message)] + given[begin:]
+    return [message for message in messages[:begin] if _is_system(message)] + messages[begin:]
 
 
 def truncate_results(
@@ -57,14 +57,14 @@ def truncate_results(
     Raises:
         InvalidInput: it is no list of objects, holds several forms, or `keep_last` is no count.
     """
-    given = check(messages)
+    messages = check(messages)
     _check_count("keep_last", keep_last)
-    form = form_of(given, form)
-    names = {call.place: call.name for call in calls(given, form)}
-    call_of = {result: call for call, result in pairs(given, form).items()}
-    first = _first_of_run(given, form)
+    form = form_of(messages, form)
+    names = {call.place: call.name for call in calls(messages, form)}
+    call_of = {result: call for call, result in pairs(messages, form).items()}
+    first = _first_of_run(messages, form)
     exchange_of: dict[Place, int] = {}
-    for result in results(given, form):
+    for result in results(messages, form):
         call = call_of.get(result.place)
         exchange_of[result.place] = -1 - result.place.message if call is None else first[call.message]
     order = list(dict.fromkeys(exchange_of.values()))
@@ -75,14 +75,14 @@ def truncate_results(
             name = names[call_of[place]] if place in call_of else ""
             by_message.setdefault(place.message, {})[place.part] = name
     for index, shortened in by_message.items():
-        given[index] = _shortened(given[index], shortened, form)
-    return given
+        messages[index] = _shortened(messages[index], shortened, form)
+    return messages
 
 
-def _cuts(given: list[Message], form: Form) -> list[bool]:
+def _cuts(messages: list[Message], form: Form) -> list[bool]:
     """For each index, whether a list that begins there has a result whose call is before it."""
-    changes = [0] * (len(given) + 1)
-    for call, result in pairs(given, form).items():
+    changes = [0] * (len(messages) + 1)
+    for call, result in pairs(messages, form).items():
         low, high = sorted((call.message, result.message))
         changes[low + 1] += 1
         changes[high + 1] -= 1
@@ -93,11 +93,11 @@ def _cuts(given: list[Message], form: Form) -> list[bool]:
     return cut
 
 
-def _first_of_run(given: list[Message], form: Form) -> list[int]:
+def _first_of_run(messages: list[Message], form: Form) -> list[int]:
     """For each message, the first one of the run of calls it is in: items of Responses hold one call each."""
     first: list[int] = []
-    for index, message in enumerate(given):
-        follows = index > 0 and form == "responses" and _is_call(message) and _is_call(given[index - 1])
+    for index, message in enumerate(messages):
+        follows = index > 0 and form == "responses" and _is_call(message) and _is_call(messages[index - 1])
         first.append(first[-1] if follows else index)
     return first
 

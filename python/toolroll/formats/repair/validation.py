@@ -22,7 +22,7 @@ MAX_PARTS = 100  # of one schema: itself, what it refers to, and its allOf
 Schema = Mapping[str, Any]
 
 
-class Acceptance:
+class Validator:
     """One schema, its references, and what has been found out about it so far.
 
     Attributes:
@@ -294,16 +294,16 @@ def _compiled(pattern: str) -> Any:
         return None
 
 
-class Declared:
+class DeclaredProperties:
     """What one schema names, itself, by reference and in its alternatives.
 
     Attributes:
         names: the keys of all its `properties`.
     """
 
-    def __init__(self, acceptance: Acceptance, schema: Schema) -> None:
+    def __init__(self, validator: Validator, schema: Schema) -> None:
         self.names: set[str] = set()
-        self._acceptance = acceptance
+        self._acceptance = validator
         self._patterns: list[object] = []
         self._open = True  # until a list of properties is found
         welcoming = False
@@ -314,13 +314,13 @@ class Declared:
             if not isinstance(part, Mapping) or id(part) in seen:
                 continue
             seen.add(id(part))
-            acceptance.step()
+            validator.step()
             self._open = self._open and not isinstance(part.get("properties"), Mapping)
             self.names.update(mapping(part, "properties"))
             self._patterns += mapping(part, "patternProperties")
             for keyword in ("additionalProperties", "unevaluatedProperties"):
                 welcoming = welcoming or part.get(keyword, False) is not False
-            waiting += [acceptance.target(part), *mapping(part, "dependentSchemas").values()]
+            waiting += [validator.target(part), *mapping(part, "dependentSchemas").values()]
             waiting += [part.get(keyword) for keyword in ("if", "then", "else")]
             for keyword in ("allOf", "anyOf", "oneOf"):
                 waiting += branches(part, keyword)

@@ -1,7 +1,7 @@
 """Tools from annotated Python functions.
 
 The name is the function's, the description the opening paragraphs of its docstring, the parameters JSON
-Schema made from its annotations. What is said about a parameter is taken from ``Annotated[int, "how
+Schema made from its annotations. What is values about a parameter is taken from ``Annotated[int, "how
 many"]``, else from the docstring's own section (Google, numpy or Sphinx style).
 """
 
@@ -24,7 +24,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.docstrings import read_docstring
-from toolroll.formats.sources.fields import Fault
+from toolroll.formats.sources.fields import FieldError
 from toolroll.tools import Tool
 
 Schema = dict[str, Any]
@@ -35,7 +35,7 @@ _MAX_DEPTH = 8  # of nested types: a dataclass that holds itself twice ends ther
 def read_callable(function: Callable[..., Any]) -> Tool:
     """Makes a tool of a function, bound method, coroutine function, partial or callable object.
 
-    `self`, ``*args`` and ``**kwargs`` are no parameters of the tool. Raises Fault for what cannot be
+    `self`, ``*args`` and ``**kwargs`` are no parameters of the tool. Raises FieldError for what cannot be
     called with named arguments, for a forward reference that cannot be resolved, and for a type
     without a JSON form.
     """
@@ -44,7 +44,7 @@ def read_callable(function: Callable[..., Any]) -> Tool:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
-        raise Fault(f"function {name!r} has no signature that can be read: {error}") from error
+        raise FieldError(f"function {name!r} has no signature that can be read: {error}") from error
     summary, described = read_docstring(inspect.getdoc(target if target is not function else function) or "")
     properties: dict[str, Schema] = {}
     required: list[str] = []
@@ -52,14 +52,14 @@ def read_callable(function: Callable[..., Any]) -> Tool:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise Fault(
+            raise FieldError(
                 f"function {name!r}: parameter {parameter.name!r} is positional-only, must have a name",
                 (parameter.name,),
             )
         try:
             schema = schema_of(hints.get(parameter.name, Any))
         except _NoSchema as error:
-            raise Fault(
+            raise FieldError(
                 f"function {name!r}: parameter {parameter.name!r}: {error}", (parameter.name,)
             ) from None
         if parameter.name in described and "description" not in schema:
@@ -72,8 +72,8 @@ def read_callable(function: Callable[..., Any]) -> Tool:
     parameters = _with_definitions_at_the_root(_record(properties, required), name)
     try:
         fields.name(name)
-    except fields.Wrong as wrong:
-        raise Fault(f"name is {fields.shown(wrong.value)}, must be {wrong.allowed}", ("name",)) from None
+    except fields.InvalidValue as error:
+        raise FieldError(f"name is {fields.shown(error.value)}, must be {error.allowed}", ("name",)) from None
     return Tool(name, summary, parameters, original=function)
 
 
@@ -126,13 +126,13 @@ def _target(function: Callable[..., Any]) -> tuple[Any, str]:
     while isinstance(target, functools.partial):
         target = target.func
     if inspect.isclass(target):
-        raise Fault(f"is the class {target.__qualname__}, must be a function or a callable object")
+        raise FieldError(f"is the class {target.__qualname__}, must be a function or a callable object")
     name = getattr(target, "__name__", None)
     if not inspect.isroutine(target) and name is None:
         name = type(target).__name__
         target = type(target).__call__
     if name == "<lambda>":
-        raise Fault("is a lambda, must be a function with a name")
+        raise FieldError("is a lambda, must be a function with a name")
     return target, str(name)
 
 
@@ -141,12 +141,12 @@ def _hints(target: Any, name: str) -> dict[str, Any]:
         return typing.get_type_hints(inspect.unwrap(target), include_extras=True)
     except NameError as error:
         missing = error.name or str(error)
-        raise Fault(
+        raise FieldError(
             f"function {name!r}: its annotations name {missing!r}, which is not defined in its module; "
             "import it there, and not only under TYPE_CHECKING"
         ) from error
     except (TypeError, SyntaxError, AttributeError) as error:
-        raise Fault(f"function {name!r}: its annotations cannot be read: {error}") from error
+        raise FieldError(f"function {name!r}: its annotations cannot be read: {error}") from error
 
 
 def _schema(annotation: Any, depth: int) -> Schema:
@@ -317,7 +317,7 @@ def _with_definitions_at_the_root(parameters: Schema, name: str) -> Schema:
         if "$defs" in value and value.keys() - {"$defs"}:
             for key, definition in value["$defs"].items():
                 if definitions.setdefault(key, definition) != definition:
-                    raise Fault(f"function {name!r}: two different models are called {key!r}")
+                    raise FieldError(f"function {name!r}: two different models are called {key!r}")
         return {key: lift(item) for key, item in value.items() if key != "$defs"}
 
     lifted: Schema = lift(parameters)

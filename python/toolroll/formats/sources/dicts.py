@@ -16,7 +16,7 @@ from toolroll.errors import InvalidDefinition
 from toolroll.formats.schemas.gemini import from_gemini
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.callables import read_callable
-from toolroll.formats.sources.fields import Fault, Field, Wrong
+from toolroll.formats.sources.fields import Field, FieldError, InvalidValue
 from toolroll.formats.sources.jsonl import toolkits_of
 from toolroll.tools import Definitions, Tool
 
@@ -39,19 +39,19 @@ def read_tools(items: Iterable[Any]) -> Definitions:
     items = list(items)
     try:
         return read_items(items)
-    except Fault as fault:
-        position = fault.path[0]
-        raise fault.invalid(
-            file=f"tools[{position}]", tool=fields.name_of(items, fault.path)
-        ) from fault.__cause__
+    except FieldError as error:
+        position = error.path[0]
+        raise error.invalid(
+            file=f"tools[{position}]", tool=fields.name_of(items, error.path)
+        ) from error.__cause__
 
 
 def as_tool(item: Any, toolkit: str = "") -> Tool:
     """Reads one tool of any known shape. `toolkit` is where it belongs if the item itself does not say."""
     try:
         tools = _read(item)
-    except Fault as fault:
-        raise fault.invalid(tool=fields.name_of([item], (0, *fault.path))) from fault.__cause__
+    except FieldError as error:
+        raise error.invalid(tool=fields.name_of([item], (0, *error.path))) from error.__cause__
     if len(tools) != 1:
         raise InvalidDefinition(f"holds {len(tools)} declarations, must be one; read_dicts takes all")
     tool = tools[0]
@@ -59,15 +59,15 @@ def as_tool(item: Any, toolkit: str = "") -> Tool:
 
 
 def read_items(items: list[Any]) -> Definitions:
-    """`read_tools` for a source that knows its own places: raises Fault, with the position first."""
+    """`read_tools` for a source that knows its own places: raises FieldError, with the position first."""
     tools: list[Tool] = []
     counts: list[int] = []
     for i, item in enumerate(items):
         try:
             read = _read(item)
-        except Fault as fault:
-            cause = fault.__cause__
-            raise fault.under(i) from cause
+        except FieldError as error:
+            cause = error.__cause__
+            raise error.under(i) from cause
         tools += read
         counts.append(len(read))
     if len({tool.name for tool in tools}) != len(tools):
@@ -75,12 +75,12 @@ def read_items(items: list[Any]) -> Definitions:
     return Definitions(tuple(tools), toolkits_of(tools))
 
 
-def _duplicate(tools: list[Tool], counts: list[int]) -> Fault:
+def _duplicate(tools: list[Tool], counts: list[int]) -> FieldError:
     positions = [i for i, count in enumerate(counts) for _ in range(count)]
     first: dict[str, int] = {}
     for position, tool in zip(positions, tools, strict=True):
         if tool.name in first:
-            return Fault(f"name is already taken by tools[{first[tool.name]}]", (position, "name"))
+            return FieldError(f"name is already taken by tools[{first[tool.name]}]", (position, "name"))
         first[tool.name] = position
     raise AssertionError("no name is given twice")
 
@@ -101,13 +101,13 @@ def _read(item: Any) -> list[Tool]:
         ]
     if callable(item):
         return [read_callable(item)]
-    raise Fault(f"is {fields.shown(item)}, a {type(item).__name__}; known shapes: {SHAPES}")
+    raise FieldError(f"is {fields.shown(item)}, a {type(item).__name__}; known shapes: {SHAPES}")
 
 
 def _read_mapping(item: Mapping[str, Any]) -> Tool:
     values = _shape(item)(item)
     if "name" not in values:
-        raise Fault("name is missing")
+        raise FieldError("name is missing")
     return Tool(**values, original=item)
 
 
@@ -129,7 +129,7 @@ def _shape(item: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, A
             return _read_declaration
         return _read_plain
     keys = ", ".join(sorted(map(str, item))[:12])
-    raise Fault(f"is of no known shape (its keys: {keys or 'none'}); known shapes: {SHAPES}")
+    raise FieldError(f"is of no known shape (its keys: {keys or 'none'}); known shapes: {SHAPES}")
 
 
 def _read_plain(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,11 +139,11 @@ def _read_plain(item: Mapping[str, Any]) -> dict[str, Any]:
 def _read_openai_chat(item: Mapping[str, Any]) -> dict[str, Any]:
     function = item["function"]
     if not isinstance(function, Mapping):
-        raise Fault(f"function is {fields.shown(function)}, must be an object", ("function",))
+        raise FieldError(f"function is {fields.shown(function)}, must be an object", ("function",))
     try:
         values = _known(function, _OPENAI)
-    except Fault as fault:
-        raise fault.under("function") from None
+    except FieldError as error:
+        raise error.under("function") from None
     return {**values, **_known(item, _OURS)}
 
 
@@ -160,9 +160,9 @@ def _read_mcp_mapping(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_mcp(item: object, name: Any, description: Any, schema: Any, title: Any) -> Tool:
-    said = {"name": name, "description": description, "inputSchema": schema, "title": title}
+    values = {"name": name, "description": description, "inputSchema": schema, "title": title}
     answers = getattr(item, "outputSchema", None) or getattr(item, "output_schema", None)
-    values = fields.read_fields({**said, "outputSchema": answers}, _MCP)
+    values = fields.read_fields({**values, "outputSchema": answers}, _MCP)
     return Tool(**_titled(values), original=item)
 
 
@@ -179,17 +179,17 @@ def _read_declarations(item: Mapping[str, Any]) -> list[Tool]:
     key = "functionDeclarations" if "functionDeclarations" in item else "function_declarations"
     declarations = item[key]
     if not isinstance(declarations, (list, tuple)):
-        raise Fault(f"{key} is {fields.shown(declarations)}, must be a list", (key,))
+        raise FieldError(f"{key} is {fields.shown(declarations)}, must be a list", (key,))
     tools = []
     for i, declaration in enumerate(declarations):
         try:
             if not isinstance(declaration, Mapping):
-                raise Fault(f"is {fields.shown(declaration)}, must be an object")
+                raise FieldError(f"is {fields.shown(declaration)}, must be an object")
             values = _read_declaration(declaration)
             if "name" not in values:
-                raise Fault("name is missing")
-        except Fault as fault:
-            raise fault.under(key, i) from None
+                raise FieldError("name is missing")
+        except FieldError as error:
+            raise error.under(key, i) from None
         tools.append(Tool(**values, original=declaration))
     return tools
 
@@ -209,7 +209,7 @@ def _answers(value: Any) -> Mapping[str, Any] | None:
     """The schema of what a tool answers; None for one that is wrong, since no call depends on it."""
     try:
         return fields.schema(value)
-    except Wrong:
+    except InvalidValue:
         return None
 
 

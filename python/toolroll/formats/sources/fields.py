@@ -1,6 +1,6 @@
 """The keys that a tool may have in a file or a plain dictionary, and what each must hold.
 
-One table for all sources. A `Fault` says what is wrong and at which path below the value being read;
+One table for all sources. A `FieldError` says what is wrong and at which path below the value being read;
 the source that knows the file, the line or the position turns it into an InvalidDefinition.
 """
 
@@ -28,7 +28,7 @@ _INVISIBLE = re.compile(
 )
 
 
-class Fault(Exception):
+class FieldError(Exception):
     """What is wrong with a definition, before anybody knows in which file it stands.
 
     Attributes:
@@ -41,7 +41,7 @@ class Fault(Exception):
         self.problem = problem
         self.path = path
 
-    def under(self, *parents: str | int) -> Fault:
+    def under(self, *parents: str | int) -> FieldError:
         """The same fault, seen from further up."""
         self.path = (*parents, *self.path)
         return self
@@ -52,7 +52,7 @@ class Fault(Exception):
         return InvalidDefinition(self.problem, field=keys[-1] if keys else None, **place)
 
 
-class Wrong(Exception):
+class InvalidValue(Exception):
     """A value of the wrong type or range; the reader of its key adds which key that is."""
 
     def __init__(self, allowed: str, value: Any, path: tuple[str | int, ...] = ()) -> None:
@@ -62,13 +62,13 @@ class Wrong(Exception):
         self.path = path
 
 
-Field = tuple[str, Callable[[Any], Any]]  # attribute, and what reads its value or raises Wrong
+Field = tuple[str, Callable[[Any], Any]]  # attribute, and what reads its value or raises InvalidValue
 
 
 def read_fields(
     item: Mapping[str, Any], fields: Mapping[str, Field], *, is_ours: bool = True
 ) -> dict[str, Any]:
-    """Reads an object by a table of its keys. O(keys); raises Fault for the first that is wrong.
+    """Reads an object by a table of its keys. O(keys); raises FieldError for the first that is wrong.
 
     is_ours: whether every key must be known. In other people's objects the keys that we do not know are
     theirs and are passed over, unless one looks like a misspelt one of ours.
@@ -78,17 +78,17 @@ def read_fields(
         if key not in fields:
             if not is_ours and not _is_misspelt(str(key), frozenset(fields)):
                 continue
-            raise Fault(unknown_key(key, fields), (key,))
+            raise FieldError(unknown_key(key, fields), (key,))
         attribute, read = fields[key]
         if attribute in values:
             others = [other for other in item if other != key and fields.get(other, "")[:1] == (attribute,)]
-            raise Fault(f"{key} and {others[0]} say the same thing, must be one of them", (key,))
+            raise FieldError(f"{key} and {others[0]} say the same thing, must be one of them", (key,))
         try:
             values[attribute] = read(value)
-        except Wrong as wrong:
-            place = key + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.path)
-            raise Fault(
-                f"{place} is {shown(wrong.value)}, must be {wrong.allowed}", (key, *wrong.path)
+        except InvalidValue as error:
+            place = key + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.path)
+            raise FieldError(
+                f"{place} is {shown(error.value)}, must be {error.allowed}", (key, *error.path)
             ) from None
     return values
 
@@ -130,19 +130,21 @@ def shown(value: object) -> str:
 
 def name(value: Any) -> str:
     if type(value) is not str or not value or len(value) > MAX_NAME:
-        raise Wrong(f"a string of 1 to {MAX_NAME} characters", value)
+        raise InvalidValue(f"a string of 1 to {MAX_NAME} characters", value)
     if not value.isascii() and _INVISIBLE.search(value):
-        raise Wrong("a name without invisible characters", ascii(value))
+        raise InvalidValue("a name without invisible characters", ascii(value))
     if not value.isprintable() or value[0] == " " or value[-1] == " ":
-        raise Wrong("a name without control or invisible characters or spaces at its ends", ascii(value))
+        raise InvalidValue(
+            "a name without control or invisible characters or spaces at its ends", ascii(value)
+        )
     return value
 
 
 def text(value: Any) -> str:
     if type(value) is not str:
-        raise Wrong("a string", value)
+        raise InvalidValue("a string", value)
     if len(value) > MAX_TEXT:
-        raise Wrong(f"at most {MAX_TEXT} characters long ({len(value)} given)", value)
+        raise InvalidValue(f"at most {MAX_TEXT} characters long ({len(value)} given)", value)
     return value
 
 
@@ -160,28 +162,28 @@ def toolkit(value: Any) -> str:
 
 def texts(value: Any) -> tuple[str, ...]:
     if type(value) is not list and type(value) is not tuple:
-        raise Wrong("a list of strings", value)
+        raise InvalidValue("a list of strings", value)
     for i, item in enumerate(value):
         if type(item) is not str:
-            raise Wrong("a string", item, (i,))
+            raise InvalidValue("a string", item, (i,))
     return tuple(value)
 
 
 def flag(value: Any) -> bool:
     if type(value) is not bool:
-        raise Wrong("true or false", value)
+        raise InvalidValue("true or false", value)
     return value
 
 
 def whole(value: Any) -> int:
     if type(value) is not int:
-        raise Wrong("a whole number", value)
+        raise InvalidValue("a whole number", value)
     return value
 
 
 def status(value: Any) -> str:
     if type(value) is not str or value not in STATUSES:
-        raise Wrong("draft, active, deprecated or retired", value)
+        raise InvalidValue("draft, active, deprecated or retired", value)
     return value
 
 
@@ -205,8 +207,8 @@ def schema(value: Any) -> Mapping[str, Any] | None:
             return checked
         nodes += len(level)
         if nodes > MAX_SCHEMA_NODES:
-            raise Wrong(f"a schema of at most {MAX_SCHEMA_NODES} objects and lists", value)
-    raise Wrong(f"a schema of at most {MAX_SCHEMA_DEPTH} levels", value)
+            raise InvalidValue(f"a schema of at most {MAX_SCHEMA_NODES} objects and lists", value)
+    raise InvalidValue(f"a schema of at most {MAX_SCHEMA_DEPTH} levels", value)
 
 
 def shallow_schema(value: Any) -> Mapping[str, Any] | None:
@@ -214,13 +216,13 @@ def shallow_schema(value: Any) -> Mapping[str, Any] | None:
     if value is None:
         return None
     if type(value) is not dict and not isinstance(value, Mapping):
-        raise Wrong("a JSON Schema object", value)
+        raise InvalidValue("a JSON Schema object", value)
     properties = value.get("properties")
     if type(properties) is not dict and "properties" in value and not isinstance(properties, Mapping):
-        raise Wrong("an object", properties, ("properties",))
+        raise InvalidValue("an object", properties, ("properties",))
     required = value.get("required")
     if type(required) is not list and "required" in value and not isinstance(required, (list, tuple)):
-        raise Wrong("a list of property names", required, ("required",))
+        raise InvalidValue("a list of property names", required, ("required",))
     return value
 
 

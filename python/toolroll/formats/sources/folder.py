@@ -23,7 +23,7 @@ from toolroll.errors import InvalidDefinition
 from toolroll.formats import strict_json
 from toolroll.formats.sources import fields, jsonl
 from toolroll.formats.sources.dicts import read_items
-from toolroll.formats.sources.fields import Fault, Field, Wrong
+from toolroll.formats.sources.fields import Field, FieldError, InvalidValue
 from toolroll.tools import MODES, MOST_MEMBERS, Definitions, Route, Tool, Toolkit
 
 log = logging.getLogger(__name__)
@@ -119,10 +119,10 @@ def _read_file(file: str) -> _Part:
     key = "tools" if isinstance(value, dict) and "tools" in value else "tasks"
     try:
         return _Part(file, text, _read_toolkit(value, file), key)
-    except Fault as fault:
-        line = strict_json.line_of(text, fault.path)
-        tool = fields.name_of(value[key], fault.path[1:]) if fault.path[:1] == (key,) else None
-        raise fault.invalid(file=file, line=line, tool=tool) from None
+    except FieldError as error:
+        line = strict_json.line_of(text, error.path)
+        tool = fields.name_of(value[key], error.path[1:]) if error.path[:1] == (key,) else None
+        raise error.invalid(file=file, line=line, tool=tool) from None
 
 
 def _content(file: str) -> bytes:
@@ -146,14 +146,16 @@ def _read_list(items: list[Any], text: str, file: str) -> Definitions:
     """A file that is one list of tools, in any of the shapes that `read_tools` knows."""
     try:
         return read_items(items)
-    except Fault as fault:
-        line = strict_json.line_of(text, fault.path)
-        raise fault.invalid(file=file, line=line, tool=fields.name_of(items, fault.path)) from None
+    except FieldError as error:
+        line = strict_json.line_of(text, error.path)
+        raise error.invalid(file=file, line=line, tool=fields.name_of(items, error.path)) from None
 
 
 def _read_toolkit(value: Any, file: str) -> Definitions:
     if not isinstance(value, dict):
-        raise Fault(f"is {fields.shown(value)}, must be an object with name and tasks, or a list of tools")
+        raise FieldError(
+            f"is {fields.shown(value)}, must be an object with name and tasks, or a list of tools"
+        )
     read = fields.read_fields(value, _TOOLKIT)
     tasks = read.pop("tasks", ())
     keywords, patterns = read.pop("keywords", ()), read.pop("patterns", ())
@@ -164,8 +166,8 @@ def _read_toolkit(value: Any, file: str) -> Definitions:
     for i, task in enumerate(tasks):
         try:
             tools.append(_read_task(task, toolkit.name))
-        except Fault as fault:
-            raise fault.under(key, i) from None
+        except FieldError as error:
+            raise error.under(key, i) from None
     routes = []
     if keywords or patterns:
         modes = tuple(mode for _, mode in keywords)
@@ -177,7 +179,7 @@ def _read_toolkit(value: Any, file: str) -> Definitions:
 
 def _read_task(task: Any, toolkit: str) -> Tool:
     if not isinstance(task, dict):
-        raise Fault(f"a task is {fields.shown(task)}, must be an object")
+        raise FieldError(f"a task is {fields.shown(task)}, must be an object")
     if "function" not in task:
         values = fields.read_fields(task, _FLAT_TASK)
         values.pop("type", None)
@@ -187,12 +189,12 @@ def _read_task(task: Any, toolkit: str) -> Tool:
         values.pop("type", None)
         try:
             values.update(fields.read_fields(function, _FUNCTION))
-        except Fault as fault:
-            raise fault.under("function") from None
+        except FieldError as error:
+            raise error.under("function") from None
         if values.pop("strict", None) is not None:  # only the OpenAI form can say it: keep that form
             values["original"] = {"type": "function", "function": function}
     if "name" not in values:
-        raise Fault("name is missing", ("function",) if "function" in task else ())
+        raise FieldError("name is missing", ("function",) if "function" in task else ())
     return Tool(toolkit=toolkit, **values)
 
 
@@ -253,19 +255,19 @@ def _toolkit_error(part: _Part, key: str, problem: str) -> InvalidDefinition:
 
 def _list(value: Any) -> list[Any]:
     if type(value) is not list:
-        raise Wrong("a list", value)
+        raise InvalidValue("a list", value)
     return value
 
 
 def _object(value: Any) -> dict[str, Any]:
     if type(value) is not dict:
-        raise Wrong("an object", value)
+        raise InvalidValue("an object", value)
     return value
 
 
 def _function_type(value: Any) -> str:
     if value != "function":
-        raise Wrong("'function'", value)
+        raise InvalidValue("'function'", value)
     return "function"
 
 
@@ -278,14 +280,14 @@ def _keyword(item: Any, i: int) -> tuple[str, str]:
     if type(item) is str and item.strip():
         return item, ""
     if type(item) is not dict:
-        raise Wrong("a non-empty string or an object with keyword and mode", item, (i,))
+        raise InvalidValue("a non-empty string or an object with keyword and mode", item, (i,))
     word, mode = item.get("keyword"), item.get("mode", "")
     if type(word) is not str or not word.strip():
-        raise Wrong("a non-empty string", word, (i, "keyword"))
+        raise InvalidValue("a non-empty string", word, (i, "keyword"))
     if "mode" in item and mode not in MODES:
-        raise Wrong("substring, word or prefix", mode, (i, "mode"))
+        raise InvalidValue("substring, word or prefix", mode, (i, "mode"))
     if extra := sorted(item.keys() - {"keyword", "mode"}):
-        raise Wrong("an object with keyword and mode alone", extra[0], (i,))
+        raise InvalidValue("an object with keyword and mode alone", extra[0], (i,))
     return word, mode
 
 
@@ -293,9 +295,9 @@ def _members(value: Any) -> tuple[str, ...]:
     members = fields.texts(value)
     for i, member in enumerate(members):
         if not member:
-            raise Wrong("the name of a tool, or a pattern such as 'memory_*'", member, (i,))
+            raise InvalidValue("the name of a tool, or a pattern such as 'memory_*'", member, (i,))
     if len(members) > MOST_MEMBERS:
-        raise Wrong(f"a list of at most {MOST_MEMBERS} names and patterns", value)
+        raise InvalidValue(f"a list of at most {MOST_MEMBERS} names and patterns", value)
     return members
 
 
@@ -311,7 +313,7 @@ def _patterns(value: Any) -> tuple[str, ...]:
             try:
                 re2.compile(pattern, options)
             except re2.error as error:
-                raise Wrong(f"an RE2 expression ({_reason(error)})", pattern, (i,)) from None
+                raise InvalidValue(f"an RE2 expression ({_reason(error)})", pattern, (i,)) from None
     return patterns
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from toolroll.formats import strict_json
 from toolroll.formats.sources import fields
-from toolroll.formats.sources.fields import Fault
+from toolroll.formats.sources.fields import FieldError
 from toolroll.tools import Definitions, Tool, Toolkit
 
 
@@ -26,14 +26,14 @@ def read_lines(text: str, file: str) -> tuple[Definitions, list[int]]:
         value = strict_json.parse(line, file, number)
         try:
             if type(value) is not dict:
-                raise Fault(f"is {fields.shown(value)}, must be an object with the fields of a tool")
+                raise FieldError(f"is {fields.shown(value)}, must be an object with the fields of a tool")
             brackets = line.count("{") + line.count("[")  # no schema is deeper than the line has brackets
             small = brackets <= fields.MAX_SCHEMA_DEPTH
             values = fields.read_fields(value, fields.PLAIN_SMALL if small else fields.PLAIN, is_ours=False)
             if "name" not in values:
-                raise Fault("name is missing")
-        except Fault as fault:
-            raise fault.invalid(file=file, line=number, tool=fields.name_of([value], (0,))) from None
+                raise FieldError("name is missing")
+        except FieldError as error:
+            raise error.invalid(file=file, line=number, tool=fields.name_of([value], (0,))) from None
         tools.append(Tool(**values))
         lines.append(number)
     return Definitions(tuple(tools), toolkits_of(tools)), lines

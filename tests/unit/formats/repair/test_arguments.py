@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from tests.unit.formats.repair.worlds import arguments, is_valid, tool_schemas, values
 from toolroll.errors import InvalidInput, ToolrollError
 from toolroll.formats.repair.arguments import Change, Injection, repair
-from toolroll.formats.repair.validation import Acceptance
+from toolroll.formats.repair.validation import Validator
 
 
 def schema_of(required=(), /, **properties):
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def mended(value, described, **more):
+def repaired(value, described, **more):
     return repair({"x": value}, schema_of(x=described, **more)).arguments
 
 
@@ -61,7 +61,7 @@ def mended(value, described, **more):
 )  # fmt: skip
 def test_what_the_schema_demands_is_made_where_there_is_one_way(value, described, after):
     given_value = copy.deepcopy(value)
-    made = mended(value, described)
+    made = repaired(value, described)
     assert made == {"x": after} and type(made["x"]) is type(after)
     assert value == given_value
 
@@ -248,7 +248,7 @@ def test_valid_arguments_are_never_changed(schema, given_arguments):
 def test_whatever_is_valid_is_accepted(schema, value):
     for described in schema["properties"].values():
         if is_valid(value, {"allOf": [described], "$defs": schema["$defs"]}):
-            assert Acceptance(schema).accepts(value, described)
+            assert Validator(schema).accepts(value, described)
 
 
 @given(tool_schemas, arguments, st.sampled_from(["remove", "keep"]))

@@ -48,7 +48,7 @@ def text(words):
 
 
 def whats(history):
-    return [fix.what for fix in history.changes]
+    return [change.what for change in history.changes]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -92,7 +92,7 @@ def test_a_result_without_a_call_and_a_second_result_are_removed():
     messages = [result("x"), user(), calling("a"), result("a"), result("a", "again"), says()]
     repaired = repair_history(messages)
     assert repaired.messages == [user(), calling("a"), result("a"), says()]
-    assert [(fix.index, fix.what, fix.call_id) for fix in repaired.changes] == [
+    assert [(change.index, change.what, change.call_id) for change in repaired.changes] == [
         (0, "result removed", "x"),
         (4, "result removed", "a"),
     ]

@@ -88,7 +88,9 @@ def test_every_option_says_what_it_does_and_what_holds_without_it(context):
 
 @each_command
 def test_no_line_of_a_list_of_commands_is_cut(context):
-    below = [line for line in context.get_help().partition("ommands:")[2].splitlines() if line.endswith("...")]
+    below = [
+        line for line in context.get_help().partition("ommands:")[2].splitlines() if line.endswith("...")
+    ]
     assert not below
 
 

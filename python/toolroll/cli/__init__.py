@@ -65,9 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where = getattr(error, "ctx", None)
         if where is not None:
             print(where.get_usage(), file=sys.stderr)
-        return _fail(where.command_path if where else "toolroll", error.format_message(), error.exit_code)
+        text = error.format_message()
+        variable = getattr(getattr(error, "param", None), "envvar", None)
+        if isinstance(error, click.MissingParameter) and variable and variable not in text:  # click 8.1
+            text += f" (or the environment variable {variable})"
+        return _fail(where.command_path if where else "toolroll", text, error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        return _fail("toolroll", "interrupted; what was not acknowledged is undone", INTERRUPTED)
+        return _fail("toolroll", "interrupted; unfinished changes were rolled back", INTERRUPTED)
     except ToolrollError as error:
         return _fail(meta.get(PATH, "toolroll"), str(error))
     except ModuleNotFoundError as error:

@@ -13,7 +13,7 @@ from toolroll.cli.output import Progress, note, print_json, printable
 @embedder_option(
     help="What embeds texts: static, minilm, multilingual, ollama:MODEL, …: the one that readers use."
 )
-@flag("--dry-run", "Print what is missing, embed nothing.")
+@flag("--dry-run", "Count the missing vectors, embed nothing.")
 @flag("--prune", "Delete vectors of texts that no tool has any more.")
 @registry_options
 def command(options: RegistryOptions, embedder: str, dry_run: bool, prune: bool) -> None:

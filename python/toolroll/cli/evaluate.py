@@ -14,7 +14,7 @@ from toolroll.cli.options import embedder_option, flag, json_option, option, set
 from toolroll.cli.output import Progress, print_json
 from toolroll.cli.parameter_types import COUNT, POSITIVE, ascending, names
 
-_BETWEEN_S = 0.1  # from one line of progress to the next: printing must not slow what is measured
+_BETWEEN_S = 0.1  # from one line of progress to the next: printing must not slow the measurement
 
 
 @declare("eval", example="toolroll eval my-tools/ --embedder static,none --plot front.png")

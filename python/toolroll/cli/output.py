@@ -57,7 +57,7 @@ def print_list(
     """Prints items as the JSON object {**also, key: items}, or as a table.
 
     items: dicts, or values with `to_dict`. columns: the headings; a column shows the field of its name, or
-    of the name after "=", or what is computed for this name.
+    of the name after "=", or the result of the function of that name.
     """
     if as_json:
         print_json(

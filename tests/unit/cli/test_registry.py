@@ -208,7 +208,7 @@ def test_an_interrupted_command_is_one_line_and_status_130(capsys, monkeypatch, 
     assert main(words) == 130
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "toolroll: interrupted; what was not acknowledged is undone\n"
+    assert err == "toolroll: interrupted; unfinished changes were rolled back\n"
 
 
 def test_a_registry_url_whose_password_is_not_encoded_is_said_without_any_part_of_it(capsys):

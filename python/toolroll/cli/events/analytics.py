@@ -154,7 +154,9 @@ def drift(options: WindowOptions, embedder: str, older_than: datetime | None) ->
         embedded=lambda tool: f"{tool.embedded}/{tool.texts}",
         what=lambda tool: drift.STATES[tool.state],
     )
-    note(f"{made.identity}: {len(found):,} of {looked_at:,} tools; `toolroll embed` makes what is missing")
+    note(
+        f"{made.identity}: {len(found):,} of {looked_at:,} tools; `toolroll embed` makes the missing vectors"
+    )
 
 
 @analytics.command("arms", example="toolroll events analytics arms --tool get_forecast")

@@ -19,7 +19,7 @@ from toolroll.cli.parameter_types import timestamp
 learning = Group(
     "learning",
     help="Void outcomes, rebuild the statistics, share them.\n\n"
-    "`toolroll events analytics arms` prints what was learned.",
+    "`toolroll events analytics arms` prints the statistics.",
     example="toolroll events learning forget --reporter user-17 --catalog sqlite:///tools.db",
 )
 

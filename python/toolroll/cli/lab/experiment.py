@@ -47,7 +47,7 @@ command = Group(
     metavar="PROFILE=SHARE",
 )
 @option("--unit", "What gets a profile.", choices=("user", "session", "org"), default="user")
-@option("--salt", "Another text assigns the units anew.", default="", metavar="TEXT")
+@option("--salt", "Another text assigns the units differently.", default="", metavar="TEXT")
 @write_options
 def start(
     options: WriteOptions, name: str, variants: tuple[tuple[str, float], ...], unit: Any, salt: str

@@ -8,7 +8,7 @@ its types.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -223,6 +223,18 @@ class Definitions:
     rules: tuple[Rule, ...] = ()
     pages: tuple[PageMapping, ...] = ()
     tiers: tuple[str, ...] = ()
+
+    @classmethod
+    def joined(cls, parts: Sequence[Definitions]) -> Definitions:
+        """The definitions of several sources, in their order, with the longest list of tiers."""
+        return cls(
+            tuple(tool for part in parts for tool in part.tools),
+            tuple(toolkit for part in parts for toolkit in part.toolkits),
+            tuple(route for part in parts for route in part.routes),
+            tuple(rule for part in parts for rule in part.rules),
+            tuple(page for part in parts for page in part.pages),
+            max((part.tiers for part in parts), key=len, default=()),
+        )
 
 
 def default_mode(keyword: str) -> Mode:

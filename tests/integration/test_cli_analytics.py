@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.commands import CRM, WEATHER, Typed, toolkit_file
 from tests.integration.logged import arm, called, event, outcome, write, write_events
-from toolroll.cli import main, parameter_types
+from toolroll.cli import main
 from toolroll.registry.analytics.experiments import find
 from toolroll.registry.store import tables
 
@@ -213,29 +213,6 @@ def test_an_experiment_says_who_wins(typed, database, monkeypatch):
     assert "unequal shares" in typed("lab", "experiment", "show", "ranking").err
     assert typed.json("lab", "experiment", "stop", "ranking")["active"] is False
     assert "none of this name" in typed("lab", "experiment", "stop", "nope", status=1).err
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("30m", 1_800), ("12h", 43_200), ("7d", 604_800), ("2w", 1_209_600), ("0d", 0)]
-)
-def test_a_span_is_a_number_and_a_unit(text, seconds):
-    assert parameter_types.duration(text).total_seconds() == seconds
-    near = parameter_types.timestamp(text) - (datetime.now(timezone.utc) - timedelta(seconds=seconds))
-    assert abs(near) < timedelta(seconds=5)
-
-
-def test_an_instant_is_in_utc_unless_it_says_otherwise():
-    assert parameter_types.timestamp("2026-03-01") == datetime(2026, 3, 1, tzinfo=timezone.utc)
-    assert parameter_types.timestamp("2026-03-01T12:00Z") == datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
-    assert parameter_types.timestamp("2026-03-01T12:00+02:00") == datetime(
-        2026, 3, 1, 10, tzinfo=timezone.utc
-    )
-
-
-@pytest.mark.parametrize("text", ["", "7", "d", "-7d", "7y", "yesterday", "2026-13-01", "999999w"])
-def test_what_is_no_time_is_wrong_use(text, capsys):
-    command = ["events", "analytics", "metrics", f"--since={text}", "--catalog", "sqlite:///none.db"]
-    assert main(command) == 2 and "--since" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["events", "events analytics", "lab experiment"])

@@ -175,6 +175,14 @@ def test_the_value_of_a_setting_is_nowhere(typed, monkeypatch, tmp_path, caplog)
     assert typed.json("registry", "why", "crm_find", "--setting", "crm_key")["visible"] is True
 
 
+def test_on_a_terminal_the_value_of_a_setting_is_asked_for_and_not_shown(on_sqlite, monkeypatch):
+    type_in(monkeypatch, "")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.termui.hidden_prompt_func", lambda prompt: SECRET)
+    done = on_sqlite("registry", "settings", "set", "crm_key")
+    assert done.out == "setting crm_key: has a value\n" and SECRET not in done.out + done.err
+
+
 def test_a_blank_value_is_refused(on_sqlite, monkeypatch):
     type_in(monkeypatch, " \n")
     assert "blank" in on_sqlite("registry", "settings", "set", "crm_key", status=1).err

@@ -65,35 +65,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where = getattr(error, "ctx", None)
         if where is not None:
             print(where.get_usage(), file=sys.stderr)
-        print(
-            f"{where.command_path if where else 'toolroll'}: {_in_one_line(error.format_message())}",
-            file=sys.stderr,
-        )
-        return error.exit_code
+        text = error.format_message()
+        variable = getattr(getattr(error, "param", None), "envvar", None)
+        if isinstance(error, click.MissingParameter) and variable and variable not in text:  # click 8.1
+            text += f" (or the environment variable {variable})"
+        return _fail(where.command_path if where else "toolroll", text, error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        print("toolroll: interrupted; what was not acknowledged is undone", file=sys.stderr)
-        return INTERRUPTED
+        return _fail("toolroll", "interrupted; unfinished changes were rolled back", INTERRUPTED)
     except ToolrollError as error:
-        print(f"{meta.get(PATH, 'toolroll')}: {_in_one_line(str(error))}", file=sys.stderr)
-        return FAILED
+        return _fail(meta.get(PATH, "toolroll"), str(error))
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _STORE_PACKAGES:
             raise
-        print(
-            f"{meta.get(PATH, 'toolroll')}: a registry needs {error.name}: "
-            "pip install 'toolroll[store]', or 'toolroll[postgres]'",
-            file=sys.stderr,
-        )
-        return FAILED
+        extra = f"a registry needs {error.name}: pip install 'toolroll[store]', or 'toolroll[postgres]'"
+        return _fail(meta.get(PATH, "toolroll"), extra)
     except BrokenPipeError:  # the reader of our output has gone, as in `toolroll … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what the exit still flushes
         return FAILED
 
 
-def _in_one_line(text: str) -> str:
-    """An error's text, without the password of a URL and without what a terminal would act on."""
+def _fail(where: str, text: str, status: int = FAILED) -> int:
+    """Prints an error on one line, without the password of a URL and without control characters."""
     first, *rest = text.splitlines() or [""]
-    return one_line(redacted(" ".join([first, "; ".join(line.strip() for line in rest)]).rstrip()))
+    text = " ".join([first, "; ".join(line.strip() for line in rest)]).rstrip()
+    print(f"{where}: {one_line(redacted(text))}", file=sys.stderr)
+    return status
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ from toolroll.cli.output import Progress, note, print_json, printable
 
 
 @declare("embed", example="toolroll embed --catalog sqlite:///tools.db --embedder minilm")
-@embedder_option(help="Static, minilm, multilingual, ollama:MODEL, …: the one that readers use.")
-@flag("--dry-run", "Print what is missing, embed nothing.")
+@embedder_option(
+    help="What embeds texts: static, minilm, multilingual, ollama:MODEL, …: the one that readers use."
+)
+@flag("--dry-run", "Count the missing vectors, embed nothing.")
 @flag("--prune", "Delete vectors of texts that no tool has any more.")
 @registry_options
 def command(options: RegistryOptions, embedder: str, dry_run: bool, prune: bool) -> None:

@@ -14,7 +14,7 @@ from toolroll.cli.options import embedder_option, flag, json_option, option, set
 from toolroll.cli.output import Progress, print_json
 from toolroll.cli.parameter_types import COUNT, POSITIVE, ascending, names
 
-_BETWEEN_S = 0.1  # from one line of progress to the next: printing must not slow what is measured
+_BETWEEN_S = 0.1  # from one line of progress to the next: printing must not slow the measurement
 
 
 @declare("eval", example="toolroll eval my-tools/ --embedder static,none --plot front.png")
@@ -30,7 +30,8 @@ _BETWEEN_S = 0.1  # from one line of progress to the next: printing must not slo
 @embedder_option(
     type=names,
     metavar="NAME[,NAME…]",
-    help="Static, minilm, multilingual, ollama:MODEL, … or none; several are measured one after the other.",
+    help="What embeds texts: static, minilm, multilingual, ollama:MODEL, … or none. "
+    "Several are measured one after the other.",
 )
 @option("-k ks", "List lengths to measure at.", type=ascending, default="1,3,5,7,10", metavar="N[,N…]")
 @split_option()

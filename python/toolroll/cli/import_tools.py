@@ -60,7 +60,9 @@ def command(
         raise click.UsageError("--review: goes with --plugin; your own import approves what it brings")
     if restore and plugin:
         raise click.UsageError("--restore: is for your own imports, not for --plugin")
-    definitions = _join([_read(source, options.org) for source in sources])
+    from toolroll.tools import Definitions
+
+    definitions = Definitions.joined([_read(source, options.org) for source in sources])
     with _target(options, dry_run) as registry, Progress() as progress:
         shown = progress.counter("tools")
         if plugin:
@@ -106,38 +108,8 @@ def _target(options: WriteOptions, dry_run: bool) -> Iterator[Registry]:
 
 
 def _read(source: str, org: str) -> Definitions:
-    return _read_registry(source, org) if is_registry(source) else definitions_of(source)
+    if not is_registry(source):
+        return definitions_of(source)
+    from toolroll.registry.transfer import read_registry
 
-
-def _read_registry(url: str, org: str) -> Definitions:
-    """The approved tools, toolkits and page mappings of an organisation in another registry.
-
-    Raises:
-        Conflict: it has rules, tiers or organisations, which would be lost.
-    """
-    from toolroll.registry.replica import Replica, catch_up
-    from toolroll.registry.store.database import Database
-    from toolroll.registry.sync.imports import check_whole
-
-    database = Database.open(url, create=False, migrate=False)
-    try:
-        replica = catch_up(database, Replica())
-        check_whole(database, redacted(url), org)
-    finally:
-        database.close()
-    policy = replica.policy_source
-    policy.check()
-    return replace(replica.definitions(org), pages=tuple(page for page in policy.pages if page.org == org))
-
-
-def _join(parts: list[Definitions]) -> Definitions:
-    from toolroll.tools import Definitions
-
-    return Definitions(
-        tuple(tool for part in parts for tool in part.tools),
-        tuple(toolkit for part in parts for toolkit in part.toolkits),
-        tuple(route for part in parts for route in part.routes),
-        tuple(rule for part in parts for rule in part.rules),
-        tuple(page for part in parts for page in part.pages),
-        max((part.tiers for part in parts), key=len),
-    )
+    return read_registry(source, org, shown=redacted(source))

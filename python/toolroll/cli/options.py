@@ -114,7 +114,8 @@ def option(
 ) -> Decorator:
     """Declares an option.
 
-    names: separated by spaces; last the parameter's, if it is another. unset: the default as help names it.
+    names: separated by spaces; the last may be that of the parameter. unset: what help names as the default
+    of an option that has no default value.
     """
     if choices:
         attributes["type"] = click.Choice(choices)
@@ -140,15 +141,14 @@ def _url(context: click.Context, option: click.Parameter, url: str) -> str:
 
 
 def _catalog(name: str) -> Decorator:
-    return click.option(
-        name,
-        "catalog",
-        metavar="URL",
+    return option(
+        f"{name} catalog",
+        "Registry: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
         required=True,
+        metavar="URL",
         envvar=CATALOG,
         show_envvar=True,
         callback=_url,
-        help="Registry: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
     )
 
 
@@ -202,30 +202,23 @@ def window_options(since: str | None = "30d") -> Decorator:
     return _pack(WindowOptions, _ANY_ORG, begin, _UNTIL, _CATALOG, json_option)
 
 
-def embedder_option(**attributes: Any) -> Decorator:
+def embedder_option(
+    help: str = "What embeds texts: static, minilm, multilingual, ollama:MODEL, … or none.", **attributes: Any
+) -> Decorator:
     """Declares `--embedder`."""
-    return click.option(
-        "--embedder",
-        **{
-            "default": "static",
-            "metavar": "NAME",
-            "help": "What embeds texts: static, minilm, multilingual, ollama:MODEL, … or none.",
-            **attributes,
-        },
-    )
+    return option("--embedder", help, **{"default": "static", "metavar": "NAME", **attributes})
 
 
 def set_option(of: str) -> Decorator:
-    """Declares `--set`, for parameters of a profile; the command gets a dict."""
-    return click.option(
-        "--set",
-        "parameters",
+    """Declares `--set`, for parameters of a profile; the command gets a dict named `parameters`."""
+    return option(
+        "--set parameters",
+        f"Change a parameter of {of}; repeatable.",
         type=assignment,
         multiple=True,
         metavar="PARAM=VALUE",
         callback=once_each,
-        show_default="as the profile has them",
-        help=f"Change a parameter of {of}; repeatable.",
+        unset="unchanged",
     )
 
 

@@ -47,15 +47,22 @@ def _cell(value: object) -> str:
 
 
 def print_list(
-    as_json: bool, key: str, items: Iterable[Any], columns: str, **computed: Callable[[Any], object]
+    as_json: bool,
+    key: str,
+    items: Iterable[Any],
+    columns: str,
+    also: Mapping[str, object] | None = None,
+    **computed: Callable[[Any], object],
 ) -> None:
-    """Prints items as the JSON object {key: items}, or as a table.
+    """Prints items as the JSON object {**also, key: items}, or as a table.
 
     items: dicts, or values with `to_dict`. columns: the headings; a column shows the field of its name, or
-    of the name after "=", or what is computed for this name.
+    of the name after "=", or the result of the function of that name.
     """
     if as_json:
-        print_json({key: [item if isinstance(item, dict) else item.to_dict() for item in items]})
+        print_json(
+            {**(also or {}), key: [item if isinstance(item, dict) else item.to_dict() for item in items]}
+        )
         return
     pairs = [column.partition("=")[::2] for column in columns.split()]
     getters = [

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -96,15 +95,15 @@ def command(
 
     if message == "-":
         message = sys.stdin.buffer.read().decode("utf-8", "replace")
-    is_stored = catalog is not None and is_registry(catalog)
     turn = Context(
         **context,
         settings=settings,
         provider=provider or "",
         required=require,
-        everything=not settings and not is_stored,
+        everything=not settings and not (catalog and is_registry(catalog)),
     )
-    with _open(catalog, turn.org, is_stored, embedder, from_environment(profile)) as roll:
+    with ExitStack() as stack:
+        roll = _open(catalog, turn.org, embedder, from_environment(profile), stack)
         roll.select(message, turn, k)  # warms the caches, so that the timings below are typical
         picked = roll.select(message, turn, k, max_tools=max_tools, budget_tokens=budget_tokens)
     if json:
@@ -122,22 +121,18 @@ def command(
         note(picked.summary())
 
 
-@contextmanager
-def _open(
-    catalog: str | None, org: str, is_stored: bool, embedder: str, profile: Profile
-) -> Iterator[Toolroll]:
-    """Opens what `--catalog` names; a registry is followed no longer than the selections take."""
+def _open(catalog: str | None, org: str, embedder: str, profile: Profile, stack: ExitStack) -> Toolroll:
+    """Opens what `--catalog` names; a registry is followed until the stack closes."""
     from toolroll.roll import Toolroll
 
     if catalog is None:
-        yield Toolroll.demo(embedder=embedder, profile=profile)
-        return
+        return Toolroll.demo(embedder=embedder, profile=profile)
     with Progress() as progress:
         shown = progress.counter("embedding")
-        if not is_stored:
-            roll = Toolroll.from_folder(catalog, embedder=embedder, profile=profile, progress=shown)
-        else:
-            stored = Toolroll.open(
+        if not is_registry(catalog):
+            return Toolroll.from_folder(catalog, embedder=embedder, profile=profile, progress=shown)
+        roll = stack.enter_context(
+            Toolroll.open(
                 catalog,
                 embedder=embedder,
                 profile=profile,
@@ -146,13 +141,6 @@ def _open(
                 listens=False,
                 messages="none",
             )
-            try:
-                stored.warm_up([org])
-            except BaseException:
-                stored.close()
-                raise
-    if not is_stored:
-        yield roll
-    else:
-        with stored:
-            yield stored
+        )
+        roll.warm_up([org])
+        return roll

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.unit.evaluation.worlds import write
-from toolroll.cli import main, parameter_types
+from toolroll.cli import main
 
 
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -271,22 +271,6 @@ def test_bench_measures_this_machine(capsys):
     assert {"embed", "retrieval"} <= set(result["stages_us"])
     status, out, _ = run(capsys, "bench", "--tools", "20", "--seconds", "0.05")
     assert "p99" in out and "numpy" in out
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("damping=off", False),
-        ("spelling=on", True),
-        ("toolkit_threshold=none", None),
-        ("lexical_saturation=inf", float("inf")),
-        ("k=7", 7),
-        ("lexical=0.5", 0.5),
-        ("routes=narrow", "narrow"),
-    ],
-)
-def test_a_parameter_is_typed_as_the_documents_write_it(text, value):
-    assert parameter_types.assignment(text) == (text.partition("=")[0], value)
 
 
 def test_an_infinite_parameter_is_text_in_json(capsys, tmp_path):

@@ -87,6 +87,14 @@ def test_every_option_says_what_it_does_and_what_holds_without_it(context):
 
 
 @each_command
+def test_no_line_of_a_list_of_commands_is_cut(context):
+    below = [
+        line for line in context.get_help().partition("ommands:")[2].splitlines() if line.endswith("...")
+    ]
+    assert not below
+
+
+@each_command
 def test_every_help_is_printed_on_standard_output_and_nothing_else(context, capsys):
     assert main([*context.command_path.split()[1:], "--help"]) == 0
     out, err = capsys.readouterr()

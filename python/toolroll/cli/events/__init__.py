@@ -8,8 +8,8 @@ from toolroll.cli.events import analytics, learning, log, sessions
 command = Group(
     "events",
     help="Read logged selections, analytics, learning and sessions.\n\n"
-    "A registry stores the selections that its readers made, the outcomes they reported, what was learned "
-    "from these, and the state of conversations.",
+    "A registry stores the selections that its readers made, the outcomes they reported, the "
+    "statistics of these, and the state of conversations.",
     example="toolroll events list --catalog sqlite:///tools.db --since 1d --outcome failed\n"
     "toolroll events analytics metrics --catalog sqlite:///tools.db --since 7d",
 )

@@ -154,7 +154,9 @@ def drift(options: WindowOptions, embedder: str, older_than: datetime | None) ->
         embedded=lambda tool: f"{tool.embedded}/{tool.texts}",
         what=lambda tool: drift.STATES[tool.state],
     )
-    note(f"{made.identity}: {len(found):,} of {looked_at:,} tools; `toolroll embed` makes what is missing")
+    note(
+        f"{made.identity}: {len(found):,} of {looked_at:,} tools; `toolroll embed` makes the missing vectors"
+    )
 
 
 @analytics.command("arms", example="toolroll events analytics arms --tool get_forecast")
@@ -174,14 +176,12 @@ def arms(options: WindowOptions, level: str, tool: str | None, limit: int) -> No
 
         now = datetime.now(timezone.utc)
         found = tools.arms(database, options.window(), now, level=level, tool=tool, limit=limit)
-    if options.json:
-        print_json({"level": level, "arms": [arm.to_dict() for arm in found]})
-        return
     print_list(
-        False,
+        options.json,
         "arms",
         found,
         "ORG TOOL WHERE SHOWN CALLED SUCCEEDED MEAN 95_%=interval",
+        {"level": level},
         where=lambda arm: arm.context_key or "everywhere",
         mean=lambda arm: f"{arm.mean:.3f}",
         interval=lambda arm: f"{arm.low:.3f} to {arm.high:.3f}",

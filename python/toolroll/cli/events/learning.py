@@ -19,7 +19,7 @@ from toolroll.cli.parameter_types import timestamp
 learning = Group(
     "learning",
     help="Void outcomes, rebuild the statistics, share them.\n\n"
-    "`toolroll events analytics arms` prints what was learned.",
+    "`toolroll events analytics arms` prints the statistics.",
     example="toolroll events learning forget --reporter user-17 --catalog sqlite:///tools.db",
 )
 
@@ -85,12 +85,13 @@ def rebuild(options: WindowOptions) -> int:
 @option("--epsilon", "Privacy budget to spend on this release.", type=float, required=True, metavar="EPSILON")
 @platform_write_options
 def share(options: WriteOptions, epsilon: float) -> None:
-    """Share what organisations learned about the platform's tools, with differential privacy.
+    """Share what organisations learned, with differential privacy.
 
-    Adds up the counts of the organisations that agreed (setting share_learning), each bounded, plus noise;
-    new organisations start from the sums. Needs twenty of them. The unit of privacy is an organisation: its
-    data changes the probability of any result by a factor of at most exp(EPSILON). The audit log records what
-    was spent.
+    Adds up the counts that consenting organisations (setting share_learning) have for the platform's tools,
+    each bounded, and adds noise. New organisations start from the sums. It needs twenty organisations.
+
+    The unit of privacy is an organisation: its data changes the probability of any result by a factor of at
+    most exp(EPSILON). The audit log records how much was spent.
     """
     with options.database() as database:
         from toolroll.registry.analytics import sharing

@@ -121,7 +121,7 @@ def export(options: WindowOptions, file: str, messages: bool, vectors: bool) -> 
 @option("--older-than", "Such as 90d.", type=duration, required=True, metavar="AGE")
 @any_org_options
 def prune(options: WindowOptions, older_than: timedelta) -> None:
-    """Delete old events; what was learned from their outcomes stays."""
+    """Delete old events; the statistics of their outcomes stay."""
     with options.database() as database:
         from toolroll.registry.events import maintenance
 

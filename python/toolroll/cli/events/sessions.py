@@ -76,7 +76,10 @@ def show(options: RegistryOptions, session: str, org: str) -> None:
 @_org_option
 @registry_options
 def forget(options: RegistryOptions, session: str, org: str) -> None:
-    """Delete one session; a process in which the conversation goes on writes it again."""
+    """Delete one session.
+
+    If the conversation goes on, its process writes the session again.
+    """
     with options.database() as database:
         from toolroll.registry.sessions.store import SessionStore
 

@@ -47,7 +47,7 @@ command = Group(
     metavar="PROFILE=SHARE",
 )
 @option("--unit", "What gets a profile.", choices=("user", "session", "org"), default="user")
-@option("--salt", "Another text assigns the units anew.", default="", metavar="TEXT")
+@option("--salt", "Another text assigns the units differently.", default="", metavar="TEXT")
 @write_options
 def start(
     options: WriteOptions, name: str, variants: tuple[tuple[str, float], ...], unit: Any, salt: str
@@ -92,7 +92,10 @@ def stop(options: WriteOptions, name: str) -> None:
 @option("--error", "Chance of a false winner.", type=SHARE, default=0.05, metavar="SHARE")
 @registry_options
 def show(options: RegistryOptions, name: str | None, worth: float, error: float) -> None:
-    """Print whether there is a winner; without NAME, list the experiments."""
+    """Print whether there is a winner.
+
+    Without NAME, list the experiments.
+    """
     from toolroll.learning.experiments import compare
 
     with options.database() as database:

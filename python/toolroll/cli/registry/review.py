@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 @command("review", example="toolroll registry review --catalog sqlite:///tools.db")
 @org_options
 def review(options: OrgOptions) -> None:
-    """Print the tools that wait for approval, with what it would change.
+    """Print the tools that wait for approval.
 
-    These are new tools, and approved ones with new content. None of them is selected until it is approved.
+    It shows what approval would change. These are new tools, and approved ones with new content. None of
+    them is selected until it is approved.
     """
     with options.registry() as registry:
         found = []
@@ -75,7 +76,10 @@ def approve(options: WriteOptions, name: str, version: int | None) -> None:
 @version_option
 @write_options
 def reject(options: WriteOptions, name: str, version: int | None) -> None:
-    """Reject new content: the approved content stays, a new tool is deleted."""
+    """Reject new content.
+
+    The approved content stays; a new tool is deleted.
+    """
     with options.registry() as registry:
         record = registry.reject(name, version=version, org=options.org, reason=options.reason)
     done = "rejected and deleted" if record.deleted_at is not None else "rejected, the approved content stays"

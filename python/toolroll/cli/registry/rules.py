@@ -61,10 +61,10 @@ def list_rules(options: WindowOptions) -> None:
 def add_rule(
     options: WriteOptions, name: str, allow: bool, deny: bool, when: dict[str, Any], **target: Any
 ) -> None:
-    """Add a rule that shows or hides a tool, or a toolkit and those below it.
+    """Add a rule that shows or hides a tool or a toolkit.
 
-    Of the rules about a tool, the one of the highest priority decides; at equal priority a denial does.
-    `toolroll registry why` names it.
+    A rule about a toolkit covers those below it. Of the rules about a tool, the one of the highest
+    priority decides; at equal priority a denial does. `toolroll registry why` names it.
     """
     if allow == deny:
         raise click.UsageError("--allow --deny: needs one of them, and not both")

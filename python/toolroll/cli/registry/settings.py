@@ -67,7 +67,10 @@ add_by_name(settings, "unset", "Record that a setting has no value.", "has no va
 @flag("--clear", "Remove all tiers.")
 @platform_write_options
 def tiers(options: WriteOptions, names: tuple[str, ...], clear: bool) -> None:
-    """Print the subscription tiers, lowest first, or set them to NAMEs."""
+    """Print the subscription tiers, or set them.
+
+    NAMEs are all tiers, lowest first.
+    """
     if names and clear:
         raise click.UsageError("--clear: goes without names")
     with options.registry() as registry:

@@ -1,4 +1,4 @@
-"""`toolroll registry sync`: makes a plugin's tools in a registry what the plugin has now."""
+"""`toolroll registry sync`: brings a plugin's tools in a registry up to date."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ review_option = option(
 @review_option
 @flag(
     "--trusted",
-    "Let the plugin also decide what is otherwise left to people: public, pinned and base, what governs"
-    " its toolkits, tools in other toolkits, page mappings. Tools that people deleted come back.",
+    "Let the plugin also set what only people set otherwise: public, pinned, base, the rest that governs its "
+    "toolkits, tools in other toolkits, page mappings. Tools that people deleted come back.",
 )
 @flag("--dry-run", "Print what would be done, write nothing.")
 @write_options
 def sync(options: WriteOptions, path: str, dry_run: bool, **how: object) -> int:
-    """Make a plugin's tools what it has now.
+    """Bring a plugin's tools up to date.
 
     PATH is a folder of toolkit files, or one file. In one transaction, new tools are added, changed ones get
     a version and missing ones are deleted. Tools of other owners are never touched.

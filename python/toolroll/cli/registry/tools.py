@@ -98,14 +98,12 @@ def history(options: OrgOptions, name: str, before: int | None, limit: int) -> N
     """List the versions of a tool, newest first."""
     with options.registry() as registry:
         versions = registry.history(name, org=options.org, before=before, limit=limit)
-    if options.json:
-        print_json({"name": name, "versions": [version.to_dict() for version in versions]})
-        return
     print_list(
-        False,
+        options.json,
         "versions",
         versions,
         "VERSION AT BY=actor SEMANTIC CHANGED REASON",
+        {"name": name},
         semantic=lambda version: version.tool.version,
     )
 
@@ -196,7 +194,10 @@ def delete(options: WriteOptions, name: str, version: int | None) -> None:
 @click.argument("name", metavar="NAME|TOOL_ID")
 @write_options
 def restore(options: WriteOptions, name: str) -> None:
-    """Bring back a deleted tool; where several had the name, by its tool_id."""
+    """Bring back a deleted tool.
+
+    If several deleted tools had the name, give the tool_id.
+    """
     with options.registry() as registry:
         record = registry.restore(name, org=options.org, reason=options.reason)
     print_record(record, "restored", options)

@@ -47,7 +47,8 @@ class Learning:
         context = turn.context
         where = scopes(context.page, context.tier, turn.category)
         core = self.core.holds(rows)
-        guarded = leaders(candidates, min(self.weights.guard, places // 3))  # some places are left to learn
+        most = min(self.weights.protected_leaders, places // 3)  # some places are left to learn
+        guarded = leaders(candidates, most)
         order, drawn, mean, spread, show, _ = learned.rank(
             self.keys,
             rows,

@@ -26,7 +26,7 @@ MAIL = Context(settings=("mail_key",))
 
 
 def roll_of(embedder="none", **parameters) -> Toolroll:
-    settled = {"pass_through_tools": 0, "lexical_mass": float("inf"), "spelling": False} | parameters
+    settled = {"pass_through_tools": 0, "lexical_saturation": float("inf"), "spelling": False} | parameters
     return Toolroll.from_tools(
         TOOLS, toolkits=KITS, routes=ROUTES, embedder=embedder, profile=Profile(**settled)
     )

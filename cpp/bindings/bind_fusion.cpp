@@ -57,14 +57,14 @@ py::tuple search(const Searched& retriever, const py::str& text,
   const Parts turns(earlier);
   const auto rows = snapshot(view(known_rows));
   const auto scores = snapshot(view(known_scores));
-  const Lessons lessons{learned, keys, now};
-  const double expected_ns =
-      retriever.expected_ns(whole, pieces.get(), turns.get(), in_play, rows.size(), k, lessons);
+  const LearnedInput learned_input{learned, keys, now};
+  const double expected_ns = retriever.expected_ns(whole, pieces.get(), turns.get(), in_play,
+                                                   rows.size(), k, learned_input);
   Retrieved found;
   {
     const GilReleasedIf unlocked(expected_ns > kWorthReleasingNs);
     found = retriever.search(whole, pieces.get(), turns.get(), in_play, rows, scores, k, fusion,
-                             lessons);
+                             learned_input);
   }
   return py::make_tuple(
       copied(found.rows), copied(found.scores),
@@ -112,18 +112,18 @@ void bind_fusion(py::module_& m) {
       .def_property_readonly("dim", &Intents::dim);
 
   py::class_<Fusion>(m, "Fusion")
-      .def(py::init([](float dense, float dense_floor, float lexical, float lexical_mass,
+      .def(py::init([](float dense, float dense_floor, float lexical, float lexical_saturation,
                        float intents, float intent_floor, float clauses, float threshold) {
-             return Fusion{dense,   dense_floor,  lexical, lexical_mass,
+             return Fusion{dense,   dense_floor,  lexical, lexical_saturation,
                            intents, intent_floor, clauses, threshold};
            }),
            py::kw_only(), py::arg("dense"), py::arg("dense_floor"), py::arg("lexical"),
-           py::arg("lexical_mass"), py::arg("intents"), py::arg("intent_floor"), py::arg("clauses"),
-           py::arg("threshold"))
+           py::arg("lexical_saturation"), py::arg("intents"), py::arg("intent_floor"),
+           py::arg("clauses"), py::arg("threshold"))
       .def_readonly("dense", &Fusion::dense)
       .def_readonly("dense_floor", &Fusion::dense_floor)
       .def_readonly("lexical", &Fusion::lexical)
-      .def_readonly("lexical_mass", &Fusion::lexical_mass)
+      .def_readonly("lexical_saturation", &Fusion::lexical_saturation)
       .def_readonly("intents", &Fusion::intents)
       .def_readonly("intent_floor", &Fusion::intent_floor)
       .def_readonly("clauses", &Fusion::clauses)

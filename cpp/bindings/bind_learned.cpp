@@ -90,17 +90,20 @@ py::tuple rank_of(const Learned& learned, const ToolKeys& keys, const py::array&
   Column<float> mean(rows.size());
   Column<float> sd(rows.size());
   Column<float> show(rows.size());
-  Column<std::uint8_t> fate(rows.size());
+  Column<std::uint8_t> placement(rows.size());
   const Ranked out{
-      writable(order), writable(score),
-      writable(mean),  writable(sd),
-      writable(show),  {reinterpret_cast<Fate*>(fate.mutable_data()), candidates.rows.size()}};
+      writable(order),
+      writable(score),
+      writable(mean),
+      writable(sd),
+      writable(show),
+      {reinterpret_cast<Placement*>(placement.mutable_data()), candidates.rows.size()}};
   const auto m = static_cast<double>(candidates.rows.size());
   {
     const GilReleasedIf unlocked(m * (kRankNs + m * kRankPairNs) > kWorthReleasingNs);
     rank(learned, keys, candidates, scopes_of(scopes), now, seed, k, temperature, weights, out);
   }
-  return py::make_tuple(order, score, mean, sd, show, fate);
+  return py::make_tuple(order, score, mean, sd, show, placement);
 }
 
 void bind_rates(py::module_& m) {

@@ -21,6 +21,8 @@
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,bmi,bmi2,lzcnt,popcnt")
 #endif
 
+#include "dot_kernel.hpp"
+
 namespace toolroll {
 namespace {
 
@@ -45,35 +47,6 @@ TOOLROLL_INLINE __m128i sums(__m512i a, __m512i b, __m512i c, __m512i d) {
   return _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
 }
 
-TOOLROLL_INLINE __m128 four(const float* q, const float* a, const float* b, const float* c,
-                            const float* d, std::size_t width) {
-  __m512 a0 = _mm512_setzero_ps(), a1 = a0, b0 = a0, b1 = a0, c0 = a0, c1 = a0, d0 = a0, d1 = a0;
-  for (std::size_t i = 0; i < width; i += 32) {
-    const __m512 q0 = _mm512_loadu_ps(q + i);
-    const __m512 q1 = _mm512_loadu_ps(q + i + 16);
-    a0 = _mm512_fmadd_ps(q0, _mm512_loadu_ps(a + i), a0);
-    a1 = _mm512_fmadd_ps(q1, _mm512_loadu_ps(a + i + 16), a1);
-    b0 = _mm512_fmadd_ps(q0, _mm512_loadu_ps(b + i), b0);
-    b1 = _mm512_fmadd_ps(q1, _mm512_loadu_ps(b + i + 16), b1);
-    c0 = _mm512_fmadd_ps(q0, _mm512_loadu_ps(c + i), c0);
-    c1 = _mm512_fmadd_ps(q1, _mm512_loadu_ps(c + i + 16), c1);
-    d0 = _mm512_fmadd_ps(q0, _mm512_loadu_ps(d + i), d0);
-    d1 = _mm512_fmadd_ps(q1, _mm512_loadu_ps(d + i + 16), d1);
-  }
-  return sums(_mm512_add_ps(a0, a1), _mm512_add_ps(b0, b1), _mm512_add_ps(c0, c1),
-              _mm512_add_ps(d0, d1));
-}
-
-TOOLROLL_INLINE float one(const float* q, const float* a, std::size_t width) {
-  __m512 a0 = _mm512_setzero_ps(), a1 = a0;
-  for (std::size_t i = 0; i < width; i += 32) {
-    a0 = _mm512_fmadd_ps(_mm512_loadu_ps(q + i), _mm512_loadu_ps(a + i), a0);
-    a1 = _mm512_fmadd_ps(_mm512_loadu_ps(q + i + 16), _mm512_loadu_ps(a + i + 16), a1);
-  }
-  const __m512 sum = _mm512_add_ps(a0, a1);
-  return _mm_cvtss_f32(sums(sum, sum, sum, sum));
-}
-
 TOOLROLL_INLINE __m512i load(const std::int8_t* at) { return _mm512_loadu_si512(at); }
 
 /// VNNI multiplies unsigned by signed: rows are taken as row + 128, and 128 * sum(query) too much
@@ -83,50 +56,72 @@ TOOLROLL_INLINE __m512i add_products(__m512i sum, __m512i query, __m512i row) {
   return _mm512_dpbusd_epi32(sum, shifted, query);
 }
 
-/// 128 * sum(query), as a start value for the sum of each row: lanes add up to it, negative.
-TOOLROLL_INLINE __m512i start_of(const std::int8_t* query, std::size_t width) {
-  const __m512i shift = _mm512_set1_epi8(static_cast<char>(0x80));
-  __m512i sum = _mm512_setzero_si512();
-  for (std::size_t i = 0; i < width; i += 64)
-    sum = _mm512_dpbusd_epi32(sum, shift, load(query + i));
-  return _mm512_sub_epi32(_mm512_setzero_si512(), sum);
-}
+/// See dot_kernel.hpp.
+struct Avx512 {
+  struct Zero {};  // each sum begins at 0
+  TOOLROLL_INLINE Zero start(const float*, std::size_t) { return {}; }
 
-TOOLROLL_INLINE __m128i four(const std::int8_t* q, __m512i start, const std::int8_t* a,
-                             const std::int8_t* b, const std::int8_t* c, const std::int8_t* d,
-                             std::size_t width) {
-  __m512i a0 = start, b0 = start, c0 = start, d0 = start;
-  for (std::size_t i = 0; i < width; i += 64) {
-    const __m512i query = load(q + i);
-    a0 = add_products(a0, query, load(a + i));
-    b0 = add_products(b0, query, load(b + i));
-    c0 = add_products(c0, query, load(c + i));
-    d0 = add_products(d0, query, load(d + i));
+  TOOLROLL_INLINE __m128 four(const float* q, Zero, const float* a, const float* b, const float* c,
+                              const float* d, std::size_t width) {
+    __m512 a0 = _mm512_setzero_ps(), a1 = a0, b0 = a0, b1 = a0, c0 = a0, c1 = a0, d0 = a0, d1 = a0;
+    for (std::size_t i = 0; i < width; i += 32) {
+      const __m512 q0 = _mm512_loadu_ps(q + i);
+      const __m512 q1 = _mm512_loadu_ps(q + i + 16);
+      a0 = _mm512_fmadd_ps(q0, _mm512_loadu_ps(a + i), a0);
+      a1 = _mm512_fmadd_ps(q1, _mm512_loadu_ps(a + i + 16), a1);
+      b0 = _mm512_fmadd_ps(q0, _mm512_loadu_ps(b + i), b0);
+      b1 = _mm512_fmadd_ps(q1, _mm512_loadu_ps(b + i + 16), b1);
+      c0 = _mm512_fmadd_ps(q0, _mm512_loadu_ps(c + i), c0);
+      c1 = _mm512_fmadd_ps(q1, _mm512_loadu_ps(c + i + 16), c1);
+      d0 = _mm512_fmadd_ps(q0, _mm512_loadu_ps(d + i), d0);
+      d1 = _mm512_fmadd_ps(q1, _mm512_loadu_ps(d + i + 16), d1);
+    }
+    return sums(_mm512_add_ps(a0, a1), _mm512_add_ps(b0, b1), _mm512_add_ps(c0, c1),
+                _mm512_add_ps(d0, d1));
   }
-  return sums(a0, b0, c0, d0);
-}
 
-TOOLROLL_INLINE std::int32_t one(const std::int8_t* q, __m512i start, const std::int8_t* a,
-                                 std::size_t width) {
-  __m512i sum = start;
-  for (std::size_t i = 0; i < width; i += 64) sum = add_products(sum, load(q + i), load(a + i));
-  return _mm512_reduce_add_epi32(sum);
-}
+  TOOLROLL_INLINE float one(const float* q, Zero, const float* a, std::size_t width) {
+    __m512 a0 = _mm512_setzero_ps(), a1 = a0;
+    for (std::size_t i = 0; i < width; i += 32) {
+      a0 = _mm512_fmadd_ps(_mm512_loadu_ps(q + i), _mm512_loadu_ps(a + i), a0);
+      a1 = _mm512_fmadd_ps(_mm512_loadu_ps(q + i + 16), _mm512_loadu_ps(a + i + 16), a1);
+    }
+    const __m512 sum = _mm512_add_ps(a0, a1);
+    return _mm_cvtss_f32(sums(sum, sum, sum, sum));
+  }
 
-// float32 sums begin with nothing.
-struct Nothing {};
-TOOLROLL_INLINE Nothing start_of(const float*, std::size_t) { return {}; }
-TOOLROLL_INLINE __m128 four(const float* q, Nothing, const float* a, const float* b, const float* c,
-                            const float* d, std::size_t width) {
-  return four(q, a, b, c, d, width);
-}
-TOOLROLL_INLINE float one(const float* q, Nothing, const float* a, std::size_t width) {
-  return one(q, a, width);
-}
-#include "dot_kernel.hpp"
+  /// 128 * sum(query), as a start value for the sum of each row: lanes add up to it, negative.
+  TOOLROLL_INLINE __m512i start(const std::int8_t* query, std::size_t width) {
+    const __m512i shift = _mm512_set1_epi8(static_cast<char>(0x80));
+    __m512i sum = _mm512_setzero_si512();
+    for (std::size_t i = 0; i < width; i += 64)
+      sum = _mm512_dpbusd_epi32(sum, shift, load(query + i));
+    return _mm512_sub_epi32(_mm512_setzero_si512(), sum);
+  }
 
-constexpr DotKernels kAvx512{Isa::kAvx512, each,  each_at,  each,   each_at,
-                             squares,      scale, quantise, bounds, ones};
+  TOOLROLL_INLINE __m128i four(const std::int8_t* q, __m512i start, const std::int8_t* a,
+                               const std::int8_t* b, const std::int8_t* c, const std::int8_t* d,
+                               std::size_t width) {
+    __m512i a0 = start, b0 = start, c0 = start, d0 = start;
+    for (std::size_t i = 0; i < width; i += 64) {
+      const __m512i query = load(q + i);
+      a0 = add_products(a0, query, load(a + i));
+      b0 = add_products(b0, query, load(b + i));
+      c0 = add_products(c0, query, load(c + i));
+      d0 = add_products(d0, query, load(d + i));
+    }
+    return sums(a0, b0, c0, d0);
+  }
+
+  TOOLROLL_INLINE std::int32_t one(const std::int8_t* q, __m512i start, const std::int8_t* a,
+                                   std::size_t width) {
+    __m512i sum = start;
+    for (std::size_t i = 0; i < width; i += 64) sum = add_products(sum, load(q + i), load(a + i));
+    return _mm512_reduce_add_epi32(sum);
+  }
+};
+
+constexpr DotKernels kAvx512 = X86Kernels<Avx512>::table(Isa::kAvx512);
 
 }  // namespace
 }  // namespace toolroll

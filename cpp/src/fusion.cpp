@@ -51,7 +51,8 @@ void check(const Fusion& fusion) {
   check_floor("intent floor", fusion.intent_floor);
   check_share("clauses weight", fusion.clauses);
   if (std::isnan(fusion.threshold)) throw std::invalid_argument("threshold: must be a number");
-  if (!(fusion.lexical_mass > 0.0F)) throw std::invalid_argument("lexical mass: must be above 0");
+  if (!(fusion.lexical_saturation > 0.0F))
+    throw std::invalid_argument("lexical saturation: must be above 0");
 }
 
 void check(std::span<const Part> parts) {
@@ -115,10 +116,10 @@ bool has_direction(std::span<const float> vector) {
 }
 
 /// One part, and what the indexes say of it.
-class Asked {
+class PartQuery {
  public:
-  Asked(const Part& part, const VectorIndex* vectors, const Bm25Index* postings,
-        const Intents* intents, const Fusion& fusion)
+  PartQuery(const Part& part, const VectorIndex* vectors, const Bm25Index* postings,
+            const Intents* intents, const Fusion& fusion)
       : part_(&part),
         vectors_(part.trust > 0.0F && (fusion.dense > 0.0F || fusion.intents > 0.0F) &&
                          has_direction(part.vector)
@@ -131,7 +132,7 @@ class Asked {
   }
 
   /// Adds the rows that are nearest to the part, at most so many by each index.
-  void name(std::size_t most, const Bitset* filter, std::vector<std::int32_t>& rows) const {
+  void nominate(std::size_t most, const Bitset* filter, std::vector<std::int32_t>& rows) const {
     const auto add = [&rows](const std::vector<std::int32_t>& named) {
       rows.insert(rows.end(), named.begin(), named.end());
     };
@@ -140,19 +141,19 @@ class Asked {
   }
 
   /// The same of learned vectors.
-  void name(std::size_t most, const Bitset& in_play, const Overlay& overlay,
-            std::vector<std::int32_t>& rows) const {
-    if (vectors_ != nullptr) overlay.name(part_->vector, most, in_play, rows);
+  void nominate(std::size_t most, const Bitset& in_play, const LearnedVectors& learned_vectors,
+                std::vector<std::int32_t>& rows) const {
+    if (vectors_ != nullptr) learned_vectors.nominate(part_->vector, most, in_play, rows);
   }
 
-  /// overlay: has looked up these rows.
-  Evidence weigh(std::span<const std::int32_t> rows, const Overlay& overlay) const {
+  /// learned_vectors: has looked up these rows.
+  Evidence weigh(std::span<const std::int32_t> rows, const LearnedVectors& learned_vectors) const {
     Evidence evidence(rows.size());
     if (vectors_ != nullptr) {
       const float dense = part_->trust * fusion_->dense;
       evidence.dense = vectors_->scores(part_->vector, rows);
-      if (overlay.has_any()) evidence.raw_dense = evidence.dense;
-      overlay.blend(part_->vector, evidence.dense);
+      if (learned_vectors.has_any()) evidence.raw_dense = evidence.dense;
+      learned_vectors.blend(part_->vector, evidence.dense);
       for (std::vector<float>* scores : {&evidence.dense, &evidence.raw_dense}) {
         for (float& score : *scores) score = dense * std::max(score - fusion_->dense_floor, 0.0F);
       }
@@ -162,8 +163,8 @@ class Asked {
           score = std::max(score - fusion_->intent_floor, 0.0F);
         }
       }
-      if (overlay.has_any()) evidence.raw_intents = evidence.intents;
-      overlay.recall(part_->vector, fusion_->intent_floor, evidence.intents);
+      if (learned_vectors.has_any()) evidence.raw_intents = evidence.intents;
+      learned_vectors.recall(part_->vector, fusion_->intent_floor, evidence.intents);
       const float weight = part_->trust * fusion_->intents;
       for (std::vector<float>* scores : {&evidence.intents, &evidence.raw_intents}) {
         for (float& score : *scores) score *= weight;
@@ -171,7 +172,7 @@ class Asked {
     }
     if (postings_ != nullptr) {
       const auto ceiling = static_cast<float>(message_.ceiling);
-      const float lexical = fusion_->lexical / (1.0F + ceiling / fusion_->lexical_mass);
+      const float lexical = fusion_->lexical / (1.0F + ceiling / fusion_->lexical_saturation);
       postings_->scores(message_, rows, evidence.lexical);
       for (float& score : evidence.lexical) score *= lexical;
     }
@@ -212,7 +213,8 @@ Retriever::Retriever(std::size_t size, std::shared_ptr<const VectorIndex> vector
 
 double Retriever::expected_ns(const Part& message, std::span<const Part> clauses,
                               std::span<const Part> earlier, const Bitset& in_play,
-                              std::size_t known, std::size_t k, const Lessons& lessons) const {
+                              std::size_t known, std::size_t k,
+                              const LearnedInput& learned_input) const {
   const std::size_t count = std::min(in_play.count(), size_);
   const std::size_t most = most_of_each(std::min(k, size_), damped_);
   const std::size_t parts = 1 + clauses.size() + earlier.size();
@@ -228,9 +230,9 @@ double Retriever::expected_ns(const Part& message, std::span<const Part> clauses
   add(message);
   std::ranges::for_each(clauses, add);
   std::ranges::for_each(earlier, add);
-  if (lessons.learned != nullptr && !message.vector.empty()) {
+  if (learned_input.learned != nullptr && !message.vector.empty()) {
     ns += kLearnedNsPerByte *
-          static_cast<double>(lessons.learned->vectors() * lessons.learned->dim());
+          static_cast<double>(learned_input.learned->vectors() * learned_input.learned->dim());
   }
   return ns;
 }
@@ -239,7 +241,7 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
                             std::span<const Part> earlier, const Bitset& in_play,
                             std::span<const std::int32_t> known_rows,
                             std::span<const float> known_scores, std::size_t k,
-                            const Fusion& fusion, const Lessons& lessons) const {
+                            const Fusion& fusion, const LearnedInput& learned_input) const {
   check_size("rows in play", in_play.size(), size_);
   check_size("known scores", known_scores.size(), known_rows.size());
   // Read once: what was checked is what is used, also if the caller's array changes meanwhile.
@@ -254,43 +256,44 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
   check({&message, 1});
   check(clauses);
   check(earlier);
-  Overlay overlay(lessons, size_, vectors_ ? vectors_->dim() : 0);
+  LearnedVectors learned_vectors(learned_input, size_, vectors_ ? vectors_->dim() : 0);
   Retrieved out;
   if (k == 0) return out;
   if (fusion.clauses == 0.0F) clauses = {};
   const auto ask = [&](const Part& part) {
-    return Asked(part, vectors_.get(), postings_.get(), intents_.get(), fusion);
+    return PartQuery(part, vectors_.get(), postings_.get(), intents_.get(), fusion);
   };
   const auto ask_all = [&](std::span<const Part> parts) {
-    std::vector<Asked> asked;
+    std::vector<PartQuery> asked;
     asked.reserve(parts.size());
     for (const Part& part : parts) asked.push_back(ask(part));
     return asked;
   };
-  const Asked asked = ask(message);
-  std::vector<Asked> pieces = ask_all(clauses);
+  const PartQuery asked = ask(message);
+  std::vector<PartQuery> pieces = ask_all(clauses);
   // A clause without a vector is no rival of a message that has one.
-  std::erase_if(pieces, [&](const Asked& piece) { return asked.is_dense() && !piece.is_dense(); });
-  const std::vector<Asked> turns = ask_all(earlier);
+  std::erase_if(pieces,
+                [&](const PartQuery& piece) { return asked.is_dense() && !piece.is_dense(); });
+  const std::vector<PartQuery> turns = ask_all(earlier);
   const Bitset* const filter = in_play.count() == size_ ? nullptr : &in_play;
   const std::size_t in_the_way = std::min(damped_, kMostInTheWay);
   const std::size_t most = most_of_each(std::min(k, size_), damped_);
 
   std::vector<std::int32_t> rows(known);
-  asked.name(most, filter, rows);
-  asked.name(most, in_play, overlay, rows);
-  for (const Asked& piece : pieces) piece.name(kFromAClause + in_the_way, filter, rows);
-  for (const Asked& turn : turns) turn.name(most, filter, rows);
+  asked.nominate(most, filter, rows);
+  asked.nominate(most, in_play, learned_vectors, rows);
+  for (const PartQuery& piece : pieces) piece.nominate(kFromAClause + in_the_way, filter, rows);
+  for (const PartQuery& turn : turns) turn.nominate(most, filter, rows);
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
 
-  const float strangers = 0.5F * (fusion.dense_floor + fusion.intent_floor);
-  overlay.look_up(rows, strangers, 0.5F * (strangers + fusion.intent_floor));
-  const Evidence whole = asked.weigh(rows, overlay);
+  const float unrelated = 0.5F * (fusion.dense_floor + fusion.intent_floor);
+  learned_vectors.look_up(rows, unrelated, 0.5F * (unrelated + fusion.intent_floor));
+  const Evidence whole = asked.weigh(rows, learned_vectors);
   std::vector<Evidence> of_pieces;
-  for (const Asked& piece : pieces) of_pieces.push_back(piece.weigh(rows, overlay));
+  for (const PartQuery& piece : pieces) of_pieces.push_back(piece.weigh(rows, learned_vectors));
   std::vector<Evidence> of_turns;
-  for (const Asked& turn : turns) of_turns.push_back(turn.weigh(rows, overlay));
+  for (const PartQuery& turn : turns) of_turns.push_back(turn.weigh(rows, learned_vectors));
 
   // `sum` reads a part's evidence; the terms and what they come to together are written.
   std::vector<float> by_clauses(rows.size(), 0.0F);
@@ -319,14 +322,14 @@ Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
     }
   };
   std::vector<float> raw_scores;
-  if (overlay.has_any()) {
+  if (learned_vectors.has_any()) {
     add_up(&Evidence::raw_sum);
     raw_scores = scores;
     add_known(raw_scores);
   }
   add_up(&Evidence::sum);
   float weights = 1.0F;
-  for (const Asked& turn : turns) weights += turn.weight();
+  for (const PartQuery& turn : turns) weights += turn.weight();
   for (const float score : scores) out.evidence = std::max(out.evidence, score / weights);
   add_known(scores);
 
@@ -394,16 +397,16 @@ StackedRetriever::StackedRetriever(std::shared_ptr<const Retriever> shared,
 double StackedRetriever::expected_ns(const Part& message, std::span<const Part> clauses,
                                      std::span<const Part> earlier, const Bitset& in_play,
                                      std::size_t known, std::size_t k,
-                                     const Lessons& lessons) const {
-  return shared_->expected_ns(message, clauses, earlier, in_play, known, k, lessons) +
-         own_->expected_ns(message, clauses, earlier, in_play, known, k, lessons);
+                                     const LearnedInput& learned_input) const {
+  return shared_->expected_ns(message, clauses, earlier, in_play, known, k, learned_input) +
+         own_->expected_ns(message, clauses, earlier, in_play, known, k, learned_input);
 }
 
 Retrieved StackedRetriever::search(const Part& message, std::span<const Part> clauses,
                                    std::span<const Part> earlier, const Bitset& in_play,
                                    std::span<const std::int32_t> known_rows,
                                    std::span<const float> known_scores, std::size_t k,
-                                   const Fusion& fusion, const Lessons& lessons) const {
+                                   const Fusion& fusion, const LearnedInput& learned_input) const {
   check_size("rows in play", in_play.size(), size());
   check_size("known scores", known_scores.size(), known_rows.size());
   const std::size_t n = shared_->size();
@@ -417,11 +420,11 @@ Retrieved StackedRetriever::search(const Part& message, std::span<const Part> cl
     scores[is_own].push_back(known_scores[i]);
   }
   // A part may give places to what it puts first without what was learnt, and the whole not.
-  const std::size_t asked = k == 0 || lessons.learned == nullptr ? k : k + kRawBest;
+  const std::size_t asked = k == 0 || learned_input.learned == nullptr ? k : k + kRawBest;
   Retrieved a = shared_->search(message, clauses, earlier, in_play.slice(0, n), rows[0], scores[0],
-                                asked, fusion, lessons);
-  Lessons of_own = lessons;
-  of_own.behind += n;
+                                asked, fusion, learned_input);
+  LearnedInput of_own = learned_input;
+  of_own.first_row += n;
   Retrieved b = own_->search(message, clauses, earlier, in_play.slice(n, size()), rows[1],
                              scores[1], asked, fusion, of_own);
   for (std::int32_t& row : b.rows) row += behind;

@@ -208,7 +208,7 @@ void inclusion_sampled(const Odds& odds, std::size_t k, double explore, std::uin
   std::vector<double> score(n);
   std::vector<std::uint8_t> hidden(n);
   std::vector<std::int32_t> order(n);
-  std::vector<Fate> fate(n);
+  std::vector<Placement> placement(n);
   std::vector<std::size_t> shown(n);
   const auto unit = [](const std::array<std::uint32_t, 4>& words, std::size_t at) {
     const std::uint64_t bits = words[at] | std::uint64_t{words[at + 1]} << 32;
@@ -222,7 +222,7 @@ void inclusion_sampled(const Odds& odds, std::size_t k, double explore, std::uin
     }
     const bool explores = unit(Stream(seed, n).block(draw), 0) < explore;
     const std::size_t size = pick({score, odds.mean, odds.sd, hidden, odds.guarded, {}, odds.group},
-                                  k, explores, order, fate);
+                                  k, explores, order, placement);
     for (std::size_t i = 0; i < size; ++i) ++shown[static_cast<std::size_t>(order[i])];
   }
   const auto count = static_cast<double>(draws);

@@ -85,35 +85,35 @@ LevelCounts nothing(const Scopes& scopes) {
   return levels;
 }
 
-double showing(const Watch& watch, double now, const LearningRates& rates) {
-  if (watch.k <= 0.0) return 1.0;
-  const double k = watch.k * portable::decay(now - watch.failed_at, rates.open_half_s);
+double showing(const ChangeDetector& detector, double now, const LearningRates& rates) {
+  if (detector.k <= 0.0) return 1.0;
+  const double k = detector.k * portable::decay(now - detector.failed_at, rates.open_half_s);
   return portable::decay(k, 1.0);
 }
 
-Standing standing_of(const Arm* arm, const Subject* subject, const Scopes& scopes, double now,
-                     const LearningRates& rates) {
-  Standing standing;
+Posterior posterior_of(const Arm* arm, const Subject* subject, const Scopes& scopes, double now,
+                       const LearningRates& rates) {
+  Posterior posterior;
   if (arm != nullptr) {
-    const Watch& watch = arm->state.watch;
-    if (watch.k > 0.0) {
+    const ChangeDetector& detector = arm->state.detector;
+    if (detector.k > 0.0) {
       // A probe is a new tool, a little better known to be as good as others are.
-      standing.show = showing(watch, now, rates);
-      standing.reliability = {2.0 * rates.prior_mean, 2.0 * (1.0 - rates.prior_mean)};
-      standing.has_reliability = true;
+      posterior.show = showing(detector, now, rates);
+      posterior.reliability = {2.0 * rates.prior_mean, 2.0 * (1.0 - rates.prior_mean)};
+      posterior.has_reliability = true;
     } else if (arm->state.reporters.are_enough(rates.least_reporters)) {
-      standing.reliability =
+      posterior.reliability =
           beta_posterior(reliability_levels(*arm, scopes, now, rates.reliability_half_s),
                          reliability_hierarchy(rates));
-      standing.has_reliability = true;
+      posterior.has_reliability = true;
     }
   }
   if (subject != nullptr && subject->state.reporters.are_enough(rates.least_reporters)) {
-    standing.lift =
+    posterior.lift =
         gamma_posterior(lift_levels(*subject, scopes, now, rates), lift_hierarchy(rates));
-    standing.has_lift = true;
+    posterior.has_lift = true;
   }
-  return standing;
+  return posterior;
 }
 
 }  // namespace
@@ -145,21 +145,22 @@ void check(const LearningRates& rates) {
   }
 }
 
-/// One fold: copies of what it touches, put on the shelves at the end.
+/// One fold: copies of what it touches, put into the maps at the end.
 struct Learned::Folding {
   const Learned& from;
   const LearningRates& rates;
   std::span<const float> vectors;
-  Shelf<Arm>::Changes arms;
-  Shelf<Subject>::Changes subjects;
-  std::unordered_map<std::uint64_t, std::shared_ptr<Pull>> pulls;
+  PersistentMap<Arm>::Changes arms;
+  PersistentMap<Subject>::Changes subjects;
+  std::unordered_map<std::uint64_t, std::shared_ptr<SubjectVector>> changed_vectors;
   std::size_t made = 0;
 
   template <typename T>
-  static T& copied(std::uint64_t key, const Shelf<T>& shelf, typename Shelf<T>::Changes& changes) {
+  static T& copied(std::uint64_t key, const PersistentMap<T>& map,
+                   typename PersistentMap<T>::Changes& changes) {
     std::shared_ptr<T>& record = changes[key];
     if (record == nullptr) {
-      const T* const old = shelf.find(key);
+      const T* const old = map.find(key);
       record = old == nullptr ? std::make_shared<T>() : std::make_shared<T>(*old);
     }
     return *record;
@@ -167,10 +168,10 @@ struct Learned::Folding {
 
   void add(const Delta& delta) {
     if (delta.successes != 0.0 || delta.failures != 0.0 || delta.verdict != 0) add_to_arm(delta);
-    if (delta.calls != 0.0 || delta.expected != 0.0 || is_pull(delta)) add_to_subject(delta);
+    if (delta.calls != 0.0 || delta.expected != 0.0 || moves_vector(delta)) add_to_subject(delta);
   }
 
-  static bool is_pull(const Delta& delta) { return delta.vector >= 0 && delta.pull != 0.0; }
+  static bool moves_vector(const Delta& delta) { return delta.vector >= 0 && delta.pull != 0.0; }
 
   void add_to_arm(const Delta& delta) {
     Arm& arm = copied(delta.arm, from.records_->arms, arms);
@@ -181,21 +182,21 @@ struct Learned::Folding {
     const auto add_everywhere = [&](double first, double second) {
       for (const std::uint64_t scope : {scopes.everywhere, scopes.page, scopes.leaf}) {
         if (scope == 0) continue;
-        add_after_cut(arm.counts.at(scope, made), state.watch.epoch, at, rates.reliability_half_s,
-                      first, second);
+        add_after_cut(arm.counts.at(scope, made), state.detector.epoch, at,
+                      rates.reliability_half_s, first, second);
       }
     };
     if (delta.verdict != 0) {
-      const double now = std::max(at, state.watch.latest);
+      const double now = std::max(at, state.detector.latest);
       const Shapes believed =
           beta_posterior(reliability_levels(arm, scopes, now, rates.reliability_half_s),
                          reliability_hierarchy(rates));
       const double mean = believed.first / (believed.first + believed.second);
       const Change change =
-          watch(state.watch, delta.verdict, delta.at, delta.reporter, mean, rates);
+          observe(state.detector, delta.verdict, delta.at, delta.reporter, mean, rates);
       if (change.is_new) {
         // The outcomes that told of the change are what is known of the time after it.
-        at = state.watch.epoch;
+        at = state.detector.epoch;
         if (change.run > 0.0) {
           add_everywhere(delta.verdict > 0 ? change.run : 0.0,
                          delta.verdict > 0 ? 0.0 : change.run);
@@ -203,7 +204,7 @@ struct Learned::Folding {
       }
     }
     // What was seen before the last change is one observation at most, and that one is there.
-    if (at >= state.watch.epoch) add_everywhere(delta.successes, delta.failures);
+    if (at >= state.detector.epoch) add_everywhere(delta.successes, delta.failures);
     if (delta.plain != 0) {
       Cell& cell = arm.plain.at(delta.plain, made);
       cell.first += delta.successes;
@@ -216,7 +217,7 @@ struct Learned::Folding {
     const std::uint64_t key = delta.group != 0 ? delta.group : delta.intent;
     Subject& subject = copied(key, from.records_->subjects, subjects);
     subject.state.reporters.note(delta.reporter);
-    if (delta.calls != 0.0 || is_pull(delta)) subject.state.callers.note(delta.reporter);
+    if (delta.calls != 0.0 || moves_vector(delta)) subject.state.callers.note(delta.reporter);
     if (delta.calls != 0.0 || delta.expected != 0.0) {
       for (const std::uint64_t scope : {delta.everywhere, delta.page, delta.leaf}) {
         if (scope == 0) continue;
@@ -224,60 +225,62 @@ struct Learned::Folding {
             .add(delta.at, rates.lift_half_s, delta.calls, delta.expected);
       }
     }
-    if (is_pull(delta)) add_pull(key, subject, delta);
+    if (moves_vector(delta)) add_vector(key, subject, delta);
   }
 
-  void add_pull(std::uint64_t key, const Subject& subject, const Delta& delta) {
+  void add_vector(std::uint64_t key, const Subject& subject, const Delta& delta) {
     const std::size_t dim = from.dim_;
-    const std::span<const float> vector =
+    const std::span<const float> message =
         vectors.subspan(static_cast<std::size_t>(delta.vector) * dim, dim);
     double squares = 0.0;
-    for (const float value : vector) squares += static_cast<double>(value) * value;
+    for (const float value : message) squares += static_cast<double>(value) * value;
     if (squares == 0.0) return;
-    std::shared_ptr<Pull>& pull = pulls[key];
-    if (pull == nullptr) {
-      pull = subject.pull ? std::make_shared<Pull>(*subject.pull) : std::make_shared<Pull>();
-      pull->sum.resize(dim);
+    std::shared_ptr<SubjectVector>& vector = changed_vectors[key];
+    if (vector == nullptr) {
+      vector = subject.vector ? std::make_shared<SubjectVector>(*subject.vector)
+                              : std::make_shared<SubjectVector>();
+      vector->sum.resize(dim);
     }
     std::vector<float> unit(padded_width(dim), 0.0F);
     const double length = std::sqrt(squares);
-    for (std::size_t i = 0; i < dim; ++i) unit[i] = static_cast<float>(vector[i] / length);
+    for (std::size_t i = 0; i < dim; ++i) unit[i] = static_cast<float>(message[i] / length);
     if (delta.pull > 0.0) {
-      pull->keep(unit, delta.at, delta.reporter);
+      vector->keep(unit, delta.at, delta.reporter);
     } else {
-      pull->drop(unit);
+      vector->drop(unit);
     }
-    if (delta.at > pull->at) {
-      const double left =
-          pull->at == kLongAgo ? 0.0 : portable::decay(delta.at - pull->at, rates.vector_half_s);
-      for (float& value : pull->sum) value = static_cast<float>(value * left);
-      pull->weight *= left;
-      pull->at = delta.at;
+    if (delta.at > vector->at) {
+      const double left = vector->at == kLongAgo
+                              ? 0.0
+                              : portable::decay(delta.at - vector->at, rates.vector_half_s);
+      for (float& value : vector->sum) value = static_cast<float>(value * left);
+      vector->weight *= left;
+      vector->at = delta.at;
     }
-    const double weight = delta.pull * portable::decay(pull->at - delta.at, rates.vector_half_s);
+    const double weight = delta.pull * portable::decay(vector->at - delta.at, rates.vector_half_s);
     const double scale = weight / length;
     for (std::size_t i = 0; i < dim; ++i) {
-      pull->sum[i] = static_cast<float>(pull->sum[i] + scale * vector[i]);
+      vector->sum[i] = static_cast<float>(vector->sum[i] + scale * message[i]);
     }
-    pull->weight += weight;
+    vector->weight += weight;
   }
 
   /// The vectors that count have changed, or begin to with a reporter more.
-  std::vector<VectorShelf::Change> finish_pulls() {
-    std::vector<VectorShelf::Change> changes;
-    for (auto& [key, pull] : pulls) {
-      subjects.at(key)->pull = directed(std::move(pull));
+  std::vector<VectorMap::Change> finish_vectors() {
+    std::vector<VectorMap::Change> changes;
+    for (auto& [key, vector] : changed_vectors) {
+      subjects.at(key)->vector = directed(std::move(vector));
     }
     for (const auto& [key, subject] : subjects) {
       if (!subject->state.callers.are_enough(rates.least_reporters)) continue;
-      const Pull* const pull = subject->pull.get();
-      const VectorShelf::Item* const known =
+      const SubjectVector* const vector = subject->vector.get();
+      const VectorMap::Item* const known =
           from.records_->vectors.find(key, padded_width(from.dim_)).item;
       const float* const before = known == nullptr ? nullptr : known->unit;
-      if (before == (pull == nullptr ? nullptr : pull->unit.data())) continue;
+      if (before == (vector == nullptr ? nullptr : vector->unit.data())) continue;
       changes.push_back(
-          {key, subject->pull,
-           pull == nullptr ? 0.0F : static_cast<float>(from.vector_share(pull->weight))});
+          {key, subject->vector,
+           vector == nullptr ? 0.0F : static_cast<float>(from.vector_share(vector->weight))});
     }
     return changes;
   }
@@ -302,7 +305,7 @@ Learned Learned::fold(std::span<const Delta> deltas, std::span<const float> vect
   Learned next(*this);
   next.revision_ += deltas.size();
   next.cells_ += folding.made;
-  if (std::vector<VectorShelf::Change> changes = folding.finish_pulls(); !changes.empty()) {
+  if (std::vector<VectorMap::Change> changes = folding.finish_vectors(); !changes.empty()) {
     records->vectors.put(std::move(changes), padded_width(dim_));
     next.vectors_ = records->vectors.size();
   }
@@ -332,9 +335,9 @@ Shapes Learned::lift(std::uint64_t subject, const Scopes& scopes, double now) co
                          lift_hierarchy(rates_));
 }
 
-void Learned::standings(std::span<const std::uint64_t> arms,
-                        std::span<const std::uint64_t> subjects, const Scopes& scopes, double now,
-                        std::span<Standing> out) const {
+void Learned::posteriors(std::span<const std::uint64_t> arms,
+                         std::span<const std::uint64_t> subjects, const Scopes& scopes, double now,
+                         std::span<Posterior> out) const {
   // A tool's record lies behind two addresses and its cells behind a third: waiting for one tool
   // after the other takes longer than all the arithmetic, so all are asked for first.
   const std::size_t n = arms.size();
@@ -349,7 +352,7 @@ void Learned::standings(std::span<const std::uint64_t> arms,
     of_subject[i] = records_->subjects.find(subjects[i]);
     if (of_arm[i] != nullptr) {
       prefetch(of_arm[i]);
-      prefetch(&of_arm[i]->state.watch);
+      prefetch(&of_arm[i]->state.detector);
     }
     if (of_subject[i] != nullptr) {
       prefetch(of_subject[i]);
@@ -363,11 +366,11 @@ void Learned::standings(std::span<const std::uint64_t> arms,
     }
   }
   for (std::size_t i = 0; i < n; ++i) {
-    out[i] = standing_of(of_arm[i], of_subject[i], scopes, now, rates_);
+    out[i] = posterior_of(of_arm[i], of_subject[i], scopes, now, rates_);
   }
 }
 
-Standing Learned::standing_of_unknown(const Scopes& scopes) const {
+Posterior Learned::prior(const Scopes& scopes) const {
   return {beta_posterior(nothing(scopes), reliability_hierarchy(rates_)),
           gamma_posterior(nothing(scopes), lift_hierarchy(rates_)), 1.0, false, false};
 }
@@ -382,16 +385,16 @@ Shapes Learned::plain(std::uint64_t arm, std::uint64_t scope) const {
 Breaker Learned::breaker(std::uint64_t arm, double now) const {
   const Arm* const known = records_->arms.find(arm);
   if (known == nullptr) return {};
-  const Watch& watch = known->state.watch;
-  return {watch.k, showing(watch, now, rates_), watch.opened_at};
+  const ChangeDetector& detector = known->state.detector;
+  return {detector.k, showing(detector, now, rates_), detector.opened_at};
 }
 
 std::vector<Alarm> Learned::alarms() const {
   std::vector<Alarm> all;
   records_->arms.each([&](std::uint64_t key, const Arm& arm) {
-    const Watch& watch = arm.state.watch;
-    if (watch.alarm == 0.0) return;
-    all.push_back({key, watch.alarm < 0.0 ? -1 : 1, watch.alarm_at, watch.k > 0.0});
+    const ChangeDetector& detector = arm.state.detector;
+    if (detector.alarm == 0.0) return;
+    all.push_back({key, detector.alarm < 0.0 ? -1 : 1, detector.alarm_at, detector.k > 0.0});
   });
   std::sort(all.begin(), all.end(), [](const Alarm& a, const Alarm& b) { return a.arm < b.arm; });
   return all;

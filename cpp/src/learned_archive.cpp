@@ -85,24 +85,24 @@ void check(const Reporters& reporters) {
   if (reporters.count > kMostReporters) damaged("too many reporters");
 }
 
-void check(const Excursion& excursion) {
-  if (excursion.reporters > Excursion::kShares) damaged("too many reporters");
-  check_sum(excursion.nats);
-  for (const double share : excursion.share) check_sum(share);
-  if (excursion.nats < 0.0) damaged("a detector is out of its range");
+void check(const CusumSide& side) {
+  if (side.reporters > CusumSide::kShares) damaged("too many reporters");
+  check_sum(side.nats);
+  for (const double share : side.share) check_sum(share);
+  if (side.nats < 0.0) damaged("a detector is out of its range");
 }
 
 void check(const ArmState& state, const LearningRates& rates) {
   check(state.reporters);
-  const Watch& watch = state.watch;
-  check(watch.worse);
-  check(watch.better);
-  for (const double number : {watch.run, watch.last, watch.alarm}) check_sum(number);
-  for (const double at :
-       {watch.latest, watch.epoch, watch.failed_at, watch.opened_at, watch.alarm_at}) {
+  const ChangeDetector& detector = state.detector;
+  check(detector.worse);
+  check(detector.better);
+  for (const double number : {detector.run, detector.last, detector.alarm}) check_sum(number);
+  for (const double at : {detector.latest, detector.epoch, detector.failed_at, detector.opened_at,
+                          detector.alarm_at}) {
     check_time(at);
   }
-  if (!(watch.k >= 0.0 && watch.k <= rates.most_k)) damaged("a breaker is out of its range");
+  if (!(detector.k >= 0.0 && detector.k <= rates.most_k)) damaged("a breaker is out of its range");
 }
 
 void check_exemplars(std::span<const std::uint64_t> sizes, std::span<const double> times,
@@ -156,25 +156,25 @@ std::vector<std::byte> Learned::bytes() const {
   keys.clear();
   std::vector<SubjectState> subjects;
   CellColumns lifts;
-  std::vector<std::uint64_t> pulled;  // places of the subjects with a vector
-  std::vector<Counts> pulls;          // weight and time
+  std::vector<std::uint64_t> has_vector;  // places of the subjects with a vector
+  std::vector<Counts> weights;            // weight and time
   std::vector<float> sums;
   std::vector<std::uint64_t> exemplars;  // how many of each vector
   std::vector<double> times;
   std::vector<std::uint64_t> reporters;
   std::vector<float> units;  // without padding
   records_->subjects.each([&](std::uint64_t key, const Subject& subject) {
-    if (subject.pull) {
-      pulled.push_back(keys.size());
-      pulls.push_back({subject.pull->weight, subject.pull->at});
-      const Pull& pull = *subject.pull;
-      sums.insert(sums.end(), pull.sum.begin(), pull.sum.end());
-      exemplars.push_back(pull.times.size());
-      times.insert(times.end(), pull.times.begin(), pull.times.end());
-      reporters.insert(reporters.end(), pull.reporters.begin(), pull.reporters.end());
-      for (std::size_t i = 0; i < pull.times.size(); ++i) {
+    if (subject.vector) {
+      has_vector.push_back(keys.size());
+      weights.push_back({subject.vector->weight, subject.vector->at});
+      const SubjectVector& vector = *subject.vector;
+      sums.insert(sums.end(), vector.sum.begin(), vector.sum.end());
+      exemplars.push_back(vector.times.size());
+      times.insert(times.end(), vector.times.begin(), vector.times.end());
+      reporters.insert(reporters.end(), vector.reporters.begin(), vector.reporters.end());
+      for (std::size_t i = 0; i < vector.times.size(); ++i) {
         const auto begin =
-            pull.exemplars.begin() + static_cast<std::ptrdiff_t>(i * padded_width(dim_));
+            vector.exemplars.begin() + static_cast<std::ptrdiff_t>(i * padded_width(dim_));
         units.insert(units.end(), begin, begin + static_cast<std::ptrdiff_t>(dim_));
       }
     }
@@ -185,8 +185,8 @@ std::vector<std::byte> Learned::bytes() const {
   writer.column(keys);
   writer.column(subjects);
   lifts.write(writer);
-  writer.column(pulled);
-  writer.column(pulls);
+  writer.column(has_vector);
+  writer.column(weights);
   writer.column(sums);
   writer.column(exemplars);
   writer.column(times);
@@ -215,7 +215,7 @@ Learned Learned::from_bytes(std::vector<std::byte> bytes) {
   check_keys(keys, arms.size());
   const CellColumns counts = CellColumns::read(reader, arms.size());
   const CellColumns plain = CellColumns::read(reader, arms.size());
-  Shelf<Arm>::Changes all_arms;
+  PersistentMap<Arm>::Changes all_arms;
   all_arms.reserve(keys.size());
   std::size_t from_counts = 0;
   std::size_t from_plain = 0;
@@ -232,22 +232,23 @@ Learned Learned::from_bytes(std::vector<std::byte> bytes) {
   const auto subjects = reader.column<SubjectState>();
   check_keys(keys, subjects.size());
   const CellColumns lifts = CellColumns::read(reader, subjects.size());
-  const auto pulled = reader.column<std::uint64_t>();
-  const auto pulls = reader.column<Counts>();
+  const auto has_vector = reader.column<std::uint64_t>();
+  const auto weights = reader.column<Counts>();
   const auto sums = reader.column<float>();
   const auto exemplars = reader.column<std::uint64_t>();
   const auto times = reader.column<double>();
   const auto reporters = reader.column<std::uint64_t>();
   const auto units = reader.column<float>();
   reader.finish();
-  check_exemplars(exemplars, times, reporters, units, pulled.size(), dim);
-  if (pulls.size() != pulled.size() ||
-      (dim == 0 ? !pulls.empty() : sums.size() / dim != pulls.size() || sums.size() % dim != 0)) {
+  check_exemplars(exemplars, times, reporters, units, has_vector.size(), dim);
+  if (weights.size() != has_vector.size() ||
+      (dim == 0 ? !weights.empty()
+                : sums.size() / dim != weights.size() || sums.size() % dim != 0)) {
     damaged("sizes differ");
   }
-  Shelf<Subject>::Changes all_subjects;
+  PersistentMap<Subject>::Changes all_subjects;
   all_subjects.reserve(keys.size());
-  std::vector<VectorShelf::Change> vectors;
+  std::vector<VectorMap::Change> vectors;
   std::size_t from_lifts = 0;
   std::size_t next = 0;
   std::size_t exemplar = 0;
@@ -256,28 +257,28 @@ Learned Learned::from_bytes(std::vector<std::byte> bytes) {
     check(subjects[i].reporters);
     auto subject =
         std::make_shared<Subject>(Subject{lifts.next(i, from_lifts), subjects[i], nullptr});
-    if (next < pulled.size() && pulled[next] == i) {
-      check_sum(pulls[next].first);
-      check_time(pulls[next].second);
+    if (next < has_vector.size() && has_vector[next] == i) {
+      check_sum(weights[next].first);
+      check_time(weights[next].second);
       const auto begin = sums.begin() + static_cast<std::ptrdiff_t>(next * dim);
-      auto pull = std::make_shared<Pull>();
-      pull->sum.assign(begin, begin + static_cast<std::ptrdiff_t>(dim));
-      pull->weight = pulls[next].first;
-      pull->at = pulls[next].second;
+      auto vector = std::make_shared<SubjectVector>();
+      vector->sum.assign(begin, begin + static_cast<std::ptrdiff_t>(dim));
+      vector->weight = weights[next].first;
+      vector->at = weights[next].second;
       for (std::uint64_t one = 0; one < exemplars[next]; ++one, ++exemplar) {
-        pull->times.push_back(times[exemplar]);
-        pull->reporters.push_back(reporters[exemplar]);
-        const std::size_t padded = pull->exemplars.size() + padded_width(dim);
+        vector->times.push_back(times[exemplar]);
+        vector->reporters.push_back(reporters[exemplar]);
+        const std::size_t padded = vector->exemplars.size() + padded_width(dim);
         const auto unit = units.begin() + static_cast<std::ptrdiff_t>(exemplar * dim);
-        pull->exemplars.insert(pull->exemplars.end(), unit,
-                               unit + static_cast<std::ptrdiff_t>(dim));
-        pull->exemplars.resize(padded, 0.0F);
+        vector->exemplars.insert(vector->exemplars.end(), unit,
+                                 unit + static_cast<std::ptrdiff_t>(dim));
+        vector->exemplars.resize(padded, 0.0F);
       }
-      subject->pull = directed(std::move(pull));
-      if (!subject->pull) damaged("a vector has no direction");
+      subject->vector = directed(std::move(vector));
+      if (!subject->vector) damaged("a vector has no direction");
       if (subject->state.callers.are_enough(learned.rates_.least_reporters)) {
-        vectors.push_back(
-            {keys[i], subject->pull, static_cast<float>(learned.vector_share(pulls[next].first))});
+        vectors.push_back({keys[i], subject->vector,
+                           static_cast<float>(learned.vector_share(weights[next].first))});
       }
       ++next;
     }
@@ -285,7 +286,7 @@ Learned Learned::from_bytes(std::vector<std::byte> bytes) {
       damaged("a subject is there twice");
     }
   }
-  if (next != pulled.size()) damaged("a vector belongs to no subject");
+  if (next != has_vector.size()) damaged("a vector belongs to no subject");
   learned.cells_ += lifts.cells.size();
   learned.vectors_ = vectors.size();
   records->vectors.put(std::move(vectors), padded_width(dim));

@@ -1,4 +1,4 @@
-/// What Learned keeps of one arm and one subject, and the persistent shelf that it stands on.
+/// What Learned keeps of one arm and one subject, and the persistent map that it stands on.
 #pragma once
 
 #include <algorithm>
@@ -147,7 +147,7 @@ struct Reporters {
 /// One side of the CUSUM: the evidence of a change since it was last nothing.
 ///
 /// No reporter alone can raise the alarm: what one of them adds ends at `most`, a little over half.
-struct Excursion {
+struct CusumSide {
   static constexpr std::size_t kShares = 4;
   double nats = 0.0;
   std::array<std::uint64_t, kShares> reporter{};
@@ -180,13 +180,13 @@ struct Excursion {
 };
 
 /// What the detector and the breaker know of an arm.
-struct Watch {
+struct ChangeDetector {
   double epoch = kLongAgo;      // what was seen before it counts as one observation at most
   double k = 0.0;               // breaker; 0 is closed
   double failed_at = kLongAgo;  // of the alarm or the last failed probe
   double opened_at = 0.0;
-  Excursion worse;
-  Excursion better;
+  CusumSide worse;
+  CusumSide better;
   double run = 0.0;          // equal verdicts in a row
   double last = 0.0;         // +1, -1; 0 before the first
   double latest = kLongAgo;  // time of the latest verdict
@@ -196,7 +196,7 @@ struct Watch {
 
 struct ArmState {
   Reporters reporters;
-  Watch watch;
+  ChangeDetector detector;
 };
 
 struct Arm {
@@ -210,7 +210,7 @@ struct Arm {
 };
 
 /// A decayed sum of unit vectors and its direction, and the last few of them as they were.
-struct Pull {
+struct SubjectVector {
   std::vector<float> sum;   // dim
   std::vector<float> unit;  // padded width, of length 1
   double weight = 0.0;
@@ -232,7 +232,7 @@ struct Pull {
 
 /// Gives the sum its direction and the exemplars their codes; nullptr where nothing of it is left
 /// but rounding.
-std::shared_ptr<const Pull> directed(std::shared_ptr<Pull> pull);
+std::shared_ptr<const SubjectVector> directed(std::shared_ptr<SubjectVector> vector);
 
 struct SubjectState {
   Reporters reporters;  // who reported anything
@@ -242,41 +242,42 @@ struct SubjectState {
 struct Subject {
   Cells counts;
   SubjectState state;
-  std::shared_ptr<const Pull> pull;
+  std::shared_ptr<const SubjectVector> vector;
 
   std::size_t memory_bytes() const {
     return sizeof *this + counts.memory_bytes() +
-           (pull ? sizeof(Pull) +
-                       (pull->sum.capacity() + pull->unit.capacity() + pull->exemplars.capacity()) *
-                           sizeof(float) +
-                       pull->codes.capacity() + pull->steps.capacity() * sizeof(float) +
-                       pull->times.capacity() * (sizeof(double) + sizeof(std::uint64_t))
-                 : 0);
+           (vector ? sizeof(SubjectVector) +
+                         (vector->sum.capacity() + vector->unit.capacity() +
+                          vector->exemplars.capacity()) *
+                             sizeof(float) +
+                         vector->codes.capacity() + vector->steps.capacity() * sizeof(float) +
+                         vector->times.capacity() * (sizeof(double) + sizeof(std::uint64_t))
+                   : 0);
   }
 };
 
-/// Records by key, in 256 drawers. A change copies the drawers it touches, not the records in them.
+/// Records by key, in 256 buckets. A change copies the buckets it touches, not the records in them.
 template <typename T>
-class Shelf {
+class PersistentMap {
  public:
   /// Records to put in, new or in place of those of the same key.
   using Changes = std::unordered_map<std::uint64_t, std::shared_ptr<T>>;
 
   const T* find(std::uint64_t key) const {
     const std::uint64_t wanted = scattered(key);
-    const Drawer& drawer = drawers_[number(wanted)];
-    if (drawer.size == 0) return nullptr;
+    const Bucket& bucket = buckets_[number(wanted)];
+    if (bucket.size == 0) return nullptr;
     // Scattered keys are evenly spread, so a key's place is known to within a few.
-    std::size_t at = guess(wanted, drawer.size);
-    const Entry* const entries = drawer.entries.get();
+    std::size_t at = guess(wanted, bucket.size);
+    const Entry* const entries = bucket.entries.get();
     while (at > 0 && entries[at].scattered > wanted) --at;
-    while (at + 1 < drawer.size && entries[at].scattered < wanted) ++at;
+    while (at + 1 < bucket.size && entries[at].scattered < wanted) ++at;
     return entries[at].scattered == wanted ? entries[at].record.get() : nullptr;
   }
   void ask_for(std::uint64_t key) const {
     const std::uint64_t wanted = scattered(key);
-    const Drawer& drawer = drawers_[number(wanted)];
-    if (drawer.size != 0) prefetch(drawer.entries.get() + guess(wanted, drawer.size));
+    const Bucket& bucket = buckets_[number(wanted)];
+    if (bucket.size != 0) prefetch(bucket.entries.get() + guess(wanted, bucket.size));
   }
 
   void put(Changes&& changes) {
@@ -289,7 +290,7 @@ class Shelf {
       const std::size_t here = number(sorted[begin].scattered);
       std::size_t end = begin;
       while (end < sorted.size() && number(sorted[end].scattered) == here) ++end;
-      drawers_[here] = merged(drawers_[here], sorted, begin, end);
+      buckets_[here] = merged(buckets_[here], sorted, begin, end);
       begin = end;
     }
   }
@@ -297,15 +298,15 @@ class Shelf {
   /// Calls visit(key, record), in one order for the same keys.
   template <typename Visit>
   void each(Visit visit) const {
-    for (const Drawer& drawer : drawers_) {
-      const Entry* const entries = drawer.entries.get();
-      for (std::size_t i = 0; i < drawer.size; ++i) visit(entries[i].key, *entries[i].record);
+    for (const Bucket& bucket : buckets_) {
+      const Entry* const entries = bucket.entries.get();
+      for (std::size_t i = 0; i < bucket.size; ++i) visit(entries[i].key, *entries[i].record);
     }
   }
 
   std::size_t memory_bytes() const {
     std::size_t bytes = sizeof *this;
-    for (const Drawer& drawer : drawers_) bytes += drawer.size * sizeof(Entry);
+    for (const Bucket& bucket : buckets_) bytes += bucket.size * sizeof(Entry);
     each([&](std::uint64_t, const T& record) { bytes += record.memory_bytes(); });
     return bytes;
   }
@@ -316,7 +317,7 @@ class Shelf {
     std::uint64_t key = 0;
     std::shared_ptr<const T> record;
   };
-  struct Drawer {
+  struct Bucket {
     std::shared_ptr<const Entry[]> entries;  // ascending by scattered
     std::size_t size = 0;
   };
@@ -328,7 +329,7 @@ class Shelf {
     return static_cast<std::size_t>((scattered >> 24 & 0xFFFFFFFFU) * size >> 32);
   }
 
-  static Drawer merged(const Drawer& old, std::vector<Entry>& sorted, std::size_t begin,
+  static Bucket merged(const Bucket& old, std::vector<Entry>& sorted, std::size_t begin,
                        std::size_t end) {
     std::vector<Entry> both;
     both.reserve(old.size + end - begin);
@@ -347,25 +348,25 @@ class Shelf {
     return {std::move(entries), both.size()};
   }
 
-  std::array<Drawer, 256> drawers_;
+  std::array<Bucket, 256> buckets_;
 };
 
 /// The vectors that count, in 8 bits side by side: a search looks at all of them.
-class VectorShelf {
+class VectorMap {
  public:
   struct Item {
     std::uint64_t scattered;
     std::uint64_t subject;
-    const float* unit;  // of the pull
+    const float* unit;  // of the vector
     float step;         // of the codes
     double weight;
     double at;
-    const Pull* pull;
+    const SubjectVector* vector;
   };
   /// nullptr takes the subject's vector away.
   struct Change {
     std::uint64_t subject;
-    std::shared_ptr<const Pull> pull;
+    std::shared_ptr<const SubjectVector> vector;
     float share;
   };
 
@@ -383,17 +384,17 @@ class VectorShelf {
   /// other, and step * share of each.
   template <typename Visit>
   void each_run(Visit visit) const {
-    for (const auto& drawer : drawers_) {
-      if (drawer && !drawer->items.empty()) visit(drawer->items, drawer->codes, drawer->factors);
+    for (const auto& bucket : buckets_) {
+      if (bucket && !bucket->items.empty()) visit(bucket->items, bucket->codes, bucket->factors);
     }
   }
 
  private:
-  struct Drawer {
+  struct Bucket {
     std::vector<Item> items;  // ascending by scattered
     std::vector<std::int8_t> codes;
     std::vector<float> factors;
-    std::vector<std::shared_ptr<const Pull>> pulls;
+    std::vector<std::shared_ptr<const SubjectVector>> vectors;
   };
   static std::size_t number(std::uint64_t scattered) {
     return static_cast<std::size_t>(scattered >> 58);
@@ -402,13 +403,13 @@ class VectorShelf {
     return static_cast<std::size_t>((scattered >> 26 & 0xFFFFFFFFU) * size >> 32);
   }
 
-  std::array<std::shared_ptr<const Drawer>, 64> drawers_;
+  std::array<std::shared_ptr<const Bucket>, 64> buckets_;
 };
 
 struct Learned::Records {
-  Shelf<Arm> arms;
-  Shelf<Subject> subjects;
-  VectorShelf vectors;
+  PersistentMap<Arm> arms;
+  PersistentMap<Subject> subjects;
+  VectorMap vectors;
 };
 
 /// An arm's counts in a context, with what was seen before its epoch cut to one observation.
@@ -425,8 +426,8 @@ struct Change {
 };
 
 /// Tells the detector and the breaker of a verdict (+1, -1), given the mean that was believed.
-Change watch(Watch& arm, int verdict, double at, std::uint64_t reporter, double mean,
-             const LearningRates& rates);
+Change observe(ChangeDetector& detector, int verdict, double at, std::uint64_t reporter,
+               double mean, const LearningRates& rates);
 
 /// The reliability that a hierarchy begins with, and that of lift.
 inline Hierarchy reliability_hierarchy(const LearningRates& rates) {

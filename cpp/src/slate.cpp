@@ -49,7 +49,7 @@ struct Scratch {
   std::vector<double> first, second, shape, drawn;
   std::vector<std::uint64_t> arm, subject, group;
   std::vector<std::uint8_t> hidden, guarded;
-  std::vector<Standing> standing;
+  std::vector<Posterior> posterior;
 
   void resize(std::size_t m) {
     for (auto* column : {&score, &mean, &sd, &works, &log_reliability, &log_lift, &first, &second,
@@ -57,7 +57,7 @@ struct Scratch {
       column->resize(m);
     }
     for (auto* column : {&arm, &subject, &group}) column->resize(m);
-    standing.resize(m);
+    posterior.resize(m);
     hidden.assign(m, 0);
     guarded.assign(m, 0);
   }
@@ -69,63 +69,63 @@ void check(const Weights& weights) {
   constexpr double kMost = 1000.0;
   check_range("reliability", weights.reliability, kMost);
   check_range("lift", weights.lift, kMost);
-  check_range("temper", weights.temper, kMost);
+  check_range("exploration_scale", weights.exploration_scale, kMost);
   check_range("sd_max", weights.sd_max, kMost);
   check_range("most_up", weights.most_up, kMost);
   check_range("most_down", weights.most_down, kMost);
-  check_range("listing", weights.listing, kMost);
+  check_range("reliability_in_order", weights.reliability_in_order, kMost);
   check_range("explore", weights.explore, 1.0);
 }
 
-std::size_t pick(const Contest& contest, std::size_t k, bool explores,
-                 std::span<std::int32_t> order, std::span<Fate> fate) {
-  const std::size_t n = contest.score.size();
+std::size_t pick(const SlateInput& input, std::size_t k, bool explores,
+                 std::span<std::int32_t> order, std::span<Placement> placement) {
+  const std::size_t n = input.score.size();
   thread_local std::vector<std::uint8_t> rank_of;
   thread_local std::vector<std::uint8_t> guarded;
   rank_of.assign(n, 2);  // 0 shown, 2 behind, 3 beaten, 4 hidden
-  guarded.assign(contest.guarded.begin(), contest.guarded.end());
-  const auto is_core = [&](std::size_t i) { return !contest.core.empty() && contest.core[i] != 0; };
+  guarded.assign(input.guarded.begin(), input.guarded.end());
+  const auto is_core = [&](std::size_t i) { return !input.core.empty() && input.core[i] != 0; };
   const auto place = [](std::int32_t at) { return static_cast<std::size_t>(at); };
   for (std::size_t i = 0; i < n; ++i) {
-    const bool is_hidden = contest.hidden[i] != 0 && !is_core(i);
-    fate[i] = is_hidden ? Fate::kHidden : Fate::kRanked;
+    const bool is_hidden = input.hidden[i] != 0 && !is_core(i);
+    placement[i] = is_hidden ? Placement::kHidden : Placement::kRanked;
     order[i] = static_cast<std::int32_t>(i);
   }
 
   for (std::size_t i = 0; i < n; ++i) {  // the first of a group settles it
-    const std::uint64_t group = contest.group[i];
+    const std::uint64_t group = input.group[i];
     if (group == 0) continue;
     bool is_first = true;
-    for (std::size_t j = 0; j < i && is_first; ++j) is_first = contest.group[j] != group;
+    for (std::size_t j = 0; j < i && is_first; ++j) is_first = input.group[j] != group;
     if (!is_first) continue;
     std::size_t best = n;
     bool has_core = false;
     bool is_guarded = false;
     for (std::size_t j = i; j < n; ++j) {
-      if (contest.group[j] != group) continue;
+      if (input.group[j] != group) continue;
       has_core = has_core || is_core(j);
       is_guarded = is_guarded || guarded[j] != 0;
       guarded[j] = 0;
-      if (fate[j] == Fate::kHidden || is_core(j)) continue;
-      if (best == n || contest.score[j] > contest.score[best]) best = j;
+      if (placement[j] == Placement::kHidden || is_core(j)) continue;
+      if (best == n || input.score[j] > input.score[best]) best = j;
     }
     for (std::size_t j = i; j < n; ++j) {
-      if (contest.group[j] == group && fate[j] == Fate::kRanked && !is_core(j) &&
+      if (input.group[j] == group && placement[j] == Placement::kRanked && !is_core(j) &&
           (has_core || j != best)) {
-        fate[j] = Fate::kBeaten;
+        placement[j] = Placement::kBeaten;
       }
     }
     if (best != n && !has_core) guarded[best] = is_guarded ? 1 : 0;
   }
 
   for (std::size_t i = 0; i < n; ++i) {
-    if (fate[i] == Fate::kBeaten) rank_of[i] = 3;
-    if (fate[i] == Fate::kHidden) rank_of[i] = 4;
+    if (placement[i] == Placement::kBeaten) rank_of[i] = 3;
+    if (placement[i] == Placement::kHidden) rank_of[i] = 4;
     if (is_core(i)) rank_of[i] = 0;
   }
   const auto is_better = [&](std::int32_t a, std::int32_t b) {
-    const double x = contest.score[place(a)];
-    const double y = contest.score[place(b)];
+    const double x = input.score[place(a)];
+    const double y = input.score[place(b)];
     return x != y ? x > y : a < b;
   };
   std::sort(order.begin(), order.end(), is_better);
@@ -149,8 +149,8 @@ std::size_t pick(const Contest& contest, std::size_t k, bool explores,
     for (const std::int32_t at : order) {
       const std::size_t i = place(at);
       if (last == n || rank_of[i] != 2) continue;
-      if (contest.mean[i] + kReach * contest.sd[i] < contest.score[last]) continue;
-      if (least_known == n || contest.sd[i] > contest.sd[least_known]) least_known = i;
+      if (input.mean[i] + kReach * input.sd[i] < input.score[last]) continue;
+      if (least_known == n || input.sd[i] > input.sd[least_known]) least_known = i;
     }
     if (least_known != n) std::swap(rank_of[last], rank_of[least_known]);
   }
@@ -170,7 +170,7 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
   for (const auto& column : {out.score, out.mean, out.sd, out.show}) {
     check_length("answer", column.size(), m);
   }
-  check_length("fate", out.fate.size(), m);
+  check_length("placement", out.placement.size(), m);
   if (!(std::fabs(now) <= 1e12)) refuse("now", now, "in -1e12..1e12");
   if (!(temperature > 0.0 && temperature <= 1e12)) {
     refuse("temperature", temperature, "above 0 and at most 1e12");
@@ -181,8 +181,8 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
   // Nothing learnt leaves the order as it is: of equals a draw would only shuffle what similarity
   // has put in order.
   const bool is_exact = weights.draw == Draw::kExact;
-  const double temper = learned.revision() == 0 ? 0.0 : weights.temper;
-  const Standing unknown = learned.standing_of_unknown(scopes);
+  const double exploration_scale = learned.revision() == 0 ? 0.0 : weights.exploration_scale;
+  const Posterior unknown = learned.prior(scopes);
   const LogMoments prior_reliability = log_moments_of_beta(unknown.reliability);
   const LogMoments prior_lift = log_moments_of_gamma(unknown.lift);
   const double wr = weights.reliability;
@@ -204,15 +204,15 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     at.score[i] = best;
   }
   const double best = m == 0 ? 0.0 : *std::max_element(at.score.begin(), at.score.end());
-  learned.standings(at.arm, at.subject, scopes, now, at.standing);
+  learned.posteriors(at.arm, at.subject, scopes, now, at.posterior);
   for (std::size_t i = 0; i < m; ++i) {
-    const Standing& standing = at.standing[i];
+    const Posterior& posterior = at.posterior[i];
     const Shapes reliability =
-        standing.has_reliability ? standing.reliability : unknown.reliability;
-    const Shapes lift = standing.has_lift ? standing.lift : unknown.lift;
+        posterior.has_reliability ? posterior.reliability : unknown.reliability;
+    const Shapes lift = posterior.has_lift ? posterior.lift : unknown.lift;
     const LogMoments r =
-        standing.has_reliability ? log_moments_of_beta(reliability) : prior_reliability;
-    const LogMoments l = standing.has_lift ? log_moments_of_gamma(lift) : prior_lift;
+        posterior.has_reliability ? log_moments_of_beta(reliability) : prior_reliability;
+    const LogMoments l = posterior.has_lift ? log_moments_of_gamma(lift) : prior_lift;
     // Calls speak for a tool as far as they succeed: what is called and fails is not lifted for it.
     const double works = mean_of(reliability) / mean_of(unknown.reliability);
     const double more = l.mean - prior_lift.mean;
@@ -225,8 +225,8 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
         std::min(std::sqrt(wr * wr * r.variance + wl * wl * l.variance), weights.sd_max);
     at.mean[i] = at.score[i] + temperature * learnt;
     at.works[i] = r.mean - prior_reliability.mean;
-    at.sd[i] = temperature * temper * deviation;
-    out.show[i] = static_cast<float>(standing.show);
+    at.sd[i] = temperature * exploration_scale * deviation;
+    out.show[i] = static_cast<float>(posterior.show);
     if (is_exact) {
       at.first[i] = reliability.first;
       at.second[i] = reliability.second;
@@ -244,9 +244,9 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     if (!is_exact && at.sd[i] > 0.0) {
       at.score[i] += at.sd[i] * portable::normal_quantile(unit(0));
     }
-    if (standing.show < 1.0) at.hidden[i] = unit(2) >= standing.show ? 1 : 0;
+    if (posterior.show < 1.0) at.hidden[i] = unit(2) >= posterior.show ? 1 : 0;
   }
-  if (is_exact && temper > 0.0) {
+  if (is_exact && exploration_scale > 0.0) {
     thompson_sample({at.arm, at.first, at.second}, seed, at.drawn);
     for (std::size_t i = 0; i < m; ++i) {
       const double drawn = portable::log(std::max(at.drawn[i], kLeastBeta));
@@ -255,11 +255,12 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     log_gamma_sample(at.subject, at.shape, seed, at.drawn);
     for (std::size_t i = 0; i < m; ++i) {
       const double drawn = wl * std::max(at.drawn[i] - at.log_lift[i], -kMostBelow);
-      at.score[i] += temperature * temper * (at.log_reliability[i] + drawn);
+      at.score[i] += temperature * exploration_scale * (at.log_reliability[i] + drawn);
     }
   }
 
-  const std::size_t guards = std::min<std::size_t>(weights.guard, candidates.raw_best.size());
+  const std::size_t guards =
+      std::min<std::size_t>(weights.protected_leaders, candidates.raw_best.size());
   for (const std::int32_t best : candidates.raw_best.first(guards)) {
     for (std::size_t i = 0; i < m; ++i) {
       if (candidates.rows[i] == best) at.guarded[i] = 1;
@@ -270,10 +271,10 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
       weights.explore > 0.0 && chance.uniform(kExplorePurpose << 33) < weights.explore;
   const std::size_t shown =
       pick({at.score, at.mean, at.sd, at.hidden, at.guarded, candidates.core, at.group}, k,
-           explores, out.order, out.fate);
+           explores, out.order, out.placement);
   const auto listed = [&](std::int32_t place) {
     const auto i = static_cast<std::size_t>(place);
-    return at.score[i] + temperature * weights.listing * at.works[i];
+    return at.score[i] + temperature * weights.reliability_in_order * at.works[i];
   };
   std::stable_sort(out.order.begin(), out.order.begin() + static_cast<std::ptrdiff_t>(shown),
                    [&](std::int32_t a, std::int32_t b) { return listed(a) > listed(b); });

@@ -188,7 +188,7 @@ class Fusion:
         dense: float,
         dense_floor: float,
         lexical: float,
-        lexical_mass: float,
+        lexical_saturation: float,
         intents: float,
         intent_floor: float,
         clauses: float,
@@ -201,7 +201,7 @@ class Fusion:
     @property
     def lexical(self) -> float: ...
     @property
-    def lexical_mass(self) -> float: ...
+    def lexical_saturation(self) -> float: ...
     @property
     def intents(self) -> float: ...
     @property
@@ -426,12 +426,12 @@ class Weights:
         *,
         reliability: float,
         lift: float,
-        temper: float,
+        exploration_scale: float,
         sd_max: float,
         most_up: float,
         most_down: float,
-        guard: int,
-        listing: float,
+        protected_leaders: int,
+        reliability_in_order: float,
         explore: float,
         draw: str,
     ) -> None: ...
@@ -440,7 +440,7 @@ class Weights:
     @property
     def lift(self) -> float: ...
     @property
-    def temper(self) -> float: ...
+    def exploration_scale(self) -> float: ...
     @property
     def sd_max(self) -> float: ...
     @property
@@ -448,9 +448,9 @@ class Weights:
     @property
     def most_down(self) -> float: ...
     @property
-    def guard(self) -> int: ...
+    def protected_leaders(self) -> int: ...
     @property
-    def listing(self) -> float: ...
+    def reliability_in_order(self) -> float: ...
     @property
     def explore(self) -> float: ...
     @property

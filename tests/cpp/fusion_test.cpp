@@ -39,7 +39,7 @@ Fusion dense_alone() {
   return {.dense = 1.0F,
           .dense_floor = 0.0F,
           .lexical = 0.0F,
-          .lexical_mass = 200.0F,
+          .lexical_saturation = 200.0F,
           .intents = 0.0F,
           .intent_floor = 0.3F,
           .clauses = 0.0F,

@@ -42,9 +42,9 @@ void read(std::vector<std::byte> payload) {
     const std::array<std::uint8_t, 2> core{};
     std::array<std::int32_t, 2> order;
     std::array<float, 2> score, mean, sd, show;
-    std::array<Fate, 2> fate;
+    std::array<Placement, 2> placement;
     rank(learned, keys, {rows, scores, {}, core}, {1, 2, 4}, 2e9, 5, 1, 1.0, {},
-         {order, score, mean, sd, show, fate});
+         {order, score, mean, sd, show, placement});
     (void)learned.vector(20, 2e9);
     (void)learned.cells();
     (void)learned.alarms();

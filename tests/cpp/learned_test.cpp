@@ -107,10 +107,10 @@ TEST_CASE("readers keep their value while others fold") {
     std::vector<std::int32_t> rows(40), order(40);
     std::vector<float> scores(40), score(40), mean(40), sd(40), show(40);
     std::vector<std::uint8_t> core(40);
-    std::vector<Fate> fate(40);
+    std::vector<Placement> placement(40);
     for (std::size_t i = 0; i < 40; ++i) rows[i] = static_cast<std::int32_t>(i);
     rank(learned, keys, {rows, scores, {}, core}, {1, 3, 12}, 1.01e9, 7, 7, 1.0, {},
-         {order, score, mean, sd, show, fate});
+         {order, score, mean, sd, show, placement});
     return order;
   };
   const auto expected = read(*current);

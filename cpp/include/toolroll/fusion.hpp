@@ -17,7 +17,7 @@
 #include "toolroll/bitset.hpp"
 #include "toolroll/bm25.hpp"
 #include "toolroll/intents.hpp"
-#include "toolroll/overlay.hpp"
+#include "toolroll/learned_vectors.hpp"
 #include "toolroll/vector_index.hpp"
 
 namespace toolroll {
@@ -25,19 +25,19 @@ namespace toolroll {
 /// What a piece of text says for a tool:
 ///
 ///     dense * max(0, cosine - dense_floor) + intents * max(0, nearest intent - intent_floor)
-///       + lexical * BM25 / (1 + ceiling / lexical_mass)
+///       + lexical * BM25 / (1 + ceiling / lexical_saturation)
 ///
 /// Ceiling is what BM25 could reach for that text: of a long one, chance matches add up to more.
 /// The numbers are the profile's; it alone has defaults.
 struct Fusion {
-  float dense;         // >= 0
-  float dense_floor;   // what two unrelated texts have in common, for this embedder
-  float lexical;       // >= 0
-  float lexical_mass;  // > 0, may be infinite: then BM25 counts the same at every length
-  float intents;       // >= 0
-  float intent_floor;  // a cosine that unrelated messages reach
-  float clauses;       // in [0, 1]: see Retriever::search
-  float threshold;     // a row is found if its score is above 0 and not below this
+  float dense;               // >= 0
+  float dense_floor;         // what two unrelated texts have in common, for this embedder
+  float lexical;             // >= 0
+  float lexical_saturation;  // > 0, may be infinite: then BM25 counts the same at every length
+  float intents;             // >= 0
+  float intent_floor;        // a cosine that unrelated messages reach
+  float clauses;             // in [0, 1]: see Retriever::search
+  float threshold;           // a row is found if its score is above 0 and not below this
 };
 
 /// A text to find tools for.
@@ -90,20 +90,21 @@ class Retriever {
   /// clauses: pieces of the message that may each ask for something. earlier: turns before this
   /// one. known: rows with evidence from elsewhere, all of them in play, each once. A
   /// clause without a vector is left out where the message has one. Intents name no rows: they
-  /// speak for rows that vectors or postings have named. lessons: learned vectors, which change the
-  /// cosines of their rows and name their nearest to the message as well (overlay.hpp). Throws
-  /// std::invalid_argument if a size does not fit, a vector that counts is not finite, or a number
-  /// is out of its range.
+  /// speak for rows that vectors or postings have named. learned: learned vectors, which change the
+  /// cosines of their rows and name their nearest to the message as well (learned_vectors.hpp).
+  /// Throws std::invalid_argument if a size does not fit, a vector that counts is not finite, or a
+  /// number is out of its range.
   Retrieved search(const Part& message, std::span<const Part> clauses,
                    std::span<const Part> earlier, const Bitset& in_play,
                    std::span<const std::int32_t> known_rows, std::span<const float> known_scores,
-                   std::size_t k, const Fusion& fusion, const Lessons& lessons = {}) const;
+                   std::size_t k, const Fusion& fusion,
+                   const LearnedInput& learned_input = {}) const;
 
   /// About how long such a search takes, from the number of rows, the width of the vectors and the
   /// length of the texts. O(parts).
   double expected_ns(const Part& message, std::span<const Part> clauses,
                      std::span<const Part> earlier, const Bitset& in_play, std::size_t known,
-                     std::size_t k, const Lessons& lessons) const;
+                     std::size_t k, const LearnedInput& learned_input) const;
 
   std::size_t size() const { return size_; }
   const VectorIndex* vectors() const { return vectors_.get(); }
@@ -132,12 +133,13 @@ class StackedRetriever {
   Retrieved search(const Part& message, std::span<const Part> clauses,
                    std::span<const Part> earlier, const Bitset& in_play,
                    std::span<const std::int32_t> known_rows, std::span<const float> known_scores,
-                   std::size_t k, const Fusion& fusion, const Lessons& lessons = {}) const;
+                   std::size_t k, const Fusion& fusion,
+                   const LearnedInput& learned_input = {}) const;
 
   /// As Retriever::expected_ns.
   double expected_ns(const Part& message, std::span<const Part> clauses,
                      std::span<const Part> earlier, const Bitset& in_play, std::size_t known,
-                     std::size_t k, const Lessons& lessons) const;
+                     std::size_t k, const LearnedInput& learned_input) const;
 
   std::size_t size() const { return shared_->size() + own_->size(); }
 

@@ -86,7 +86,7 @@ struct LearningRates {
 void check(const LearningRates& rates);
 
 /// Posteriors of one tool in one context, as far as enough reporters speak for them.
-struct Standing {
+struct Posterior {
   Shapes reliability;            ///< Beta
   Shapes lift;                   ///< Gamma
   double show = 1.0;             ///< probability with which the breaker lets it be shown
@@ -163,10 +163,10 @@ class Learned {
 
   /// What is believed of tools, out[i] of (arms[i], subjects[i]). A late `now` means less is; one
   /// before the last outcome counts as that. The spans are equally long.
-  void standings(std::span<const std::uint64_t> arms, std::span<const std::uint64_t> subjects,
-                 const Scopes& scopes, double now, std::span<Standing> out) const;
+  void posteriors(std::span<const std::uint64_t> arms, std::span<const std::uint64_t> subjects,
+                  const Scopes& scopes, double now, std::span<Posterior> out) const;
   /// What is believed of a tool that nothing is known of.
-  Standing standing_of_unknown(const Scopes& scopes) const;
+  Posterior prior(const Scopes& scopes) const;
   Shapes reliability(std::uint64_t arm, const Scopes& scopes, double now) const;
   Shapes lift(std::uint64_t subject, const Scopes& scopes, double now) const;
   /// Beta(1 + successes, 1 + failures) of undecayed counts, whoever reported them.

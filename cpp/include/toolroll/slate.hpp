@@ -28,26 +28,27 @@ enum class Draw {
 struct Weights {
   double reliability;
   double lift;
-  double temper;   ///< factor of the deviation; 0 draws nothing
-  double sd_max;   ///< the most that the deviation is, in nats, before the factor
+  double exploration_scale;  ///< factor of the deviation; 0 draws nothing
+  double sd_max;             ///< the most that the deviation is, in nats, before the factor
   double most_up;  ///< bounds of what learning adds to a score or takes from it, in nats; of what
                    ///< it adds, a tool gets the share that its score is of the best one
   double most_down;
-  std::uint64_t guard;  ///< so many of retrieval's best stay whatever is learnt
-  double listing;       ///< reliability's further weight in the order of those that are shown
-  double explore;       ///< probability that the last place goes to who is least known
+  std::uint64_t protected_leaders;  ///< so many of retrieval's best stay whatever is learnt
+  double
+      reliability_in_order;  ///< reliability's further weight in the order of those that are shown
+  double explore;            ///< probability that the last place goes to who is least known
   Draw draw;
 };
 
 /// Why a candidate is where it is.
-enum class Fate : std::uint8_t {
+enum class Placement : std::uint8_t {
   kRanked = 0,  ///< by its score, in the slate or behind it
   kHidden = 1,  ///< its breaker is open, and this is no probe
   kBeaten = 2,  ///< another tool of its group is in its place
 };
 
 /// Who competes for the slate, in columns. Ties go to the lower place.
-struct Contest {
+struct SlateInput {
   std::span<const double> score;         ///< drawn, on any scale
   std::span<const double> mean;          ///< on that scale
   std::span<const double> sd;            ///< on that scale
@@ -57,16 +58,16 @@ struct Contest {
   std::span<const std::uint64_t> group;  ///< 0: none
 };
 
-/// Writes the places (0..n-1) in the order of the answer and each one's fate. First those that are
-/// shown, core and the best k others, best first; then the rest by score, then beaten and hidden
-/// ones. Returns how many are shown.
+/// Writes the places (0..n-1) in the order of the answer and each one's placement. First those that
+/// are shown, core and the best k others, best first; then the rest by score, then beaten and
+/// hidden ones. Returns how many are shown.
 ///
 /// Of a group the best member that is not hidden competes, guarded if any member is; if a member is
 /// core, no other competes. If `explores`, the last shown one that is neither guarded nor core
 /// makes room for the candidate of the greatest deviation whose mean is within four deviations of
 /// its score.
-std::size_t pick(const Contest& contest, std::size_t k, bool explores,
-                 std::span<std::int32_t> order, std::span<Fate> fate);
+std::size_t pick(const SlateInput& input, std::size_t k, bool explores,
+                 std::span<std::int32_t> order, std::span<Placement> placement);
 
 /// One turn's candidates.
 struct Candidates {
@@ -83,7 +84,7 @@ struct Ranked {
   std::span<float> mean;
   std::span<float> sd;
   std::span<float> show;  ///< probability with which the breaker lets it be shown
-  std::span<Fate> fate;
+  std::span<Placement> placement;
 };
 
 /// Ranks candidates for a slate of k. Members of a declared group count with the best of their

@@ -50,7 +50,7 @@ _WEIGHTS = (
     "dense",
     "dense_floor",
     "lexical",
-    "lexical_mass",
+    "lexical_saturation",
     "intents",
     "intent_floor",
     "clauses",

@@ -72,7 +72,7 @@ fusions = st.builds(
     dense=st.sampled_from([0.0, 1.0]),
     dense_floor=st.sampled_from([0.0, 0.2]),
     lexical=st.sampled_from([0.0, 0.05, 1.0]),
-    lexical_mass=st.sampled_from([5.0, 200.0, float("inf")]),
+    lexical_saturation=st.sampled_from([5.0, 200.0, float("inf")]),
     intents=st.sampled_from([0.0, 0.5]),
     intent_floor=st.sampled_from([0.0, 0.3]),
     clauses=st.sampled_from([0.0, 0.4, 1.0]),
@@ -96,7 +96,7 @@ def says(part, vectors: VectorIndex, postings: Bm25Index, intents: Intents, text
         dense = trust * fusion.dense * np.maximum(vectors.scores(vector, every) - fusion.dense_floor, 0)
         nearest = np.maximum(intents.nearest(vector, every) - fusion.intent_floor, 0)
         nearest = trust * fusion.intents * nearest
-    shrunk = 1 + ceiling_of(text, texts, postings) / fusion.lexical_mass
+    shrunk = 1 + ceiling_of(text, texts, postings) / fusion.lexical_saturation
     return np.array([dense, nearest, fusion.lexical * postings.scores(text, every) / shrunk])
 
 
@@ -174,7 +174,7 @@ def needle(n: int = 500):
 
 def test_a_row_that_only_one_index_names_is_scored_by_both():
     index, postings, query = needle()
-    fusion = fusion_with(lexical=1.0, lexical_mass=float("inf"))
+    fusion = fusion_with(lexical=1.0, lexical_saturation=float("inf"))
     rows, _, (dense, _, lexical, *_), _ = search(
         Retriever(500, index, postings), "needle", query, 20, fusion=fusion
     )
@@ -310,8 +310,8 @@ NAN = float("nan")
         ({"fusion": fusion_with(dense_floor=1.1)}, "dense floor: must be a cosine, between -1 and 1"),
         ({"fusion": fusion_with(intent_floor=NAN)}, "intent floor"),
         ({"fusion": fusion_with(clauses=1.1)}, "clauses weight: must be between 0 and 1"),
-        ({"fusion": fusion_with(lexical_mass=0.0)}, "lexical mass: must be above 0"),
-        ({"fusion": fusion_with(lexical_mass=NAN)}, "lexical mass"),
+        ({"fusion": fusion_with(lexical_saturation=0.0)}, "lexical saturation: must be above 0"),
+        ({"fusion": fusion_with(lexical_saturation=NAN)}, "lexical saturation"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes, what):

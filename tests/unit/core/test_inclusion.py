@@ -79,7 +79,7 @@ def test_probabilities_are_those_of_the_ranking_itself() -> None:
     scores = np.linspace(0.4, 0, n, dtype=np.float32)
     core = np.zeros(n, np.uint8)
     shown = np.zeros(n)
-    weights = weights_with(temper=0.5)
+    weights = weights_with(exploration_scale=0.5)
     for seed in range(turns):
         order, _, mean, sd, show, fate = learned.rank(
             keys, rows, scores, rows[:1], core, (1, 2, 20), now, seed, k, 1.0, weights

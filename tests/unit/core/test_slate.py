@@ -23,7 +23,7 @@ RATES = LearningRates(least_reporters=0)
 SCOPES = (1, 2, 20)
 NOW = T0 + 61 * DAY
 SEEDS = st.integers(0, 2**64 - 1)
-NOTHING = weights_with(temper=0.0, guard=0, listing=0.0)
+NOTHING = weights_with(exploration_scale=0.0, protected_leaders=0, reliability_in_order=0.0)
 RANKED, HIDDEN, BEATEN = range(3)
 
 
@@ -93,11 +93,17 @@ def test_of_nothing_learnt_comes_retrievals_own_order(scores: list[float], k: in
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 999), SEEDS, st.floats(0.1, 3), st.floats(0, 2), st.floats(0, 2), st.floats(0, 1))
 def test_scores_are_the_sums_of_the_definition(
-    world: int, seed: int, temperature: float, wr: float, wl: float, temper: float
+    world: int, seed: int, temperature: float, wr: float, wl: float, exploration_scale: float
 ) -> None:
     learned = Learned(0, RATES).fold(random_deltas(world, 60))
     weights = weights_with(
-        reliability=wr, lift=wl, temper=temper, sd_max=1.5, most_up=0.6, most_down=0.9, guard=0
+        reliability=wr,
+        lift=wl,
+        exploration_scale=exploration_scale,
+        sd_max=1.5,
+        most_up=0.6,
+        most_down=0.9,
+        protected_leaders=0,
     )
     scores = np.linspace(1, -1, 8, dtype=np.float32)
     _, drawn, mean, sd, _, _ = rank(
@@ -120,7 +126,7 @@ def test_scores_are_the_sums_of_the_definition(
     learnt = np.where(learnt > 0, learnt * np.clip(scores / scores.max(), 0, 1), learnt)
     expected = scores + temperature * learnt
     np.testing.assert_allclose(mean, expected, atol=2e-6)
-    deviation = temperature * temper * np.minimum(np.sqrt(variance), 1.5)
+    deviation = temperature * exploration_scale * np.minimum(np.sqrt(variance), 1.5)
     np.testing.assert_allclose(sd, deviation, rtol=1e-6, atol=1e-30)
     assert np.abs(drawn - mean).max() <= 9 * deviation.max() + 1e-6
 
@@ -129,7 +135,9 @@ def test_a_tool_that_works_rises_and_one_that_fails_sinks_as_far_as_it_may() -> 
     taught = Learned(0, RATES).fold(deltas(works(100, 0, 400), works(102, 400, 0, calls=400, expected=1)))
     order, _, mean, *_ = rank(taught, keys_of(3), [3.0, 2.0, 1.0], weights=NOTHING)
     assert order.tolist() == [2, 1, 0]
-    bounded = weights_with(temper=0.0, guard=0, listing=0.0, most_up=0.5, most_down=0.5)
+    bounded = weights_with(
+        exploration_scale=0.0, protected_leaders=0, reliability_in_order=0.0, most_up=0.5, most_down=0.5
+    )
     order, _, mean, *_ = rank(taught, keys_of(3), [3.0, 2.0, 1.0], weights=bounded)
     assert order.tolist() == [0, 1, 2] and mean.tolist() == pytest.approx([2.5, 2.0, 1 + 0.5 / 3])
 
@@ -146,7 +154,7 @@ def test_a_tools_draw_does_not_depend_on_its_neighbours(
     world: int, seed: int, permuted: list[int], kept: int, draw: str
 ) -> None:
     learned = Learned(0, RATES).fold(random_deltas(world, 40))
-    weights = weights_with(draw=draw, guard=0)
+    weights = weights_with(draw=draw, protected_leaders=0)
     scores = np.ones(12, np.float32)  # what is learnt counts by how near a tool is to the best one
     _, all_drawn, *_ = rank(learned, keys_of(12), scores, seed=seed, weights=weights)
     chosen = permuted[:kept]
@@ -160,12 +168,19 @@ def test_a_better_score_never_takes_a_tool_out_of_the_slate(world: int, seed: in
     learned = Learned(0, RATES).fold(random_deltas(world, 40))
     scores = np.linspace(1, 0, 12, dtype=np.float32)
     shown = set(
-        rank(learned, keys_of(12), scores, 4, seed=seed, weights=weights_with(guard=0))[0][:4].tolist()
+        rank(learned, keys_of(12), scores, 4, seed=seed, weights=weights_with(protected_leaders=0))[0][
+            :4
+        ].tolist()
     )
     for row in shown:
         raised = scores.copy()
         raised[row] += np.float32(more)
-        assert row in rank(learned, keys_of(12), raised, 4, seed=seed, weights=weights_with(guard=0))[0][:4]
+        assert (
+            row
+            in rank(learned, keys_of(12), raised, 4, seed=seed, weights=weights_with(protected_leaders=0))[0][
+                :4
+            ]
+        )
 
 
 # The draw.
@@ -205,8 +220,8 @@ def test_normal_draws_have_the_moments_of_the_logarithm(first: float, second: fl
         "sd_max": 1000.0,
         "most_up": 1000.0,
         "most_down": 1000.0,
-        "temper": 1.0,
-        "guard": 0,
+        "exploration_scale": 1.0,
+        "protected_leaders": 0,
     }
     _, drawn, mean, sd, _, _ = everywhere(learned, n, weights_with(reliability=1.0, lift=0.0, **bounds))
     alpha, beta = (float(part[0]) for part in learned.reliability((1, 0, 0), np.array([100], np.uint64), NOW))
@@ -228,8 +243,8 @@ def test_exact_draws_follow_beta_and_gamma(successes: float, failures: float) ->
     wide: dict[str, Any] = {
         "most_up": 1000.0,
         "most_down": 1000.0,
-        "temper": 1.0,
-        "guard": 0,
+        "exploration_scale": 1.0,
+        "protected_leaders": 0,
         "draw": "exact",
     }
     alpha, beta = (float(part[0]) for part in learned.reliability((1, 0, 0), np.array([100], np.uint64), NOW))
@@ -244,17 +259,22 @@ def test_exact_draws_follow_beta_and_gamma(successes: float, failures: float) ->
 
 def test_exact_draws_tempered_keep_their_mean() -> None:
     learned = many(20_000, 3, 2, 3, 2)
-    _, drawn, mean, sd, _, _ = everywhere(learned, 20_000, weights_with(draw="exact", temper=0.25, guard=0))
+    _, drawn, mean, sd, _, _ = everywhere(
+        learned, 20_000, weights_with(draw="exact", exploration_scale=0.25, protected_leaders=0)
+    )
     assert drawn.mean() == pytest.approx(mean[0], abs=5 * sd[0] / np.sqrt(20_000))
     assert drawn.std() == pytest.approx(sd[0], rel=0.05)
 
 
 def test_two_tools_draws_and_two_seeds_draws_are_not_correlated() -> None:
     learned = many(20_000, 3, 2, 3, 2)
-    _, drawn, mean, sd, _, _ = everywhere(learned, 20_000, weights_with(guard=0))
+    _, drawn, mean, sd, _, _ = everywhere(learned, 20_000, weights_with(protected_leaders=0))
     z = (drawn - mean) / sd
     assert abs(np.corrcoef(z[:-1], z[1:])[0, 1]) < 5 / np.sqrt(20_000)
-    one = [rank(learned, keys_of(1), [0.0], seed=s, weights=weights_with(guard=0))[1][0] for s in range(4000)]
+    one = [
+        rank(learned, keys_of(1), [0.0], seed=s, weights=weights_with(protected_leaders=0))[1][0]
+        for s in range(4000)
+    ]
     assert stats.kstest((np.array(one) - mean[0]) / np.std(one), "norm").pvalue > ALARM
 
 
@@ -265,9 +285,9 @@ def test_retrievals_best_stays_whatever_was_learnt() -> None:
     learned = Learned(0, RATES).fold(deltas(*[works(100 + n, 0, 400) for n in (0, 1)]))
     scores = [1.0, 0.9, 0.8, 0.7, 0.6]
     assert rank(learned, keys_of(5), scores, 3)[0].tolist()[:3] == [2, 3, 4]
-    guarded = weights_with(temper=0.0, guard=1)
+    guarded = weights_with(exploration_scale=0.0, protected_leaders=1)
     assert set(rank(learned, keys_of(5), scores, 3, raw_best=[0, 1], weights=guarded)[0][:3]) == {2, 3, 0}
-    guarded = weights_with(temper=0.0, guard=2)
+    guarded = weights_with(exploration_scale=0.0, protected_leaders=2)
     assert set(rank(learned, keys_of(5), scores, 3, raw_best=[0, 1], weights=guarded)[0][:3]) == {2, 0, 1}
     assert rank(learned, keys_of(5), scores, 1, raw_best=[0, 1], weights=guarded)[0][0] == 0
 
@@ -279,7 +299,7 @@ def test_core_tools_are_shown_beside_the_k_best() -> None:
 
 def test_an_open_breaker_hides_a_tool_but_for_probes_even_a_guarded_one() -> None:
     learned = Learned(0, RATES).fold(deltas(*hidden(100)))
-    weights = weights_with(temper=0.0, guard=1)
+    weights = weights_with(exploration_scale=0.0, protected_leaders=1)
     fates, firsts = [], []
     for seed in range(4000):
         order, *_, show, fate = rank(
@@ -310,7 +330,7 @@ def test_a_group_whose_guarded_member_lost_is_guarded_itself() -> None:
     learned = Learned(0, RATES).fold(
         deltas(works(100, 0, 400), works(103, 5, 5), works(101, 9, 0), works(102, 9, 0))
     )
-    weights = weights_with(temper=0.0, guard=1, most_down=8.0)
+    weights = weights_with(exploration_scale=0.0, protected_leaders=1, most_down=8.0)
     order, *_, fate = rank(learned, keys_of(4, groups), [1, 1, 1, 0], 2, raw_best=[0], weights=weights)
     assert fate.tolist() == [BEATEN, RANKED, RANKED, RANKED]
     assert 3 in order[:2]
@@ -321,12 +341,12 @@ def test_the_last_place_goes_to_the_least_known_within_reach_as_often_as_asked()
     learned = Learned(0, RATES).fold(deltas(*known))
     scores = np.zeros(6)
     scores[4] = -0.3
-    weights = weights_with(explore=0.25, guard=0)
+    weights = weights_with(explore=0.25, protected_leaders=0)
     explored = sum(
         4 in rank(learned, keys_of(6), scores, 2, seed=seed, weights=weights)[0][:2] for seed in range(4000)
     )
     usual = sum(
-        4 in rank(learned, keys_of(6), scores, 2, seed=seed, weights=weights_with(guard=0))[0][:2]
+        4 in rank(learned, keys_of(6), scores, 2, seed=seed, weights=weights_with(protected_leaders=0))[0][:2]
         for seed in range(4000)
     )
     expected = usual + 0.25 * (4000 - usual)
@@ -346,7 +366,7 @@ def test_every_candidate_is_in_the_order_once_and_the_rules_hold(
     groups = {row: 9 for row in range(n) if data.draw(st.booleans())}
     core = [row for row in range(n) if data.draw(st.integers(0, 4)) == 0]
     learned = Learned(0, RATES).fold(random_deltas(world, 60)).fold(deltas(*hidden(101)))
-    weights = weights_with(explore=0.5, guard=2, listing=0.0)
+    weights = weights_with(explore=0.5, protected_leaders=2, reliability_in_order=0.0)
     scores = np.linspace(2, 0, n, dtype=np.float32)
     order, drawn, *_, fate = rank(
         learned, keys_of(12, groups), scores, k, raw_best=[0, 1][:n], core=core, seed=seed, weights=weights
@@ -404,7 +424,7 @@ def test_what_cannot_be_ranked_is_refused() -> None:
 @pytest.mark.parametrize(
     "weight",
     [
-        {"temper": -1.0},
+        {"exploration_scale": -1.0},
         {"explore": 1.5},
         {"most_up": float("nan")},
         {"sd_max": float("inf")},

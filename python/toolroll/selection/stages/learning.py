@@ -49,7 +49,7 @@ class Learning:
         core = self.core.holds(rows)
         retrieved = candidates.retrieved
         leaders = NO_ROWS if retrieved is None else retrieved.leaders
-        guarded = leaders[: min(self.weights.guard, places // 3)]  # some places are left to learn
+        guarded = leaders[: min(self.weights.protected_leaders, places // 3)]  # some places are left to learn
         order, drawn, mean, spread, show, _ = learned.rank(
             self.keys,
             rows,

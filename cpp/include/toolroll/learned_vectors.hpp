@@ -17,31 +17,31 @@
 namespace toolroll {
 
 /// What a search is to know of what was learnt. Both may be missing together: then nothing was.
-struct Lessons {
+struct LearnedInput {
   const Learned* learned = nullptr;
   const ToolKeys* keys = nullptr;
-  double now = 0.0;        // UTC seconds; from then on, what was learnt has faded
-  std::size_t behind = 0;  // the row of the keys that is row 0 of the retriever
+  double now = 0.0;           // UTC seconds; from then on, what was learnt has faded
+  std::size_t first_row = 0;  // the row of the keys that is row 0 of the retriever
 };
 
-class Overlay {
+class LearnedVectors {
  public:
   /// Nothing learnt: every function leaves its argument as it is.
-  Overlay() = default;
+  LearnedVectors() = default;
   /// size: rows of the retriever. Throws std::invalid_argument unless the keys have rows for them
   /// and the vectors, if there are any, are of width dim.
-  Overlay(const Lessons& lessons, std::size_t size, std::size_t dim);
+  LearnedVectors(const LearnedInput& input, std::size_t size, std::size_t dim);
 
-  bool is_empty() const { return lessons_.learned == nullptr; }
+  bool is_empty() const { return input_.learned == nullptr; }
   /// Adds the rows in play, at most so many, whose learned vectors speak most for the query.
-  void name(std::span<const float> query, std::size_t most, const Bitset& in_play,
-            std::vector<std::int32_t>& rows) const;
+  void nominate(std::span<const float> query, std::size_t most, const Bitset& in_play,
+                std::vector<std::int32_t>& rows) const;
   /// Looks up the learned vectors of these rows, for blend() and recall().
   ///
   /// A tool that is said to have solved messages of all kinds is no answer to any of them: it
-  /// counts as far as its messages are alike, not at all where their mean cosine is at `strangers`
-  /// or below, and whole from `kin` on.
-  void look_up(std::span<const std::int32_t> rows, float strangers, float kin);
+  /// counts as far as its messages are alike, not at all where their mean cosine is at `unrelated`
+  /// or below, and whole from `related` on.
+  void look_up(std::span<const std::int32_t> rows, float unrelated, float related);
   /// Whether any of them has one.
   bool has_any() const { return !entries_.empty(); }
   /// Turns the cosines of the rows that were looked up into blended ones.
@@ -64,7 +64,7 @@ class Overlay {
   };
   Direction directed(std::span<const float> query) const;
 
-  Lessons lessons_;
+  LearnedInput input_;
   std::size_t size_ = 0;
   std::size_t dim_ = 0;
   std::vector<std::uint64_t> subjects_;  // of the rows looked up

@@ -23,7 +23,7 @@ LevelCounts reliability_levels(const Arm& arm, const Scopes& scopes, double now,
     if (cell == nullptr) continue;
     counts = cell->read(now, half_life);
     const double total = counts.first + counts.second;
-    if (cell->at < arm.state.watch.epoch && total > 1.0) {
+    if (cell->at < arm.state.detector.epoch && total > 1.0) {
       counts.first /= total;
       counts.second /= total;
     }
@@ -41,56 +41,56 @@ void add_after_cut(Cell& cell, double epoch, double when, double half_life, doub
   cell.add(when, half_life, first, second);
 }
 
-Change watch(Watch& arm, int verdict, double at, std::uint64_t reporter, double mean,
-             const LearningRates& rates) {
-  const double now = std::max(at, arm.latest);
-  arm.latest = now;
+Change observe(ChangeDetector& detector, int verdict, double at, std::uint64_t reporter,
+               double mean, const LearningRates& rates) {
+  const double now = std::max(at, detector.latest);
+  detector.latest = now;
   const bool is_success = verdict > 0;
-  arm.run = arm.last == verdict ? arm.run + 1.0 : 1.0;
-  arm.last = verdict;
+  detector.run = detector.last == verdict ? detector.run + 1.0 : 1.0;
+  detector.last = verdict;
 
-  if (arm.k > 0.0) {
+  if (detector.k > 0.0) {
     // Selected before the alarm: it shows what the alarm knew, and is no probe.
-    if (at <= arm.opened_at) return {};
+    if (at <= detector.opened_at) return {};
     if (!is_success) {
-      arm.k = std::min(arm.k + 1.0, rates.most_k);
-      arm.failed_at = now;
+      detector.k = std::min(detector.k + 1.0, rates.most_k);
+      detector.failed_at = now;
       return {};
     }
-    arm.k = 0.0;
-    arm.epoch = now;
-    arm.alarm = 1.0;
-    arm.alarm_at = now;
-    arm.worse = {};
-    arm.better = {};
+    detector.k = 0.0;
+    detector.epoch = now;
+    detector.alarm = 1.0;
+    detector.alarm_at = now;
+    detector.worse = {};
+    detector.better = {};
     return {true, 0.0};
   }
 
   const double p0 = std::clamp(mean, kLeastMean, kMostMean);
   const double log_ratio = portable::log(rates.alarm_ratio);
   const double p_worse = rates.alarm_ratio * p0;
-  arm.worse.add(is_success ? log_ratio : portable::log((1.0 - p_worse) / (1.0 - p0)), reporter,
-                kMostOfOne * rates.alarm_nats);
+  detector.worse.add(is_success ? log_ratio : portable::log((1.0 - p_worse) / (1.0 - p0)), reporter,
+                     kMostOfOne * rates.alarm_nats);
   if (p0 < 0.5) {
     const double p_better = 1.0 - rates.alarm_ratio * (1.0 - p0);
-    arm.better.add(is_success ? portable::log(p_better / p0) : log_ratio, reporter,
-                   kMostOfOne * rates.alarm_nats);
+    detector.better.add(is_success ? portable::log(p_better / p0) : log_ratio, reporter,
+                        kMostOfOne * rates.alarm_nats);
   } else {
-    arm.better = {};
+    detector.better = {};
   }
-  const bool is_worse = arm.worse.nats >= rates.alarm_nats;
-  if (!is_worse && arm.better.nats < rates.alarm_nats) return {};
-  arm.epoch = now;
-  arm.alarm = is_worse ? -1.0 : 1.0;
-  arm.alarm_at = now;
-  arm.worse = {};
-  arm.better = {};
+  const bool is_worse = detector.worse.nats >= rates.alarm_nats;
+  if (!is_worse && detector.better.nats < rates.alarm_nats) return {};
+  detector.epoch = now;
+  detector.alarm = is_worse ? -1.0 : 1.0;
+  detector.alarm_at = now;
+  detector.worse = {};
+  detector.better = {};
   if (is_worse && rates.open_k > 0.0) {
-    arm.k = rates.open_k;
-    arm.failed_at = now;
-    arm.opened_at = now;
+    detector.k = rates.open_k;
+    detector.failed_at = now;
+    detector.opened_at = now;
   }
-  return {true, arm.run - 1.0};
+  return {true, detector.run - 1.0};
 }
 
 }  // namespace toolroll

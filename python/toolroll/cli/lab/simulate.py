@@ -63,8 +63,7 @@ def command(
     """Measure learning from outcomes in simulated use.
 
     Simulates users and a model that calls the tools it is shown: tools work more or less well, break and are
-    repaired, new ones arrive, and reports are not always true. Compares policies on the same worlds, and
-    says which goals are reached.
+    repaired, new ones arrive, and reports are not always true. Compares policies on the same worlds.
 
     FOLDER is a dataset folder: tools.jsonl (or toolkit files) and queries.jsonl. Without one it is the
     demonstration catalog, with its tools' examples as messages.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -102,8 +101,8 @@ def command(
         required=require,
         everything=not settings and not (catalog and is_registry(catalog)),
     )
-    with ExitStack() as stack:
-        roll = _open(catalog, turn.org, embedder, from_environment(profile), stack)
+    with Progress() as progress, _open(catalog, embedder, from_environment(profile), progress) as roll:
+        roll.warm_up([turn.org])
         roll.select(message, turn, k)  # warms the caches, so that the timings below are typical
         picked = roll.select(message, turn, k, max_tools=max_tools, budget_tokens=budget_tokens)
     if json:
@@ -121,26 +120,21 @@ def command(
         note(picked.summary())
 
 
-def _open(catalog: str | None, org: str, embedder: str, profile: Profile, stack: ExitStack) -> Toolroll:
-    """Opens what `--catalog` names; a registry is followed until the stack closes."""
+def _open(catalog: str | None, embedder: str, profile: Profile, progress: Progress) -> Toolroll:
+    """Opens what `--catalog` names."""
     from toolroll.roll import Toolroll
 
     if catalog is None:
         return Toolroll.demo(embedder=embedder, profile=profile)
-    with Progress() as progress:
-        shown = progress.counter("embedding")
-        if not is_registry(catalog):
-            return Toolroll.from_folder(catalog, embedder=embedder, profile=profile, progress=shown)
-        roll = stack.enter_context(
-            Toolroll.open(
-                catalog,
-                embedder=embedder,
-                profile=profile,
-                progress=shown,
-                poll_s=POLL_S,
-                listens=False,
-                messages="none",
-            )
-        )
-        roll.warm_up([org])
-        return roll
+    shown = progress.counter("embedding")
+    if not is_registry(catalog):
+        return Toolroll.from_folder(catalog, embedder=embedder, profile=profile, progress=shown)
+    return Toolroll.open(
+        catalog,
+        embedder=embedder,
+        profile=profile,
+        progress=shown,
+        poll_s=POLL_S,
+        listens=False,
+        messages="none",
+    )

@@ -130,136 +130,100 @@ def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k
     if n <= 2 * k or not m:
         return factors
     assert rows.shape == scores.shape and rows.shape[0] == m and rows.shape[1] > k
-    groups = _groups(tools)
-    votes = _votes(probes, groups)
-    authors = groups[[owners[0] for owners in probes.owners]]
-    mine = np.zeros((m, int(groups.max()) + 1), np.bool_)
-    own_votes = np.zeros(mine.shape[1])  # of each group's own probes
-    for at, owners in enumerate(probes.owners):
-        theirs = np.unique(groups[list(owners)])
-        mine[at, theirs] = True
-        own_votes[theirs] += votes[at]
-
+    weights = _ProbeWeights.of(tools, probes)
+    groups, votes, owned = weights.groups, weights.votes, weights.owned
     is_found = scores > 0
     floor, below = scores[:, k - 1], scores[:, k]
     within = is_found & (scores >= floor[:, None])
     probe, place = np.nonzero(within)
     reached = rows[probe, place]
-    is_foreign = ~mine[probe, groups[reached]]
+    is_foreign = ~owned[probe, groups[reached]]
     foreign = np.bincount(reached[is_foreign], votes[probe[is_foreign]], minlength=n)
-    shares = foreign / np.maximum(votes.sum() - own_votes[groups], 1e-9)
+    shares = foreign / np.maximum(votes.sum() - (votes @ owned)[groups], 1e-9)
     warm = np.array([bool(tool.examples) for tool in tools])
     bounds = np.maximum(LEAST_SHARE, np.where(warm, WARM_SHARE, COLD_SHARE) * k / n)
     for row in np.flatnonzero(shares > bounds):
-        among = ~mine[:, groups[row]]
+        among = ~owned[:, groups[row]]
         own = np.where((rows == row) & is_found, scores, 0).max(axis=1)[among]
         others = np.where(own >= floor[among], below[among], floor[among])
-        factors[row] = _factor(own, others, votes[among], authors[among], float(bounds[row]))
+        factors[row] = weights.factor(among, own, others, float(bounds[row]))
 
     damped = np.where(is_found, scores * factors[rows], 0)
     order = np.argsort(-damped, axis=1, kind="stable")
     found = np.where(is_found, groups[rows], -1)
-    _damp_toolkits(
-        tools,
-        groups,
-        mine,
-        votes,
-        authors,
-        np.take_along_axis(found, order, axis=1),
-        np.take_along_axis(damped, order, axis=1),
-        factors,
-        k,
-    )
-    return factors
-
-
-def _damp_toolkits(
-    tools: Sequence[Tool],
-    groups: npt.NDArray[np.intp],
-    mine: npt.NDArray[np.bool_],
-    votes: npt.NDArray[np.float64],
-    authors: npt.NDArray[np.intp],
-    found: npt.NDArray[np.intp],
-    scores: Scores,
-    factors: Scores,
-    k: int,
-) -> None:
-    """Lowers the factors of toolkits whose tools together are among the first k too often.
-
-    found: intp[m, s], the group of the tool at each place; -1 for none.
-    """
-    n = len(tools)
-    toolkits = defaultdict(list)
-    for row, tool in enumerate(tools):
-        if tool.toolkit:
-            toolkits[int(groups[row])].append(row)
+    found, damped = np.take_along_axis(found, order, axis=1), np.take_along_axis(damped, order, axis=1)
     for group in np.unique(found[:, :k]).tolist():
-        members = toolkits.get(group, [])
-        among = np.flatnonzero(~mine[:, group])
-        if not members or n - len(members) < k or not len(among):
+        members = np.flatnonzero(groups == group)
+        foreign_probes = np.flatnonzero(~owned[:, group])
+        if group < 0 or not tools[members[0]].toolkit or n - len(members) < k or not len(foreign_probes):
             continue
         bound = max(TOOLKIT_SHARE, len(members) / n)
-        theirs = found[among] == group
-        if votes[among[theirs[:, :k].any(axis=1)]].sum() <= bound * votes[among].sum():
+        theirs = found[foreign_probes] == group
+        if votes[foreign_probes[theirs[:, :k].any(axis=1)]].sum() <= bound * votes[foreign_probes].sum():
             continue
         outside = np.cumsum(~theirs, axis=1) >= k
         kth = np.where(outside[:, -1], np.argmax(outside, axis=1), found.shape[1] - 1)
-        own = np.where(theirs, scores[among], 0).max(axis=1)
-        factors[members] *= _factor(own, scores[among, kth], votes[among], authors[among], bound)
+        own = np.where(theirs, damped[foreign_probes], 0).max(axis=1)
+        factors[members] *= weights.factor(foreign_probes, own, damped[foreign_probes, kth], bound)
+    return factors
 
 
-def _factor(
-    own: Scores,
-    others: Scores,
-    votes: npt.NDArray[np.float64],
-    authors: npt.NDArray[np.intp],
-    bound: float,
-) -> float:
-    """1 for a share of probes within the bound, else the factor that leaves less than the bound.
+@dataclass(frozen=True, slots=True, eq=False)
+class _ProbeWeights:
+    """Whose each probe is, and how much it counts.
 
-    own: best score on each foreign probe. others: the score of the first k there. authors: the group of each
-    probe. No group alone weighs more than half of the bound against a tool; otherwise a flood of texts about
-    a tool's subject would damp that tool.
+    Attributes:
+        groups: intp[n], of each tool: a number for each toolkit, and one for each tool that is in none.
+        votes: float64[m], the weight of each probe: one vote a tool, and of a group at most a tenth of all.
+        authors: intp[m], the group of each probe.
+        owned: bool[m, groups], whether some tool of the group has the probe.
     """
-    within = own > others
-    against = np.bincount(authors, votes * within)
-    weighed = np.minimum(1, _MOST_AGAINST * bound * votes.sum() / np.maximum(against, 1e-9))
-    votes = votes * weighed[authors]
-    total = votes.sum()
-    if total <= 0:
-        return 1.0
-    share = float(votes[within].sum() / total)
-    error = float(np.sqrt((votes**2).sum() * bound * (1 - bound)) / total)
-    if share - _ERRORS * error <= bound:
-        return 1.0
-    needed = others / np.maximum(own, np.float32(1e-6))  # within reach where the factor is above this
-    order = np.argsort(needed, kind="stable")
-    reached = np.cumsum(votes[order]) / total
-    at = int(np.searchsorted(reached, bound * (bound / share) ** _SEVERITY, side="right"))
-    return float(np.clip(needed[order[min(at, len(order) - 1)]], _LEAST, 1))
 
+    groups: npt.NDArray[np.intp]
+    votes: npt.NDArray[np.float64]
+    authors: npt.NDArray[np.intp]
+    owned: npt.NDArray[np.bool_]
 
-def _groups(tools: Sequence[Tool]) -> npt.NDArray[np.intp]:
-    """A number for each toolkit, and one for each tool that is in none."""
-    numbers: dict[tuple[str, int], int] = {}
-    return np.array(
-        [
-            numbers.setdefault((tool.toolkit, -1 if tool.toolkit else row), len(numbers))
-            for row, tool in enumerate(tools)
-        ],
-        np.intp,
-    )
+    @classmethod
+    def of(cls, tools: Sequence[Tool], probes: Probes) -> _ProbeWeights:
+        numbers: dict[tuple[str, int], int] = {}
+        keys = [(tool.toolkit, -1 if tool.toolkit else row) for row, tool in enumerate(tools)]
+        groups = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.intp)
+        texts = np.bincount([row for owners in probes.owners for row in owners], minlength=len(tools))
+        votes = np.array([sum(1 / texts[row] for row in owners) for owners in probes.owners])
+        authors = groups[[owners[0] for owners in probes.owners]]
+        together = np.bincount(authors, votes, minlength=len(numbers))
+        votes = votes * np.minimum(1, _VOTES * votes.sum() / np.maximum(together, 1e-9))[authors]
+        owned = np.zeros((len(probes.owners), len(numbers)), np.bool_)
+        for at, owners in enumerate(probes.owners):
+            owned[at, groups[list(owners)]] = True
+        return cls(groups, votes, authors, owned)
 
+    def factor(
+        self, among: npt.NDArray[np.bool_] | npt.NDArray[np.intp], own: Scores, others: Scores, bound: float
+    ) -> float:
+        """1 for a share of probes within the bound, else the factor that leaves less than the bound.
 
-def _votes(probes: Probes, groups: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
-    """The weight of each probe: one vote a tool, and of a toolkit no more than a tenth of all."""
-    texts = np.bincount([row for owners in probes.owners for row in owners], minlength=len(groups))
-    votes = np.array([sum(1 / texts[row] for row in owners) for owners in probes.owners])
-    group = groups[[owners[0] for owners in probes.owners]]
-    together = np.bincount(group, votes, minlength=int(groups.max()) + 1)
-    most = np.minimum(1, _VOTES * votes.sum() / np.maximum(together, 1e-9))
-    weighed: npt.NDArray[np.float64] = votes * most[group]
-    return weighed
+        among: the foreign probes. own: best score on each. others: the score of the first k there. No group
+        alone weighs more than half of the bound against a tool; otherwise a flood of texts about a tool's
+        subject would damp that tool.
+        """
+        votes, authors, within = self.votes[among], self.authors[among], own > others
+        against = np.bincount(authors, votes * within)
+        weighed = np.minimum(1, _MOST_AGAINST * bound * votes.sum() / np.maximum(against, 1e-9))
+        votes = votes * weighed[authors]
+        total = votes.sum()
+        if total <= 0:
+            return 1.0
+        share = float(votes[within].sum() / total)
+        error = float(np.sqrt((votes**2).sum() * bound * (1 - bound)) / total)
+        if share - _ERRORS * error <= bound:
+            return 1.0
+        needed = others / np.maximum(own, np.float32(1e-6))  # within reach where the factor is above this
+        order = np.argsort(needed, kind="stable")
+        reached = np.cumsum(votes[order]) / total
+        at = int(np.searchsorted(reached, bound * (bound / share) ** _SEVERITY, side="right"))
+        return float(np.clip(needed[order[min(at, len(order) - 1)]], _LEAST, 1))
 
 
 def _digest(text: str) -> bytes:

@@ -200,13 +200,15 @@ class Candidates:
             pool = self.pool | Bitset.of(allowed.size, rows[allowed.holds(rows)])
             return Candidates(allowed, pool, self.rows, self.scores, "admit", reason, evidence, self)
         present = set(self.rows.tolist())
-        new = [row for row in rows[allowed.holds(rows)].tolist() if row not in present]
+        added = rows if allowed.holds_all(rows) else rows[allowed.holds(rows)]
+        new = [row for row in added.tolist() if row not in present]
         if not new and evidence is None:
             return self
-        rows, scores = np.array(new, np.int32), np.zeros(len(new), np.float32)
-        rows = np.concatenate((self.rows, rows) if behind else (rows, self.rows))
-        scores = np.concatenate((self.scores, scores) if behind else (scores, self.scores))
-        return Candidates(allowed, None, rows, scores, "admit", reason, evidence, self)
+        size, n = len(self.rows) + len(new), len(new)
+        old, place = (slice(size - n), slice(size - n, size)) if behind else (slice(n, size), slice(n))
+        both, scores = np.empty(size, np.int32), np.zeros(size, np.float32)
+        both[place], both[old], scores[old] = new, self.rows, self.scores
+        return Candidates(allowed, None, both, scores, "admit", reason, evidence, self)
 
     def arrange(self, rows: Sequence[int], reason: str, evidence: Evidence | None = None) -> Candidates:
         """Puts these rows into play and no others, in this order: `admit`, `narrow` and `reorder` at once.

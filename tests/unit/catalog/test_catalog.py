@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from toolroll import Route, Tool, Toolkit
+from toolroll.catalog import tool_text
 from toolroll.catalog.catalog import Catalog
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import InvalidDefinition
@@ -84,3 +85,20 @@ def test_arrays_of_a_catalog_cannot_be_written_to():
 def test_a_definition_that_cannot_be_sent_is_refused_by_name():
     with pytest.raises(InvalidDefinition, match=r"tool 'a': cannot be written as JSON.*surrogates"):
         Catalog.build(Definitions((Tool("a", "broken \ud800 text"),)), EMBEDDER)
+
+
+def test_the_texts_of_each_tool_are_made_once(monkeypatch):
+    made = {"_prose": [], "_parameter_words": [], "example_texts": []}
+    for name, calls in made.items():
+        plain = getattr(tool_text, name)
+
+        def counted(first, *rest, _plain=plain, _calls=calls):
+            _calls.append(first)
+            return _plain(first, *rest)
+
+        monkeypatch.setattr(tool_text, name, counted)
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    tools = [Tool(f"t{at}", "does", schema, examples=(f"do {at}", f"try {at}")) for at in range(20)]
+    catalog = Catalog.build(Definitions(tuple(tools)), EMBEDDER)
+    assert catalog.calibration_set is not None and catalog.probes.vectors is not None
+    assert {name: len(calls) for name, calls in made.items()} == dict.fromkeys(made, 20)

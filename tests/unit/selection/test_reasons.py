@@ -11,6 +11,7 @@ import toolroll
 from toolroll import Context, Profile, Route, Tool, Toolkit, Toolroll
 from toolroll.registry.events.event_row import candidates_of
 from toolroll.selection.candidates import Candidates
+from toolroll.selection.explanation import KEPT, REMOVED
 from toolroll.selection.exposure import exposure_of
 from toolroll.selection.profiles import PROFILES
 
@@ -41,6 +42,17 @@ def test_only_explanations_read_the_reason_or_the_verb_of_a_step():
         ]
         readers += [f"{path.relative_to(SOURCE)}:{node.lineno}" for node in reads]
     assert readers == []
+
+
+def test_every_reason_to_leave_is_described():
+    found = set()
+    for path in [*(SOURCE / "selection").glob("*.py"), *(SOURCE / "selection" / "stages").glob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("forbid", "narrow"):
+                constants = [part for argument in node.args[1:] for part in ast.walk(argument)]
+                found |= {part.value for part in constants if isinstance(getattr(part, "value", None), str)}
+    assert {"policy.deny", "retrieval.nearest", "cap.k"} < found
+    assert found - {"cap.whole"} <= KEPT.keys() | REMOVED.keys()
 
 
 def played(profile: Profile) -> list[object]:

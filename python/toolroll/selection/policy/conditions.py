@@ -4,9 +4,9 @@
     {"org": "acme", "page": {"in": ["contacts*", "deals"]}}      all of an object's keys
     {"all": [...]}   {"any": [...]}   {"not": {...}}             of conditions
 
-What a context leaves empty is unknown, and so is whatever is compared with it (Kleene's three values): who
-reads the answer decides what unknown means, and for a rule it never helps (see policy.py). How they are
-read from JSON is in rule_reading.py.
+What a context leaves empty is unknown, and so is every comparison with it (Kleene's three values). The caller
+of `truth` decides what unknown means; for a rule it never helps (see policy.py). rule_checks.py reads
+conditions from JSON.
 
 Source: S. C. Kleene, Introduction to Metamathematics (1952), §64: the strong tables.
 """
@@ -98,7 +98,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """All of its parts, or any: settled by the first part that is `settles`, else unknown if one is.
+    """All of its parts, or any: the first part that is `settles` decides, else it is unknown if one part is.
 
     Attributes:
         parts: conditions.

@@ -19,7 +19,7 @@ _LONGEST_REMEMBERED = 512  # a page is the caller's text: whole documents are no
 
 
 def matches(pattern: str, page: str) -> bool:
-    """Whether a page is one that the pattern means, letter by letter; "*" means every page."""
+    """Whether the pattern matches the page, letter by letter; "*" matches every page."""
     starts, ends = pattern.startswith("*"), pattern.endswith("*")
     if starts and ends:
         return pattern[1:-1] in page
@@ -31,7 +31,7 @@ def matches(pattern: str, page: str) -> bool:
 
 
 def pattern_problem(pattern: str) -> str:
-    """What is wrong with a pattern, in words; "" for nothing."""
+    """The problem with a pattern, in words; "" for none."""
     if not pattern:
         return "must not be empty: say '*' for every page"
     if pattern != "*" and (pattern == "**" or "*" in pattern[1:-1]):
@@ -46,29 +46,26 @@ def check(page: PageMapping) -> None:
         InvalidDefinition: the pattern has '*' inside or is empty, no toolkit is named, or a type is wrong.
     """
     pattern, toolkits = page.pattern, page.toolkits
+
+    def wrong(field: str, problem: str) -> InvalidDefinition:
+        return InvalidDefinition(f"page mapping {pattern!r:.80}: {problem}", field=field)
+
     if not isinstance(pattern, str):
-        raise InvalidDefinition(
-            f"page mapping: pattern is {pattern!r:.80}, must be a string", field="pattern"
-        )
-    of = f"page mapping {pattern!r:.80}"
+        raise wrong("pattern", f"pattern is {pattern!r:.80}, must be a string")
     if not isinstance(page.org, str):
-        raise InvalidDefinition(f"{of}: org is {page.org!r:.80}, must be a string", field="org")
+        raise wrong("org", f"org is {page.org!r:.80}, must be a string")
     if problem := pattern_problem(pattern):
-        raise InvalidDefinition(f"{of}: pattern {problem}", field="pattern")
+        raise wrong("pattern", f"pattern {problem}")
     if not isinstance(toolkits, (tuple, list)) or not all(isinstance(name, str) for name in toolkits):
-        raise InvalidDefinition(
-            f"{of}: toolkits is {toolkits!r:.80}, must be names of toolkits", field="toolkits"
-        )
+        raise wrong("toolkits", f"toolkits is {toolkits!r:.80}, must be names of toolkits")
     if not toolkits or "" in toolkits:
-        raise InvalidDefinition(f"{of}: must name at least one toolkit, and none by ''", field="toolkits")
+        raise wrong("toolkits", "must name at least one toolkit, and none by ''")
     if type(page.priority) is not int:
-        raise InvalidDefinition(
-            f"{of}: priority is {page.priority!r:.80}, must be a whole number", field="priority"
-        )
+        raise wrong("priority", f"priority is {page.priority!r:.80}, must be a whole number")
 
 
 class OnPage(NamedTuple):
-    """What belongs to a page.
+    """The toolkits of a page.
 
     Attributes:
         rows: of the toolkits, and of those below them.
@@ -118,14 +115,14 @@ class PageTable:
         )
 
     def kept(self, context: Context) -> OnPage | None:
-        """What belongs to the context's page, by the platform's mappings and its organisation's.
+        """The toolkits of the context's page, by the platform's mappings and its organisation's.
 
         None where the context names no page, or none that a mapping matches.
         """
         page = context.page
         if not page or not self.mappings:
             return None
-        # The key is all that the answer is made of. Organisations without mappings share theirs.
+        # The answer depends on nothing else. Organisations without mappings share theirs.
         asked = (context.org if context.org in self.mappings else "", page)
         try:
             return self._answers[asked]  # None is an answer, too

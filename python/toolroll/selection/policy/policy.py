@@ -1,17 +1,16 @@
 """Rules, compiled to sets of rows: which tools a context must not see, and why.
 
-There are two levels, the platform's rules and those of the context's organisation, and a tool is visible
-where both show it: an organisation can take away and never add. At one level, of the matching rules that
-name a tool the one of the highest priority decides, and deny at equal priority. A tool that none names is
-visible, unless an allow rule matches: then the level is an allow list, even where what that rule names does
-not exist.
+There are two levels, the platform's rules and those of the context's organisation. A tool is visible where
+both show it: an organisation can hide tools and never add any. At one level, the matching rule of the highest
+priority that names a tool decides; at equal priority deny does. A tool that no rule names is visible, unless
+an allow rule matches: then the level is an allow list, even if the tool of that rule does not exist.
 
 An allow rule matches where its condition is true, a deny rule unless its condition is false: what a caller
-does not say is unknown, and unknown never helps. A toolkit's lowest tier is a denial of the platform that no
+leaves empty is unknown, and unknown never helps. A toolkit's lowest tier is a denial by the platform that no
 priority outweighs.
 
-Nothing leaks from one caller to another: an answer is kept under a digest of every attribute that the rules
-in force can read, each with its length, and of no other.
+Nothing leaks from one caller to another: an answer is kept under a digest of every attribute that the
+effective rules can read, each with its length, and of no other attribute.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from toolroll.errors import InvalidDefinition, NotFound
 from toolroll.rules import EVERYTHING, Rule
 from toolroll.selection.policy.conditions import Condition, Facts, facts_of
 from toolroll.selection.policy.rule_checks import (
-    check as check,  # what a registry asks before it keeps a rule
+    check as check,  # for a registry, before it keeps a rule
 )
 from toolroll.selection.policy.rule_checks import check_fields, condition_of, tier_problem, tiers_of, wrong
 from toolroll.tools import Toolkit
@@ -40,13 +39,13 @@ from toolroll.tools import Toolkit
 LevelName: TypeAlias = Literal["platform", "organisation", ""]
 
 _REMEMBERED = 4096  # callers whose answer is kept; forgotten all at once when there are more
-_REMEMBERED_BYTES = 4 << 20  # what their sets of rows may take: many callers share one
+_REMEMBERED_BYTES = 4 << 20  # of their sets of rows: many callers share one
 _SHOWN = 200  # characters of a condition in a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a context sees a tool, and what decided it.
+    """Whether a context sees a tool, and the rule that decided it.
 
     Attributes:
         visible: as in a selection.
@@ -127,7 +126,7 @@ _NO_RULES = _Level((), (), (), (), frozenset())
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """The rules in force over one catalog. Safe to use from many threads; the caches need no lock.
+    """The effective rules over one catalog. Safe to use from many threads; the caches need no lock.
 
     Attributes:
         size: rows in the catalog.
@@ -136,8 +135,8 @@ class Policy:
         tiers: as configured, lowest first.
         levels: organisation → its rules; "" has the platform's.
         gates: toolkits with a lowest tier → the tiers that get them.
-        attributes: organisation → what its contexts' answers depend on, sorted; "" for those without rules
-            of their own. None where nothing can be denied.
+        attributes: organisation → the attributes on which its contexts' answers depend, sorted; "" for those
+            without rules of their own. None where nothing can be denied.
     """
 
     size: int
@@ -261,10 +260,10 @@ class Policy:
         return answer
 
     def _denied_by(self, rules: Iterable[Rule]) -> Bitset:
-        """What these rules of one level deny. They all match, and come in the order in which they decide.
+        """The rows that these rules of one level deny. All of them match; the first ones decide.
 
-        Rule by rule and tool by tool is the obvious way. Here neighbours with the same effect are one step,
-        since it doesn't matter which of them decides, and a target is looked up where it comes first.
+        The naive way goes rule by rule. Here neighbours with the same effect are one step, since it does not
+        matter which of them decides, and a target is looked up where it comes first.
         """
         undecided, denied = Bitset.full(self.size), Bitset.empty(self.size)
         decided: set[tuple[str, str]] = set()
@@ -340,10 +339,10 @@ def _unsaid(unknown: frozenset[str]) -> str:
 
 
 def _attributes(levels: Mapping[str, _Level], has_gates: bool) -> dict[str, tuple[str, ...] | None]:
-    """For each organisation, what the answers of its contexts depend on."""
+    """For each organisation, the attributes on which the answers of its contexts depend."""
     platform = levels.get("", _NO_RULES)
     reads = platform.reads | ({"tier"} if has_gates else set())
     shared = tuple(sorted(reads)) if platform.rules or has_gates else None
-    # An organisation's own rules are in force for nobody else: whose they are is part of the answer.
+    # An organisation's rules concern nobody else: the organisation is part of the key.
     own = {org: tuple(sorted(reads | level.reads | {"org"})) for org, level in levels.items() if org}
     return {"": shared, **own}

@@ -1,7 +1,7 @@
-"""Reads rules: their fields checked, their conditions made from JSON.
+"""Reads rules: checks their fields, and makes conditions from JSON.
 
-Whatever is wrong is said with the rule's name, the place in it and what is allowed, since rules are written
-by hand, and one that silently means something else is worse than none.
+People write rules, and a rule that silently means something else is worse than none. So each error names the
+rule, the place in it, and what is allowed.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class _Reader:
         if operator in OPERATORS:
             plain = frozenset(value for value in values if attribute != "page" or "*" not in value)
             patterns = tuple(sorted({value for value in values if value not in plain}))
-            # A tier that nobody configured is a caller's slip ("Free"): unknown, as under an order.
+            # A tier that is not configured is a caller's mistake ("Free"): unknown, as under an order.
             known = frozenset(self._tiers if attribute == "tier" else ())
             among = Among(attribute, plain, patterns, known)
             return Not(among) if operator == "ne" else among
@@ -168,7 +168,7 @@ class _Reader:
 
 
 def tier_problem(tier: object, tiers: Sequence[str]) -> str:
-    """What is wrong with a tier, in words; "" where it is one of the configured."""
+    """The problem with a tier, in words; "" for a configured one."""
     if tier in tiers:
         return ""
     if not tiers:

@@ -169,7 +169,7 @@ def test_a_url_of_no_known_kind_is_refused_without_quoting_it(url: str) -> None:
         "postgresql://u:hun/@ter2@host/x",
         "postgresql://u:hun@?ter2@host/x",
         "postgres://u:hun?@ter2@host/x?sslmode=require",
-        "postgresql://u:ter2@host/x",
+        "postgresql://u:@@ter2@host/x",
     ],
 )
 def test_a_password_with_a_sign_that_urls_use_is_refused_and_no_part_of_it_said(url: str) -> None:

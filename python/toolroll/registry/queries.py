@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, NotFound
-from toolroll.registry.records import REVIEWS, Page, Record, record_of
+from toolroll.registry.records import REVIEWS, Record, ToolPage, record_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import words
 from toolroll.registry.versions import Version, version_of
@@ -114,7 +114,7 @@ def tools_query(
     return query
 
 
-def read_page(connection: sa.Connection, query: sa.Select[Any], after: str, limit: int) -> Page:
+def read_page(connection: sa.Connection, query: sa.Select[Any], after: str, limit: int) -> ToolPage:
     """The page of tools behind `after`, by name; the index finds every page equally fast."""
     check_limit(limit)
     if after:
@@ -126,9 +126,9 @@ def read_page(connection: sa.Connection, query: sa.Select[Any], after: str, limi
     query = query.order_by(_tools.name, _tools.tool_id).limit(limit + 1)
     records = tuple(map(record_of, connection.execute(query)))
     if len(records) <= limit:
-        return Page(records)
+        return ToolPage(records)
     last = records[limit - 1].tool
-    return Page(records[:limit], f"{last.tool_id}:{last.name}")
+    return ToolPage(records[:limit], f"{last.tool_id}:{last.name}")
 
 
 def check_limit(limit: int) -> int:

@@ -61,7 +61,7 @@ class Record(GovernedRow):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ToolPage:
     """A part of a list of tools, ordered by name.
 
     Attributes:

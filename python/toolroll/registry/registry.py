@@ -21,7 +21,7 @@ from toolroll.registry.audit import Audit
 from toolroll.registry.content import FIELDS, GOVERNED, content_hash, content_of, tool_of
 from toolroll.registry.page_mappings import Pages
 from toolroll.registry.queries import check_limit, check_version, find_tool, read_version, versions_query
-from toolroll.registry.records import Page, Record, Review
+from toolroll.registry.records import Record, Review, ToolPage
 from toolroll.registry.rules import Rules, rules_naming
 from toolroll.registry.settings import Settings
 from toolroll.registry.store import tables
@@ -40,7 +40,7 @@ _versions = tables.tool_versions.c
 
 
 class Registry:
-    """Safe to use from any thread.
+    """The tools of a database, and what governs them. Safe to use from any thread.
 
     Attributes:
         database: the registry's storage.
@@ -112,7 +112,7 @@ class Registry:
         deleted: bool = False,
         after: str = "",
         limit: int = 100,
-    ) -> Page:
+    ) -> ToolPage:
         """A page of an organisation's tools that meet all conditions, ordered by name.
 
         text: a part of the name or the description; A to Z equal a to z. flagged: only tools with flags, or

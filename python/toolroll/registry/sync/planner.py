@@ -53,108 +53,248 @@ def plan(
         what people rejected or deleted.
     restore: an import restores what people deleted.
     """
-    mode: Mode = review or (_mode(state.plugin[2]) if state.plugin else "auto")
-    problems = list(payload.problems)
-    notes = list(payload.notes)
-    restrictions = None if trusted else Restrictions(state, payload, mode, problems, notes)
-    steps, unchanged = _tool_steps(state, payload, mode, restrictions, restore, problems, notes)
-    toolkits = _toolkit_steps(state, payload, restrictions, steps, problems, notes)
-    pages = _page_steps(state, payload)
-    if not trusted and pages:
-        notes.append(_unapplied(pages))
-        pages = []
-    version = payload.version or (state.plugin[0] if state.plugin else "")
-    row = payload.plugin != "" and state.plugin != (version, payload.digest, mode)
-    return SyncPlan(
-        payload.plugin,
-        payload.org,
-        version,
-        mode,
-        tuple(steps),
-        tuple(toolkits),
-        tuple(pages),
-        unchanged,
-        tuple(problems),
-        tuple(notes),
-        row,
-    )
+    return _Planner(state, payload, review, trusted, restore).plan()
+
+
+_REJECTED = "people rejected this content"
+_DELETED = "people deleted it"
+_LISTED = 10  # names in a note
+_PLAIN = Tool("plain")
+_UNGOVERNED = {"public": False, "pinned": False, "pin_weight": 0, "interchangeable": ""}
+_UNCHANGED = ToolStep("leave", "")
+
+
+class _Planner:
+    """Plans one sync, and collects problems and notes on the way."""
+
+    def __init__(
+        self, state: RegistryState, payload: Payload, review: Mode | None, trusted: bool, restore: bool
+    ) -> None:
+        self._state, self._payload, self._plugin = state, payload, payload.plugin
+        self._mode: Mode = review or (_mode(state.plugin[2]) if state.plugin else "auto")
+        self._trusted, self._restore = trusted, restore
+        self._problems, self._notes = list(payload.problems), list(payload.notes)
+        self._restrictions = (
+            None if trusted else Restrictions(state, payload, self._mode, self._problems, self._notes)
+        )
+
+    def plan(self) -> SyncPlan:
+        """The whole plan."""
+        state, payload = self._state, self._payload
+        tools, unchanged = self._tool_steps()
+        toolkits = self._toolkit_steps(tools)
+        pages = _page_steps(state, payload)
+        if not self._trusted and pages:
+            self._notes.append(_unapplied(pages))
+            pages = []
+        version = payload.version or (state.plugin[0] if state.plugin else "")
+        return SyncPlan(
+            payload.plugin,
+            payload.org,
+            version,
+            self._mode,
+            tuple(tools),
+            tuple(toolkits),
+            tuple(pages),
+            unchanged,
+            tuple(self._problems),
+            tuple(self._notes),
+            row=payload.plugin != "" and state.plugin != (version, payload.digest, self._mode),
+        )
+
+    def _tool_steps(self) -> tuple[list[ToolStep], int]:
+        plugin, payload = self._plugin, self._payload
+        alive = {row.name: row for row in self._state.tools if not row.is_deleted}
+        # Of several deleted tools with one name, the last one counts.
+        last_deleted = {row.name: row for row in self._state.tools if row.is_deleted}
+        own_deleted = {row.name: row for row in self._state.tools if row.is_deleted and row.plugin == plugin}
+        edited: list[str] = []
+        governed: list[str] = []
+        steps: list[ToolStep] = []
+        unchanged = 0
+        for name, source in payload.hashes.items():
+            tool, row = payload.tools[name], alive.get(name)
+            if row is None:
+                before = own_deleted.get(name)
+                step = self._create(tool, source, before)
+                if self._restrictions is not None and step.tool is not None:
+                    self._restrictions.new_tool(step.tool, before, last_deleted.get(name))
+                if step.action != "leave" and payload.org and name in self._state.shared_tools:
+                    self._refuse(f"tool {name!r}: the platform has one of that name; choose another")
+                steps.append(step)
+                continue
+            if row.plugin != plugin:
+                self._refuse_owner("tool", name, row.plugin)
+                continue
+            if not plugin and _asks_governance(tool, row):
+                governed.append(name)
+            same = self._same(row, source)
+            if same is None:
+                steps.append(self._change(row, tool, source))
+                continue
+            if not plugin and row.content_hash != source:
+                edited.append(name)
+            if same is _UNCHANGED:
+                unchanged += 1
+            else:
+                steps.append(same)
+        if edited:
+            self._notes.append(f"{_listed(edited)}: people changed what was imported, and it stays so")
+        if governed:
+            self._notes.append(
+                f"{_listed(governed)}: {', '.join(GOVERNED[:-1])} and {GOVERNED[-1]} stay what people set; "
+                "`toolroll registry update` changes them"
+            )
+        if plugin:
+            steps += (
+                ToolStep("delete", name, before=row, review=row.review)
+                for name, row in alive.items()
+                # Without a source hash, people restored it after the plugin had dropped it.
+                if row.plugin == plugin and name not in payload.tools and row.source_hash is not None
+            )
+        return sorted(steps, key=lambda step: step.name), unchanged
+
+    def _same(self, row: ToolState, source: str) -> ToolStep | None:
+        """The step for a tool whose content stays; None if it changes."""
+        if self._trusted and row.review != "approved":
+            return None
+        if row.source_hash == source:
+            return _UNCHANGED
+        if row.rejected_hash == source and not self._trusted:
+            return ToolStep("leave", row.name, before=row, review=row.review, why=_REJECTED)
+        if row.content_hash == source:
+            return ToolStep("adopt", row.name, source_hash=source, before=row, review=row.review)
+        return None
+
+    def _change(self, row: ToolState, tool: Tool, source: str) -> ToolStep:
+        governed, asked = _governed(tool, row)
+        if self._restrictions is not None:
+            governed = self._restrictions.known_tool(governed, row)
+        review = self._review(row, source)
+        is_kept = governed.toolkit != tool.toolkit
+        asked = asked if self._plugin else ()
+        return ToolStep("change", row.name, governed, source, row, review, _why(review), asked, is_kept)
+
+    def _create(self, tool: Tool, source: str, row: ToolState | None) -> ToolStep:
+        """The step for a tool that does not exist; a deleted one is restored under its tool_id."""
+        if row is None:
+            governed, asked = (tool, ()) if self._trusted else _governed(tool, None)
+            review: Review = "approved" if self._trusted or self._mode != "all" else "pending"
+            return ToolStep("create", tool.name, governed, source, None, review, _why(review), asked)
+        why = ""
+        if not self._plugin and not self._restore:
+            why = _DELETED
+        elif not self._trusted and row.rejected_hash == source:
+            why = _REJECTED
+        elif not self._trusted and row.source_hash is not None:
+            # A tool that was rejected before its first approval may return with other content.
+            why = "" if row.review == "pending" and row.rejected_hash is not None else _DELETED
+        if why:
+            return ToolStep("leave", tool.name, before=row, review=row.review, why=why)
+        governed, asked = _governed(tool, row)
+        review = self._review(row, source)
+        return ToolStep("restore", tool.name, governed, source, row, review, _why(review), asked)
+
+    def _review(self, row: ToolState, source: str) -> Review:
+        """Approved if the mode asks nobody, or if this is the last approved content."""
+        if self._trusted or self._mode == "auto":
+            return "approved"
+        if row.approved_version is None:
+            return "pending"
+        is_approved = row.review == "approved"
+        approved = row.content_hash if is_approved else self._state.approved.get(row.tool_id)
+        return "approved" if source == approved else "changed"
+
+    def _toolkit_steps(self, tools: Iterable[ToolStep]) -> list[ToolkitStep]:
+        plugin, payload, state = self._plugin, self._payload, self._state
+        alive = {row.name: row for row in state.toolkits if not row.is_deleted}
+        own_deleted = {row.name: row for row in state.toolkits if row.is_deleted and row.plugin == plugin}
+        steps: list[ToolkitStep] = []
+        parents: dict[str, str | None] = dict(state.shared_toolkits)
+        parents |= {name: row.content["parent"] for name, row in alive.items()}
+        for name, content in payload.toolkits.items():
+            row = alive.get(name)
+            if row is not None and row.plugin != plugin:
+                self._refuse_owner("toolkit", name, row.plugin)
+                continue
+            before = row or own_deleted.get(name)
+            if self._restrictions is not None:
+                content = self._restrictions.toolkit(name, content, before)
+            elif not plugin and row is not None:
+                content = self._imported(name, content, row)
+            tier = content["tier"]
+            if tier is not None and (problem := tier_problem(tier, state.tiers)):
+                hint = "set them with `toolroll registry tiers NAME…`"
+                self._problems.append(Problem("invalid", f"toolkit {name!r}: tier {problem}; {hint}"))
+                continue
+            parents[name] = content["parent"]
+            if row is None:
+                steps.append(ToolkitStep("create" if before is None else "restore", name, content, before))
+            elif fields := tuple(key for key, value in content.items() if value != row.content[key]):
+                steps.append(ToolkitStep("change", name, content, row, fields))
+        if plugin:
+            steps += self._deleted_toolkits(alive, parents, tools)
+        self._problems += _lineage_problems(payload.toolkits, parents)
+        names = Lookalikes(alive if steps else ())
+        for step in steps:
+            if step.content is not None:
+                self._notes += (
+                    f"toolkit {step.name!a}: {flag.code}: {flag.message}"
+                    for flag in flags_of_toolkit(step.name, step.content, names)
+                )
+        return sorted(steps, key=lambda step: step.name)
+
+    def _deleted_toolkits(
+        self, alive: Mapping[str, ToolkitState], parents: dict[str, str | None], tools: Iterable[ToolStep]
+    ) -> Iterator[ToolkitStep]:
+        """Deletes toolkits that the plugin no longer sends and nobody uses; removes them from `parents`."""
+        in_use: set[str | None] = {*self._state.parents}
+        in_use |= {parents[name] for name, row in alive.items() if row.plugin != self._plugin}
+        in_use |= {parents[name] for name in self._payload.toolkits if name in parents}
+        in_use |= _toolkits_with_tools(self._state, tools)
+        for at in tuple(in_use):  # their ancestors are in use too
+            while at is not None and (at := parents.get(at)) not in in_use:
+                in_use.add(at)
+        for name, row in alive.items():
+            if row.plugin != self._plugin or name in self._payload.toolkits:
+                continue
+            rules = self._state.rules.get(("toolkit", name), ())
+            # Deleting it would break the toolkits below it, or lift what governs its tools.
+            if name in in_use or rules:
+                used = "others are below it, in it, or name it"
+                why = used if name in in_use else f"rule {rules[0]!r} names it"
+                self._notes.append(f"toolkit {name!r} is no longer sent, and stays: {why}")
+                continue
+            yield ToolkitStep("delete", name, None, row)
+            del parents[name]
+
+    def _imported(self, name: str, content: Mapping[str, Any], row: ToolkitState) -> Mapping[str, Any]:
+        """The content that an import gives to an existing toolkit: decisions of people stay, as for tools.
+
+        base and tier always stay; parent, settings_keys and members stay if the file leaves them empty.
+        """
+        kept = {
+            field: row.content[field]
+            for field in ("base", "tier", "parent", "settings_keys", "members")
+            if content[field] != row.content[field] and (field in ("base", "tier") or not content[field])
+        }
+        self._notes += (
+            f"toolkit {name!r}: {field} stays {value!r}; `toolroll registry toolkits` changes it"
+            for field, value in kept.items()
+        )
+        return {**content, **kept}
+
+    def _refuse_owner(self, noun: str, name: str, owner: str) -> None:
+        names = [f"plugin {one!r}" if one else "people" for one in (owner, self._plugin)]
+        self._refuse(f"{noun} {name!r}: belongs to {names[0]}, not to {names[1]}")
+
+    def _refuse(self, message: str) -> None:
+        self._problems.append(Problem("conflict", message))
 
 
 def _mode(stored: str) -> Mode:
     # An unknown mode, from a newer toolroll, counts as the strictest.
     return next((mode for mode in MODES if mode == stored), "all")
-
-
-def _tool_steps(
-    state: RegistryState,
-    payload: Payload,
-    mode: Mode,
-    restrictions: Restrictions | None,
-    restore: bool,
-    problems: list[Problem],
-    notes: list[str],
-) -> tuple[list[ToolStep], int]:
-    plugin, org, trusted = payload.plugin, payload.org, restrictions is None
-    alive: dict[str, ToolState] = {}
-    own_deleted: dict[str, ToolState] = {}  # with the same name: the last deleted one
-    last_deleted: dict[str, ToolState] = {}
-    for tool_state in state.tools:
-        if not tool_state.is_deleted:
-            alive[tool_state.name] = tool_state
-        else:
-            last_deleted[tool_state.name] = tool_state
-            if tool_state.plugin == plugin:
-                own_deleted[tool_state.name] = tool_state
-    edited: list[str] = []
-    governed: list[str] = []
-    steps: list[ToolStep] = []
-    unchanged = 0
-    for name, source in payload.hashes.items():
-        tool, row = payload.tools[name], alive.get(name)
-        if row is None:
-            before = own_deleted.get(name)
-            step = _create(tool, source, before, state, payload, mode, trusted, restore)
-            if restrictions is not None and step.tool is not None:
-                restrictions.new_tool(step.tool, before, last_deleted.get(name))
-            if step.action != "leave" and org and name in state.shared_tools:
-                problems.append(
-                    Problem("conflict", f"tool {name!r}: the platform has one of that name; choose another")
-                )
-            steps.append(step)
-            continue
-        if row.plugin != plugin:
-            problems.append(_owner_problem("tool", name, row.plugin, plugin))
-            continue
-        if not plugin and _asks_governance(tool, row):
-            governed.append(name)
-        same = _same(row, source, trusted)
-        if same is None:
-            steps.append(_change(row, tool, source, state, plugin, mode, restrictions))
-            continue
-        if not plugin and row.content_hash != source:
-            edited.append(name)
-        if same is _UNCHANGED:
-            unchanged += 1
-        else:
-            steps.append(same)
-    if edited:
-        notes.append(f"{_listed(edited)}: people changed what was imported, and it stays so")
-    if governed:
-        notes.append(
-            f"{_listed(governed)}: {', '.join(GOVERNED[:-1])} and {GOVERNED[-1]} stay what people set; "
-            "`toolroll registry update` changes them"
-        )
-    if plugin:
-        steps += (
-            ToolStep("delete", name, before=row, review=row.review)
-            for name, row in alive.items()
-            # Without a source hash, people restored it after the plugin had dropped it.
-            if row.plugin == plugin and name not in payload.tools and row.source_hash is not None
-        )
-    return sorted(steps, key=lambda step: step.name), unchanged
-
-
-_UNCHANGED = ToolStep("leave", "")
 
 
 def _listed(names: list[str]) -> str:
@@ -163,94 +303,13 @@ def _listed(names: list[str]) -> str:
     return f"tool{'' if len(names) == 1 else 's'} {shown}"
 
 
-def _asks_governance(tool: Tool, row: ToolState) -> bool:
-    """Whether a definition asks for other governance than the tool has; a default asks for nothing."""
-    return any(getattr(tool, name) not in (getattr(_PLAIN, name), getattr(row, name)) for name in GOVERNED)
-
-
-_LISTED = 10  # names in a note
-_PLAIN = Tool("plain")
-
-
-def _same(row: ToolState, source: str, trusted: bool) -> ToolStep | None:
-    """The step for a tool whose content stays; None if it changes."""
-    if trusted and row.review != "approved":
-        return None
-    if row.source_hash == source:
-        return _UNCHANGED
-    if row.rejected_hash == source and not trusted:
-        return ToolStep("leave", row.name, before=row, review=row.review, why=_REJECTED)
-    if row.content_hash == source:
-        return ToolStep("adopt", row.name, source_hash=source, before=row, review=row.review)
-    return None
-
-
-_REJECTED = "people rejected this content"
-_DELETED = "people deleted it"
-
-
-def _change(
-    row: ToolState,
-    tool: Tool,
-    source: str,
-    state: RegistryState,
-    plugin: str,
-    mode: Mode,
-    restrictions: Restrictions | None,
-) -> ToolStep:
-    governed, asked = _governed(tool, row)
-    if restrictions is not None:
-        governed = restrictions.known_tool(governed, row)
-    review = _review(row, source, state, mode, restrictions is None)
-    is_kept = governed.toolkit != tool.toolkit
-    why = _why(review)
-    return ToolStep("change", row.name, governed, source, row, review, why, asked if plugin else (), is_kept)
-
-
-def _create(
-    tool: Tool,
-    source: str,
-    row: ToolState | None,
-    state: RegistryState,
-    payload: Payload,
-    mode: Mode,
-    trusted: bool,
-    restore: bool,
-) -> ToolStep:
-    """The step for a tool that does not exist; a deleted one is restored under its tool_id."""
-    if row is None:
-        governed, asked = (tool, ()) if trusted else _governed(tool, None)
-        review: Review = "approved" if trusted or mode != "all" else "pending"
-        return ToolStep("create", tool.name, governed, source, None, review, _why(review), asked)
-    if not payload.plugin and not restore:
-        return ToolStep("leave", tool.name, before=row, review=row.review, why=_DELETED)
-    if not trusted:
-        if row.rejected_hash == source:
-            return ToolStep("leave", tool.name, before=row, review=row.review, why=_REJECTED)
-        # A tool that was rejected before its first approval may return with other content.
-        if row.source_hash is not None and not (row.review == "pending" and row.rejected_hash is not None):
-            return ToolStep("leave", tool.name, before=row, review=row.review, why=_DELETED)
-    governed, asked = _governed(tool, row)
-    review = _review(row, source, state, mode, trusted)
-    return ToolStep("restore", tool.name, governed, source, row, review, _why(review), asked)
-
-
-def _review(row: ToolState, source: str, state: RegistryState, mode: Mode, trusted: bool) -> Review:
-    """Approved if the mode asks nobody, or if this is the last approved content."""
-    if trusted or mode == "auto":
-        return "approved"
-    if row.approved_version is None:
-        return "pending"
-    approved = row.content_hash if row.review == "approved" else state.approved.get(row.tool_id)
-    return "approved" if source == approved else "changed"
-
-
 def _why(review: str) -> str:
     return "" if review == "approved" else "waits for approval"
 
 
-def _governance(tool: Tool | ToolState) -> dict[str, Any]:
-    return {name: getattr(tool, name) for name in GOVERNED}
+def _asks_governance(tool: Tool, row: ToolState) -> bool:
+    """Whether a definition asks for other governance than the tool has; a default asks for nothing."""
+    return any(getattr(tool, name) not in (getattr(_PLAIN, name), getattr(row, name)) for name in GOVERNED)
 
 
 def _governed(tool: Tool, row: ToolState | None) -> tuple[Tool, tuple[str, ...]]:
@@ -267,80 +326,8 @@ def _governed(tool: Tool, row: ToolState | None) -> tuple[Tool, tuple[str, ...]]
     return (tool if _governance(tool) == kept else replace(tool, **kept)), asked
 
 
-_UNGOVERNED = {"public": False, "pinned": False, "pin_weight": 0, "interchangeable": ""}
-
-
-def _owner_problem(noun: str, name: str, owner: str, plugin: str) -> Problem:
-    names = [f"plugin {one!r}" if one else "people" for one in (owner, plugin)]
-    return Problem("conflict", f"{noun} {name!r}: belongs to {names[0]}, not to {names[1]}")
-
-
-def _toolkit_steps(
-    state: RegistryState,
-    payload: Payload,
-    restrictions: Restrictions | None,
-    tools: Iterable[ToolStep],
-    problems: list[Problem],
-    notes: list[str],
-) -> list[ToolkitStep]:
-    plugin = payload.plugin
-    alive = {toolkit.name: toolkit for toolkit in state.toolkits if not toolkit.is_deleted}
-    own_deleted = {row.name: row for row in state.toolkits if row.is_deleted and row.plugin == plugin}
-    steps: list[ToolkitStep] = []
-    parents: dict[str, str | None] = dict(state.shared_toolkits)
-    parents |= {name: row.content["parent"] for name, row in alive.items()}
-    for name, content in payload.toolkits.items():
-        row = alive.get(name)
-        if row is not None and row.plugin != plugin:
-            problems.append(_owner_problem("toolkit", name, row.plugin, plugin))
-            continue
-        before = row or own_deleted.get(name)
-        if restrictions is not None:
-            content = restrictions.toolkit(name, content, before)
-        elif not plugin and row is not None:
-            content = _imported(name, content, row, notes)
-        tier = content["tier"]
-        if tier is not None and (problem := tier_problem(tier, state.tiers)):
-            hint = "set them with `toolroll registry tiers NAME…`"
-            problems.append(Problem("invalid", f"toolkit {name!r}: tier {problem}; {hint}"))
-            continue
-        parents[name] = content["parent"]
-        if row is None:
-            steps.append(ToolkitStep("create" if before is None else "restore", name, content, before))
-        elif fields := tuple(key for key, value in content.items() if value != row.content[key]):
-            steps.append(ToolkitStep("change", name, content, row, fields))
-    if plugin:
-        in_use = {*state.parents, *(parents[name] for name, row in alive.items() if row.plugin != plugin)}
-        in_use |= {parents[name] for name in payload.toolkits if name in parents}
-        in_use |= _toolkits_with_tools(state, tools)
-        for below in tuple(in_use):  # their ancestors are in use too
-            at = below
-            while at is not None and (at := parents.get(at)) not in in_use:
-                in_use.add(at)
-        for name, row in alive.items():
-            if row.plugin != plugin or name in payload.toolkits:
-                continue
-            rules = state.rules.get(("toolkit", name), ())
-            # Deleting it would break the toolkits below it, or lift what governs its tools.
-            if name in in_use or rules:
-                why = (
-                    "others are below it, in it, or name it"
-                    if name in in_use
-                    else f"rule {rules[0]!r} names it"
-                )
-                notes.append(f"toolkit {name!r} is no longer sent, and stays: {why}")
-                continue
-            steps.append(ToolkitStep("delete", name, None, row))
-            del parents[name]
-    problems += _lineage_problems(payload.toolkits, parents)
-    names = Lookalikes(alive if steps else ())
-    for step in steps:
-        if step.content is not None:
-            notes += (
-                f"toolkit {step.name!a}: {flag.code}: {flag.message}"
-                for flag in flags_of_toolkit(step.name, step.content, names)
-            )
-    return sorted(steps, key=lambda step: step.name)
+def _governance(tool: Tool | ToolState) -> dict[str, Any]:
+    return {name: getattr(tool, name) for name in GOVERNED}
 
 
 def _toolkits_with_tools(state: RegistryState, tools: Iterable[ToolStep]) -> set[str]:
@@ -349,25 +336,6 @@ def _toolkits_with_tools(state: RegistryState, tools: Iterable[ToolStep]) -> set
     after = {row.toolkit for row in state.tools if not row.is_deleted and row.name not in changed}
     after |= {step.tool.toolkit for step in changed.values() if step.tool is not None}
     return after | set(state.mentioned)
-
-
-def _imported(
-    name: str, content: Mapping[str, Any], row: ToolkitState, notes: list[str]
-) -> Mapping[str, Any]:
-    """The content that an import gives to an existing toolkit: decisions of people stay, as for tools.
-
-    base and tier always stay; parent, settings_keys and members stay if the file leaves them empty.
-    """
-    kept = {
-        field: row.content[field]
-        for field in ("base", "tier", "parent", "settings_keys", "members")
-        if content[field] != row.content[field] and (field in ("base", "tier") or not content[field])
-    }
-    notes += (
-        f"toolkit {name!r}: {field} stays {value!r}; `toolroll registry toolkits` changes it"
-        for field, value in kept.items()
-    )
-    return {**content, **kept}
 
 
 def _unapplied(pages: list[PageStep]) -> str:

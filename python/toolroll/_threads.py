@@ -235,8 +235,8 @@ class Full(Exception):
 class CallPool:
     """Runs calls with a deadline, each on one of at most `count` daemon threads.
 
-    Safe to share between threads. The child of a fork needs a pool of its own: the parent's calls never return
-    there. Starting a thread takes about 0.1 ms.
+    Safe to share between threads. The child of a fork needs a pool of its own: the parent's calls never
+    return there. Starting a thread takes about 0.1 ms.
     """
 
     def __init__(self, count: int, name: str) -> None:

@@ -100,8 +100,6 @@ class Worker:
         )
         self._name, self._subject, self._batch_s, self._retry_s = name, subject, batch_s, retry_s
         self.is_stopped = False
-        self.error: str | None = None
-        self._succeeded_at: float | None = None  # monotonic
         self._reset()
         survive_forks(self, lambda one: (one.lock,) if holds_forks and one.is_started else (), Worker._reset)
 
@@ -112,6 +110,8 @@ class Worker:
         # A queue, not an event: `put` is safe while the garbage collector runs, and costs 0.1 µs.
         self._signals: SimpleQueue[None] = SimpleQueue()
         self._is_woken = self._is_hurried = False
+        self.error: str | None = None
+        self._succeeded_at: float | None = None  # monotonic
 
     @property
     def is_started(self) -> bool:

@@ -100,8 +100,6 @@ class Worker:
         )
         self._name, self._subject, self._batch_s, self._retry_s = name, subject, batch_s, retry_s
         self.is_stopped = False
-        self.error: str | None = None
-        self._succeeded_at: float | None = None  # monotonic
         self._reset()
         survive_forks(self, lambda one: (one.lock,) if holds_forks and one.is_started else (), Worker._reset)
 
@@ -112,6 +110,8 @@ class Worker:
         # A queue, not an event: `put` is safe while the garbage collector runs, and costs 0.1 µs.
         self._signals: SimpleQueue[None] = SimpleQueue()
         self._is_woken = self._is_hurried = False
+        self.error: str | None = None
+        self._succeeded_at: float | None = None  # monotonic
 
     @property
     def is_started(self) -> bool:
@@ -235,8 +235,8 @@ class Full(Exception):
 class CallPool:
     """Runs calls with a deadline, each on one of at most `count` daemon threads.
 
-    Safe to share between threads. The child of a fork needs a pool of its own: calls of the parent never end
-    there. Starting a thread takes about 0.1 ms.
+    Safe to share between threads. The child of a fork needs a pool of its own: the parent's calls never
+    return there. Starting a thread takes about 0.1 ms.
     """
 
     def __init__(self, count: int, name: str) -> None:

@@ -13,23 +13,10 @@ from toolroll.registry.store.database import Database, words
 
 MOST = 1_000  # events in one answer
 _LISTED = (
-    "event_id",
-    "org",
-    "at",
-    "session",
-    "page",
-    "tier",
-    "category",
-    "profile",
-    "experiment",
-    "variant",
-    "selected",
-    "called",
-    "outcome",
-    "latency_us",
-    "confidence",
-    "degraded",
+    *("event_id", "org", "at", "session", "page", "tier", "category", "profile", "experiment", "variant"),
+    *("selected", "called", "outcome", "latency_us", "confidence", "degraded"),
 )
+_REPORT = ("seq", "step", "received_at", "reporter", "entries", "closes", "voided_at")
 
 
 def list_events(
@@ -78,15 +65,7 @@ def find_event(database: Database, event_id: str, org: str | None = None) -> dic
                 f"event {event_id!r:.80}: is not in the store; it may have been deleted, or not be there yet"
             )
         reports = connection.execute(
-            sa.select(
-                table.c.seq,
-                table.c.step,
-                table.c.received_at,
-                table.c.reporter,
-                table.c.entries,
-                table.c.closes,
-                table.c.voided_at,
-            )
+            sa.select(*(table.c[name] for name in _REPORT))
             .where(table.c.event_id == event_id)
             .order_by(table.c.step)
         ).mappings()

@@ -132,10 +132,12 @@ class Follower(Generic[L]):
         return -1
 
     def health(self) -> dict[str, Any]:
-        """How many organisations and outcomes are followed, and the last error."""
+        """How many organisations and outcomes are followed, how old that is, and the last error."""
+        age_s = self._worker.age_s
         return {
             "organisations": len(self._states),
             "outcomes": sum(state.seq for state in list(self._states.values())),
+            "age_s": None if age_s is None else round(age_s, 3),
             "failing": self._worker.error,
         }
 

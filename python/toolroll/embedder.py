@@ -89,9 +89,9 @@ TEMPERATURE = 0.1
 
 MEAN, SPREAD = 0.05, 0.076  # of the pairs below for all-MiniLM-L6-v2
 _SQUARE_TOLERANCE = 0.01  # how far the square of a row's length may be from 1
-_LEAST_SPREAD = 0.005  # below it there is nothing to stretch
+_LEAST_SPREAD = 0.005  # a smaller spread is not stretched
 
-# Eight messages, and eight tools that have nothing to do with any but their own.
+# Eight messages and a tool for each; every other pair is unrelated.
 _MESSAGES = (
     "Will it rain in Oslo on Sunday?",
     "Send Anna the minutes of yesterday's call",

@@ -1,9 +1,9 @@
-"""Keeps vectors on disk, so that a catalog whose tools did not change is not embedded again.
+"""Stores vectors on disk, so that an unchanged catalog is not embedded again.
 
-One SQLite file for each identity. A connection is opened for each call and closed after it: nothing is held
-across a fork, threads share nothing, and processes take turns by SQLite's own locks. A cache may be lost but
-must never be wrong or in the way: a damaged file is moved aside and begun again, a row whose checksum fails
-is embedded again, and where nothing can be written the cache says so once and stands aside.
+There is one SQLite file for each identity. Each call opens and closes its own connection: nothing is shared
+across forks or threads, and SQLite's locks order processes. A cache may be lost, but it must never be wrong
+or fail a call: a damaged file is moved aside and started again, a row with a wrong checksum is embedded
+again, and if nothing can be written the cache logs that once and passes calls through.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FORMAT = 1  # PRAGMA user_version; another number is a file that we did not write
-WAIT_S = 5.0  # for another process to finish its write; then this call does without the cache
-CHUNK = 256  # texts embedded between two writes: what an interruption can lose
-RECENT = 1_024  # queries remembered in memory
+WAIT_S = 5.0  # for another process to finish its write; after that this call works without the cache
+CHUNK = 256  # texts embedded between two writes: an interruption loses no more
+RECENT = 1_024  # queries in memory
 
 
 class CachedEmbedder(Embedder):
-    """Embeds by another embedder, each text once.
+    """Embeds each text once by another embedder.
 
-    `embed` (tools, examples) looks its texts up on disk and hands only the missing ones on. `embed_query`
-    never touches the disk, since it is in the path of a turn: it remembers the last thousand messages.
-    Whatever the inner embedder answers is checked first: wrong count, wrong width, NaN, or rows that are
-    neither of unit length nor zero raise EmbedderUnavailable and are kept nowhere.
+    `embed` (tools, examples) looks its texts up on disk and passes only the missing ones on. `embed_query`
+    never touches the disk, since a turn waits for it; it remembers the last thousand messages in memory.
+    Answers of the inner embedder are checked first: a wrong count or width, NaN, or a row that is neither of
+    unit length nor zero raises EmbedderUnavailable and is not stored.
 
     Attributes:
         identity, dim: the inner embedder's.
-        path: the file, or None where there is no place for one.
+        path: the file; None if it cannot be used.
     """
 
     def __init__(
         self, inner: Embedder, folder: str | os.PathLike[str] | None = None, *, max_bytes: int = 256 * 2**20
     ) -> None:
-        """Keeps the file in `folder`, by default `default_folder()`; above `max_bytes` the oldest rows go."""
+        """Stores the file in `folder`, or `default_folder()`; above `max_bytes` the oldest rows go."""
         if max_bytes < 2**16:
             raise InvalidInput(f"vector cache: max_bytes is {max_bytes}, must be at least {2**16}")
         inner = as_embedder(inner)
@@ -73,7 +73,7 @@ class CachedEmbedder(Embedder):
             self._without_file(error)
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """float32[n, dim]: from disk what is there, the rest from the inner embedder."""
+        """float32[n, dim]: stored rows from disk, the others from the inner embedder."""
         keys = [_key(text) for text in texts]
         known = self._read_rows(set(keys))
         missing = list({key: text for key, text in zip(keys, texts, strict=True) if key not in known}.items())
@@ -106,7 +106,7 @@ class CachedEmbedder(Embedder):
         return vector
 
     def _checked(self, answer: object, count: int) -> npt.NDArray[np.float32]:
-        """A copy of what the inner embedder answered, or EmbedderUnavailable."""
+        """A copy of the inner embedder's answer if it is valid; otherwise raises EmbedderUnavailable."""
         return unit_rows(answer, count, self.dim, self.identity).copy()
 
     # The file: rows (id, key, vector), ids ascending without holes, so the oldest are the smallest.
@@ -138,7 +138,7 @@ class CachedEmbedder(Embedder):
         self._with_file(write, writes=True)
 
     def _with_file(self, use: Callable[[sqlite3.Connection], T], *, writes: bool) -> T | None:
-        """`use` with an open file, or None where that failed; a damaged file gets one second chance."""
+        """The result of `use` with the open file; None if that fails. A damaged file is replaced once."""
         for attempt in (1, 2):
             path = self.path
             if path is None or (writes and not self._writable):
@@ -149,18 +149,18 @@ class CachedEmbedder(Embedder):
                     return use(db)
             except sqlite3.OperationalError as error:  # locked, read-only, full, no permission, I/O error
                 if "locked" in str(error):
-                    return None  # once is no reason to give up
+                    return None  # only this call does without it
                 if not writes:
                     self._without_file(error)
                 elif self._writable:
-                    self._writable = False  # what is there can still be read
-                    logger.warning("vector cache %s: %s; nothing more is kept", path, error)
+                    self._writable = False  # it can still be read
+                    logger.warning("vector cache %s: %s; no more vectors are stored", path, error)
                 return None
             except (sqlite3.DatabaseError, _ForeignDatabase) as error:
                 if attempt == 2:
                     self._without_file(error)
                     return None
-                logger.warning("vector cache %s: %s; moved aside to begin again", path, error)
+                logger.warning("vector cache %s: %s; moved aside, starting again", path, error)
                 try:
                     _move_aside(path)
                 except OSError as stuck:
@@ -169,13 +169,13 @@ class CachedEmbedder(Embedder):
         return None
 
     def _without_file(self, error: Exception) -> None:
-        """Goes on without a file, and says so once."""
+        """Continues without the file and logs that once."""
         path, self.path = self.path, None
-        logger.warning("vector cache %s: %s; vectors are not kept", path or "folder", error)
+        logger.warning("vector cache %s: %s; vectors are not stored", path or "folder", error)
 
 
 class _ForeignDatabase(Exception):
-    """A sound SQLite file that is not ours."""
+    """A valid SQLite file that is not a cache of ours."""
 
 
 def default_folder() -> Path:
@@ -193,7 +193,7 @@ def default_folder() -> Path:
 
 
 def _file_name(identity: str) -> str:
-    """Readable at its start, unique by its end: two identities never share a file."""
+    """A readable start and a unique end: two identities never share a file."""
     readable = re.sub(r"[^a-z0-9]+", "-", identity.lower()).strip("-")[:40]
     return f"{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.sqlite"
 
@@ -203,7 +203,7 @@ def _key(text: str) -> bytes:
 
 
 def _packed(key: bytes, vector: npt.NDArray[np.float32]) -> bytes:
-    """The numbers and a checksum over key and numbers: SQLite itself would not notice a flipped bit."""
+    """The numbers, and a checksum over key and numbers, since SQLite itself does not detect a flipped bit."""
     numbers = vector.astype("<f4").tobytes()
     return numbers + zlib.crc32(key + numbers).to_bytes(4, "little")
 
@@ -216,7 +216,7 @@ def _unpacked(key: object, blob: object, dim: int) -> npt.NDArray[np.float32] | 
 
 
 def _prepare(db: sqlite3.Connection) -> None:
-    """Makes the table in a new file; raises _ForeignDatabase for somebody else's."""
+    """Creates the table in a new file; raises _ForeignDatabase for any other database."""
     if db.execute("PRAGMA user_version").fetchone()[0] == FORMAT:
         return
     db.execute("BEGIN IMMEDIATE")  # two processes may be here at once
@@ -232,7 +232,7 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 
 def _move_aside(path: Path) -> None:
-    """Renames the file to `*.damaged`, its journal first: left there it would be replayed into the next."""
+    """Renames the file to `*.damaged`, its journal first: SQLite would replay that into the next file."""
     for name in (path.with_name(path.name + "-journal"), path):
         with suppress(FileNotFoundError):  # no journal, or another process was first
             os.replace(name, name.with_name(name.name + ".damaged"))

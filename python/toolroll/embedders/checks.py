@@ -8,10 +8,10 @@ from toolroll.errors import EmbedderUnavailable
 
 
 class RequestRejected(EmbedderUnavailable):
-    """The embedder works and says no; it would say so again, so nobody asks again.
+    """The embedder works but rejects the request. A retry would be rejected again, so there is none.
 
     Attributes:
-        only_this_text: whether other texts may be accepted. False: a wrong key, an unknown model.
+        only_this_text: whether it may accept other texts. False for a wrong key or an unknown model.
     """
 
     def __init__(self, message: str, *, only_this_text: bool = False) -> None:
@@ -23,5 +23,5 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """The text with U+FFFD for each lone surrogate, which has no UTF-8 and comes from broken JSON escapes."""
+    """The text with U+FFFD for each lone surrogate: it has no UTF-8, and broken JSON escapes produce it."""
     return text if text.isascii() else _LONE.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,9 +1,9 @@
-"""Tells a model that is reached by its name alone from another one that took that name over.
+"""Identifies the model behind a name on a server, so that a replaced model is noticed.
 
-A server has no weights that we could hash, so a model is known by what it answers to one fixed text. A hash
-of that answer alone would not do: the same model on another day or card differs in the fifth digit, and one
-digit that lies on a boundary would give up the vectors of a whole catalog. So the answer is remembered, in a
-small file beside the cached vectors, and what is near enough to it is the same model.
+A server does not show its weights, so a model is identified by its vector of one fixed text. A hash of that
+vector would not do: the same model on another day or GPU differs in the fifth digit, and a single rounded
+digit would discard the vectors of a whole catalog. So the vector is stored in a small file beside the cached
+vectors, and a vector close enough to it means the same model.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from toolroll.embedders.cached import default_folder
 logger = logging.getLogger(__name__)
 
 TEXT = "Should I bring an umbrella to Oslo tomorrow? 내일 비가 오나요? create_calendar_event(title, start)"
-SAME = 0.999  # least cosine between two answers of one model; quantised to 4 bits it is another, near 0.98
+SAME = 0.999  # least cosine between two answers of one model; its 4-bit quantisation is near 0.98
 FORMAT = 1
-MOST_MODELS = 4  # models remembered for one name: who switches back and forth finds his vectors again
+MOST_MODELS = 4  # remembered for one name, so that switching back finds the old vectors
 
 Vector = npt.NDArray[np.float32]
 
 
 class FingerprintStore:
-    """The answers by which the models behind one name and one set of settings are known, on disk.
+    """The stored answers of the models behind one name and one set of settings.
 
-    A file that is missing or damaged is begun again; one that cannot be written is done without.
+    A missing or damaged file is started again. If it cannot be written, nothing is stored.
     """
 
     def __init__(self, settings: dict[str, Any], place: str, folder: str | os.PathLike[str] | None) -> None:
-        """settings: whatever changes a vector; place: whatever else tells two servers apart."""
+        """settings: everything that changes a vector; place: what else distinguishes two servers."""
         self._settings = json.dumps({"format": FORMAT, **settings}, sort_keys=True)
         digest = hashlib.sha256(f"{self._settings}\n{place}".encode()).hexdigest()[:16]
         readable = re.sub(r"[^a-z0-9]+", "-", str(settings.get("model", "")).lower()).strip("-")[:40]
@@ -53,11 +53,11 @@ class FingerprintStore:
 
     @property
     def latest(self) -> tuple[str, Vector] | None:
-        """Revision and answer of the model that was here last."""
+        """Revision and answer of the model that was seen last."""
         return next(reversed(self._known.items()), None)
 
     def revision_of(self, answer: Vector) -> str:
-        """The revision of the model that gave this answer: a known one, else made from the answer."""
+        """The revision of the model that gave this answer: a stored one, or one derived from the answer."""
         for revision, known in self._known.items():
             if is_same(answer, known):
                 if next(reversed(self._known)) != revision:
@@ -101,10 +101,10 @@ class FingerprintStore:
                 json.dump({"format": FORMAT, "known": known}, file)
             os.replace(file.name, self._path)
         except OSError as error:
-            logger.warning("%s: %s; the model will have to be met again", self._path, error)
+            logger.warning("%s: %s; the model is not remembered", self._path, error)
             self._path = None
 
 
 def is_same(one: Vector, other: Vector) -> bool:
-    """Whether two answers, both of unit length, are one model's."""
+    """Whether two answers, both of unit length, come from one model."""
     return one.shape == other.shape and float(one @ other) >= SAME

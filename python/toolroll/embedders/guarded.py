@@ -1,6 +1,6 @@
-"""Makes an embedder that may wait, fail or lie safe in the path of a turn (extra `remote`).
+"""Makes an embedder that may wait, fail or answer nonsense safe to use in a turn (extra `remote`).
 
-Outside it belongs a `CachedEmbedder`, so that what is known is asked of nobody:
+Put a `CachedEmbedder` around it, so that known texts need no call:
 `CachedEmbedder(GuardedEmbedder(OllamaEmbedder("nomic-embed-text")))`.
 """
 
@@ -40,25 +40,25 @@ except ImportError as error:
 
 logger = logging.getLogger(__name__)
 
-QUERY_BACKOFF_S, BACKOFF_S = 0.05, 0.25  # the most that the first retry waits; it doubles, with full jitter
+QUERY_BACKOFF_S, BACKOFF_S = 0.05, 0.25  # longest wait before the first retry; it doubles, with full jitter
 LONGEST_BACKOFF_S = 8.0
 
 
 class GuardedEmbedder(Embedder):
-    """Embeds by another embedder, within a time, or raises EmbedderUnavailable.
+    """Embeds by another embedder before a deadline, or raises EmbedderUnavailable.
 
-    - **Deadline.** The call runs on a daemon thread of this guard, at most `workers` at a time, and is given
-      up when its time is over. Where every thread is lost to a call that never returned, it fails at once.
-    - **Retries**, with exponential backoff and jitter, or after as long as the embedder asked for, as long as
-      the time suffices. `RequestRejected` is not tried again.
-    - **Circuit breaker.** After `failures` calls in a row that failed or were given up nobody is asked for
-      `rest_s`: a query then costs microseconds. After that one call is let through, and its outcome decides.
-    - **Answers are checked**: wrong count or width, NaN, rows that are neither of unit length nor zero.
+    - **Deadline.** The call runs on a daemon thread of this guard, at most `workers` at a time, and is
+      abandoned at its deadline. If all threads hang in abandoned calls, a new call fails at once.
+    - **Retries**, with exponential backoff and jitter, or after the delay that the embedder asks for, until
+      the deadline. `RequestRejected` is not retried.
+    - **Circuit breaker.** After `failures` consecutive calls that failed or were abandoned, no call is made
+      for `rest_s`: a query then takes microseconds. After that one trial call decides.
+    - **Answers are checked**: count, width, NaN, rows that are neither of unit length nor zero.
 
-    Threads may share it. After a fork the child begins with threads of its own.
+    Safe to share between threads. After a fork the child starts its own threads.
 
     Attributes:
-        identity, dim: the inner embedder's.
+        identity, dim, is_english, scale: the inner embedder's.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class GuardedEmbedder(Embedder):
         self._begin()
 
     def _begin(self) -> None:
-        """Threads and breaker of this process: the parent's threads, and its trial, are not in a child."""
+        """Creates the threads and the breaker of this process: a fork does not copy threads."""
         workers, failures, rest_s = self._limits
         self._workers = CallPool(workers, "toolroll-embedder")
         self._breaker = Breaker(failures, rest_s, self.identity)
         self._pid = os.getpid()
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """float32[n, dim]; `timeout_s` for each batch, and the first batch that fails ends it."""
+        """float32[n, dim]; `timeout_s` for each batch. The first batch that fails raises."""
         vectors = np.empty((len(texts), self.dim), np.float32)
         for at in range(0, len(texts), self._batch):
             part = list(texts[at : at + self._batch])
@@ -127,7 +127,7 @@ class GuardedEmbedder(Embedder):
         return vector
 
     def _call(self, ask: Callable[[], object], count: int, policy: _RetryPolicy) -> npt.NDArray[np.float32]:
-        """Checked rows of `ask`, in the time there is, unless the breaker is open."""
+        """Checked rows of `ask` before the deadline, unless the breaker is open."""
         if self._pid != os.getpid():
             self._begin()
         workers, breaker = self._workers, self._breaker
@@ -139,15 +139,15 @@ class GuardedEmbedder(Embedder):
             except (EmbedderUnavailable, Full):
                 raise
             except Overdue as error:
-                raise EmbedderUnavailable(f"embedder {self.identity}: {error}, given up") from error
-            except Exception as error:  # an embedder of somebody else's, whose library's errors came through
+                raise EmbedderUnavailable(f"embedder {self.identity}: {error}, abandoned") from error
+            except Exception as error:  # a foreign embedder may raise errors of any library
                 raise EmbedderUnavailable(
                     f"embedder {self.identity}: {type(error).__name__}: {error}"
                 ) from error
             return unit_rows(answer, count, self.dim, self.identity)
 
         is_trial = breaker.enter()
-        works, why = None, ""  # None: nothing was learnt about the embedder
+        works, why = None, ""  # None: the call says nothing about the embedder
         try:
             rows: npt.NDArray[np.float32] = policy.retrying()(attempt)
             works = True
@@ -162,7 +162,7 @@ class GuardedEmbedder(Embedder):
 
 
 class _RetryPolicy:
-    """How long a call may take in all, and how often it is tried in that time."""
+    """The time limit of a call and its retries."""
 
     def __init__(self, timeout_s: float, attempts: int, backoff_s: float) -> None:
         self.timeout_s = timeout_s
@@ -185,23 +185,23 @@ def _is_retryable(error: BaseException) -> bool:
 
 
 class Breaker:
-    """Says whether to ask, from how the last calls went. Threads may share it; its clock is monotonic.
+    """A circuit breaker that threads may share; its clock is monotonic.
 
-    The library keeps state, counts and clock. It has no lock, and would let every caller through at once
-    when the rest is over: both are added here.
+    The library has state, counts and clock, but no lock, and lets every caller through once the pause is
+    over. This class adds the lock and lets one trial call through.
     """
 
     def __init__(self, failures: int, rest_s: float, name: str) -> None:
-        """Opens after `failures` in a row, for `rest_s`; name: of the embedder, for messages."""
+        """Opens for `rest_s` after `failures` in a row. name: of the embedder, for messages."""
         self._state = CircuitBreaker(failure_threshold=failures, recovery_timeout=rest_s, name=name)
         self._is_trying = False
         self._lock = Lock()
 
     def enter(self) -> bool:
-        """Whether this call is the one that is let through on trial.
+        """Whether this call is the trial call.
 
         Raises:
-            EmbedderUnavailable: it is not to be made.
+            EmbedderUnavailable: the breaker is open.
         """
         state = self._state
         if state.closed:
@@ -211,15 +211,14 @@ class Breaker:
                 return False
             if state.opened or self._is_trying:
                 raise EmbedderUnavailable(
-                    f"not asked for a while, since {state.failure_count} calls in a row failed: "
-                    f"{state.last_failure}",
+                    f"paused after {state.failure_count} consecutive failures: {state.last_failure}",
                     retry_after_s=max(0.0, float(state.open_remaining)),
                 )
             self._is_trying = True
             return True
 
     def leave(self, is_trial: bool, works: bool | None, why: str) -> None:
-        """Learns from a call. One that began before the breaker opened and ends after it teaches nothing."""
+        """Records the result of a call, unless the breaker opened while it ran."""
         state = self._state
         if works and state.closed and not state.failure_count:
             return
@@ -230,14 +229,14 @@ class Breaker:
                 return
             if works:
                 if is_trial:
-                    logger.info("embedder %s: answers again", state.name)
+                    logger.info("embedder %s: available again", state.name)
                 state.reset()
             elif works is False:
                 with suppress(_Failed), state:
                     raise _Failed(why)  # not the error itself: its traceback holds the texts
                 if state.opened:
-                    logger.warning("embedder %s: not asked for a while: %s", state.name, why)
+                    logger.warning("embedder %s: paused: %s", state.name, why)
 
 
 class _Failed(Exception):
-    """Tells the library of a failure."""
+    """Reports a failure to the library."""

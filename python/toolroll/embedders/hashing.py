@@ -1,4 +1,4 @@
-"""An embedder without a model, for tests and for texts in any language: the same letters, the same vector."""
+"""An embedder without a model, for tests and for texts in any language: it compares spelling."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from toolroll.embedders.checks import clean
 from toolroll.errors import InvalidInput
 
 _WORD = re.compile(r"\w+")
-_TRIGRAM_WEIGHT = 0.5  # a word and its inflections stay near each other, two words with one ending don't
+_TRIGRAM_WEIGHT = 0.5  # inflections of a word stay close, words with the same ending do not
 
 
 class HashingEmbedder(Embedder):
     """Embeds a text by signed hashing of its words and their character trigrams into `dim` buckets.
 
-    Knows spelling, not meaning. Offline, deterministic on every platform, without state.
+    It compares spelling, not meaning. Offline, stateless, and the same on every platform.
 
     Source: Weinberger et al., "Feature Hashing for Large Scale Multitask Learning", ICML 2009.
     """

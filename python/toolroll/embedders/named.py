@@ -1,4 +1,4 @@
-"""From the name of an embedder to the embedder: in Python, on the command line and in settings the same."""
+"""Makes an embedder from its name, for Python, the command line and settings alike."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolroll.errors import InvalidInput, NotFound
 
 EmbedderChoice = Union[Embedder, str, None]  # noqa: UP007  a protocol has no | at run time in 3.10
 
-# name → module, class, arguments, and whether its vectors are worth keeping on disk.
+# name → module, class, arguments, and whether its vectors are worth storing on disk.
 _LOCAL: dict[str, tuple[str, str, dict[str, Any], bool]] = {
     "static": ("static", "StaticEmbedder", {}, False),
     "minilm": ("minilm", "MiniLMEmbedder", {}, True),
@@ -18,7 +18,7 @@ _LOCAL: dict[str, tuple[str, str, dict[str, Any], bool]] = {
     "multilingual": ("multilingual", "MultilingualEmbedder", {}, True),
     "hashing": ("hashing", "HashingEmbedder", {}, False),
 }
-# provider → module, class, whether it waits for somebody, what comes after the colon.
+# provider → module, class, whether it waits for a server, and the form of the text after the colon.
 _OF_MODELS = {
     "ollama": ("ollama", "OllamaEmbedder", True, "MODEL[@URL]"),
     "openai": ("openai_compatible", "OpenAICompatibleEmbedder", True, "MODEL[@BASE_URL]"),
@@ -33,13 +33,13 @@ KNOWN = ", ".join([*_LOCAL, "none", *(f"{name}:{form}" for name, (*_, form) in _
 
 
 def embedder(choice: EmbedderChoice) -> Embedder | None:
-    """The embedder of that name, with a cache and, where it waits for a server, a guard; None for "none".
+    """The embedder of that name, with a cache and, if it waits for a server, a guard; None for "none".
 
-    An object is handed back, with the defaults of optional members: its maker decides what to put around it.
+    An object comes back as it is, with the defaults of the members that it lacks: no cache, no guard.
 
     Raises:
         NotFound: there is no such name; the message lists the known ones.
-        EmbedderUnavailable: its extra is not installed, or its server or its model is not there.
+        EmbedderUnavailable: its extra is not installed, or its server or model is unavailable.
         InvalidInput: `choice` is something else.
     """
     if choice is None or choice == "none":
@@ -77,5 +77,5 @@ def _cached(made: Embedder) -> Embedder:
 
 
 def _class(module: str, name: str) -> Any:
-    """Imported when it is asked for: `import toolroll` brings nothing of an extra."""
+    """The class, imported on first use: `import toolroll` must not import an extra."""
     return getattr(import_module(f"toolroll.embedders.{module}"), name)

@@ -1,4 +1,4 @@
-"""Runs a graph of ours with weights from elsewhere on onnxruntime (the extras `onnx` and `multilingual`)."""
+"""Runs our graphs with separate weights on onnxruntime (the extras `onnx` and `multilingual`)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Run = Callable[[Mapping[str, npt.NDArray[Any]]], npt.NDArray[np.float32]]
 def load(whose: str, graph: bytes, weights: Mapping[str, npt.NDArray[Any]], install: str) -> Run:
     """A function from the graph's inputs to its only output, safe to call from several threads.
 
-    It runs on its caller's thread alone: onnxruntime's pool would spin beside everybody else's, and the
-    order of its sums would hang on the number of cores. `whose` and `install` go into the errors.
+    It runs on its caller's thread alone: onnxruntime's thread pool would compete with the application's, and
+    the order of its sums would depend on the number of cores. `whose` and `install` go into the errors.
     """
     try:
         import onnxruntime as ort  # type: ignore[import-untyped, import-not-found, unused-ignore]
@@ -49,7 +49,7 @@ def load(whose: str, graph: bytes, weights: Mapping[str, npt.NDArray[Any]], inst
 def each(
     run: Callable[[T], npt.NDArray[np.float32]], items: Sequence[T], threads: int, dim: int
 ) -> npt.NDArray[np.float32]:
-    """float32[n, dim]: `run` of each item, `threads` of them at once, none beside another in a batch."""
+    """float32[n, dim]: `run` of each item, `threads` of them at once, never in a batch."""
     vectors = np.empty((len(items), dim), np.float32)
     if threads == 1 or len(items) < 2:
         for row, item in enumerate(items):

@@ -35,10 +35,10 @@ class OpenAICompatibleEmbedder(RemoteEmbedder):
         return {"model": self.model, "input": texts, "encoding_format": "float"}
 
     def _rows(self, answer: Any, count: int) -> list[Any]:
-        """In the order of `index`: the answers of some servers come as they are ready."""
+        """In the order of `index`, since some servers answer out of order."""
         found = answer["data"]
         if any("index" in one for one in found):
             found = sorted(found, key=lambda one: one["index"])
             if [one["index"] for one in found] != list(range(count)):
-                raise ValueError("its index does not count the texts")
+                raise ValueError("its index does not number the texts")
         return [one["embedding"] for one in found]

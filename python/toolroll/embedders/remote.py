@@ -1,4 +1,4 @@
-"""What embedders behind HTTP have in common: batches, checks, and knowing the model behind a name."""
+"""The base of embedders behind HTTP: batches, checks, and the identity of the model behind a name."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from toolroll.errors import EmbedderUnavailable, InvalidInput
 logger = logging.getLogger(__name__)
 
 BYTES_A_TEXT = 256 * 1024  # of an answer: 8,192 numbers of 30 characters are less
-RECHECK_S = 600.0  # how often the model of a running process is compared with the one it began with
+RECHECK_S = 600.0  # between two comparisons of the server's model with the first one
 
 
 class RemoteEmbedder(Embedder):
     """An embedder whose model is on a server and known by its name.
 
-    At construction the model embeds one fixed text, which gives width and identity (`fingerprint`). Where the
-    server does not answer but was met before, the embedder takes that identity: what is cached can be used,
-    and the model is compared when it answers again. It is compared every ten minutes, too: a model that
-    was swapped gives vectors that mean nothing beside the old ones, so from then on nothing is answered.
+    The constructor embeds one fixed text, which gives width and identity (`fingerprint`). If the server does
+    not answer but was seen before, the embedder takes the earlier identity, so that cached vectors can be
+    used, and compares the model once it answers. It also compares it every ten minutes: vectors of another
+    model cannot be compared with the old ones, so from then on every call fails.
 
-    A text is cut at `max_chars`, since servers refuse longer ones or cut them where they like. A blank
-    one is not sent: its row is zero. A zero vector from the server is an error: a model always knows
-    something. Nothing is tried again and no deadline is kept from outside: that is `GuardedEmbedder`'s.
+    A text is cut at `max_chars`, since servers reject longer texts or cut them at different places. A blank
+    text is not sent: its row is zero. A zero vector from the server is an error. There are no retries and no
+    outer deadline here: `GuardedEmbedder` has them.
 
     Attributes:
         identity: provider, model and revision, without the address: two servers may run one model.
@@ -62,7 +62,7 @@ class RemoteEmbedder(Embedder):
         query_timeout_s: float = 2.0,
         folder: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Asks the server for one vector.
+        """Requests one vector from the server.
 
         base_url: None for the provider's own address. api_key: for a server that wants one. dim: asks for
         shorter vectors, if the model has them. query_prefix, document_prefix: what the model's card says
@@ -103,7 +103,7 @@ class RemoteEmbedder(Embedder):
         return f"{type(self).__name__}({self.model!r}, {self._endpoint.url!r})"
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """float32[n, dim], unit rows, zero for a blank text; a request for each batch."""
+        """float32[n, dim], unit rows, zero for a blank text; one request for each batch."""
         vectors = np.zeros((len(texts), self.dim), np.float32)
         sent_rows = [row for row, text in enumerate(texts) if text.strip()]
         for at in range(0, len(sent_rows), self._batch):
@@ -113,7 +113,7 @@ class RemoteEmbedder(Embedder):
         return vectors
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
-        """float32[dim]; with different prefixes not the row that `embed` gives the same text."""
+        """float32[dim]; with different prefixes it differs from the row of `embed`."""
         if not text.strip():
             return np.zeros(self.dim, np.float32)
         row: npt.NDArray[np.float32] = self._ask([self._query(text)], self._query_timeout_s)[0]
@@ -126,22 +126,22 @@ class RemoteEmbedder(Embedder):
         return self._query_prefix + clean(text)[: self._max_chars]
 
     def _ask(self, texts: list[str], timeout_s: float) -> npt.NDArray[np.float32]:
-        """Unit rows; when it is time, the fixed text goes along and must have the answer it always had."""
+        """Unit rows; when due, the fixed text is sent too and must have the same vector as before."""
         if time.monotonic() < self._recheck_at:
             return self._post(texts, timeout_s)
         rows = self._post([*texts, self._document(fingerprint.TEXT)], timeout_s)
         if not fingerprint.is_same(rows[-1], self._probe):
             raise RequestRejected(
-                f"{self._name}: its server now has another model under this name than when it began; "
-                "make embedder and catalog anew"
+                f"{self._name}: its server now has another model under this name; create the embedder and "
+                "the catalog again"
             )
         self._recheck_at = time.monotonic() + RECHECK_S
         return rows[:-1]
 
     def _identify(self, known: fingerprint.FingerprintStore) -> tuple[str, npt.NDArray[np.float32]]:
-        """Revision and answer of the model; of the one that was here last, if the server does not answer."""
+        """Revision and answer of the model; those of the last one seen, if the server does not answer."""
         try:
-            workers = CallPool(1, "toolroll-probe")  # the deadline of a server that drips its headers
+            workers = CallPool(1, "toolroll-probe")  # a deadline for a server that sends its headers slowly
             text = [self._document(fingerprint.TEXT)]
             answer = workers.run(lambda: self._post(text, self._timeout_s)[0], self._timeout_s)
         except (EmbedderUnavailable, Overdue, Full) as error:
@@ -151,7 +151,7 @@ class RemoteEmbedder(Embedder):
                 raise EmbedderUnavailable(
                     f'{problem}. {self._advice()} The embedder "static" needs no server'
                 ) from error
-            logger.warning("%s; going on with the vectors that are cached", error)
+            logger.warning("%s; continuing with the cached vectors", error)
             return latest
         self._recheck_at = time.monotonic() + RECHECK_S
         return known.revision_of(answer), answer
@@ -164,11 +164,11 @@ class RemoteEmbedder(Embedder):
         try:
             rows = self._rows(answer, len(texts))
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise self._invalid_answer("answered something else than embeddings") from error
+            raise self._invalid_answer("answered with something other than embeddings") from error
         return self._units(rows, len(texts))
 
     def _units(self, rows: list[Any], count: int) -> npt.NDArray[np.float32]:
-        """The rows at unit length, or EmbedderUnavailable for what is no vector."""
+        """The rows at unit length; raises EmbedderUnavailable if they are no vectors."""
         if len(rows) != count:
             raise self._invalid_answer(f"answered {len(rows)} vectors for {count} texts")
         try:
@@ -176,7 +176,7 @@ class RemoteEmbedder(Embedder):
         except ValueError as error:
             raise self._invalid_answer("answered vectors of different widths") from error
         if numbers.ndim != 2 or numbers.dtype.kind not in "fi":
-            raise self._invalid_answer("answered something else than vectors of numbers")
+            raise self._invalid_answer("answered with something other than vectors of numbers")
         if self._width not in (None, numbers.shape[1]):
             raise self._invalid_answer(f"answered vectors of width {numbers.shape[1]}, must be {self._width}")
         numbers = numbers.astype(np.float64)
@@ -208,4 +208,4 @@ class RemoteEmbedder(Embedder):
 
     @abstractmethod
     def _rows(self, answer: Any, count: int) -> list[Any]:
-        """The vectors, in the order of the texts; KeyError, TypeError, ValueError where there are none."""
+        """The vectors in the order of the texts; KeyError, TypeError or ValueError if there are none."""

@@ -20,7 +20,7 @@ INSTALL = 'pip install "toolroll[sentence-transformers]"'
 
 
 class Encoder(Protocol):
-    """What of a SentenceTransformer is used; anything else with this method will do."""
+    """The part of a SentenceTransformer that is used here; any object with this method will do."""
 
     def encode(self, sentences: list[str], **options: Any) -> Any:
         """A vector for each sentence: float[n, dim]."""
@@ -30,13 +30,13 @@ class Encoder(Protocol):
 class SentenceTransformersEmbedder(Embedder):
     """Embeds by a SentenceTransformer, one call at a time.
 
-    The identity is a hash over the weights, the layers and the tokeniser of what was loaded, so that a model
-    that was fine-tuned in place is another one; for an encoder that has no `state_dict`, over its answer to a
-    fixed text. Hashing reads the weights once: some three seconds a gigabyte.
+    The identity is a hash of the loaded weights, layers and tokeniser, so a model that was fine-tuned in
+    place gets another one. For an encoder without a `state_dict` it is a hash of its answer to a fixed text.
+    Hashing reads the weights once: about three seconds a gigabyte.
 
     Attributes:
         identity: name and revision.
-        dim: the width of what it answers.
+        dim: the width of its vectors.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class SentenceTransformersEmbedder(Embedder):
         batch: int = 1,
         max_chars: int = 20_000,
     ) -> None:
-        """Loads `model`, a folder or a name; or takes one that is loaded.
+        """Loads `model`, a folder or a name; or takes a loaded one.
 
-        local_files_only: False lets the library download a name that is not on this machine. batch: above 1
-        is up to three times faster, but then a text's vector depends in its last digits (1e-7 for MiniLM) on
-        the texts beside it, and is no function of the text.
+        local_files_only: False lets the library download a model that is not on this machine. batch: above 1
+        is up to three times faster, but the last digits of a vector (1e-7 for MiniLM) then depend on the
+        other texts of its batch.
         """
         if batch < 1 or max_chars < 1:
             raise InvalidInput(
@@ -65,7 +65,7 @@ class SentenceTransformersEmbedder(Embedder):
         self._encoder = _loaded(model, local_files_only, device) if isinstance(model, str) else model
         self._query_prefix, self._document_prefix = query_prefix, document_prefix
         self._batch, self._max_chars = batch, max_chars
-        self._lock = threading.Lock()  # the library promises nothing about threads, and its tokenisers break
+        self._lock = threading.Lock()  # the library is not thread-safe
         answer = self._encode([TEXT])
         self.dim = int(answer.shape[1])
         digest = hashlib.sha256(f"1\n{query_prefix!r}\n{document_prefix!r}\n{max_chars}\n".encode())
@@ -80,7 +80,7 @@ class SentenceTransformersEmbedder(Embedder):
         return self._encode([self._document_prefix + clean(text)[: self._max_chars] for text in texts])
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
-        """float32[dim]; with different prefixes not the row that `embed` gives the same text."""
+        """float32[dim]; with different prefixes it differs from the row of `embed`."""
         row: npt.NDArray[np.float32] = self._encode([self._query_prefix + clean(text)[: self._max_chars]])[0]
         return row
 
@@ -123,7 +123,7 @@ def _loaded(name: str, local_files_only: bool, device: str | None) -> Encoder:
 
 
 def _digest_of(encoder: Any, answer: npt.NDArray[np.float32], digest: Any) -> None:
-    """Adds what the encoder is made of; where that cannot be seen, what it answers."""
+    """Adds weights, layers and tokeniser of the encoder; without a `state_dict`, its answer."""
     if not hasattr(encoder, "state_dict"):
         digest.update(repr([round(float(number), 2) + 0.0 for number in answer[0]]).encode())
         return

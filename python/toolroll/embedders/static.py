@@ -1,6 +1,6 @@
-"""The embedder that is always there: a table of token vectors inside the wheel, no download, microseconds.
+"""The built-in embedder: a table of token vectors inside the wheel, without a download, in microseconds.
 
-How the table was made, from what, and what it is worth: `docs/model-card.md`.
+How the table was made and how good it is: `docs/model-card.md`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ FOLDER = "static_minilm"
 
 
 class StaticEmbedder(Embedder):
-    """Embeds a text as the sum of its pieces' vectors, at unit length; about 3 microseconds a message.
+    """Embeds a text as the sum of its tokens' vectors, at unit length; about 3 microseconds a message.
 
-    English only: a text of which the table knows nothing (another script, emoji) has a zero vector. All
-    instances of a process share one table, read when the first is made (8 MB, a few milliseconds).
+    English only: a text without a known token (another script, emoji) has a zero vector. All instances of a
+    process share one table, which the first one reads (8 MB, a few milliseconds).
 
     Attributes:
         identity: `static-minilm@` and the start of the table's SHA-256.

@@ -1,7 +1,7 @@
-"""Weights out of other people's packages: found but never imported, and read only after their checksum.
+"""Reads weights from published packages, which are never imported, after comparing their checksum.
 
-Each reader yields arrays that are views of the file's bytes, so that a large table stays mapped instead of
-being copied. They read what the one file behind the checksum holds, not all that its format allows.
+Each reader yields views of the file's bytes, so that a large table stays mapped instead of copied. The
+readers support what the one known file contains, not the whole format.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class WeightsFile:
     """One published file that an embedder can read.
 
     Attributes:
-        whose: the embedder, as its errors call it.
-        package: the module whose folder holds the file, and `distribution`, what pip calls it.
+        whose: the embedder's name in its errors.
+        package: the module whose folder has the file; `distribution` is its name for pip.
         file: the path inside that folder.
-        sha256: of the whole file; no other is accepted.
-        install: the command that brings it.
+        sha256: of the whole file; no other file is accepted.
+        install: the command that installs it.
     """
 
     whose: str
@@ -41,7 +41,7 @@ class WeightsFile:
     install: str
 
     def installed(self) -> Path:
-        """Where its package lies."""
+        """The path of the file in its installed package."""
         spec = importlib.util.find_spec(self.package)
         if spec is None or not spec.submodule_search_locations:
             raise EmbedderUnavailable(
@@ -50,7 +50,7 @@ class WeightsFile:
         return Path(spec.submodule_search_locations[0]) / self.file
 
     def read(self, path: Path) -> memoryview:
-        """The bytes of `path`, mapped, if they are the known ones; else EmbedderUnavailable."""
+        """The mapped bytes of `path`; raises EmbedderUnavailable if they are not the known ones."""
         try:
             with open(path, "rb") as file:
                 content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -82,7 +82,7 @@ def safetensors(content: memoryview) -> dict[str, npt.NDArray[np.float32]]:
     return tensors
 
 
-# What is needed of the protobuf format (protobuf.dev/programming-guides/encoding) and of onnx.proto:
+# What is needed of protobuf (protobuf.dev/programming-guides/encoding) and of onnx.proto:
 _GRAPH = 7  # ModelProto
 _INITIALIZER = 5  # GraphProto
 _DIMS, _DATA_TYPE, _NAME, _RAW_DATA = 1, 2, 8, 9  # TensorProto

@@ -1,1 +1,4 @@
-"""Judges selection: how fast it is, how good it is."""
+"""Measures selections: how good they are on labelled messages, how fast, what learning adds.
+
+Only the command line and benchmarks call it. What toolroll itself wants to reach stands in `bench/`.
+"""

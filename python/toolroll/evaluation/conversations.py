@@ -1,8 +1,8 @@
-"""Judges sessions on dialogs: what of each turn's tools is sent, and what of it a prompt cache would serve.
+"""Measures sessions on dialogs: recall of each turn's tools, and the share that a prompt cache would serve.
 
-Every dialog is played three times over one catalog: each message by itself; each with what was said before;
-and as a session that is told after each turn which tools were called. What is sent counts, whole: a list that
-grows finds more and costs more, so its length stands beside its recall.
+Every dialog is played three times over one catalog: each message alone, each with its history, and as a
+session that records the calls of each turn. The whole sent list counts: a growing list finds more and costs
+more, so its length is reported beside its recall.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ WAYS = ("message", "history", "session")
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """One way of playing all dialogs.
+class PlayedDialogs:
+    """The measurements of one way of playing all dialogs.
 
     Attributes:
         way: "message", "history" or "session".
         recall: mean share of a turn's tools that were sent, over turns that call any.
-        complete: share of those turns of which all were.
-        tools, most_tools: sent in a turn, in the mean and at the most.
-        tokens: of their schemas, in the mean.
-        cached: share of the schemas' tokens, over all turns but each dialog's first, that stand before the
-            first difference from the turn before: what a prefix cache would have served.
-        cached_with_first: the same with the first turns, of which nothing is.
+        complete: share of those turns whose tools were all sent.
+        tools, most_tools: tools sent in a turn, mean and maximum.
+        tokens: mean tokens of their schemas.
+        cached: share of the schemas' tokens before the first difference from the turn before, over all turns
+            but each dialog's first: what a prefix cache would serve.
+        cached_with_first: the same including first turns, which have no cached tokens.
     """
 
     way: str
@@ -53,13 +53,13 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Conversations:
-    """The judgement of one folder.
+    """The measurements of one folder.
 
     Attributes:
         folder: its name.
-        k: how many tools retrieval found in a turn.
-        max_tools: how many were sent at the most; None for no limit.
-        dialogs, turns: how many.
+        k: tools that retrieval found in a turn.
+        max_tools: the most tools sent; None for no limit.
+        dialogs, turns: their numbers.
         played: one for each way.
     """
 
@@ -68,7 +68,7 @@ class Conversations:
     max_tools: int | None
     dialogs: int
     turns: int
-    played: tuple[Played, ...]
+    played: tuple[PlayedDialogs, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, rounded."""
@@ -79,7 +79,9 @@ class Conversations:
             "dialogs": self.dialogs,
             "turns": self.turns,
             "played": {
-                one.way: {name: round(getattr(one, name), 4) for name in Played.__slots__ if name != "way"}
+                one.way: {
+                    name: round(getattr(one, name), 4) for name in PlayedDialogs.__slots__ if name != "way"
+                }
                 for one in self.played
             },
         }
@@ -104,11 +106,11 @@ def converse(
         profile: as for `Toolroll`.
         parameters: what to change of the profile.
         embedder: as for `Toolroll`.
-        k: how many tools retrieval finds in a turn.
-        max_tools: how many are sent at the most.
+        k: tools that retrieval finds in a turn.
+        max_tools: the most tools sent.
         split: which queries to ask.
         examples: as for `evaluate`.
-        progress: called with what is being done, how much is done, and of how much.
+        progress: called with the current step, how much is done, and of how much.
 
     Raises:
         InvalidInput: no query belongs to a dialog, or an argument is out of range.
@@ -138,17 +140,17 @@ def converse(
     }
     played = []
     for at, way in enumerate(WAYS):
-        tally = _Tally()
+        counts = _Counts()
         for done, (name, turns) in enumerate(dialogs.items()):
             report("playing", at * len(dialogs) + done, len(WAYS) * len(dialogs))
-            tally.dialog(turns, ways[way](name, turns))
-        played.append(tally.played(way))
+            counts.dialog(turns, ways[way](name, turns))
+        played.append(counts.played(way))
     count = sum(map(len, dialogs.values()))
     return Conversations(dataset.name, k, max_tools, len(dialogs), count, tuple(played))
 
 
 def dialogs_of(queries: Iterable[Query]) -> dict[str, list[Query]]:
-    """Dialog → its queries, in the order of their turns."""
+    """Dialog → its queries in the order of their turns."""
     dialogs: defaultdict[str, list[Query]] = defaultdict(list)
     for query in queries:
         if (name := query.context.get("dialog")) is not None:
@@ -197,8 +199,8 @@ def _number(query: Query) -> int:
     return number
 
 
-class _Tally:
-    """What is counted of one way."""
+class _Counts:
+    """The counts of one way."""
 
     def __init__(self) -> None:
         self.recalls: list[float] = []
@@ -223,9 +225,9 @@ class _Tally:
                 self.cached += one[1]
             before = sent
 
-    def played(self, way: str) -> Played:
-        """The figures."""
-        return Played(
+    def played(self, way: str) -> PlayedDialogs:
+        """The measurements."""
+        return PlayedDialogs(
             way,
             _mean(self.recalls),
             _mean([each == 1.0 for each in self.recalls]),

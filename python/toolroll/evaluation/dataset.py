@@ -1,17 +1,17 @@
-"""Labelled messages: which tools each needs, and which of them a catalog may learn from.
+"""Reads labelled messages, and divides them into messages to ask and examples to learn from.
 
     tools.jsonl     {"name", "description", "parameters", "server", "examples"} a line
     queries.jsonl   {"id", "text", "gold": [names], "split", "context": {...}} a line
 
-Instead of `tools.jsonl` a folder may hold toolkit files, as any catalog. An empty `gold` says that no tool
-applies. Of the context four keys are read:
+Instead of `tools.jsonl` a folder may hold toolkit files, as any catalog. An empty `gold` means that no tool
+applies. Four keys of the context are read:
 
-- `alt`: gold name → names that are just as right.
-- `candidates`: the only tools in question.
-- `history`: what was values before, `{"role", "content"}` each.
+- `alt`: gold name → names that are equally correct.
+- `candidates`: the only tools to choose from.
+- `history`: earlier messages, `{"role", "content"}` each.
 - `dialog`: messages of one dialog are never on both sides of a division.
 
-What is asked and what is learnt from come out of one place, `divide`, and share no query.
+`divide` makes the queries to ask and those to learn from, so they share no query.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Query:
 
     Attributes:
         id: unique in its folder; names the message in a run file.
-        text: what the user wrote.
-        gold: names of the tools that it needs; empty where no tool applies.
-        split: "test", "train" or what else the folder says.
-        alternatives: gold name → names that are just as right.
-        candidates: the only tools in question; empty for the whole catalog.
-        history: what was values before, oldest first.
-        context: the whole object, as it stands in the file.
+        text: the user's message.
+        gold: names of the tools that it needs; empty if no tool applies.
+        split: "test", "train" or another name from the folder.
+        alternatives: gold name → names that are equally correct.
+        candidates: the only tools to choose from; empty for the whole catalog.
+        history: earlier messages, oldest first.
+        context: the whole object from the file.
     """
 
     id: str
@@ -84,7 +84,7 @@ def read_dataset(folder: str | PathLike[str]) -> Dataset:
 
     Raises:
         NotFound: there is no such folder, or no `queries.jsonl` in it.
-        InvalidDefinition: with file and line of what is wrong.
+        InvalidDefinition: with file and line of the error.
     """
     path = Path(folder)
     if not path.is_dir():
@@ -109,11 +109,11 @@ def read_dataset(folder: str | PathLike[str]) -> Dataset:
 def divide(
     queries: Sequence[Query], split: Split, examples: Examples
 ) -> tuple[tuple[Query, ...], tuple[Query, ...]]:
-    """The queries to ask, and those that give the tools examples; no query is in both.
+    """The queries to ask, and those whose texts become examples; no query is in both.
 
-    Asked is the split. Examples come from "train" alone. Where "train" is asked with its own queries as
-    examples, it is divided: of its dialogs (a query without one is its own) the first, third, … give
-    examples, the second, fourth, … are asked.
+    The split is asked. Examples come from "train" only. If "train" is asked with its own queries as examples,
+    its dialogs are divided (a query without one is its own dialog): the first, third, … give examples, the
+    second, fourth, … are asked.
 
     Raises:
         InvalidInput: split is "all" and examples "train": each query can be in one of them only.
@@ -143,7 +143,7 @@ def divide(
 
 
 def sample(queries: Sequence[Query], limit: int | None, seed: int) -> tuple[Query, ...]:
-    """`limit` of the queries, drawn from the seed, in their own order; a larger sample holds the smaller."""
+    """`limit` queries drawn from the seed, in their own order; a larger sample contains the smaller."""
     if limit is None or limit >= len(queries):
         return tuple(queries)
     if limit < 1:

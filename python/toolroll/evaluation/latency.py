@@ -1,4 +1,4 @@
-"""Times whole selections on this machine, stage by stage: what `toolroll bench` runs."""
+"""Times whole selections on this machine, by stage, for `toolroll bench`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from toolroll.evaluation.workloads import messages, tools
 from toolroll.roll import Toolroll
 
 _WARM_UP = 50
-_ROTATION = 200  # messages, taken in turn: none is answered twice from a warm cache line
+_ROTATION = 200  # messages in rotation, so that none comes twice in a row
 
 
 def measure(size: int, seconds: float) -> dict[str, Any]:
-    """Times selections over `size` made-up tools for about `seconds`, and what they replace for as long.
+    """Times selections over `size` synthetic tools for about `seconds`, and plain Python for as long.
 
     Returns plain values: tools, build_s, selections, p50_us, p95_us, p99_us, stages_us (medians), and
-    python_us: the median of the same ranking in plain numpy and a keyword loop, which a user would write.
+    python_us: the median of a similar ranking in numpy with a keyword loop, as one would write it without a
+    library.
     """
     definitions = tools(size)
     start = time.perf_counter()
@@ -93,7 +94,7 @@ def _times(call: Callable[[str], object], asked: Sequence[str], seconds: float) 
 
 
 def _plain_python(roll: Toolroll) -> Callable[[str], list[str]]:
-    """What one writes without a library: embed, multiply, count words, sort."""
+    """The same without a library: embed, multiply, count words, sort."""
     from toolroll.embedders.static import StaticEmbedder
 
     embedder = StaticEmbedder()

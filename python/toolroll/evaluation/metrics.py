@@ -1,4 +1,4 @@
-"""What a ranking is worth, and what a refusal is worth. Pure numbers: no catalog, no clock.
+"""Metrics of rankings and of abstention, as pure functions.
 
 Means over the queries that need a tool:
 
@@ -7,7 +7,7 @@ Means over the queries that need a tool:
 - ndcg@k: gold tools weigh 1 / log2(place + 1), over the best that k places allow.
 - mrr: 1 / place of the first gold tool; 0 where none is ranked.
 
-Queries that no tool serves enter the abstention figures alone.
+Queries without a suitable tool count for abstention only.
 
 Source: Järvelin & Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002, for NDCG.
 """
@@ -33,13 +33,13 @@ _CELLS = 1 << 20  # of one block of resamples
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was answered to one query.
+    """The answer to one query.
 
     Attributes:
         ranked: names, best first.
         abstained: whether the answer was that no tool applies.
-        confidence: that some tool does; any scale, higher is surer.
-        degraded: what failed on the way.
+        confidence: that some tool applies, on any scale; higher is more certain.
+        degraded: what failed in the selection.
     """
 
     ranked: tuple[str, ...]
@@ -50,16 +50,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Abstention:
-    """How well it is told when no tool applies. None where there is nothing to take a share of.
+    """How well selections abstain if no tool applies. None if there are no messages to divide by.
 
     Attributes:
-        messages: queries that no tool serves.
+        messages: queries without a suitable tool.
         precision: share of refusals that were right.
-        recall: share of those messages that were refused.
-        false_refusals: share of the other messages that were refused.
-        auroc: how often a message that needs a tool has the higher confidence of a pair, ties half.
-        recognised_at_5_percent: share of those messages below the threshold that would refuse 5 % of the
-            others: what this confidence could do with a threshold fitted here, which none may be.
+        recall: share of those queries that were refused.
+        false_refusals: share of the other queries that were refused.
+        auroc: chance that a query that needs a tool has higher confidence than one that needs none, ties
+            half.
+        recognised_at_5_percent: share of those queries below the threshold that refuses 5 % of the others: an
+            upper bound, since that threshold is fitted on the test data.
     """
 
     messages: int
@@ -72,11 +73,11 @@ class Abstention:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All figures of one set of answers; of those by k, one for each of `ks`. None: no query to judge.
+    """All metrics of one set of answers, one value for each of `ks` where they depend on k. None: no query.
 
     Attributes:
-        queries: all that were asked.
-        answerable: those that need a tool.
+        queries: number of queries.
+        answerable: number of queries that need a tool.
         recall_interval: 95 % bootstrap interval of each recall.
     """
 
@@ -92,7 +93,7 @@ class Figures:
     abstention: Abstention
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; the keys of what is by k are strings."""
+        """Plain values for JSON; each k is a string."""
 
         def by_k(values: Sequence[Any]) -> dict[str, Any]:
             return {str(k): value for k, value in zip(self.ks, values, strict=True)}
@@ -111,7 +112,7 @@ class Figures:
 
 
 def figures(queries: Sequence[Query], answers: Sequence[Answer], ks: Sequence[int], seed: int = 0) -> Figures:
-    """Judges an answer for each query. Equal input gives equal figures, intervals included."""
+    """The metrics of an answer for each query. Deterministic, intervals included."""
     pairs = list(zip(queries, answers, strict=True))
     places = [gold_places(query, answer.ranked) for query, answer in pairs if query.gold]
     hits = [np.array([(found < k).mean() for found in places]) for k in ks]
@@ -131,7 +132,7 @@ def figures(queries: Sequence[Query], answers: Sequence[Answer], ks: Sequence[in
 
 
 def gold_places(query: Query, ranked: Sequence[str]) -> Column:
-    """0-based place of each gold tool, or of the first that is just as right; infinite where unranked."""
+    """0-based place of each gold tool or of its first alternative; infinite if unranked."""
     place: dict[str, float] = {}
     for at, name in enumerate(ranked):
         place.setdefault(name, at)
@@ -144,12 +145,12 @@ def gold_places(query: Query, ranked: Sequence[str]) -> Column:
 
 
 def recall(query: Query, found: Sequence[str]) -> float:
-    """Share of a query's gold tools, or of those that are just as right, among the tools found."""
+    """Share of a query's gold tools, or their alternatives, among the tools found."""
     return float(np.isfinite(gold_places(query, found)).mean())
 
 
 def abstention(queries: Sequence[Query], answers: Sequence[Answer]) -> Abstention:
-    """Judges the refusals."""
+    """The metrics of the refusals."""
     served = [answer for query, answer in zip(queries, answers, strict=True) if query.gold]
     others = [answer for query, answer in zip(queries, answers, strict=True) if not query.gold]
     right = sum(answer.abstained for answer in others)

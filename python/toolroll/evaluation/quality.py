@@ -1,7 +1,7 @@
-"""Judges a selection on labelled messages: what `toolroll eval` runs.
+"""Evaluates selections on labelled messages, for `toolroll eval`.
 
-The catalog is built from the folder's tools, with example messages from its train split at most; then every
-message of the other split is asked once for its ranking, and again for its time.
+The catalog is built from the folder's tools, with example messages from its train split only. Every message
+of the other split is asked once for its ranking, and again for its time.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ DEPTH = 20  # tools ranked for each message at the least
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The judgement of one folder, profile and embedder.
+    """The evaluation of one folder, profile and embedder.
 
     Attributes:
         folder: its name.
-        profile, embedder: as they were named; an embedder object by its identity.
-        parameters: what was changed of the profile.
-        split: that was asked.
-        examples: where examples were taken from; taught: how many messages of the train split gave some.
-        history: whether what was said before was shown.
-        tools: how many the catalog holds; catalog_revision: its digest.
-        figures: over all that was asked.
+        profile, embedder: their names; an embedder object by its identity.
+        parameters: changes to the profile.
+        split: the split that was asked.
+        examples: the source of examples; taught: messages of the train split that became examples.
+        history: whether earlier messages were passed.
+        tools: number of tools; catalog_revision: digest of the catalog.
+        figures: over all queries.
         by: the same for each value of a context key.
-        latency: microseconds a message.
-        repeated: asked messages that are, letter for letter, an example of some tool too.
-        degraded: what failed → in how many selections; failure: the first such error's text.
-        seconds: for all of it.
-        queries, answers: what was asked and answered, in order.
+        latency: microseconds for each message.
+        repeated: queries whose text is also an example of some tool.
+        degraded: what failed → in how many selections; failure: the text of the first error.
+        seconds: in total.
+        queries, answers: in order.
     """
 
     folder: str
@@ -78,7 +78,7 @@ class Evaluation:
     answers: tuple[Answer, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """What `toolroll eval --json` prints: plain values, None for what cannot be said."""
+        """Plain values for `toolroll eval --json`; None for a value that does not exist."""
         values: dict[str, Any] = {
             "folder": self.folder,
             "profile": self.profile,
@@ -124,28 +124,28 @@ def evaluate(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Builds a catalog from the folder and judges its selections.
+    """Builds a catalog from the folder and evaluates its selections.
 
     Args:
-        folder: a dataset folder, or one that was read already.
+        folder: a dataset folder, or a dataset.
         profile: as for `Toolroll`.
-        parameters: what to change of the profile.
+        parameters: changes to the profile.
         embedder: as for `Toolroll`.
-        ks: places to judge at, ascending.
+        ks: numbers of tools to evaluate at, ascending.
         split: which queries to ask.
-        examples: "train" adds the train split's messages to the tools' own examples, "given" leaves them
-            their own, "none" takes those away too.
-        most_examples: how many a tool has at the most; None for all. The profile may count fewer.
-        history: whether what was said before is shown.
-        limit: asks so many of the queries only, drawn from the seed.
-        by: a context key; each of its values is judged by itself too.
-        seed: of every draw: the sample, the intervals, the messages that are timed.
-        progress: called with what is being done, how much is done, and of how much.
+        examples: "train" adds the train split's messages to the tools' own examples, "given" keeps their own
+            only, "none" removes those too.
+        most_examples: the most examples of a tool; None for all. The profile may use fewer.
+        history: whether earlier messages are passed.
+        limit: number of queries to draw; None for all.
+        by: a context key; each of its values is also evaluated separately.
+        seed: of every draw: the sample, the intervals, the timed messages.
+        progress: called with the current step, how much is done, and of how much.
 
     Raises:
         NotFound: no such folder, profile or embedder.
-        InvalidDefinition: with file and line of what is wrong in the folder.
-        InvalidInput: an argument is out of range, or nothing is left to ask.
+        InvalidDefinition: with file and line of an error in the folder.
+        InvalidInput: an argument is out of range, or there is no query to ask.
         Unavailable: the embedder failed on the tools.
     """
     start = time.perf_counter()

@@ -17,7 +17,7 @@ _BY_K = ("recall", "complete", "hit", "ndcg")
 
 
 def to_json(results: Sequence[Evaluation]) -> dict[str, Any]:
-    """One result as it is; several as `results`, with their `mean`, or `means` of several set-ups."""
+    """A single result, or several as `results` with their `mean` (`means` for several set-ups)."""
     if len(results) == 1:
         return results[0].to_dict()
     means = mean_over_folders(results)
@@ -27,7 +27,7 @@ def to_json(results: Sequence[Evaluation]) -> dict[str, Any]:
 
 
 def mean_over_folders(results: Sequence[Evaluation]) -> list[dict[str, Any]]:
-    """For each profile and embedder: the mean of every figure over the folders that have it."""
+    """The mean of every metric over the folders, for each profile and embedder."""
     means = []
     for (profile, embedder), group in setups(results).items():
         figures = [result.figures for result in group]
@@ -45,7 +45,7 @@ def mean_over_folders(results: Sequence[Evaluation]) -> list[dict[str, Any]]:
 
 
 def setups(results: Sequence[Evaluation]) -> Mapping[tuple[str, str], list[Evaluation]]:
-    """(profile, embedder) → its results, in the order they came."""
+    """(profile, embedder) → its results, in order."""
     groups: dict[tuple[str, str], list[Evaluation]] = {}
     for result in results:
         groups.setdefault((_profile(result), result.embedder), []).append(result)
@@ -53,7 +53,7 @@ def setups(results: Sequence[Evaluation]) -> Mapping[tuple[str, str], list[Evalu
 
 
 def table(results: Sequence[Evaluation]) -> str:
-    """One result in full; several as a line each and a line for each mean. Groups follow."""
+    """One result in full, or a line for each of several results and for each mean; then the groups."""
     lines = _one(results[0]) if len(results) == 1 else _many(results)
     for result in results:
         if result.by:
@@ -207,7 +207,7 @@ def _examples(result: Evaluation) -> str:
 
 
 def _columns(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Rows as aligned lines: the first `left` columns begin together, the others end together."""
+    """Rows as aligned lines: the first `left` columns left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -231,7 +231,7 @@ def _micros(value: float) -> str:
 
 
 def write_run(path: str | os.PathLike[str], queries: Sequence[Query], answers: Sequence[Answer]) -> None:
-    """Writes the file whole or leaves what was there.
+    """Writes one line for each answer, and replaces the file atomically.
 
     Raises:
         InvalidInput: it cannot be written.

@@ -1,8 +1,7 @@
-"""Asks a catalog labelled messages: once for what it answers, and apart from that for how long it takes.
+"""Runs labelled messages against a catalog: once for the answers, and again for the times.
 
-The two passes are apart because the first would teach caches what the second asks. A message is timed with
-spaces behind it, which no cache of message vectors has seen and no embedder reads, and each distinct text
-once a round.
+The first pass would fill caches for the second. So a message is timed with trailing spaces, which no cache of
+message vectors has seen and no embedder reads, and each distinct text once a round.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from toolroll.evaluation.metrics import Answer
 from toolroll.roll import Toolroll
 from toolroll.selection.selection import Selection
 
-TIMED = 1_000  # messages that are timed at the most
+TIMED = 1_000  # the most messages that are timed
 ROUNDS = 3
-_ENOUGH_S = 5.0  # a round that took longer is the only one: what disturbs it is small beside what it measures
+_ENOUGH_S = 5.0  # a longer round is the only one: disturbances are small in comparison
 _WARM_UP = 50
 
 Progress = Callable[[str, int, int], None]
@@ -40,16 +39,15 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """What a selection takes, one at a time, warm, the garbage collector off.
+    """Times of single selections, warm, without garbage collection.
 
-    A message's time is the median over the rounds: it keeps what is dear about the message, and leaves out
-    what another process happened to take from one of them.
+    A message's time is the median over the rounds, which removes disturbances by other processes.
 
     Attributes:
-        messages: how many distinct ones were timed.
-        rounds: how often each.
+        messages: number of distinct messages.
+        rounds: how often each was timed.
         with_embedding: the whole call of `select`.
-        without_embedding: the same calls less what the embedder took in them.
+        without_embedding: the same calls without the time of the embedder.
     """
 
     messages: int
@@ -59,7 +57,7 @@ class Latency:
 
 
 def select(roll: Toolroll, query: Query, k: int, history: bool) -> Selection:
-    """One message, as its user would have sent it. history: whether what was said before is shown."""
+    """The selection for one message. history: whether earlier messages are passed."""
     return roll.select(
         query.text,
         Context(only=query.candidates, everything=True),
@@ -69,7 +67,7 @@ def select(roll: Toolroll, query: Query, k: int, history: bool) -> Selection:
 
 
 def answer(picked: Selection, depth: int) -> Answer:
-    """The ranking behind a selection. Where it was refused, what would have been selected."""
+    """The ranking behind a selection; of a refused one, what would have been selected."""
     step = picked.candidates
     while not len(step.rows) and step.before is not None:
         step = step.before
@@ -88,7 +86,7 @@ def answer(picked: Selection, depth: int) -> Answer:
 def time_messages(
     roll: Toolroll, asked: Sequence[Query], depth: int, history: bool, seed: int, report: Progress
 ) -> Latency:
-    """Times the messages, or `TIMED` of them that are drawn from the seed."""
+    """Times the messages, or `TIMED` of them drawn from the seed."""
     distinct = tuple({query.text: query for query in asked}.values())
     timed = sample(distinct, TIMED, seed)
     for query in timed[:_WARM_UP]:

@@ -1,1 +1,4 @@
-"""Reads tool definitions, writes provider schemas, repairs model output. No state, no I/O but files."""
+"""Everything that is written: reads tool definitions, writes provider schemas, repairs model output.
+
+Pure functions on plain values; nothing here knows a catalog or a session, and only `sources` reads files.
+"""

@@ -1,11 +1,10 @@
-"""The tools with which a model asks for tools: constants, and a tolerant reading of their arguments.
+"""The meta-tools with which a model asks for tools: their definitions, and readers of their arguments.
 
-`manage_tools` loads and unloads, `search_tools` finds what wasn't shown, `call_tool` runs a tool that is in
-no list. Their schemas are the same bytes in every process and turn, so that a provider's prompt cache keeps
-them. What they do is the session's; here is only what they are called, what they take, and how the
-arguments that a model writes are read. Models write JSON as text, names as one string, numbers in
-quotes: all of that is taken. What cannot be read is an InvalidInput whose message tells the model what to
-write instead.
+`manage_tools` loads and unloads tools, `search_tools` finds tools that were not shown, and `call_tool` calls
+a tool that is in no list. Their schemas are the same bytes in every process and turn, so that they stay in a
+provider's prompt cache. Sessions carry them out; this file defines them and reads their arguments. The
+readers are tolerant: models write JSON as text, several names in one string and numbers in quotes. Arguments
+that cannot be read raise an InvalidInput whose message tells the model what to write instead.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ MOST_QUERIES = 5
 MOST_FOUND = 20
 DEFAULT_FOUND = 5
 MOST_NAMES = 100  # of one call of manage_tools
-MOST_TEXT = 2_000  # characters of one query or name; the model wrote it, so it is longer by mistake only
+MOST_TEXT = 2_000  # characters of one query or name
 
 MANAGE_TOOLS = Tool(
     "manage_tools",
@@ -94,21 +93,21 @@ META_TOOLS: tuple[Tool, ...] = (MANAGE_TOOLS, SEARCH_TOOLS, CALL_TOOL)
 
 
 class Manage(NamedTuple):
-    """What `manage_tools` was asked for; no names where the mode needs none."""
+    """The arguments of `manage_tools`; no names if the mode needs none."""
 
     mode: Mode
     names: tuple[str, ...]
 
 
 class Search(NamedTuple):
-    """What `search_tools` was asked for: 1 to 5 queries, and how many tools for each."""
+    """The arguments of `search_tools`: 1 to 5 queries, and how many tools to find for each."""
 
     queries: tuple[str, ...]
     limit: int
 
 
 class Call(NamedTuple):
-    """What `call_tool` was asked for."""
+    """The arguments of `call_tool`."""
 
     name: str
     arguments: dict[str, Any]
@@ -117,7 +116,7 @@ class Call(NamedTuple):
 def meta_schemas(
     provider: str, tools: Iterable[Tool] = META_TOOLS, form: Form = PLAIN
 ) -> list[dict[str, Any]]:
-    """The meta-tools as `provider` takes them; the dictionaries are the caller's to change.
+    """The meta-tools in the form of `provider`; the dictionaries are the caller's to change.
 
     Raises InvalidInput for an unknown provider.
     """
@@ -127,7 +126,8 @@ def meta_schemas(
 def read_manage(arguments: object) -> Manage:
     """Reads the arguments of `manage_tools`: an object, or its JSON text.
 
-    Raises InvalidInput, with what to write instead: the mode is unknown, or it needs names and has none.
+    Raises InvalidInput, with what to write instead, for an unknown mode, or for one without the names it
+    needs.
     """
     given = _object(arguments, "manage_tools")
     mode = given.get("mode")
@@ -148,8 +148,8 @@ def read_manage(arguments: object) -> Manage:
 def read_search(arguments: object) -> Search:
     """Reads the arguments of `search_tools`: an object, or its JSON text.
 
-    A limit out of range becomes the nearest that is in it. Raises InvalidInput, with what to write instead:
-    no query, more than five, a limit that is no number.
+    A limit out of range becomes the nearest one in range. Raises InvalidInput, with what to write instead,
+    for no query, more than five, or a limit that is not a number.
     """
     given = _object(arguments, "search_tools")
     queries = _texts(given.get("queries", given.get("query")), "search_tools", "queries", split=False)
@@ -161,9 +161,9 @@ def read_search(arguments: object) -> Search:
 def read_call(arguments: object) -> Call:
     """Reads the arguments of `call_tool`: an object, or its JSON text; the tool's own likewise.
 
-    Where `arguments` is missing, whatever stands beside the name are the tool's own.
+    If `arguments` is missing, all other keys beside the name are the tool's arguments.
 
-    Raises InvalidInput, with what to write instead: no name, or arguments that are no object.
+    Raises InvalidInput, with what to write instead, for a missing name or arguments that are not an object.
     """
     given = _object(arguments, "call_tool")
     name = given.get("name")
@@ -181,7 +181,7 @@ _BETWEEN = re.compile(r"[,\n;]")
 
 
 def _object(value: object, tool: str, what: str = "what you sent") -> dict[str, Any]:
-    """An arguments object; text is read as JSON, twice if it was written twice; nothing is no arguments."""
+    """An arguments object; text is parsed as JSON, twice if it was encoded twice; blank text is {}."""
     for _ in range(2):
         if isinstance(value, (str, bytes, bytearray)):
             value = _json(value, tool, what)
@@ -200,15 +200,15 @@ def _json(text: str | bytes | bytearray, tool: str, what: str) -> Any:
     except RecursionError:
         _refuse(tool, f"{what} is nested too deeply")
     except ValueError as error:  # wrong JSON, wrong UTF-8, a number of thousands of digits
-        _refuse(tool, f"{what} is no JSON ({error}), must be an object with its arguments by name")
+        _refuse(tool, f"{what} is not JSON ({error}), must be an object with its arguments by name")
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _texts(value: object, tool: str, what: str, split: bool) -> tuple[str, ...]:
-    """A list of texts, once each, from a list or a string. `split`: a string may hold several."""
+    """The distinct texts of a list or a string. `split`: a string may hold several."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
@@ -246,7 +246,7 @@ def _no_limit(value: object) -> NoReturn:
 
 
 def _shown(value: object) -> str:
-    """A short form of what a model wrote, in JSON's words."""
+    """A short form of a model's value, in JSON's terms."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"
     if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""What each provider takes: how many tools, which names, which ways of delivery.
+"""The limits of each provider: number of tools, allowed names, ways of delivery.
 
-One table, read by the conversion of names and schemas, by the cap and by delivery. The figures are the
-providers' own, from their references and error messages; a limit that a provider doesn't state is None.
+Conversion, the cap and delivery read this one table. The numbers come from the providers' references and
+error messages; a limit that a provider does not state is None.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ HOWS: tuple[How, ...] = get_args(How)
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One form of request.
+    """One provider, or one of its interfaces.
 
     Attributes:
-        name: what callers say.
-        most_tools: how many tools one request may carry; None where no limit is stated.
+        name: as callers write it.
+        most_tools: how many tools one request may have; None if no limit is stated.
         most_deferred: how many of them may be deferred, beyond those that count for `most_tools`.
-        name_pattern: what a tool may be called.
+        name_pattern: of allowed tool names.
         longest_name: in characters.
         takes_strict: whether it has OpenAI's strict mode.
-        hows: the ways in which a selection can reach its model.
+        hows: the ways in which a selection can be delivered.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Provider:
     hows: tuple[How, ...]
 
     def allows(self, name: str) -> bool:
-        """Whether a tool may be called this."""
+        """Whether a tool may have this name."""
         return self.name_pattern.fullmatch(name) is not None
 
 
@@ -77,7 +77,7 @@ PROVIDERS: Mapping[str, Provider] = {
     )
 }
 
-# How many tools one request may carry, where the provider says so.
+# How many tools one request may have, for providers that state it.
 MOST_TOOLS: Mapping[str, int] = {
     name: provider.most_tools for name, provider in PROVIDERS.items() if provider.most_tools is not None
 }

@@ -1,9 +1,9 @@
-"""Strict JSON: files of definitions, with the line of each mistake, and JSON inside a model's reply.
+"""Strict JSON: definition files, with the line of each error, and JSON inside a model's reply.
 
-One decoder, the standard library's in C, refuses a key given twice, NaN, infinite numbers and numbers
-of more than 400 digits. `parse` reads a whole file and refuses lone surrogates and NUL too; only if it
-finds a mistake does a second scan look for the line, so a good file pays nothing for good error messages.
-`read` and `read_at` read a value inside other text and say at which character it stops being JSON.
+The standard library's decoder in C, with hooks that reject duplicate keys, NaN, infinite numbers and numbers
+of more than 400 digits. `parse` reads a whole file and rejects lone surrogates and NUL too. Only after an
+error does a second scan look for its line, so valid files pay nothing for good messages. `read` and `read_at`
+read a value inside other text and give the position of an error.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from toolroll.errors import InvalidDefinition
 Path = Sequence["str | int"]  # keys and positions from the root of the text to a value
 
 MAX_DEPTH = 128  # of a whole text; a schema inside it may be half as deep (fields.MAX_SCHEMA_DEPTH)
-MAX_DIGITS = 400  # of an integer: more than any double has, and far below what takes quadratic time
+MAX_DIGITS = 400  # of an integer: more than any double has, and few enough to parse quickly
 
 
 def decode(content: bytes, file: str) -> str:
-    """Turns a file's bytes into text, without the byte order mark that some editors write."""
+    """Decodes a file's bytes as UTF-8, without a byte order mark."""
     try:
         return content.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -36,8 +36,8 @@ def decode(content: bytes, file: str) -> str:
 def parse(text: str, file: str | None = None, first_line: int = 1) -> Any:
     """Parses one JSON text.
 
-    Raises InvalidDefinition with file, line and column, counted from `first_line`, where the text is
-    malformed or holds what strict JSON refuses.
+    Raises InvalidDefinition with file, line (counted from `first_line`) and column if the text is not strict
+    JSON.
     """
     try:
         value = _decode(text)
@@ -56,7 +56,7 @@ class NotJson(ValueError):
     """The text is not strict JSON.
 
     Attributes:
-        position: of the first character that doesn't fit.
+        position: of the error.
     """
 
     def __init__(self, problem: str, position: int) -> None:
@@ -86,9 +86,9 @@ def read_at(text: str, start: int) -> tuple[Any, int]:
 
 
 def line_of(text: str, path: Path) -> int:
-    """The 1-based line where `path` stands in a JSON text: of the key, or of a list's item.
+    """The 1-based line of `path` in a JSON text: of the key, or of a list's item.
 
-    A path that is not there gives the line of the longest part of it that is.
+    For a missing path, the line of its longest prefix that is present.
     """
     wanted, found, depth = list(path), 0, -1
     for offset, here, _ in _walk(text):
@@ -100,7 +100,7 @@ def line_of(text: str, path: Path) -> int:
 
 
 class _NotStrict(ValueError):
-    """The decoder met something that strict JSON refuses."""
+    """JSON that is valid but not strict."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _int(digits: str) -> int:
 
 
 def _constant(name: str) -> Any:
-    raise _NotStrict(f"{name} is no number in JSON")
+    raise _NotStrict(f"{name} is not a number in JSON")
 
 
 _DECODER = json.JSONDecoder(
@@ -134,10 +134,10 @@ _scan: Callable[[str, int], tuple[Any, int]] = json.scanner.make_scanner(_DECODE
 
 
 def _decode(text: str) -> Any:
-    if text[:1] == "{":  # a line of a .jsonl file: spares the decoder's two searches for white space
+    if text[:1] == "{":  # a line of a .jsonl file: skips the decoder's two searches for white space
         try:
             value, end = _scan(text, 0)
-        except StopIteration:  # a value is missing: the decoder says it better
+        except StopIteration:  # a value is missing: the decoder has the better message
             return _DECODER.decode(text)
         if end == len(text):
             return value
@@ -145,7 +145,7 @@ def _decode(text: str) -> Any:
 
 
 def _is_clean(value: Any) -> bool:
-    """Whether no string in `value` holds NUL or half of a surrogate pair; may say False for a clean one."""
+    """Whether no string in `value` holds NUL or a lone surrogate; may be False for a clean value."""
     try:
         text = json.dumps(value, ensure_ascii=False)
         text.encode()
@@ -200,7 +200,7 @@ def _string_problem(text: str, offset: int) -> str | None:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        return f"a string holds half of a surrogate pair (\\u{ord(value[error.start]):04x})"
+        return f"a string holds a lone surrogate (\\u{ord(value[error.start]):04x})"
     return None
 
 
@@ -214,11 +214,11 @@ _TOKEN = re.compile(
 def _walk(text: str) -> Iterator[tuple[int, list[str | int], _Kind]]:
     """Yields offset, path and kind of every key and value, in the order of the text.
 
-    The path is one list that changes as the scan goes on. The text has been parsed before, or is
-    nested so deeply that the parser gave up; so no token is ever out of place before that depth.
+    The path is one list that the scan updates in place. The text has been parsed before, or is nested too
+    deeply for the parser, so no token is misplaced before that depth.
     """
-    path: list[Any] = []  # of the key or value being read; None where an object's next key is due
-    seen: list[set[str] | None] = []  # keys of each object that is open, None for a list
+    path: list[Any] = []  # of the key or value being read; None before an object's next key
+    seen: list[set[str] | None] = []  # keys of each open object, None for a list
     for match in _TOKEN.finditer(text):
         token, offset = match.group(), match.start()
         if token in "{[":

@@ -1,1 +1,4 @@
-"""What outcomes teach: which statistics a decision reads, and what one outcome adds to them."""
+"""What an outcome adds to the statistics, and what statistics say: pure functions and values.
+
+Nothing here reads a clock, a store or a catalog. Only `memory.py`, which folds outcomes, holds a lock.
+"""

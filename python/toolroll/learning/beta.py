@@ -1,7 +1,7 @@
 """Quantiles of many Beta distributions at once, without SciPy.
 
 The incomplete beta function is its continued fraction (DLMF 8.17.22), evaluated from the front by Lentz's
-method; a quantile is found by Newton's, which halves where it would be led astray.
+method. A quantile is found by Newton's method, with bisection where a step would leave the bracket.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 _TINY = 1e-300
-_MOST_STEPS = 200  # a few, but for shapes far below 1
+_MOST_STEPS = 200  # a few are enough unless a shape is far below 1
 _MOST_TERMS = 20_000
 _CLOSE = 1e-14
 

@@ -1,10 +1,10 @@
-"""What kind of thing a message asks for: statistics of tools are kept apart by it.
+"""Classifies a message by what it asks for. Statistics of tools are kept separately for each category.
 
 - **read**: what exists somewhere is to be shown, found or looked up; recommendations among it, how-tos
 - **write**: something is to be changed or done: created, sent, booked, switched on, deleted
 - **analyse**: an answer must be worked out: computed, compared, classified, explained, summed up
 - **generate**: something new is to be made, or made over: a text, a picture, code, a plan, a translation
-- **general**: none of these (thanks, an answer to a question, another language), or one cannot tell
+- **general**: none of these (thanks, an answer to a question, another language), or not certain
 
 Logistic regression over the built-in table's vector of the message and its cue words. How it was trained and
 what it is worth: `docs/model-card.md`.
@@ -31,11 +31,11 @@ CATEGORIES = ("read", "write", "analyse", "generate")
 GENERAL = "general"
 FILE = "categories.json"  # beside the other models
 
-LONGEST = 4_000  # characters that cues are looked for in; a pasted document says little of what is asked
-LEAST_LATIN = 0.5  # share of letters below which the table has not read enough to judge
+LONGEST = 4_000  # characters that are searched for cues; a pasted document says little about the request
+LEAST_LATIN = 0.5  # share of Latin letters below which the table knows too little of the text
 
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
-# Words that a request may open with before it says what is wanted.
+# Words that may come before the actual request.
 _POLITE = frozenset(
     (
         "a", "able", "am", "an", "and", "assist", "automatically", "be", "can", "could", "day", "do", "for",
@@ -48,7 +48,7 @@ _POLITE = frozenset(
 
 
 def cue_words(text: str) -> set[str]:
-    """The words of a text and, as "^word", the first of them that is more than politeness."""
+    """The words of a text and, as "^word", the first of them that is not in `_POLITE`."""
     words = _WORD.findall(text[:LONGEST].lower().replace("\u2019", "'"))
     opening = next((word for word in words if word not in _POLITE), None)
     return {*words} if opening is None else {*words, f"^{opening}"}
@@ -56,16 +56,17 @@ def cue_words(text: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Classifier:
-    """A trained classifier: immutable, for any number of threads; some 12 microseconds for 20 words.
+    """A trained classifier: immutable, safe to share between threads, about 12 µs for 20 words.
 
     Attributes:
-        classes: what it tells apart: `CATEGORIES` and `GENERAL`.
+        classes: `CATEGORIES` and `GENERAL`.
         of_vector: float32[classes, dim].
-        of_cues: int32[cues, classes], in units of `unit`: sums of whole numbers have no order, nor has a set.
+        of_cues: int32[cues, classes], in units of `unit`: whole numbers, so that a sum over a set
+            of cues does not depend on its order.
         rows: cue → its row there.
         bias: float32[classes].
-        unit: what one stands for.
-        least: the probability below which it says `GENERAL`.
+        unit: the value of 1.
+        least: the probability below which the answer is `GENERAL`.
     """
 
     classes: tuple[str, ...]
@@ -79,7 +80,7 @@ class Classifier:
     def category(self, text: str, vector: npt.NDArray[np.float32]) -> str:
         """One of `CATEGORIES`, or `GENERAL`.
 
-        vector: the built-in table's of this text by itself, without the messages before it.
+        vector: the built-in table's, of this text alone, without the messages before it.
 
         Raises:
             InvalidInput: the vector is not the table's.
@@ -130,5 +131,5 @@ def built_in() -> Classifier:
 
 
 def category(text: str, vector: npt.NDArray[np.float32]) -> str:
-    """What the built-in classifier says: see `Classifier.category`."""
+    """The category by the built-in classifier: see `Classifier.category`."""
     return built_in().category(text, vector)

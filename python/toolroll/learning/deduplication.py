@@ -1,8 +1,8 @@
-"""Exactly once: what of a report is new, given all that was said of its event before.
+"""Exactly-once counting: the part of a report that is new, given the earlier reports about its event.
 
-The state of an event is one kind for each tool, and whether it is closed. The same kind again is nothing
-new, another kind revises, and an event closes once. So whatever is retried, doubled or late, the sum of the
-changes is what was said last.
+The state of an event is one outcome for each tool, and whether the event is closed. The same outcome again
+adds nothing, another outcome revises the first, and an event closes once. So retries, duplicates and late
+reports change nothing: the changes always add up to the last outcome reported.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from toolroll.learning.effects import Change
 from toolroll.learning.exposure import Exposure, Shown
 from toolroll.learning.outcomes import NOT_SHOWN, Kind, Report
 
-MOST_A_DAY = 3  # outcomes of one reporter that count for one tool; the others are kept and weigh nothing
-MOST_SILENT = 30  # events of one reporter a day that count though no tool of theirs was called
-NO_TOOL = ""  # what those are counted under
+MOST_A_DAY = 3  # outcomes of one reporter that count for one tool; further ones are stored with weight 0
+MOST_SILENT = 30  # events without a call that count for one reporter in a day
+NO_TOOL = ""  # stands for the tool of an event without a call
 MOST_FOUND = 8  # tools of one event that a search may have found
 
 
 class Said(NamedTuple):
-    """What is known of one tool of an event, and what it counted."""
+    """The reported outcome of one tool of an event, and the weight that it counted with."""
 
     kind: Kind
     weight: float
@@ -31,11 +31,11 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What has been said of an event so far.
+    """The reported state of an event.
 
     Attributes:
-        said: tool's name → what became of it.
-        closed: whether somebody said that it is over.
+        said: tool's name → its outcome.
+        closed: whether a report has closed it.
     """
 
     said: Mapping[str, Said] = field(default_factory=dict)
@@ -50,9 +50,9 @@ class Step:
     """What a report adds.
 
     Attributes:
-        changes: tool by tool; empty where nothing is new.
-        closes: whether it closes the event.
-        settled: the event after it.
+        changes: one for each tool whose outcome is new or revised.
+        closes: whether the report closes the event.
+        settled: the state of the event after the report.
     """
 
     changes: tuple[Change, ...]
@@ -61,20 +61,20 @@ class Step:
 
     @property
     def is_new(self) -> bool:
-        """Whether anything has to be counted."""
+        """Whether the report adds anything."""
         return bool(self.changes) or self.closes
 
 
 def deduplicate(
     exposure: Exposure, before: Settled, report: Report, weight_of: Callable[[str], float] = lambda name: 1.0
 ) -> Step:
-    """What of the report is new.
+    """The part of the report that is new.
 
-    weight_of: tool's name → what this reporter still counts for it today; asked once for each tool of an
-        event.
+    weight_of: tool's name → the weight that this reporter has left for it today; called once for each tool of
+        an event.
 
     Raises:
-        InvalidInput: the report names a tool that was not shown, or finds one that was.
+        InvalidInput: the report calls a tool that was not shown, or says that a search found one that was.
     """
     shown = {tool.name: tool for tool in exposure.shown}
     found = {tool.name: tool for tool in report.found}
@@ -98,10 +98,10 @@ def deduplicate(
 
 
 def closing_weight(step: Step, weight_of: Callable[[str], float]) -> float:
-    """What the event counts as a whole, where the step closes it: no more than the least of what was said.
+    """The weight of the event as a whole if the step closes it: the lowest weight of its outcomes, else 0.
 
-    Expected calls without the calls would make a tool look as if nobody wanted it. weight_of: asked for
-    `NO_TOOL` where nothing was called.
+    Predicted calls that count more than the calls themselves would make a tool look unwanted. weight_of:
+    asked for `NO_TOOL` if nothing was called.
     """
     if not step.closes:
         return 0.0
@@ -110,7 +110,7 @@ def closing_weight(step: Step, weight_of: Callable[[str], float]) -> float:
 
 
 def most_a_day(tool: str) -> int:
-    """How many outcomes of one reporter count for the tool, or for `NO_TOOL`, in a day."""
+    """How many outcomes of one reporter count in a day, for the tool or for `NO_TOOL`."""
     return MOST_SILENT if tool == NO_TOOL else MOST_A_DAY
 
 
@@ -125,9 +125,9 @@ def _tool(
         return tool
     if name in shown:
         raise InvalidInput(
-            f"event {report.event_id}: tool {name!r} was shown, so it was not found: say called"
+            f"event {report.event_id}: tool {name!r} was shown, so report it as called, not as wanted"
         )
     raise InvalidInput(
         f"event {report.event_id}: tool {name!r} was not shown; shown: {', '.join(shown) or 'none'}. "
-        "One that a search found afterwards is wanted"
+        "Report a tool that a search found afterwards as wanted"
     )

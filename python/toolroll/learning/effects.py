@@ -1,8 +1,9 @@
 """What one outcome adds to the statistics.
 
-Three sums are kept for a tool and a context: how often it succeeded and failed (reliability), how often it
-was called, and how often similarity alone made one expect it to be (lift). And one for a tool alone: the
-vectors of the messages that it answered.
+For a tool in a context three things are counted: successes and failures (reliability), calls, and the calls
+that similarity alone would predict (lift is calls over these). For a tool alone, the vectors of the messages
+that it answered are summed. A `DELTA` row is what one event adds to these counts; half-lives decay it from
+the time that the tools were shown.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from toolroll.identity import reporter_key, scopes
 from toolroll.learning.exposure import Exposure, Shown
 from toolroll.learning.outcomes import Kind
 
-UNEXPECTED = 0.05  # calls that one expected of a tool that was not shown
+UNEXPECTED = 0.05  # predicted calls of a tool that was not shown
 
 
 class Effect(NamedTuple):
-    """What a kind of outcome says, at full weight."""
+    """What a kind of outcome adds to the counts, at full weight."""
 
     successes: float = 0.0
     failures: float = 0.0
@@ -31,8 +32,8 @@ class Effect(NamedTuple):
     pull: float = 0.0
 
 
-# A failed call was wanted nevertheless: it counts as one, and its message half as one that was solved. A
-# correction does not say whether a tool works.
+# A failed call was still the right choice, so it counts as a call, and its message counts half. A correction
+# says nothing about whether the tool works.
 EFFECTS: dict[Kind | None, Effect] = {
     None: Effect(),
     "succeeded": Effect(successes=1, calls=1, pull=1),
@@ -50,12 +51,12 @@ _NO_EFFECT = EFFECTS[None]
 
 
 class Change(NamedTuple):
-    """What is said of a tool now, and what was said of it before.
+    """The outcome of one tool before and after a report.
 
     Attributes:
         tool: with its keys.
-        before, after: None for nothing.
-        weight: in [0, 1]: what this reporter still counts for this tool; the same before and after.
+        before: None if nothing was reported. after: the outcome now.
+        weight: in [0, 1], of this reporter for this tool; the same before and after.
     """
 
     tool: Shown
@@ -72,11 +73,11 @@ class Change(NamedTuple):
 def deltas(
     exposure: Exposure, changes: Sequence[Change], closes: float = 0.0, vector: int = -1
 ) -> npt.NDArray[np.void]:
-    """DELTA[n]: what the changes add, one row for each tool that something is added for.
+    """DELTA[n]: what the changes add, one row for each tool whose counts change.
 
-    closes: in [0, 1]: what the event counts as a whole, the first time that it is said to be over: every tool
-        that was shown could have been called. 0 otherwise. vector: the row of the event's vector among those
-        that are passed along; -1 where there is none.
+    closes: in [0, 1]: the weight of the event as a whole if this report closes it, since every tool that was
+        shown could have been called; otherwise 0.
+    vector: the row of the event's vector among the vectors that go with these rows; -1 for none.
     """
     tools: dict[str, Shown] = {}
     if closes:

@@ -1,11 +1,11 @@
-"""Serving two selections side by side, and saying which is better as soon as that is known.
+"""A/B tests of selections, with intervals that stay valid however often they are read.
 
-Who gets which is a function of a hash: the same user, session or organisation always gets the same, in every
-process, without anything being stored. `compare` may be asked as often as one likes, after every event: its
-intervals hold at all times at once, so stopping when it names a winner is sound.
+A hash assigns each user, session or organisation its variant: the same one in every process, with nothing
+stored. `compare` may be called after every event: its intervals hold at all times together, so it is sound
+to stop as soon as it names a winner.
 
-Units are what was assigned, events are what they did. The events of one unit depend on each other, so the
-variance is that between units.
+Units are assigned to variants; events belong to units. Events of one unit depend on each other, so the
+variance is taken between units.
 
 Source: Robbins, "Statistical Methods Related to the Law of the Iterated Logarithm", Ann. Math. Statist.
 41(5), 1970 (the boundary, a normal mixture); Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas, "Time-uniform
@@ -33,9 +33,9 @@ from toolroll.identity import key
 Unit = Literal["user", "session", "org"]
 UNITS: tuple[str, ...] = get_args(Unit)
 
-ERROR = 0.05  # of naming a winner where there is none, over all looks
-WORTH = 0.02  # a difference that one would act on; what the boundary is narrowest for
-LEAST_UNITS = 50  # of each variant, before anything is said
+ERROR = 0.05  # chance of naming a winner where there is none, over all looks
+WORTH = 0.02  # the smallest difference that matters; the boundary is narrowest for it
+LEAST_UNITS = 50  # of each variant, before there is an interval
 _UNSOUND = 1_000.0  # evidence against the shares: an error of 1 in 1,000 over all looks
 _PRIOR = 200.0  # units' worth of belief in the shares, beside which others are held
 _LONGEST = 100
@@ -44,13 +44,13 @@ _WHOLE = 2**64
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What is compared, and how units are dealt out.
+    """The variants of an A/B test and how units are assigned to them.
 
     Attributes:
-        name: of the experiment; another name deals anew.
+        name: of the experiment; another name assigns units independently.
         variants: name → share. The first is the control. Shares add up to 1.
-        unit: what gets the same variant throughout.
-        salt: deals anew under the same name.
+        unit: what always gets the same variant.
+        salt: another salt assigns units independently under the same name.
     """
 
     name: str
@@ -80,11 +80,11 @@ class Experiment:
 
     @property
     def control(self) -> str:
-        """What the others are compared with."""
+        """The variant that the others are compared with."""
         return next(iter(self.variants))
 
     def assign(self, unit: str) -> str | None:
-        """The variant of a unit; None for "", which is nobody's name: such turns are in no experiment."""
+        """The variant of a unit; None for "": a turn without a name is in no experiment."""
         if not unit:
             return None
         draw, below = key("experiment", self.name, self.salt, unit), 0.0
@@ -95,7 +95,7 @@ class Experiment:
         return name  # of rounding
 
     def variant(self, context: Context) -> str:
-        """The variant of who asks; "" for nobody whose name is known. Users and sessions are of their org."""
+        """The variant for a context; "" if it names no unit. Users and sessions belong to their org."""
         unit = getattr(context, self.unit)
         if not unit:
             return ""
@@ -107,11 +107,11 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What the units of one variant came to; sums, so tallies of separate units can be added.
+    """Sums over the units of one variant; those of separate units can be added.
 
     Attributes:
         units: how many have events.
-        events, reward: of all of them; of one event at most 1.
+        events, reward: their totals; the reward of one event is at most 1.
         events_squared, crossed, reward_squared: sums over units of n², n·r and r².
     """
 
@@ -149,7 +149,7 @@ class Contrast:
     Attributes:
         variant, against: their names.
         value: the difference.
-        low, high: its interval, at all looks at once and for all pairs at once.
+        low, high: its interval, valid for all looks and all pairs together.
     """
 
     variant: str
@@ -161,16 +161,16 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is known so far.
+    """The result so far.
 
     Attributes:
-        state: "winner"; "equal": no two differ by more than `worth`; "undecided"; "unsound": units were not
-            dealt out as the shares say, so something loses some of them and no figure can be believed.
+        state: "winner"; "equal": no two differ by more than `worth`; "undecided"; "unsound": the
+            numbers of units contradict the shares, so some units are lost and no result can be trusted.
         winner: the variant that is better than every other.
-        tallies: variant → what it came to.
+        tallies: variant → its sums.
         contrasts: every pair; against the control first.
-        shares_error: chance of such numbers of units if the shares were kept, at all looks at once.
-        worth: the difference that one would act on.
+        shares_error: the chance of such numbers of units under the shares, over all looks.
+        worth: the smallest difference that matters.
     """
 
     state: Literal["winner", "equal", "undecided", "unsound"]
@@ -181,7 +181,7 @@ class Verdict:
     worth: float
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; an interval that is not known yet is null."""
+        """For JSON; an interval that does not exist yet is null."""
         return {
             "state": self.state,
             "winner": self.winner,
@@ -212,15 +212,14 @@ def compare(
     error: float = ERROR,
     worth: float = WORTH,
 ) -> Verdict:
-    """Says whether there is a winner by now. Ask as often as you like, of the same experiment.
+    """Whether there is a winner yet. It may be called as often as you like.
 
-    dealt: how many units got each variant, those of which nothing is known yet among them; None for those of
-        the tallies.
-    `error` is the chance of naming one, ever, where all are equally good; `worth` the difference that one
-    would act on: set both before the first look and leave them.
+    assigned: how many units got each variant, those without events included; None for those of the tallies.
+    error: the chance of ever naming a winner where all variants are equally good. worth: the smallest
+        difference that matters. Set both before the first look and keep them.
 
     Raises:
-        InvalidInput: a tally is of no variant, or a number is out of range.
+        InvalidInput: a tally names no variant, or a number is out of range.
     """
     if not 0 < error < 0.5 or not 0 < worth < 1:
         raise InvalidInput(f"compare: error {error} must be in (0, 0.5), worth {worth} in (0, 1)")
@@ -258,13 +257,13 @@ def _contrast(variant: str, against: str, b: Tally, a: Tally, error: float, wort
     return Contrast(variant, against, value, value - radius, value + radius)
 
 
-# What follows takes numbers and columns alike: a test asks for all looks of an experiment at once.
+# The functions below take numbers or columns: a test computes all looks of an experiment at once.
 
 
 def _variance(tally: Tally) -> Any:
-    """Of the mean, from what differs between units; at least that of independent events.
+    """Variance of the mean, from the differences between units; at least that of independent events.
 
-    The floor is for rare failures, of which the first few units may have none.
+    The lower bound matters for rare failures, which the first few units may not have seen.
     """
     mean = tally.reward / tally.events
     between = tally.reward_squared - 2 * mean * tally.crossed + mean * mean * tally.events_squared
@@ -274,7 +273,7 @@ def _variance(tally: Tally) -> Any:
 
 
 def _radius(variance: Any, error: float, worth: float) -> Any:
-    """Half the interval that holds at all looks at once: narrowest where `worth` can just be told from 0."""
+    """Half the interval that holds for all looks: narrowest where `worth` is just distinguishable from 0."""
     level = 2 * math.log(1 / error)
     ratio = level + math.log(1 + level)  # of that information over the mixture's
     mixture = (1 + 1 / ratio) * (math.log(1 + ratio) + level) / worth**2 / ratio
@@ -284,7 +283,7 @@ def _radius(variance: Any, error: float, worth: float) -> Any:
 
 
 def _shares_error(units: Sequence[float], shares: Sequence[float], prior: float) -> float:
-    """Chance, at all looks at once, of numbers of units as far from their shares as these."""
+    """The chance, over all looks, of numbers of units as far from their shares as these."""
     total = sum(units)
     found = math.lgamma(prior) - math.lgamma(prior + total)
     for count, share in zip(units, shares, strict=True):

@@ -1,4 +1,4 @@
-"""What one selection showed, as far as learning needs it: plain values, ready to be stored."""
+"""The tools that one selection showed, as plain values that can be stored until outcomes arrive."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from toolroll.identity import ToolKey
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A tool that the model was shown, or that it found afterwards.
+    """A tool that the model was shown, or that it found by a search afterwards.
 
     Attributes:
         name: the tool's own.
-        key: which statistics belong to it.
-        expected: in [0, 1]: the share of calls that similarity alone makes one expect.
+        key: of its statistics.
+        expected: in [0, 1]: the share of calls that similarity alone predicts.
     """
 
     name: str
@@ -40,17 +40,17 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exposure:
-    """One event.
+    """One event: what was shown, to whom, in which context.
 
     Attributes:
         event_id: of the selection.
-        org: whose statistics its outcomes move.
+        org: the organisation whose statistics its outcomes change.
         at: when it was shown, seconds since the epoch.
-        reporter: who will say what came of it, such as a user's id; "" for the application itself.
+        reporter: who reports its outcomes, such as a user's id; "" for the application itself.
         page, tier, category: the context that its counts belong to.
-        shown: the tools, in the order they were sent.
-        vector: float16[dim] of the message; None where there is none.
-        space: identity of the embedder behind it.
+        shown: the tools, in the order in which they were sent.
+        vector: float16[dim] of the message; None without an embedder.
+        space: identity of that embedder.
     """
 
     event_id: str

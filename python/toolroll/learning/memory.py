@@ -1,4 +1,4 @@
-"""Outcomes of a process without a store: folded as they come, and gone with the process."""
+"""Outcomes of a process without a store: folded as they arrive, and lost with the process."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from toolroll.learning.effects import Change, deltas
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 
-MOST_EVENTS = 50_000  # whose outcomes are remembered, so that none counts twice
+MOST_EVENTS = 50_000  # events whose reports are remembered, so that no outcome counts twice
 _DAY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What came of a report.
+    """The result of a report.
 
     Attributes:
-        event_id: of the selection that it is about.
-        counted: of how many tools something new was said; 0 for a repetition.
+        event_id: of the selection.
+        counted: for how many tools the report said something new; 0 for a repetition.
     """
 
     event_id: str
@@ -33,13 +33,13 @@ class Recorded:
 
 
 class Memory:
-    """What outcomes have taught, by organisation. Recording takes a lock; reading `learned` takes none."""
+    """Statistics by organisation. Recording takes a lock; reading `learned` takes none."""
 
     def __init__(self, dim: int, rates: LearningRates | None = None) -> None:
-        """dim: width of the messages' vectors; 0 where there are none."""
+        """dim: width of the messages' vectors; 0 without an embedder."""
         self._dim, self._rates = dim, rates or LearningRates()
         self._recording = threading.Lock()
-        self._settled: dict[str, tuple[float, Settled]] = {}  # event → when, what was said; oldest first
+        self._states: dict[str, tuple[float, Settled]] = {}  # event → when shown, its state; oldest first
         self._forgotten_until = float("-inf")  # events up to then may have been forgotten
         self._counted: dict[int, Counter[tuple[str, str, str]]] = {}  # day → (org, tool, reporter) → outcomes
         self.learned: dict[str, Learned] = {}
@@ -49,30 +49,30 @@ class Memory:
 
         Raises:
             InvalidInput: it names a tool that was not shown.
-            NotFound: the event is so old that nobody knows any more what was said of it.
+            NotFound: the event is too old: its earlier reports are no longer remembered.
         """
         with self._recording:
-            _, before = self._settled.get(exposure.event_id, (0.0, None))
+            _, before = self._states.get(exposure.event_id, (0.0, None))
             if before is None and exposure.at <= self._forgotten_until:
                 raise NotFound(
                     f"event {exposure.event_id}: is older than the {MOST_EVENTS:,} events that are remembered"
                 )
             today = self._today(exposure)
 
-            asked: list[tuple[str, str, str]] = []  # counted once the report is accepted
+            used: list[tuple[str, str, str]] = []  # counted once the report is accepted
 
             def weight(tool: str) -> float:
                 who = (exposure.org, tool, exposure.reporter)
-                asked.append(who)
+                used.append(who)
                 return 1.0 if not exposure.reporter or today[who] < most_a_day(tool) else 0.0
 
             step = deduplicate(exposure, before or NOTHING_SAID, report, weight)
             if step.is_new:
                 self._fold(exposure, step.changes, closing_weight(step, weight))
-            today.update(asked)
-            self._settled[exposure.event_id] = exposure.at, step.settled
-            if len(self._settled) > MOST_EVENTS:
-                forgotten, _ = self._settled.pop(next(iter(self._settled)))
+            today.update(used)
+            self._states[exposure.event_id] = exposure.at, step.settled
+            if len(self._states) > MOST_EVENTS:
+                forgotten, _ = self._states.pop(next(iter(self._states)))
                 self._forgotten_until = max(self._forgotten_until, forgotten)
             return Recorded(exposure.event_id, len(step.changes))
 

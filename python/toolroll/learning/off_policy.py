@@ -1,10 +1,10 @@
-"""What another selection would have reached, judged from the log of the one that served.
+"""Off-policy evaluation: estimates from the log what another selection would have achieved.
 
-Every logged event says how probable it was that a tool was shown. A call that the other selection would have
-made possible too counts for it, divided by that probability: what was shown rarely stands for all the times
-when it was not. That is fair where a tool's success depends on whether it is shown and not on what else is,
-and where the log showed, now and then, whatever the other selection would show; `Judgement` says how far the
-second holds. The first is an assumption: among seven tools a model is not much swayed by the other six.
+Every logged event has the probability (propensity) with which each tool was shown. A successful call of a
+tool that the other selection would show too counts for it, divided by that probability. The estimate is
+unbiased under two conditions: a tool's success depends only on whether it is shown, not on the other tools;
+and the log sometimes showed every tool that the other selection would show. The first is an assumption;
+`Judgement` measures the second.
 
 Source: item-position importance weights for slates, Li, Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay & Wen,
 "Offline Evaluation of Ranking Policies with Click Models", KDD 2018; self-normalised weights, Swaminathan &
@@ -25,12 +25,12 @@ from toolroll.errors import InvalidInput
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-CLIP = 10.0  # a weight counts no more than this in the clipped estimate
+CLIP = 10.0  # the highest weight in the clipped estimate
 LEVEL = 0.95
-_BINS = 8  # of the outcome model: how well a tool fitted
-_RARELY = (0.01, 0.05, 0.25, 0.75, 0.95)  # and how probable it was that it was shown
-_FOLDS = 5  # a session's own outcomes say nothing about what the model expects of it
-_DOUBTFUL = 2.0  # observations' worth of "no success" in every bin of the model
+_BINS = 8  # of the outcome model, by how well a tool fits
+_RARELY = (0.01, 0.05, 0.25, 0.75, 0.95)  # and bins by its propensity
+_FOLDS = 5  # cross-fitting: the model predicts a session without its own outcomes
+_DOUBTFUL = 2.0  # pseudo-observations of "no success" in every bin of the model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,13 +39,13 @@ class Log:
 
     Attributes:
         event: int[m] in 0..n-1: which event a row is of.
-        propensity: float[m] in [0, 1]: how probable it was that the tool was shown.
-        shown: bool[m]: whether it was.
-        reward: float[m] in [0, 1]: what its call brought, 0 for most; of one event at most 1 in all.
-        target: float[m] in [0, 1]: how probable it is that the other selection shows it, mostly 0 or 1.
-        session: int[n], events of one conversation have one number: they are no independent evidence.
-        fit: float[m]: how well the tool fitted the message, on any scale that is the same in all events:
-            with the propensity, what the outcome model reads. None: no doubly robust estimate.
+        propensity: float[m] in [0, 1]: the probability with which the tool was shown.
+        shown: bool[m]: whether it was shown.
+        reward: float[m] in [0, 1]: of its call, 0 for most; at most 1 for a whole event.
+        target: float[m] in [0, 1]: the probability that the other selection shows it, mostly 0 or 1.
+        session: int[n], one number for the events of a conversation, which are not independent.
+        fit: float[m]: how well the tool fits the message, on one scale for all events; read by the outcome
+            model beside the propensity. None: no doubly robust estimate.
     """
 
     event: npt.NDArray[np.int64]
@@ -71,7 +71,7 @@ class Log:
         if rows and not 0 <= int(self.event.min()) <= int(self.event.max()) < events:
             raise InvalidInput(f"log: event must be from 0 to {events - 1}, the number of sessions less one")
         if bool((self.shown & (self.propensity == 0)).any()):
-            raise InvalidInput("log: a tool was shown whose propensity is 0; what was shown was possible")
+            raise InvalidInput("log: a tool with propensity 0 was shown, must be above 0")
         if bool((self.reward[~self.shown] > 0).any()):
             raise InvalidInput("log: a tool that was not shown has a reward, must have 0")
 
@@ -83,8 +83,8 @@ class Estimate:
     Attributes:
         value: the estimate.
         low, high: 95 % interval, within [0, 1].
-        gain: the estimate less what the log itself reached; gain_low, gain_high: its interval, narrower than
-            the two taken apart, since both are of the same events.
+        gain: the estimate minus the mean reward of the log itself.
+        gain_low, gain_high: its interval, paired by event and so narrower than that of two independent means.
     """
 
     value: float
@@ -101,23 +101,23 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the other selection would have reached, by four estimators, and how far to trust them.
+    """Four estimates of what the other selection would have achieved, and how far to trust them.
 
     Attributes:
-        events, sessions: how many were judged.
-        logged: what the log itself reached.
-        ips: inverse propensity scores. Right on average wherever there is support.
-        clipped: the same with no weight above `clip`: steadier, and too low by what was cut.
-        snips: ips divided by what the weights came to over what they should have: steadier where all events
-            count about alike, and not where some weights are great.
-        doubly_robust: a model of the outcome, put right by the weighted outcomes: as right as ips and
-            steadier, so the one to read; of what has no support it says what the model does. None without
+        events, sessions: how many the estimates are from.
+        logged: the mean reward of the log itself.
+        ips: inverse propensity scoring; unbiased wherever there is support.
+        clipped: the same with no weight above `clip`: less variance, biased towards 0.
+        snips: self-normalised ips, divided by the sum of the weights over its expectation: less variance if
+            the weights are similar, not if a few are large.
+        doubly_robust: an outcome model corrected by the weighted outcomes: unbiased like ips with less
+            variance, so read this one first. Without support it is the model's prediction. None without
             `fit`.
-        effective_events: as how many events without weights these count.
+        effective_events: the number of unweighted events with the same information.
         overlap: share of the other selection's tools that were shown.
-        unsupported: share of its tools that the log could not show, whose successes no estimate knows: ips,
-            clipped and snips take them for none.
-        rare: share of them with a weight above `clip`.
+        unsupported: share of its tools that the log never shows: ips, clipped and snips count no success for
+            them.
+        rare: share of its tools with a weight above `clip`.
         greatest_weight: of a tool that was shown.
     """
 
@@ -136,7 +136,7 @@ class Judgement:
 
     @property
     def is_supported(self) -> bool:
-        """Whether the log says enough: a fifth of the events' worth, and at most a tenth out of reach."""
+        """Whether a fifth of the events are effective and at most a tenth of the tools unsupported."""
         return self.effective_events >= 0.2 * self.events and self.unsupported <= 0.1
 
     def to_dict(self) -> dict[str, object]:
@@ -149,14 +149,14 @@ class Judgement:
 
 
 def judge(log: Log, clip: float = CLIP) -> Judgement:
-    """Estimates what the target of the log would have reached. O(rows).
+    """Estimates what the log's target selection would have achieved. O(rows).
 
     Raises:
         InvalidInput: there are no events, or `clip` is below 1.
     """
     events = len(log.session)
     if not events:
-        raise InvalidInput("judge: the log has no event that says what was shown and what came of it")
+        raise InvalidInput("judge: the log has no event with both what was shown and its outcome")
     if not clip >= 1:
         raise InvalidInput(f"clip: is {clip}, must be at least 1")
     _, session = np.unique(log.session, return_inverse=True)

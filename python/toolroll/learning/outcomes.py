@@ -27,7 +27,7 @@ Called: TypeAlias = "Mapping[str, bool | None] | Iterable[str]"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What became of one tool."""
+    """The outcome of one tool."""
 
     name: str
     kind: Kind
@@ -35,13 +35,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What somebody says of one event.
+    """A report about one event.
 
     Attributes:
         event_id: of the selection.
-        entries: one for each tool that something is known of.
-        found: tools of the entries that were not shown, with their keys.
-        is_final: whether shown tools that are not named were not called.
+        entries: one for each tool with a known outcome.
+        found: the tools among them that were not shown, with their keys.
+        is_final: whether all other tools that were shown were not called.
     """
 
     event_id: str
@@ -73,12 +73,12 @@ def read_called(
     wanted: Called = (),
     corrected: Mapping[str, str | None] | Iterable[str] = (),
 ) -> tuple[Entry, ...]:
-    """What a caller says, one entry for each tool.
+    """The outcomes that a caller reports, one entry for each tool.
 
-    called: name → whether it succeeded; None where that is unknown or no fault of the tool's. Names alone
-        mean that they succeeded. wanted: the same for tools that were not shown and were found by a search.
-    corrected: name → the tool that should have been called instead; None, or the name alone, where nobody
-        said which.
+    called: name → whether it succeeded; None if that is unknown or not the tool's fault. A list of names
+        means that all succeeded. wanted: the same for tools that were not shown and that a search found.
+    corrected: name → the tool that should have been called instead, or None if nobody said which; a list of
+        names means None for each.
 
     Raises:
         InvalidInput: an argument is of the wrong type, or a tool is in two of them.
@@ -89,7 +89,7 @@ def read_called(
         if not isinstance(name, str) or not name:
             raise InvalidInput(f"{what}: names {name!r:.80}, must name tools")
         if entries.setdefault(name, kind) != kind:
-            raise InvalidInput(f"{what}: tool {name!r:.80} is also said to be {entries[name]!r}; say one")
+            raise InvalidInput(f"{what}: tool {name!r:.80} is also reported as {entries[name]!r}; report one")
 
     for name, succeeded in _read("called", called).items():
         add("called", name, "called" if succeeded is None else "succeeded" if succeeded else "failed")
@@ -105,7 +105,7 @@ def read_called(
         )
     right = corrected if isinstance(corrected, Mapping) else dict.fromkeys(corrected)
     for name, meant in right.items():
-        entries.pop(name, None)  # it was called, too: that it was the wrong one says more
+        entries.pop(name, None)  # it was also called, but a correction says more
         add("corrected", name, "corrected")
         if meant is not None and entries.get(meant) not in ("succeeded", "failed", "called"):
             entries.pop(meant, None)
@@ -118,7 +118,7 @@ def _read(what: str, said: object) -> Mapping[str, bool | None]:
         for name, succeeded in said.items():
             if succeeded is not None and not isinstance(succeeded, bool):
                 raise InvalidInput(
-                    f"{what}: says {succeeded!r:.80} of {name!r:.80}, must say True, False or None (unknown)"
+                    f"{what}: {name!r:.80} is {succeeded!r:.80}, must be True, False or None (unknown)"
                 )
         return said
     if isinstance(said, (str, bytes)) or not isinstance(said, Iterable):

@@ -1,17 +1,17 @@
-"""What organisations have in common about shared tools, without what any one of them did.
+"""Differentially private statistics of shared tools, over all organisations.
 
-The counts of the organisations are added up, each one's bounded, and noise is added to the sums. The unit of
-privacy is an organisation: take away all that one of them did, and no result gets more or less probable than
-by a factor of `exp(epsilon)`. Which organisations take part, how many they are and what the shared tools are
-called is no secret here; what they did is, whether they did anything included. Each release costs its
-epsilon: those of several add up.
+The counts of each organisation are bounded and added up, and noise is added to the sums. The unit of privacy
+is an organisation: without everything that one of them did, the probability of any result changes by at most
+a factor of `exp(epsilon)`. The list of organisations and the names of the shared tools are public. Everything
+that an organisation did is protected, and whether it did anything at all. The epsilons of several releases
+add up.
 
-The noise is of whole numbers and drawn exactly, since the low bits of floating-point noise give away what it
-was added to (Mironov, "On Significance of the Least Significant Bits for Differential Privacy", CCS 2012). It
-comes from the operating system, never from a seed: who knows the noise can take it off.
+The noise is discrete and sampled exactly, since the low bits of floating-point noise reveal the value below
+it (Mironov, "On Significance of the Least Significant Bits for Differential Privacy", CCS 2012). Its
+randomness comes from the operating system, never from a seed: anyone who knows the noise can subtract it.
 
-Of the noisy sums as much is told as they are worth: a rate that noise has blurred stands for fewer
-observations than its counts say, and one that it has drowned for none.
+The released counts account for the noise: a noisy rate stands for fewer observations than its counts, and one
+that is mostly noise is not released.
 
 Source: the Laplace mechanism, Dwork, McSherry, Nissim & Smith, TCC 2006; the discrete one and its exact
 sampler, Ghosh, Roughgarden & Sundararajan, STOC 2009, and Canonne, Kamath & Steinke, NeurIPS 2020; data that
@@ -30,22 +30,22 @@ from typing import NamedTuple
 from toolroll.errors import Denied, InvalidInput
 
 LEAST_ORGANISATIONS = 20
-MOST = 100  # counts of one organisation, over all tools and kinds
+MOST = 100  # the most counts of one organisation, over all tools and kinds
 GREATEST_EPSILON = 10.0
-_GRAIN = 16  # parts that a count is told in
-_APART = 0.14  # tools' rates of success differ by about so much, as a standard deviation
-_LIFTS_APART = 0.5  # and calls over expected ones by this
-_USUAL = 0.85  # rate of success of a tool that nothing is known of
+_GRAIN = 16  # noise is added in 1/16 of a count
+_APART = 0.14  # standard deviation of success rates between tools
+_LIFTS_APART = 0.5  # and of calls over predicted calls
+_USUAL = 0.85  # success rate of an unknown tool
 
 Below = Callable[[int], int]  # n → a whole number from 0 to n - 1, each as probable
 
 
 class Counts(NamedTuple):
-    """What is known of one tool.
+    """The counts of one tool.
 
     Attributes:
         successes, failures: of calls whose result is known.
-        calls, expected: how often it was called, and how often similarity made one expect it to be.
+        calls, expected: how often it was called, and how often similarity alone predicts it.
     """
 
     successes: float
@@ -56,13 +56,13 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What may be told.
+    """The result of a release.
 
     Attributes:
-        counts: tool → as many observations as leave the doubt that the noise leaves; only tools of which more
-            is known than that they are tools.
+        counts: tool → counts with the same uncertainty as the noisy rates; only tools whose rates are more
+            than noise.
         organisations: how many took part.
-        epsilon: what this release cost.
+        epsilon: the cost of this release.
         most: the bound of each organisation's counts.
         noise: standard deviation of the noise in each sum.
     """
@@ -82,15 +82,14 @@ def release(
     most: int = MOST,
     below: Below = secrets.randbelow,
 ) -> Release:
-    """Adds up, with noise.
+    """Sums the contributions with noise.
 
     Args:
-        contributions: one for each organisation that takes part, an empty one where it did nothing.
+        contributions: one for each organisation that takes part, empty for one that did nothing.
         tools: all shared tools, used or not; counts of other tools are left out.
-        epsilon: the privacy that is spent: 1 is usual, less is more private.
-        most: what one organisation may count at the most, all its counts taken together; one with more is
-            scaled down.
-        below: where the noise comes from; another source is for tests.
+        epsilon: the privacy budget to spend: 1 is usual, less is more private.
+        most: the highest total of one organisation's counts; a higher one is scaled down.
+        below: the source of randomness; tests pass another.
 
     Raises:
         Denied: fewer than `LEAST_ORGANISATIONS` take part.
@@ -105,11 +104,11 @@ def release(
     if len(contributions) < LEAST_ORGANISATIONS:
         raise Denied(
             f"sharing: {len(contributions)} organisations take part, "
-            f"must be at least {LEAST_ORGANISATIONS}: among fewer, what one did shows"
+            f"must be at least {LEAST_ORGANISATIONS}: among fewer, a single one would show"
         )
     sums = noisy_sums(contributions, tools, epsilon=epsilon, most=most, below=below)
     noise = math.sqrt(2) * float(noise_scale(epsilon, most)) / _GRAIN
-    return Release(worth(sums, noise), len(contributions), float(epsilon), most, noise)
+    return Release(denoised(sums, noise), len(contributions), float(epsilon), most, noise)
 
 
 def noisy_sums(
@@ -120,7 +119,7 @@ def noisy_sums(
     most: int,
     below: Below = secrets.randbelow,
 ) -> dict[str, Counts]:
-    """Tool → sums over the organisations with noise, which may take them below 0."""
+    """Tool → sums over the organisations, with noise; they may be below 0."""
     names = sorted(set(tools))
     sums = [0] * (len(names) * len(Counts._fields))
     for contribution in contributions:
@@ -131,11 +130,11 @@ def noisy_sums(
     return {name: Counts(*noisy[at * width : (at + 1) * width]) for at, name in enumerate(names)}
 
 
-def worth(sums: Mapping[str, Counts], noise: float) -> dict[str, Counts]:
-    """Tool → counts with the rates that the noisy sums make one expect, and their doubt.
+def denoised(sums: Mapping[str, Counts], noise: float) -> dict[str, Counts]:
+    """Tool → counts with the expected rates under the noisy sums, and their uncertainty.
 
-    Rates are drawn towards that of all tools, the further the more noise there is in them. Reads nothing but
-    what is noisy already, so it costs no privacy.
+    Rates shrink towards the mean of all tools, the more the noisier they are. Only noisy values are read, so
+    this costs no privacy.
     """
     calls = sum(each.successes + each.failures for each in sums.values())
     unsure = 4 * noise * math.sqrt(2 * len(sums))
@@ -146,7 +145,7 @@ def worth(sums: Mapping[str, Counts], noise: float) -> dict[str, Counts]:
     usual_lift = min(max(usual_lift, 0.2), 5.0)
     told = {}
     for name, each in sums.items():
-        known = _drawn_in(
+        known = _shrunk(
             each.successes,
             each.successes + each.failures,
             usual,
@@ -157,7 +156,7 @@ def worth(sums: Mapping[str, Counts], noise: float) -> dict[str, Counts]:
             continue
         rate = min(max(known[0], 0.02), 0.98)
         observations = max(0.0, rate * (1 - rate) / known[1] - 1)  # of a Beta with this variance
-        lifted = _drawn_in(
+        lifted = _shrunk(
             each.calls, each.expected, usual_lift, _LIFTS_APART, noise * math.hypot(usual_lift, 1)
         )
         lift, exposures = 0.0, 0.0
@@ -168,12 +167,12 @@ def worth(sums: Mapping[str, Counts], noise: float) -> dict[str, Counts]:
     return told
 
 
-def _drawn_in(
+def _shrunk(
     part: float, whole: float, usual: float, apart: float, noise: float
 ) -> tuple[float, float] | None:
-    """Rate and its variance, of a noisy part of a noisy whole; None where noise is most of it.
+    """Rate and its variance, from a noisy part of a noisy whole; None if it is mostly noise.
 
-    usual, apart: mean and standard deviation of such rates. noise: that of part - usual * whole.
+    usual, apart: mean and standard deviation of rates. noise: standard deviation of part - usual * whole.
     """
     if whole <= 0:
         return None
@@ -185,9 +184,9 @@ def _drawn_in(
 
 
 def bounded(contribution: Mapping[str, Counts], names: Sequence[str], most: int) -> list[int]:
-    """An organisation's counts of these tools in grains, scaled down where they come to more than `most`.
+    """An organisation's counts of these tools in grains, scaled down if their total is above `most`.
 
-    So to take them away changes the sums by `most * _GRAIN` at the most, whatever it did.
+    So one organisation changes the sums by at most `most * _GRAIN`.
     """
     counts = [count for name in names for count in contribution.get(name, Counts(0, 0, 0, 0))]
     for count in counts:
@@ -201,10 +200,10 @@ def bounded(contribution: Mapping[str, Counts], names: Sequence[str], most: int)
 
 
 def noise_scale(epsilon: float, most: int) -> Fraction:
-    """The scale of the noise in grains: what one organisation can change, over epsilon."""
+    """The scale of the noise in grains: the most that one organisation can change, over epsilon."""
     spent = Fraction(epsilon).limit_denominator(10**6)
     if spent > Fraction(epsilon):
-        spent -= Fraction(1, 10**6)  # rounded down: never more than was said
+        spent -= Fraction(1, 10**6)  # rounded down, never up
     return Fraction(most * _GRAIN) / spent
 
 
@@ -226,7 +225,7 @@ def discrete_laplace(scale: Fraction, below: Below = secrets.randbelow) -> int:
 
 
 def _happens(rate: Fraction, below: Below) -> bool:
-    """True with probability exp(-rate), of a rate in [0, 1]: the sign of its series, term by term."""
+    """True with probability exp(-rate), for a rate in [0, 1], by the alternating series of exp."""
     k = 1
     while below(rate.denominator * k) < rate.numerator:
         k += 1

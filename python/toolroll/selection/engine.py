@@ -295,9 +295,9 @@ def _checked(context: Context | None) -> Context:
 def _embed(
     embedder: Embedder | None, reading: Reading, given: Vector | None
 ) -> tuple[list[Vector | None], tuple[Failure, ...]]:
-    """Vectors of the query, its clauses and what was said before, in this order.
+    """Vectors of the query, its clauses and the earlier messages, in this order.
 
-    An embedder that fails or lies costs its own contribution and no more: what it gave before stays.
+    If the embedder fails or returns invalid vectors, selection continues without them.
     """
     texts = [reading.query, *reading.clauses, *(text for text, _ in reading.earlier)]
     vectors: list[Vector | None] = [None] * len(texts)
@@ -305,28 +305,41 @@ def _embed(
     if embedder is None:
         return vectors, _NOTHING_FAILED
     try:
-        for at, text in enumerate(texts):
-            if vectors[at] is None:
-                vectors[at] = _embedded(embedder, text)
+        if embedder.is_instant and len(texts) > 1:  # one call for all
+            first = 0 if given is None else 1
+            rows = np.asarray(embedder.embed(texts[first:]), np.float32)
+            if rows.ndim != 2 or len(rows) != len(texts) - first:
+                raise _invalid(embedder, rows, 0.0)
+            vectors[first:] = [
+                _checked_vector(embedder, text, row) for text, row in zip(texts[first:], rows, strict=True)
+            ]
+        else:
+            for at, text in enumerate(texts):
+                if vectors[at] is None:
+                    row = np.asarray(embedder.embed_query(text), np.float32)
+                    vectors[at] = _checked_vector(embedder, text, row)
     except Exception as error:
         return vectors, (Failure("embedder", error),)
     return vectors, _NOTHING_FAILED
 
 
-def _embedded(embedder: Embedder, text: str) -> Vector:
+def _checked_vector(embedder: Embedder, text: str, vector: Vector) -> Vector:
     """The vector of one text.
 
     Raises:
-        EmbedderUnavailable: what the embedder answers is no unit vector of its width. Zeros are an answer for
-            a text without Latin letters, of which an embedder may know nothing.
+        EmbedderUnavailable: it is no unit vector of the embedder's width. Zeros are valid for a text without
+            Latin letters, about which an embedder may know nothing.
     """
-    vector = np.asarray(embedder.embed_query(text), np.float32)
     length = float(np.vdot(vector, vector))
     if vector.shape == (embedder.dim,) and (
         0.99 < length < 1.01 or (length == 0.0 and not any("a" <= letter <= "z" for letter in text.lower()))
     ):
         return vector
-    raise EmbedderUnavailable(
+    raise _invalid(embedder, vector, length)
+
+
+def _invalid(embedder: Embedder, vector: Vector, length: float) -> EmbedderUnavailable:
+    return EmbedderUnavailable(
         f"embedder {embedder.identity}: its vector has shape {vector.shape} and squared length {length:.3g}, "
         f"must be ({embedder.dim},) and 1"
     )

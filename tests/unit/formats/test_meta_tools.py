@@ -68,9 +68,9 @@ def test_what_a_model_writes_to_manage_tools_is_read(arguments, expected):
         ({"mode": "load", "tools": {"a": 1}}, "manage_tools: tools is an object, must be a list of texts"),
         ({"mode": "load", "tools": [str(i) for i in range(101)]}, "manage_tools: tools has 101 names, must have at most 100"),
         ([1], "manage_tools: what you sent is a list, must be an object with its arguments by name"),
-        ("{'mode': 'load'}", "manage_tools: what you sent is no JSON (Expecting property name enclosed in double"),
-        ('{"mode": "load", "tools": ["a"', "manage_tools: what you sent is no JSON"),
-        ('{"mode": NaN}', "manage_tools: what you sent is no JSON (NaN is no number in JSON)"),
+        ("{'mode': 'load'}", "manage_tools: what you sent is not JSON (Expecting property name enclosed in double"),
+        ('{"mode": "load", "tools": ["a"', "manage_tools: what you sent is not JSON"),
+        ('{"mode": NaN}', "manage_tools: what you sent is not JSON (NaN is not a number in JSON)"),
     ],
     ids=str,
 )  # fmt: skip
@@ -144,7 +144,7 @@ def test_what_a_model_writes_to_call_tool_is_read(arguments, expected):
         ({"name": ""}, "call_tool: name is '', must be the name of a tool"),
         ({"name": "a" * 3_000}, "call_tool: name has 3000 characters, must have at most 2000"),
         ({"name": "a", "arguments": [1]}, "call_tool: arguments is a list, must be an object with its arguments by name"),
-        ({"name": "a", "arguments": "to Bob"}, "call_tool: arguments is no JSON (Expecting value: line 1 column 1 (char 0)), must be an object with its arguments by name"),
+        ({"name": "a", "arguments": "to Bob"}, "call_tool: arguments is not JSON (Expecting value: line 1 column 1 (char 0)), must be an object with its arguments by name"),
     ],
     ids=lambda value: str(value)[:40],
 )  # fmt: skip

@@ -134,7 +134,7 @@ def test_a_tool_that_was_not_shown_cannot_be_reported():
 
 
 def test_what_was_shown_was_not_found_by_a_search():
-    with pytest.raises(InvalidInput, match="'a' was shown, so it was not found"):
+    with pytest.raises(InvalidInput, match="'a' was shown, so report it as called"):
         deduplicate(EVENT, NOTHING_SAID, Report("event", (Entry("a", "wanted"),)))
 
 

@@ -162,7 +162,7 @@ def test_the_quantile_is_students(freedom):
         ({"target": np.ones(3)}, "target has shape"),
         ({"fit": np.full(12, np.inf)}, "fit must be finite"),
         ({"event": np.full(12, 1)}, "event must be from 0 to 0"),
-        ({"propensity": np.zeros(12)}, "whose propensity is 0"),
+        ({"propensity": np.zeros(12)}, "a tool with propensity 0 was shown"),
         ({"shown": np.zeros(12, bool), "reward": np.ones(12)}, "was not shown has a reward"),
     ],
 )

@@ -39,12 +39,12 @@ def test_the_right_tool_that_was_called_too_stays_called():
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (({"a": 1},), "called: says 1 of 'a', must say True, False or None"),
+        (({"a": 1},), "called: 'a' is 1, must be True, False or None"),
         (("abc",), "called: is 'abc', must map names"),
         ((7,), "called: is 7, must map names"),
         (([1],), "called: holds 1, must hold names"),
         (({"": True},), "called: names '', must name tools"),
-        (({"a": True}, {"a": True}), "wanted: tool 'a' is also said to be 'succeeded'"),
+        (({"a": True}, {"a": True}), "wanted: tool 'a' is also reported as 'succeeded'"),
         (((), (), "a"), "corrected: is 'a', must map the wrong tool"),
     ],
 )

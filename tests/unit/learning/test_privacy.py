@@ -19,11 +19,11 @@ from toolroll.learning import privacy
 from toolroll.learning.privacy import (
     Counts,
     bounded,
+    denoised,
     discrete_laplace,
     noise_scale,
     noisy_sums,
     release,
-    worth,
 )
 
 TOOLS = ["a", "b", "c"]
@@ -125,7 +125,7 @@ def test_what_is_told_is_in_doubt_by_as_much_as_it_says():
         calls, expected = rng.uniform(0, 6_000, 50), rng.uniform(0, 6_000, 50)
         exact = np.stack([calls * rates, calls * (1 - rates), expected * lifts, expected], axis=1)
         noisy = exact + rng.laplace(0, noise / math.sqrt(2), exact.shape)
-        told = worth({f"t{n}": Counts(*row) for n, row in enumerate(noisy.tolist())}, noise)
+        told = denoised({f"t{n}": Counts(*row) for n, row in enumerate(noisy.tolist())}, noise)
         for name, counts in told.items():
             at, told_of = int(name[1:]), told_of + 1
             law = stats.beta(counts.successes + 1e-9, counts.failures + 1e-9)
@@ -140,12 +140,12 @@ def test_what_is_told_is_in_doubt_by_as_much_as_it_says():
 
 def test_counts_that_noise_has_drowned_are_worth_nothing():
     noise = 100.0
-    assert worth({"a": Counts(150, -20, 90, 5), "b": Counts(-10, -30, 0, 0)}, noise) == {}
-    sure = worth({"a": Counts(9_000, 1_000, 9_000, 9_000)}, noise)["a"]
+    assert denoised({"a": Counts(150, -20, 90, 5), "b": Counts(-10, -30, 0, 0)}, noise) == {}
+    sure = denoised({"a": Counts(9_000, 1_000, 9_000, 9_000)}, noise)["a"]
     assert sure.successes / (sure.successes + sure.failures) == pytest.approx(0.9, abs=0.01)
-    half = worth({"a": Counts(900, 100, 900, 900)}, noise)["a"]
+    half = denoised({"a": Counts(900, 100, 900, 900)}, noise)["a"]
     assert half.successes + half.failures < 0.1 * (sure.successes + sure.failures)
-    assert worth({}, noise) == {}
+    assert denoised({}, noise) == {}
     quiet = [
         release([{}] * 20, TOOLS, epsilon=1.0, below=random.Random(n).randrange).counts for n in range(100)
     ]

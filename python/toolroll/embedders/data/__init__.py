@@ -1,1 +1,1 @@
-"""Model files that the wheel carries, and the scripts that make them."""
+"""Model files that the wheel carries; `tools/train/` makes them."""

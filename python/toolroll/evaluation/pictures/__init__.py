@@ -1,1 +1,1 @@
-"""Charts of figures that were measured elsewhere. Draws, and computes nothing."""
+"""Draws evaluations, simulations and usage as PNG files (extra `plot`); `drawing.py` is shared."""

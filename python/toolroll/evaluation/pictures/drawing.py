@@ -1,4 +1,4 @@
-"""What all pictures share: their colours, a figure in memory, the file that it becomes.
+"""Shared by all pictures: colours, an empty figure, and writing it to a file.
 
 Needs matplotlib (extra `plot`); draws without a display.
 """
@@ -30,13 +30,13 @@ def blank(width: float, height: float, dpi: int = 150) -> Any:
 
 
 def add_grid(axes: Any, axis: str = "both") -> None:
-    """Lines behind what is drawn."""
+    """Adds grid lines behind the data."""
     axes.grid(True, which="major", axis=axis, color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
 
 
 def strip_frame(axes: Any) -> None:
-    """Takes away the frame and the ticks; what the ticks say stays."""
+    """Removes the frame and the ticks; tick labels stay."""
     axes.tick_params(colors=QUIET, which="both", length=0)
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set_visible(False)

@@ -1,4 +1,4 @@
-"""Recall over latency as a picture, with the front: what nothing else is both better and faster than.
+"""Draws recall over latency, with the Pareto front.
 
 Needs matplotlib (extra `plot`); draws into memory, without a display.
 """
@@ -72,7 +72,7 @@ def draw(results: Sequence[Evaluation], file: str | os.PathLike[str]) -> None:
 
 
 def front(points: Sequence[Point]) -> list[Point]:
-    """The points that no other beats in recall without being slower, fastest first."""
+    """The Pareto front: points that no faster point beats in recall, fastest first."""
     best: list[Point] = []
     for point in sorted(points, key=lambda point: (point.p50, -point.recall)):
         if not best or point.recall > best[-1].recall:
@@ -128,7 +128,7 @@ def _draw_front(axes: Any, points: Sequence[Point]) -> None:
 
 
 def _steps(points: Sequence[Point]) -> tuple[list[float], list[float]]:
-    """The corners of the front, on to the right of every point."""
+    """The corners of the front, extended to the right of every point."""
     x: list[float] = []
     y: list[float] = []
     for point in front(points):
@@ -150,7 +150,7 @@ def _draw_points(axes: Any, points: Sequence[Point]) -> None:
 
 
 def _limits(axes: Any, points: Sequence[Point]) -> None:
-    """Room for labels; a whole decade at the least, so that the scale has names on it."""
+    """Leaves room for labels, and at least a decade, so that the axis has tick labels."""
     low, high = min(point.p50 for point in points), max(point.p99 for point in points)
     axes.set_xlim(low / 4, max(high * 3, low * 30))
     spans = [span for point in points for span in (point.interval or (point.recall,))]
@@ -159,7 +159,7 @@ def _limits(axes: Any, points: Sequence[Point]) -> None:
 
 
 def _label(figure: Any, axes: Any, points: Sequence[Point]) -> None:
-    """Names each point where no other name, point or line is in the way."""
+    """Places each label where it overlaps no other label, point or line."""
     several_profiles = len({point.profile for point in points}) > 1
     several_embedders = len({point.embedder for point in points}) > 1
     figure.draw_without_rendering()
@@ -199,7 +199,7 @@ def _label(figure: Any, axes: Any, points: Sequence[Point]) -> None:
         taken.append(found)
 
 
-# Where a label may stand, in points from its dot: the nearest first.
+# Offsets of a label from its dot, in points, nearest first.
 _PLACES = tuple(
     (dx, dy, horizontal, vertical)
     for far in (9, 20, 34, 50)

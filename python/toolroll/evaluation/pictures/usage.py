@@ -1,4 +1,4 @@
-"""The heatmap and the daily hit rate as pictures.
+"""Draws the heatmap and the daily hit rate.
 
 Needs matplotlib (extra `plot`); draws into memory, without a display.
 """
@@ -14,7 +14,7 @@ from toolroll.registry.analytics.usage import Heatmap, Hits
 
 _BAR = "#b8c4cf"
 _LONGEST = 40  # letters of a name
-_TOLD = 400  # cells with their counts written into them; of more, a scale tells
+_TOLD = 400  # the most cells with written counts; more get a colour bar
 
 
 def draw_heatmap(found: Heatmap, file: str | os.PathLike[str]) -> None:

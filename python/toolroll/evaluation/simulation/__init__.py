@@ -1,1 +1,4 @@
-"""Simulated worlds that show what learning does. Everything is drawn from a seed."""
+"""Simulated use whose truth is known: worlds drawn from a seed, a simulated model, and what it measures.
+
+Every policy meets the same world, so nothing here may depend on what a policy selected.
+"""

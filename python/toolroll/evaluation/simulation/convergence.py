@@ -1,4 +1,4 @@
-"""How sure a Beta posterior is after so many calls: equal-tailed intervals, without SciPy."""
+"""The width of a Beta posterior after a number of calls: equal-tailed intervals, without SciPy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from toolroll.learning.beta import quantile
 
 @dataclass(frozen=True, slots=True)
 class Convergence:
-    """What is known of a tool's success after some calls.
+    """The posterior of a tool's success rate after some calls.
 
     Attributes:
-        calls: so many, of which exactly the rate succeeded.
+        calls: their number; exactly the rate succeeded.
         alpha, beta: of the posterior, from Beta(1, 1).
         mean, variance: of it.
         width_95, width_90: of the equal-tailed intervals.

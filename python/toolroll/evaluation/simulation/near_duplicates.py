@@ -1,4 +1,4 @@
-"""Near-duplicates of tools, as other makers would word them: nothing in a text says how well it works."""
+"""Near-duplicates of tools in other words: no text tells how well a tool works."""
 
 from __future__ import annotations
 
@@ -10,53 +10,18 @@ import numpy as np
 from toolroll.tools import Tool
 
 _MAKERS = (
-    "Aldra",
-    "Bexley",
-    "Corvane",
-    "Dunmore",
-    "Elstrom",
-    "Fenwick",
-    "Galtier",
-    "Hollin",
-    "Istra",
-    "Jorvik",
-)
-_SWAPS = {
-    "find": "look up",
-    "finds": "looks up",
-    "search": "look",
-    "searches": "looks",
-    "get": "fetch",
-    "gets": "fetches",
-    "create": "make",
-    "creates": "makes",
-    "show": "display",
-    "shows": "displays",
-    "provide": "offer",
-    "provides": "offers",
-    "help": "assist",
-    "helps": "assists",
-    "list": "enumerate",
-    "lists": "enumerates",
-    "send": "deliver",
-    "sends": "delivers",
-    "delete": "remove",
-    "deletes": "removes",
-    "update": "change",
-    "updates": "changes",
-    "information": "details",
-    "data": "figures",
-    "latest": "newest",
-    "your": "the user's",
-    "discover": "come across",
-    "analyze": "examine",
-    "generate": "produce",
-    "generates": "produces",
-    "access": "reach",
-    "various": "several",
-    "easily": "quickly",
-    "tool": "service",
-}
+    "Aldra", "Bexley", "Corvane", "Dunmore", "Elstrom", "Fenwick", "Galtier", "Hollin", "Istra", "Jorvik",
+)  # fmt: skip
+_SYNONYMS = {
+    "find": "look up", "finds": "looks up", "search": "look", "searches": "looks", "get": "fetch",
+    "gets": "fetches", "create": "make", "creates": "makes", "show": "display", "shows": "displays",
+    "provide": "offer", "provides": "offers", "help": "assist", "helps": "assists", "list": "enumerate",
+    "lists": "enumerates", "send": "deliver", "sends": "delivers", "delete": "remove",
+    "deletes": "removes", "update": "change", "updates": "changes", "information": "details",
+    "data": "figures", "latest": "newest", "your": "the user's", "discover": "come across",
+    "analyze": "examine", "generate": "produce", "generates": "produces", "access": "reach",
+    "various": "several", "easily": "quickly", "tool": "service",
+}  # fmt: skip
 
 
 def near_duplicates(tools: Sequence[Tool], owners: Sequence[int], random: np.random.Generator) -> list[Tool]:
@@ -84,5 +49,5 @@ def _reworded(sentence: str, random: np.random.Generator) -> str:
     words = []
     for word in sentence.rstrip(".").split():
         if random.random() >= 0.1:
-            words.append(_SWAPS.get(word.lower(), word) if random.random() < 0.7 else word)
+            words.append(_SYNONYMS.get(word.lower(), word) if random.random() < 0.7 else word)
     return " ".join(words)

@@ -1,4 +1,4 @@
-"""A `Toolroll` as a player: the application's own calls, on the world's clock and with the world's luck."""
+"""Plays a world with a `Toolroll`: the calls of an application, on the world's clock and random numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from toolroll.selection.profiles import Profile, profile
 from toolroll.selection.selection import Selection
 from toolroll.tools import Definitions
 
-# Name → profile. The last is seed 4's rule over our own retrieval: what its draws are worth by themselves.
+# Name → profile. The last is Thompson sampling over static retrieval.
 POLICIES: Mapping[str, Profile] = {
     "static": profile("static"),
     "learned": profile("learned"),
@@ -39,7 +39,7 @@ class RollPlayer:
     def __init__(
         self, world: World, policy: str, k: int, changes: Mapping[str, object] | None = None
     ) -> None:
-        """changes: parameters of the profile that are not as they come."""
+        """changes: parameters of the profile to change."""
         self._world, self._k, self._at = world, k, 0
         parameters = POLICIES[policy].with_(**(changes or {}))
         if parameters.learning == "thompson":
@@ -54,7 +54,7 @@ class RollPlayer:
         self._picked: dict[int, Selection] = {}
 
     def arrive(self, at: int) -> None:
-        """Newcomers are in the catalog from now on; what was learnt stays."""
+        """Adds the newcomers to the catalog; statistics stay."""
         self._arrived = at
         self._roll.refresh()
 
@@ -71,7 +71,7 @@ class RollPlayer:
         return tuple([self._place[name] for name in picked.names])
 
     def report(self, at: int, action: ModelAction) -> None:
-        """What the model did with what was shown for message `at`."""
+        """Records the model's action for message `at`."""
         if not self._listens:
             return
         picked = self._picked[at]
@@ -112,26 +112,26 @@ NOBODY = -1  # in place of a tool
 
 
 class Player(Protocol):
-    """What is judged: selects for a world's messages, in order, and hears what came of it."""
+    """Selects for a world's messages in order, and gets the outcomes."""
 
     def arrive(self, at: int) -> None:
-        """The catalog is now the world's at message `at`."""
+        """Takes over the world's catalog at message `at`."""
 
     def select(self, at: int) -> tuple[int, ...]:
         """The tools shown for message `at`, in order."""
 
     def report(self, at: int, action: ModelAction) -> None:
-        """What the model did with what was shown for message `at`; never twice, never if it was lost."""
+        """Takes the model's action for message `at`, as often as the scenario reports it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trajectory:
-    """How a world went under one policy.
+    """The selections and calls of a world under one policy.
 
     Attributes:
-        shown: int32[T, most], the tools shown, in order; NOBODY behind them.
+        shown: int32[T, most], the tools shown, in order, padded with NOBODY.
         called: int32[T], the tool that was called, NOBODY for none.
-        select_us, record_us: what one selection and one report took, in the mean.
+        select_us, record_us: mean time of a selection and of a report.
     """
 
     shown: npt.NDArray[np.int32]
@@ -141,7 +141,7 @@ class Trajectory:
 
 
 def play(world: World, player: Player) -> Trajectory:
-    """All messages of the world, reports arriving as late, as often and as seldom as the scenario says."""
+    """Plays all messages; reports are delayed, lost and duplicated as the scenario says."""
     shown: list[tuple[int, ...]] = []
     called = np.full(len(world), NOBODY)
     due: deque[tuple[int, int, ModelAction]] = deque()  # (when, message, action)

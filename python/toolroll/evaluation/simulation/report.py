@@ -116,7 +116,7 @@ def convergence_table(rows: Sequence[Convergence]) -> str:
 
 
 def to_json(simulation: Simulation) -> dict[str, Any]:
-    """What `toolroll simulate --json` prints: plain values, None for what cannot be said."""
+    """What `toolroll simulate --json` prints: plain values, None for a value that does not exist."""
     plan = simulation.plan
     return {
         "folder": simulation.name,
@@ -170,7 +170,7 @@ def curves_of(measures: Sequence[WorldMetrics]) -> dict[str, Reals]:
     }
     for name in ("after_break", "after_repair"):
         shown, of = np.sum([getattr(one, name) for one in measures], axis=0)
-        enough = of >= max(1.0, of[0] / 4)  # a point that few tools reach says little
+        enough = of >= max(1.0, of[0] / 4)  # a point with few tools is too noisy
         curves[name] = 100 * shown[enough] / of[enough]
     assert len(curves["success"]) == POINTS
     return curves

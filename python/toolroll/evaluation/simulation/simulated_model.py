@@ -1,8 +1,7 @@
-"""A model that is shown tools and calls one: simulated, with the weaknesses of the real ones.
+"""A simulated model that calls one of the tools it is shown, with the weaknesses of real models.
 
-Where a right tool is shown it calls one, of several rather one that stands further up or that it happens to
-like. Where none is, it may call a wrong one that looks right, search for another, or give up. What is
-reported of the call is not always what happened.
+If a correct tool is shown, it calls one, preferring earlier tools and those it has a bias for. Otherwise it
+may call a wrong but similar tool, search for another, or give up. Reports of a call are not always true.
 
 Source: position and taste as in BiasBusters (arXiv 2510.00307), ICLR 2026.
 """
@@ -18,24 +17,24 @@ import numpy as np
 
 from toolroll.evaluation.simulation.worlds import Reals, World
 
-CALLS_RIGHT = 0.9  # where a right tool is shown
+CALLS_RIGHT = 0.9  # probability if a correct tool is shown
 CALLS_WRONG = 0.05  # although one is shown
-CALLS_WRONG_ALONE, SEARCHES = 0.35, 0.4  # where none is shown; otherwise it gives up
-FINDS = 0.8  # a right tool, by a search
-_LOOKS_RIGHT = 0.05  # temperature of the likeness by which a wrong tool is called
+CALLS_WRONG_ALONE, SEARCHES = 0.35, 0.4  # if none is shown; otherwise it gives up
+FINDS = 0.8  # probability that a search finds a correct tool
+_LOOKS_RIGHT = 0.05  # temperature of similarity in the choice of a wrong tool
 
 Outcome = Literal["called", "wanted", "corrected"]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAction:
-    """What the model did, and what is reported of it.
+    """What the model did, and the report of it.
 
     Attributes:
-        tool: that it called; -1 for none.
-        outcome: as what it is reported: a call of what was shown, of what a search found, or of a wrong tool.
+        tool: the called tool; -1 for none.
+        outcome: as reported: a call of a shown tool, of one that a search found, or of a wrong one.
         succeeded: as reported.
-        times: how often the report is sent; 0 where it is lost.
+        times: how often the report is sent; 0 if it is lost.
     """
 
     tool: int = -1
@@ -45,7 +44,7 @@ class ModelAction:
 
 
 def shares(world: World, message: int, shown: Sequence[int]) -> list[float]:
-    """How the calls of right tools fall to the tools shown, in their order: sums to 1, or is all 0."""
+    """The share of correct calls for each tool shown: sums to 1, or all 0."""
     right = world.right[message]
     position, taste = world.scenario.position, world.taste
     weights = [
@@ -56,7 +55,7 @@ def shares(world: World, message: int, shown: Sequence[int]) -> list[float]:
 
 
 def respond(world: World, at: int, shown: Sequence[int]) -> ModelAction:
-    """What the model does with these tools at message `at`; chance is the world's."""
+    """The model's action with these tools at message `at`, from the world's random numbers."""
     chance = world.chance[at].tolist()
     message = int(world.message[at])
     by_right = shares(world, message, shown)
@@ -89,7 +88,7 @@ def respond(world: World, at: int, shown: Sequence[int]) -> ModelAction:
 
 
 def oracle(world: World) -> Reals:
-    """float64[T]: the success of showing nothing but the best right tool that is there."""
+    """float64[T]: the success of showing only the best correct tool that has arrived."""
     best = np.zeros(len(world))
     for at, message in enumerate(world.message.tolist()):
         there = [tool for tool in world.right[message] if world.is_there(at, tool)]
@@ -98,7 +97,7 @@ def oracle(world: World) -> Reals:
 
 
 def _wrong_shares(world: World, message: int, shown: Sequence[int]) -> list[float]:
-    """How calls of wrong tools fall to the tools shown."""
+    """The share of wrong calls for each tool shown, not normalised."""
     right, likeness = world.right[message], world.likeness[message]
     nats = [
         -math.inf if tool in right else likeness[tool] / _LOOKS_RIGHT - world.scenario.position * place
@@ -109,7 +108,7 @@ def _wrong_shares(world: World, message: int, shown: Sequence[int]) -> list[floa
 
 
 def _drawn(weights: Sequence[float], chance: float) -> int:
-    """The place on which this chance falls."""
+    """The index that a uniform number selects by weight."""
     left = chance * sum(weights)
     for place, weight in enumerate(weights):
         left -= weight

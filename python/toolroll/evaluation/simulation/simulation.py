@@ -1,8 +1,7 @@
-"""Compares policies on many worlds: what `toolroll simulate` runs.
+"""Compares policies on many worlds, for `toolroll simulate`.
 
-Every policy meets the same worlds, message by message, so differences are paired: they are taken world by
-world, and their intervals are over worlds. Static selection is always played, as what the others are
-measured against.
+Every policy plays the same worlds, message by message, so differences are paired by world, and intervals are
+over worlds. Static selection is always played, as the baseline.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ Progress = Callable[[int, int], None]  # worlds played, in all
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to play.
+    """The parameters of a simulation.
 
     Attributes:
         folder: dataset folder; None for the demonstration catalog. half: which of its messages.
         scenarios, policies: their names.
         worlds: of each scenario. seed: of the first. messages: of each world.
-        k: how many tools are shown, base and pinned ones not counted.
-        changes: parameters of the policy "default" that are not as they come.
+        k: number of tools shown, without base and pinned ones.
+        changes: parameters of the policy "default" to change.
     """
 
     folder: str | None = None
@@ -88,14 +87,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Simulation:
-    """What came out.
+    """The result of a simulation.
 
     Attributes:
-        plan: what was played.
+        plan: its parameters.
         name: of the folder; tools, texts: how many it has, near-duplicates and repetitions not counted.
-        repeated: share of the messages that came before in their world, letter for letter.
+        repeated: share of messages whose text came before in their world.
         played: scenario → policy → measures, one a world, in the order of their seeds.
-        seconds: for all of it.
+        seconds: in total.
     """
 
     plan: Plan
@@ -120,7 +119,7 @@ class Simulation:
         return Estimate.of([ours - theirs for ours, theirs in pairs])
 
     def ratio(self, scenario: str, policy: str, other: str, name: str = "regret") -> Estimate:
-        """What share it is of the other policy's, world by world."""
+        """The ratio to the other policy's value, by world."""
         pairs = zip(self.values(scenario, policy, name), self.values(scenario, other, name), strict=True)
         return Estimate.of([ours / max(theirs, 1e-9) for ours, theirs in pairs])
 
@@ -130,7 +129,7 @@ class Simulation:
 
 
 def simulate(plan: Plan, jobs: int = 1, progress: Progress | None = None) -> Simulation:
-    """Plays every world of the plan; the result does not depend on jobs, the number of processes.
+    """Plays every world of the plan. The result does not depend on `jobs`, the number of processes.
 
     Raises:
         NotFound, InvalidDefinition, InvalidInput: as `SourceData.read`.
@@ -166,7 +165,7 @@ def simulate(plan: Plan, jobs: int = 1, progress: Progress | None = None) -> Sim
 
 
 def play_world(plan: Plan, source: SourceData, scenario: str, seed: int) -> dict[str, WorldMetrics]:
-    """Policy → how one world went."""
+    """Policy → its metrics in one world."""
     world = World.draw(source, SCENARIOS[scenario], seed, plan.messages)
     best = oracle(world)
     static = play(world, RollPlayer(world, STATIC, plan.k))
@@ -190,7 +189,7 @@ def _played(
         for task in tasks:
             yield task, play_world(plan, source, *task)
         return
-    # Processes begin empty: a fork would copy the locks of whatever threads there are.
+    # Spawned, not forked: a fork would copy locks of other threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(tasks)), context, _prepare, (plan,)) as pool:
         waiting = {pool.submit(_task, task): task for task in tasks}

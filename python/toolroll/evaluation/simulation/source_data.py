@@ -1,4 +1,4 @@
-"""What simulated worlds are made of: a folder's tools and messages, read and embedded once."""
+"""The tools and messages of a folder, read and embedded once, from which worlds are drawn."""
 
 from __future__ import annotations
 
@@ -34,17 +34,18 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceData:
-    """Tools and messages. Rules and page mappings stay behind: worlds have contexts of their own.
+    """Tools and messages. Rules and page mappings are dropped: worlds have their own contexts.
 
     Attributes:
         name: of the folder.
         definitions: what catalogs are built from.
-        messages: each has at least one right tool. right: positions of these in `definitions.tools`, any of
-            which will do; the first is whose message it counts as.
-        embedder: what compares messages and tools for the model, whichever one selection uses.
+        messages: each has at least one correct tool. right: their positions in `definitions.tools`; the
+            message
+            counts as one of the first.
+        embedder: compares messages and tools for the simulated model, whatever embedder selection uses.
         scale: of its cosines.
         vectors: float32[m, dim] of the messages. tool_vectors: float32[n, dim] of names and descriptions.
-        topics: int64[n], in [0, TOPICS): what a tool's messages are about; -1 where it has none.
+        topics: int64[n], in [0, TOPICS): cluster of a tool's messages; -1 without messages.
         settings: names of all settings that switch toolkits on.
     """
 
@@ -76,7 +77,7 @@ class SourceData:
 
     @classmethod
     def of(cls, dataset: Dataset, half: Half = "all") -> SourceData:
-        """From what was read already.
+        """From a dataset.
 
         Raises:
             InvalidInput: fewer than eight tools have a message.
@@ -112,12 +113,12 @@ class SourceData:
 
 
 def text_of(tool: Tool) -> str:
-    """What the model reads of it."""
+    """The text that the simulated model reads."""
     return f"{tool.name}: {tool.description}"
 
 
 def demonstration() -> Dataset:
-    """The demonstration catalog: its tools without their examples, and those as messages."""
+    """The demonstration catalog: its tools without examples, and the examples as messages."""
     definitions = read_folder(_DEMO)
     owners: defaultdict[str, list[str]] = defaultdict(list)
     for tool in definitions.tools:
@@ -146,7 +147,7 @@ def _is_in(query: Query, half: Half) -> bool:
 
 
 def _clusters(means: npt.NDArray[np.float64]) -> Ints:
-    """k-means by cosine, the same for the same rows."""
+    """k-means by cosine, deterministic."""
     means = _unit(means)
     random = np.random.default_rng(7)
     centres = means[random.permutation(len(means))[: min(TOPICS, len(means))]]
@@ -164,5 +165,5 @@ def _unit(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def share_repeated(messages: Sequence[int] | Ints) -> float:
-    """The share of a stream's messages that came before."""
+    """The share of messages that came before."""
     return 1 - len(set(map(int, messages))) / max(1, len(messages))

@@ -1,6 +1,6 @@
-"""What a played world says: success, regret, recall, and how fast tools go and come back.
+"""Metrics of a played world: success, regret, recall, and how fast tools are dropped and return.
 
-Success is expected success, given what was shown: the luck of single calls is left out.
+Success is the expected success given the tools shown, without the randomness of single calls.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from toolroll.evaluation.simulation.worlds import CONTEXTS, Flags, Reals, World
 POINTS = 60  # of a curve over time
 AFTER = 40  # messages after a break or repair that a curve shows
 FIRST = 10  # messages of a context that count as its start
-_WINDOW = 5  # messages by which a tool is judged to be out, or back
-_BEFORE, _SHOWN = 10, 0.8  # it was shown in so many of the messages for it, before it broke
+_WINDOW = 5  # messages that decide whether a tool is out or back
+_BEFORE, _SHOWN = 10, 0.8  # a tool counts if it was shown in 80 % of its last 10 messages before it broke
 
 
 class SurvivalTime(NamedTuple):
-    """How long something took, or how long it was watched in vain.
+    """The time until an event, or until observation ended (censored).
 
     Attributes:
         steps: calls or messages.
-        is_observed: whether it has happened; the world may have ended before.
+        is_observed: whether the event happened before the world ended.
     """
 
     steps: float
@@ -41,10 +41,9 @@ Times = tuple[SurvivalTime, ...]
 
 
 def median_time(times: Sequence[SurvivalTime]) -> float:
-    """The steps within which it has happened to half of them; inf where that cannot be said.
+    """The median time by the Kaplan–Meier estimate; inf if less than half of the events happened.
 
-    Those watched in vain count for as long as they were watched: left out they would flatter, as never
-    they would slander.
+    Censored times count for as long as they were observed.
 
     Source: Kaplan & Meier, "Nonparametric Estimation from Incomplete Observations", JASA 1958.
     """
@@ -60,12 +59,12 @@ def median_time(times: Sequence[SurvivalTime]) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorldMetrics:
-    """One world under one policy.
+    """The metrics of one world under one policy.
 
     Attributes:
-        values: name → value; shares are in points of 100. As many as `NAMES`.
-        out: for each tool that broke while it was shown: calls of it until it was out.
-        back: for each tool that was out and works again: messages for it until it was back.
+        values: name → value; shares in percent.
+        out: for each tool that broke while it was shown: its calls until it was no longer shown.
+        back: for each such tool that works again: its messages until it was shown again.
         curves: float64[2, POINTS], success and recall over time; regret: float64[POINTS], its sum so far.
         after_break, after_repair: float64[2, AFTER]: by the n-th message for such a tool, how often it was
             shown and how many there were.
@@ -144,7 +143,7 @@ class _Outcomes:
 
 
 def _rightness(world: World) -> Flags:
-    """bool[m, n]: which tools will do for which message of the source."""
+    """bool[m, n]: which tools are correct for which message of the source."""
     table = np.zeros((len(world.right), len(world.tools)), np.bool_)
     for message, tools in enumerate(world.right):
         table[message, list(tools)] = True
@@ -152,7 +151,7 @@ def _rightness(world: World) -> Flags:
 
 
 def _firsts(world: World) -> Flags:
-    """Which messages are among the first of their context."""
+    """bool[T]: whether a message is among the first of its context."""
     is_first = np.zeros(len(world), np.bool_)
     for context in range(CONTEXTS):
         is_first[np.flatnonzero(world.context == context)[:FIRST]] = True
@@ -170,7 +169,7 @@ def _recovery(world: World, trajectory: Trajectory) -> tuple[Times, Times, Reals
         before = is_shown[asked < breaks][-_BEFORE:]
         broken = (asked >= breaks) & (asked < repairs)
         if not broken.any() or not len(before) or before.mean() < _SHOWN:
-            continue  # it was hardly shown before: there is nothing to see
+            continue  # it was rarely shown before
         _add(after_break, is_shown[broken])
         gone = _turns(~is_shown[broken])
         until = repairs if gone is None else int(asked[broken][gone])
@@ -185,7 +184,7 @@ def _recovery(world: World, trajectory: Trajectory) -> tuple[Times, Times, Reals
 
 
 def _turns(flags: Flags) -> int | None:
-    """From where on a flag is there to stay: of it and the next four at most one is missing."""
+    """The first place where a flag is set and at most one of the next four is not."""
     for at in np.flatnonzero(flags).tolist():
         window = flags[at : at + _WINDOW]
         if len(window) > 1 and len(window) - window.sum() <= len(window) // _WINDOW:

@@ -1,16 +1,15 @@
-"""Worlds to learn in: real tools and messages, and everything that is not text drawn from a seed.
+"""Draws simulated worlds: real tools and messages, and everything else from a seed.
 
-A world adds to its source what use would show and a folder cannot:
+A world adds to its source what only use would show:
 
-- *families*: near-duplicates of some tools, by other makers and in other words. One member of each works
-  well, the others do not.
+- *families*: near-duplicates of some tools in other words. One member of each works well, the others do not.
 - *contexts*: users of three tiers on twelve pages. A page has a topic, from which most of its messages come;
   how well a tool works differs a little by page and tier, and a few hardly work on some page.
 - *change*: halfway some much used tools break, and half of them are repaired later; newcomers arrive after a
   quarter of the time, half of them better than what was there.
 
-Everything is a function of the source, the scenario and the seed, and nothing of what was selected:
-policies are compared on the same messages, the same luck included.
+Everything depends on source, scenario and seed alone, not on selections: policies are compared on the same
+messages and random numbers.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ PAGES, TIERS, USERS = TOPICS, ("free", "team", "enterprise"), 300
 CONTEXTS = PAGES * len(TIERS)
 SECONDS = 28 * 86_400 / 6_000  # between two messages
 START = 1_767_225_600.0  # of the simulated clock: 1 January 2026, UTC
-CHANCES = 8  # uniform numbers that a message may use up
+CHANCES = 8  # uniform random numbers for a message
 
 _TIER_SHARES = (0.5, 0.35, 0.15)
-_BROKEN = 0.03  # how often a call of a broken tool succeeds all the same
+_BROKEN = 0.03  # success rate of a broken tool
 _BETTER, _WORSE = (0.93, 0.60), (0.40, 0.93)  # a newcomer, and what was there before
 
 Reals = npt.NDArray[np.float64]
@@ -48,18 +47,18 @@ class World:
     """One draw. n tools, near-duplicates included; T messages.
 
     Attributes:
-        source, scenario, seed: what it was drawn from.
+        source, scenario, seed: of the draw.
         tools: the source's, then their near-duplicates, newcomers last.
         first: how many of `tools` there are from the start. arrival: the message at which the others arrive.
-        family: int64[n], the tool that this one may stand in for; itself for most.
-        reliable: float64[CONTEXTS, n], how often a call succeeds while the tool is whole.
-        breaks, repairs: int64[n], from when to when a tool is broken; T for never.
+        family: int64[n], the tool that this one can replace; itself for most.
+        reliable: float64[CONTEXTS, n], success rate of a tool that is not broken.
+        breaks, repairs: int64[n], the message at which a tool breaks and is repaired; T for never.
         newcomer: int64[n], 1 for a better one, -1 for a worse one, 0 for the others.
-        taste: float64[n], the model's liking, in nats.
+        taste: float64[n], the bias of the model, in nats.
         likeness: float32[m, n], cosine of each message of the source and each tool, on the common scale.
-        right: for each message of the source the tools that will do.
+        right: the correct tools for each message of the source.
         message, context, user: int64[T].
-        chance: float64[T, CHANCES], uniform: what happens by chance at each message.
+        chance: float64[T, CHANCES], uniform random numbers of each message.
     """
 
     source: SourceData
@@ -84,7 +83,7 @@ class World:
 
     @classmethod
     def draw(cls, source: SourceData, scenario: Scenario, seed: int, length: int) -> World:
-        """The world of this seed, with so many messages."""
+        """The world of this seed with `length` messages."""
         random = np.random.default_rng([20_261_122, seed])
         base = len(source.definitions.tools)
         counts = np.bincount([one[0] for one in source.right], minlength=base).astype(np.float64)
@@ -137,12 +136,12 @@ class World:
         return len(self.message)
 
     def definitions(self, at: int) -> Definitions:
-        """What the catalog holds when message `at` comes."""
+        """The catalog at message `at`."""
         there = self.tools if at >= self.arrival else self.tools[: self.first]
         return replace(self.source.definitions, tools=there)
 
     def context_of(self, at: int) -> Context:
-        """Who asks, from where."""
+        """The context of message `at`."""
         where, user = int(self.context[at]), int(self.user[at])
         found = self._contexts.get((where, user))
         if found is None:
@@ -154,11 +153,11 @@ class World:
         return found
 
     def now(self, at: int) -> float:
-        """Seconds since the epoch when message `at` comes."""
+        """Seconds since the epoch at message `at`."""
         return START + at * SECONDS
 
     def works(self, at: Any, tool: Any) -> Any:
-        """How probable it is that a call of the tool at message `at` succeeds; arrays broadcast."""
+        """The success rate of a call of the tool at message `at`; arrays broadcast."""
         is_broken = (at >= self.breaks[tool]) & (at < self.repairs[tool])
         return np.where(is_broken, _BROKEN, self.reliable[self.context[at], tool])
 
@@ -246,7 +245,7 @@ def _broken(
 
 
 def _stream(source: SourceData, scenario: Scenario, counts: Reals, page: Ints, random: Random) -> Ints:
-    """The messages; those of a tool come again when all of them have come."""
+    """The stream of messages; those of a tool repeat after all of them were used."""
     length = len(page)
     is_own = random.random(length) < scenario.own_topic
     popular = counts**0.8
@@ -270,26 +269,26 @@ def _stream(source: SourceData, scenario: Scenario, counts: Reals, page: Ints, r
 
 
 def _falling(n: int) -> Reals:
-    """Shares of the first, second, … of n that are not equally popular."""
+    """Shares of n items with decreasing popularity."""
     weights: Reals = np.arange(1, n + 1, dtype=np.float64) ** -0.7
     return np.asarray(weights / weights.sum(), np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What a world is like; as it stands, the one called main.
+    """The parameters of a world; the defaults are those of "main".
 
     Attributes:
         duplicates: whether tools have near-duplicates.
-        equal: every tool works equally well everywhere: about reliability there is nothing to learn.
+        equal: whether every tool works equally well everywhere, so that there is nothing to learn about it.
         breaks: whether tools break halfway. repaired: when half of them work again, as a share of the time.
         own_topic: share of a page's messages that come from its topic.
         groups: whether the application declares which tools are interchangeable.
-        position: nats by which each place further down makes the model choose a tool less.
-        taste: standard deviation of the model's liking for one tool or another, in nats.
-        seen_failing: share of the failures that are reported as such; the others look like successes.
+        position: nats by which each further place lowers the chance of a tool.
+        taste: standard deviation of the model's bias for a tool, in nats.
+        seen_failing: share of failures that are reported as failures; the others look like successes.
         false_failing: share of the successes that are reported as failures.
-        corrected: share of the calls of a wrong tool, where it ran, that the user notices.
+        corrected: share of completed calls of a wrong tool that the user corrects.
         lost, doubled: shares of the reports. delay: how many messages later a report arrives.
     """
 

@@ -1,6 +1,7 @@
-"""Repairs for what a model sends back: arguments, leaked calls, empty claims, histories; and what it costs.
+"""Repairs what a model sends back: arguments, tool calls in text, claims without a call, histories, cost.
 
-Each piece works alone, on plain dictionaries in OpenAI's or Anthropic's form. None needs a catalog.
+Users import it as `from toolroll import repair`. Every function works alone, on plain dictionaries in
+OpenAI's or Anthropic's form, and needs no catalog. A new repair is a file here and a name in `__all__`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from toolroll.formats.repair.cost import CostLimits, CostMonitor, Pause, Usage
 from toolroll.formats.repair.history import History, HistoryChange, repair_history
 from toolroll.formats.repair.leaked_calls import Call, RecoveryResult, recover
 from toolroll.formats.repair.trimming import truncate_results, window
+from toolroll.formats.schemas.relax import relax
 
 __all__ = [
     "Advice",
@@ -29,6 +31,7 @@ __all__ = [
     "check_claim",
     "claims_action",
     "recover",
+    "relax",
     "repair",
     "repair_history",
     "truncate_results",

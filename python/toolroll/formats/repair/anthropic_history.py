@@ -1,4 +1,4 @@
-"""A history as Anthropic takes it: user and assistant in turns, results first behind their calls."""
+"""Repairs a history for Anthropic: user and assistant alternate; results come first behind their calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toolroll.formats.repair.messages import (
 
 
 def repaired(messages: list[Message], changes: list[HistoryChange]) -> list[Message]:
-    """The list in order; what was changed goes into `changes`."""
+    """The repaired list; adds to `changes`."""
     messages = [_without_misplaced_calls(index, message, changes) for index, message in enumerate(messages)]
     full: list[tuple[int, Message]] = []
     for index, message in _with_results(messages, changes):
@@ -41,7 +41,7 @@ def repaired(messages: list[Message], changes: list[HistoryChange]) -> list[Mess
 
 
 def _without_misplaced_calls(index: int, message: Message, changes: list[HistoryChange]) -> Message:
-    """Without calls that nothing can answer: the user's, those without an id, the second of one id."""
+    """Removes calls without a possible result: the user's, those without an id, the second of one id."""
     seen: set[str] = set()
 
     def is_sound(block: Any) -> bool:
@@ -58,12 +58,12 @@ def _without_misplaced_calls(index: int, message: Message, changes: list[History
 
 
 def _with_results(messages: list[Message], changes: list[HistoryChange]) -> list[tuple[int, Message]]:
-    """Every message with its index, each assistant's calls answered at the front of the message behind."""
+    """Every message with its index; the results of an assistant's calls come first in the next message."""
     answers = pairs(messages, "anthropic")
     parts = [blocks(message) for message in messages]
     call_of = {result: call for call, result in answers.items()}
     turns: list[tuple[int, Message]] = []
-    due: list[Any] = []  # results of the assistant's message just passed, that do not stand behind it
+    due: list[Any] = []  # results of the last assistant message that are not in the next message
     for index, message in enumerate(messages):
         if due and message.get("role") != "user":
             turns.append((index - 1, {"role": "user", "content": due}))
@@ -89,7 +89,7 @@ def _with_results(messages: list[Message], changes: list[HistoryChange]) -> list
 def _answered(
     index: int, message: Message, due: list[Any], call_of: dict[Place, Place], changes: list[HistoryChange]
 ) -> Message:
-    """The message with the results that belong into it at its front, and without those that do not."""
+    """The message with its own results first, and without results that belong elsewhere."""
     content = message.get("content")
     if not isinstance(content, (list, tuple)):
         if not due:
@@ -127,7 +127,7 @@ def _without_blanks(message: Message) -> Message:
 
 def _merged(turns: list[tuple[int, Message]], changes: list[HistoryChange]) -> list[tuple[int, Message]]:
     merged: list[tuple[int, Message]] = []
-    parts: list[Any] | None = None  # the content of the last message, once that is a list of our own
+    parts: list[Any] | None = None  # the content of the last message once it is a new list
     for index, message in turns:
         role = message.get("role")
         if not merged or role not in ("user", "assistant") or merged[-1][1].get("role") != role:

@@ -1,8 +1,8 @@
-"""Arguments that a model wrote, repaired as far as the tool's own schema says how.
+"""Repairs a model's arguments by the tool's own schema.
 
-Models write "5" for 5, "true" for true, null for what they leave out, and parameters that the tool
-doesn't have. A change is made only where the schema does not accept what is there, only where there is one
-way to read it, and every one is reported. The rest is left for the tool to refuse.
+Models write "5" for 5, "true" for true, null for absent values, and parameters that the tool does not have. A
+value is changed only if the schema rejects it and there is one way to read it, and every change is reported.
+Everything else is left for the tool to reject.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from toolroll.formats.repair.validation import (
 from toolroll.formats.schemas.relax import json_schema
 from toolroll.formats.strict_json import NotJson, read
 
-MAX_PASSES = 8  # two settle what is not contrived: one that changes, one that finds nothing to change
+MAX_PASSES = 8  # two are usually enough: one that changes, one that finds nothing to change
 
 What = Literal["boolean", "number", "null", "text", "object", "array", "spelling", "removed", "injected"]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that was changed.
+    """One change.
 
     Attributes:
-        path: where, as a JSON Pointer: ``/filters/0/limit``.
-        what: what it was made: "boolean", "number", "null", "object", "array" from text, "text" from a
-            number; "spelling" of a value that the schema lists; "removed"; "injected".
-        before: the value there was; None where nothing was.
-        after: the value there is; None where it was removed.
+        path: the place, as a JSON Pointer: ``/filters/0/limit``.
+        what: the new type ("boolean", "number", "null", "object", "array" from text, "text" from a number),
+            "spelling" of a value that the schema lists, "removed" or "injected".
+        before: the old value; None if there was none.
+        after: the new value; None if it was removed.
     """
 
     path: str
@@ -50,11 +50,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """Arguments to call the tool with, and what was changed on the way.
+    """Arguments to call the tool with, and the changes.
 
     Attributes:
         arguments: a new dictionary; values that needed no change are the caller's own objects.
-        changes: in the order they were made; empty if the arguments were right.
+        changes: in order; empty if the arguments were valid.
     """
 
     arguments: dict[str, Any]
@@ -63,15 +63,15 @@ class RepairResult:
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """A value that the caller knows better than the model, such as the id of the chat they are in.
+    """A value that the caller knows better than the model, such as the id of the current chat.
 
-    It replaces an argument that is missing, null, or of another JSON type than `value`; and further:
+    It replaces an argument that is missing, null, or of another JSON type than `value`.
 
     Attributes:
-        value: what to put there.
-        max_length: text longer than this is replaced.
-        when: whatever this is true of is replaced.
-        always: whatever is there is replaced.
+        value: the value to insert.
+        max_length: also replaces text longer than this.
+        when: also replaces a value for which this is true.
+        always: replaces every value.
     """
 
     value: Any
@@ -80,7 +80,7 @@ class Injection:
     always: bool = False
 
     def replaces(self, value: Any) -> bool:
-        """Whether `value`, which is there, has to go."""
+        """Whether the present `value` has to be replaced."""
         return (
             self.always
             or kind_of(value) != kind_of(self.value)
@@ -95,28 +95,32 @@ def repair(
     inject: Mapping[str, Injection] | None = None,
     undeclared: Literal["remove", "keep"] = "remove",
 ) -> RepairResult:
-    """Makes arguments fit the tool's schema, where there is one way to do so.
+    """Makes arguments fit the tool's schema wherever there is one way to do so.
 
-    - Text becomes a boolean, a number, null, or a JSON object or array where the schema wants that and no
-      text; a whole number becomes text where it wants text only.
-    - Null is removed where it isn't allowed and nothing is required.
-    - A listed value is respell where one differs in case or surrounding space only.
-    - A parameter that the tool doesn't declare is removed, unless the schema says that there may be more.
-      Inside a parameter's value only what `additionalProperties` forbids is: a tool's parameters are a list,
-      and schemas rarely bother to say that it is closed; values are data.
+    - Text becomes a boolean, a number, null, or a JSON object or array if the schema wants that and no
+        text; a
+      whole number becomes text if the schema wants text only.
+    - Null is removed if it is not allowed and the parameter is optional.
+    - A value becomes the listed value that differs from it only in case or surrounding space.
+    - A parameter that the tool does not declare is removed, unless the schema explicitly allows more.
+        Inside a
+      parameter's value, only properties that `additionalProperties` forbids are removed: a tool's parameters
+      are a closed list even if few schemas say so, while values are data.
 
-    Arguments that the schema accepts are not changed otherwise, and a second repair changes nothing.
+    Other arguments that the schema accepts are not changed, and a second repair changes nothing.
 
     Args:
-        arguments: an object, or its JSON text as OpenAI sends it; None and blank text count as none.
-        schema: the tool's `parameters`, in which references are followed; None where they are not known: the
-            text is read as JSON, and what it holds stays as it is.
-        inject: values by parameter; for parameters that the tool doesn't declare they are passed over.
-        undeclared: "keep" leaves parameters that the schema doesn't name but doesn't forbid either.
+        arguments: an object, or its JSON text as OpenAI sends it; None and blank text mean no arguments.
+        schema: the tool's `parameters`; references in it are followed. None if unknown: text is then
+            parsed and
+            its values stay unchanged.
+        inject: values by parameter; those for parameters that the tool does not declare are ignored.
+        undeclared: "keep" keeps parameters that the schema neither names nor forbids.
 
     Raises:
-        InvalidInput: the text is not one JSON object (a model can be told the message), or arguments and
-            schema are too deep or too large to be checked.
+        InvalidInput: the text is not one JSON object (the message is fit for the model), or arguments and
+            schema
+            are too deep or too large to be checked.
     """
     schema = {} if schema is None else json_schema(schema)
     if undeclared not in ("remove", "keep"):
@@ -196,29 +200,29 @@ class _Repair:
         value: Any = arguments
         for _ in range(MAX_PASSES):
             made = len(self.changes)
-            value = self.repaired(value, self.schema, "", frozenset())
+            value = self.repair_value(value, self.schema, "", frozenset())
             if len(self.changes) == made:
                 return RepairResult(dict(value), (*changes, *self.changes))
-        return RepairResult(arguments, tuple(changes))  # a schema that contradicts itself: nothing settles
+        return RepairResult(arguments, tuple(changes))  # the schema contradicts itself: no pass is the last
 
-    def repaired(self, value: Any, schema: Any, path: str, kept: frozenset[str]) -> Any:
-        """The value as `schema` would have it, as far as that goes; `kept` are keys required from outside."""
+    def repair_value(self, value: Any, schema: Any, path: str, kept: frozenset[str]) -> Any:
+        """The value repaired by `schema` as far as possible; `kept`: keys that outer schemas require."""
         self.validator.step()
         if not isinstance(schema, Mapping) or self.validator.accepts(value, schema):
             return value
-        # Once for each schema at each place: alternatives within alternatives would double it at every level.
-        # The validator, which has been asked, keeps both alive, so that their ids name no others.
+        # Once for each schema and place: nested alternatives would double the work at every level. The
+        # validator keeps schema and value alive, so that no other object gets their ids.
         key = (id(schema), id(value), path, kept)
         if (known := self._cache.get(key)) is None:
             self._cache[key] = value, []  # where a reference leads back here without a value in between
             made = len(self.changes)
-            after = self._repaired_once(value, schema, path, kept)
+            after = self._repair_parts(value, schema, path, kept)
             self._cache[key] = after, self.changes[made:]
             return after
         self.changes += known[1]
         return known[0]
 
-    def _repaired_once(self, value: Any, schema: Schema, path: str, kept: frozenset[str]) -> Any:
+    def _repair_parts(self, value: Any, schema: Schema, path: str, kept: frozenset[str]) -> Any:
         parts = self.validator.parts(schema)
         value = self._coerce(value, parts, path)
         kept |= {key for part in parts for key in required(part)}
@@ -241,10 +245,10 @@ class _Repair:
         return value
 
     def _choose(self, value: Any, choices: Any, path: str, kept: frozenset[str]) -> Any:
-        """By the branch that takes the fewest changes; the first of those, null last.
+        """Repairs by the branch with the fewest changes; of equal ones the first, null last.
 
-        Where no change makes a branch accept, the value stays, unless there is only one real branch: what
-        is wrong inside it can still be repaired in part. "null" is null where no branch takes text.
+        If no branch accepts the value after repair, it stays, unless there is only one real branch: then it
+        is repaired in part. "null" becomes null if no branch takes text.
         """
         if any(self.validator.accepts(value, choice) for choice in choices):
             return value
@@ -255,7 +259,7 @@ class _Repair:
         best: tuple[tuple[bool, int], Any, list[Change]] | None = None
         made = len(self.changes)
         for choice in (*real, *nulls):
-            tried = self.repaired(value, choice, path, kept)
+            tried = self.repair_value(value, choice, path, kept)
             changes = self.changes[made:]
             del self.changes[made:]
             fits = self.validator.accepts(tried, choice)
@@ -290,7 +294,7 @@ class _Repair:
                 continue
             after = item
             for one in schemas:
-                after = self.repaired(after, one, below, frozenset())
+                after = self.repair_value(after, one, below, frozenset())
             changed = changed or after is not item
             members[key] = after
         return members if changed else value
@@ -299,7 +303,7 @@ class _Repair:
         items = list(value)
         for part in parts:
             for place, (item, schema) in enumerate(zip(items, self.validator.items(part), strict=False)):
-                items[place] = self.repaired(item, schema, f"{path}/{place}", frozenset())
+                items[place] = self.repair_value(item, schema, f"{path}/{place}", frozenset())
         changed = any(after is not item for after, item in zip(items, value, strict=True))
         return items if changed else value
 

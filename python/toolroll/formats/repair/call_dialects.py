@@ -1,7 +1,7 @@
-"""The forms in which models' templates write tool calls, each with a mark of its own.
+"""Readers of tool calls in the formats of models' templates, each with its own mark.
 
-Where a server's parser misses one, it comes out as text. A reader gets the scan and where the mark was found;
-it gives what stands there, or None if it cannot be read.
+A call that a server's parser misses comes out as text. A reader gets the scan and the match of the mark, and
+returns what stands there, or None if it cannot be read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from toolroll.formats.repair.scanner import NAME, Call, Scan, ScanMatch
 
 Reader = Callable[[Scan, "re.Match[str]"], ScanMatch | None]
 
-# White space is matched once between two other things: where two such runs touch, a long one takes hours.
+# No two runs of white space may be adjacent in a pattern: a long run would then take quadratic time.
 _TAGS = r"(?:tool_?calls?|function_?calls?|tool_use)"
 _OPENING = re.compile(rf"\s*<\|?{_TAGS}\|?>", re.IGNORECASE)
 _CLOSING = re.compile(rf"\s*(?:</{_TAGS}>|<\|/{_TAGS}\|>)", re.IGNORECASE)
@@ -141,7 +141,7 @@ def _keys_and_values(scan: Scan, match: re.Match[str]) -> ScanMatch | None:
 
 
 def _value(scan: Scan, start: int, closing: str, before: tuple[str, ...]) -> tuple[str, int]:
-    """A value that ends with its tag, or, if the model forgot that, before one of `before`."""
+    """A value that ends with its tag or, if that is missing, before one of `before`."""
     end = scan.find(closing, start)
     others = [other for mark in before if (other := scan.find(mark, start)) != -1]
     if end == -1 or (
@@ -154,7 +154,7 @@ def _value(scan: Scan, start: int, closing: str, before: tuple[str, ...]) -> tup
 
 
 def _is_tag(scan: Scan, at: int) -> bool:
-    """Whether a tag begins its line: one inside a line is more likely part of the value."""
+    """Whether a tag begins its line: one inside a line more likely belongs to the value."""
     return scan.text[max(0, at - 1) : at] in ("", "\n")
 
 
@@ -213,7 +213,7 @@ def _one(scan: Scan, name: str, arguments: Any) -> tuple[Call, ...]:
 
 
 def _trimmed(scan: Scan, at: int) -> int:
-    """Past the tokens that end a turn; not past mere space."""
+    """The place after tokens that end a turn; white space alone is not skipped."""
     return _skipped(_END_OF_TURN, scan, at)
 
 
@@ -222,7 +222,7 @@ def _skipped(pattern: re.Pattern[str], scan: Scan, at: int) -> int:
     return at if match is None else match.end()
 
 
-# The name of a mark, the expression that finds it, and what reads it.
+# Name of the mark, its expression, and its reader.
 MARKED: tuple[tuple[str, str, Reader], ...] = (
     ("tagged", rf"(?i:<\|?{_TAGS}\|?>)(?!\s*<(?:[\w-]{{1,40}}:)?invoke\s)", _tagged),
     ("function", r"<function[=/]", lambda scan, match: _from(scan, match, _FUNCTION, _function)),

@@ -1,6 +1,6 @@
-"""How people say in ten languages that they have done something, and what makes it not a claim.
+"""Phrases that claim a completed action in ten languages, and contexts in which they are no claim.
 
-RE2 expressions, read case-insensitively, one sentence at a time, what stands in quotation marks left out.
+RE2 expressions, matched case-insensitively against one sentence at a time, without quoted text.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ class Phrases(NamedTuple):
     """One language.
 
     Attributes:
-        claims: any of these is a claim, ...
-        unless_before: ... except where this is in its clause, up to the claim's end: negation, condition, others;
-        unless_after: ... and except where this follows it directly.
-        alone: this is a claim where it is the whole reply.
+        claims: each of these is a claim.
+        unless_before: no claim if this is in its clause up to the claim's end: negation, condition, others.
+        unless_after: no claim if this follows directly.
+        alone: a claim if it is the whole reply.
     """
 
     claims: tuple[str, ...]

@@ -1,8 +1,8 @@
 """The reply that says "I've sent the email" when no tool was called.
 
-Phrases of ten languages, looked for sentence by sentence: questions, offers, conditions, negations,
-quotations and what somebody else did are no claims. It is a filter for what is said plainly, and misses a
-claim rather than send a right answer back.
+Phrases of ten languages are searched in each sentence. Questions, offers, conditions, negations, quotations
+and actions of others are no claims. The filter finds plain statements: it misses a claim rather than reject a
+correct answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _QUOTED = re.compile(
     r"„[^„“”\n]{0,300}[“”]|“[^“”\n]{0,300}”|\"[^\"\n]{0,300}\"|«[^«»\n]{0,300}»|「[^「」\n]{0,300}」|『[^『』\n]{0,300}』"
     r"|`[^`\n]{1,300}`"
 )
-_SHORT = 40  # characters: a longer reply says more than "Done!"
+_SHORT = 40  # characters of a reply such as "Done!"
 _CLAUSE = re.compile(r"[,;:—–(、，；：]")
 
 _PROVIDERS = tuple(name for name in PROVIDERS if name != "mcp")  # a server has no say in what is called
@@ -34,12 +34,12 @@ _PROVIDERS = tuple(name for name in PROVIDERS if name != "mcp")  # a server has 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Something that a reply says was done.
+    """An action that a reply claims.
 
     Attributes:
         language: of the phrase: en, de, fr, es, it, pt, nl, ko, ja or zh.
-        phrase: the words that claim it.
-        start, end: where they stand in the text, half-open.
+        phrase: the words of the claim.
+        start, end: their place in the text, half-open.
     """
 
     language: str
@@ -50,12 +50,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do about a claim: ask again so that a tool has to be called; if none is, say so.
+    """What to do about a claim: ask again and require a tool call; if there is none, answer `fallback`.
 
     Attributes:
-        claim: what was claimed.
-        max_temperature: ask again with at most this.
-        fallback: what to answer if the second reply calls no tool either, or fails.
+        claim: the claim.
+        max_temperature: of the second request.
+        fallback: the answer if the second reply calls no tool either, or fails.
     """
 
     claim: Claim
@@ -63,30 +63,30 @@ class Advice:
     fallback: str = FALLBACK
 
     def request(self, provider: str) -> dict[str, Any]:
-        """The fields that make the model call some tool of those in the request's list.
+        """The fields that make the model call one of the request's tools.
 
-        They replace a `tool_choice` or `tool_config` that narrows the list: where a delivery does ("allow"),
-        ask again with `deliver(..., must_call=True)`, which keeps to its tools.
+        They replace a `tool_choice` or `tool_config` that restricts the list. If a delivery restricts it
+        ("allow"), ask again with `deliver(..., must_call=True)`, which keeps the restriction.
 
-        Raises InvalidInput for a provider that we don't know.
+        Raises InvalidInput for an unknown provider.
         """
         if provider not in _PROVIDERS:
             raise InvalidInput(f"provider is {quoted(provider)}, must be one of {', '.join(_PROVIDERS)}")
         return required(provider)
 
     def temperature(self, usual: float | None) -> float:
-        """The temperature to ask again with, where `usual` is the one that was used."""
+        """The temperature of the second request; `usual`: of the first."""
         return self.max_temperature if usual is None else min(usual, self.max_temperature)
 
 
 def claims_action(text: str) -> Claim | None:
-    """The first thing that the text says was done; None where it claims nothing.
+    """The first claim in the text; None if there is none. Linear time.
 
-    Takes time in proportion to the text. Raises InvalidInput for what is no text.
+    Raises InvalidInput for anything but a string.
     """
     if not isinstance(text, str):
         raise InvalidInput(f"text is {quoted(text)}, must be a string")
-    text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair is no letter to RE2
+    text = text.encode("utf-8", "replace").decode()  # RE2 rejects lone surrogates
     unquoted = _QUOTED.sub(lambda match: " " * len(match.group()), text)
     any_claim, compiled = _compiled()
     for sentence in _SENTENCE.finditer(unquoted):
@@ -111,14 +111,14 @@ def claims_action(text: str) -> Claim | None:
 
 
 def check_claim(text: str, called: bool) -> Advice | None:
-    """What to do about a reply: nothing where a tool was called, or nothing is claimed.
+    """What to do about a reply; None if a tool was called or nothing is claimed.
 
     Args:
         text: the reply.
-        called: whether any tool was called in this turn, calls recovered from text among them.
+        called: whether a tool was called in this turn, calls recovered from text included.
 
     Raises:
-        InvalidInput: the text is none.
+        InvalidInput: `text` is not a string.
     """
     claim = claims_action(text)
     return None if called or claim is None else Advice(claim)
@@ -133,8 +133,8 @@ def _clause_start(sentence: str, before: int) -> int:
 
 @functools.cache
 def _compiled() -> tuple[Any, dict[str, tuple[Any, Any, Any]]]:
-    """All languages in one expression, so that most sentences are searched once, and each language's own."""
-    import re2  # only those who look for claims pay for the import
+    """One expression for all languages, so that most sentences are searched once, and one for each."""
+    import re2  # imported on first use: it is slow to import
 
     options = re2.Options()
     options.case_sensitive = False

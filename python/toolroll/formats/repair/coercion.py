@@ -18,9 +18,9 @@ _NOTHING = (None, None)
 
 
 def coerce(value: Any, parts: list[Schema]) -> tuple[Coercion | None, Any]:
-    """What a value of a type that is not allowed becomes, and its new type; None where there is no way.
+    """The new type and value of a value whose type is not allowed; None if there is no way.
 
-    `parts` must all hold, so what counts are the types that all of them allow.
+    All `parts` must hold, so only types that all of them allow count.
     """
     kinds: frozenset[str] | None = None
     for part in parts:
@@ -37,7 +37,7 @@ def coerce(value: Any, parts: list[Schema]) -> tuple[Coercion | None, Any]:
 
 
 def respell(value: Any, parts: list[Schema]) -> tuple[Literal["spelling"] | None, Any]:
-    """The one listed value that a value stands for: text that differs in case, or a number's own text."""
+    """The only listed value that a value can mean: text that differs in case, or a number as text."""
     lists = [listed for part in parts if (listed := enumeration(part)) is not None]
     if not lists or any(same(value, one) for one in lists[0]):
         return _NOTHING
@@ -87,12 +87,12 @@ def _from_text(text: str, kinds: frozenset[str]) -> tuple[Coercion | None, Any]:
 
 
 def _written(value: object) -> str | None:
-    """A whole number as text; None for anything else, and for what would take long to write."""
+    """A whole number as text; None for anything else, and for a number that takes long to write."""
     return str(value) if type(value) is int and value.bit_length() < 3 * MAX_DIGITS else None
 
 
 def _number(text: str) -> int | float | None:
-    """The number that JSON would read; None for any other text, and for what no double holds."""
+    """The number that JSON would parse; None for any other text, and for a number beyond a double."""
     text = text.strip()
     if len(text) > MAX_DIGITS or not _NUMBER.fullmatch(text):
         return None

@@ -1,7 +1,7 @@
-"""What an agent has spent in the last hour, and when to stop it.
+"""Counts what an agent spent in the last hour, and says when to pause it.
 
-A loop that runs away does so in minutes: a cap for the hour bounds the damage, a spike against the agent's
-own past ends it sooner. The monitor counts and says so; stopping is the caller's.
+A runaway loop spends within minutes: a cap for the hour bounds the damage, and a spike against the agent's
+own past stops it sooner. The monitor counts and reports; the caller pauses the agent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal
 from toolroll.errors import InvalidInput, quoted
 
 BUCKETS = 60  # of a minute each
-_AHEAD = 24 * 60  # minutes that clocks of two machines may differ by
+_AHEAD = 24 * 60  # minutes by which the clocks of two machines may differ
 MAX_COUNT = 10**15  # tokens of a call, and of a minute; higher sums stay there
 MAX_LIMIT = 1e30
 
@@ -26,10 +26,9 @@ class CostLimits:
 
     Attributes:
         hard_cap_tokens_per_hour: pause once the last hour has this many tokens.
-        short_window_minutes: how many minutes, the current one among them, a spike is looked for in.
-        spike_multiplier: pause when the short window has more than so many times the baseline's rate.
-        minimum_baseline_tokens: no spike while the baseline has fewer tokens a minute: an agent that starts
-            is no spike.
+        short_window_minutes: length of the window for spikes, with the current minute.
+        spike_multiplier: pause when the rate of that window is more than this many times the baseline.
+        minimum_baseline_tokens: tokens a minute below which there is no spike, so that a start is none.
     """
 
     hard_cap_tokens_per_hour: int = 250_000
@@ -49,12 +48,12 @@ class CostLimits:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Why the agent should stop.
+    """Why the agent should pause.
 
     Attributes:
         reason: "hard cap" or "spike".
-        message: the figures, for people.
-        at: when, in seconds of the monitor's clock.
+        message: the numbers, for people.
+        at: seconds of the monitor's clock.
     """
 
     reason: Literal["hard cap", "spike"]
@@ -87,8 +86,8 @@ class Usage:
 class CostMonitor:
     """Token counts of the last 60 minutes, a bucket each; one monitor for each agent.
 
-    Safe to use from any thread. A call takes constant time and memory. A clock that goes back counts into the
-    latest minute seen: nothing is forgotten or counted twice.
+    Safe to use from any thread, with constant time and memory for each call. If the clock goes back, calls
+    count into the latest minute seen: nothing is lost or counted twice.
     """
 
     def __init__(self, limits: CostLimits | None = None, clock: Callable[[], float] = time.time) -> None:  # noqa: TID251
@@ -101,22 +100,23 @@ class CostMonitor:
 
     @property
     def paused(self) -> Pause | None:
-        """Why the agent stands still; None while it may go on."""
+        """Why the agent is paused; None if it is not."""
         return self._pause
 
     def record(self, prompt_tokens: int, completion_tokens: int, at: float | None = None) -> Pause | None:
-        """Counts one call of a model, and gives the pause that is in force after it.
+        """Counts one call of a model; returns the current pause, if any.
 
-        A pause stays until `resume`, whatever leaves the window.
+        A pause lasts until `resume`, even if the window becomes empty.
 
         Args:
             prompt_tokens: of this call, as the provider reports them.
             completion_tokens: likewise.
-            at: when, in seconds; None asks the clock.
+            at: seconds; None reads the clock.
 
         Raises:
-            InvalidInput: a count is no whole number from 0 to MAX_COUNT, or the time is none: nothing is
-                counted then.
+            InvalidInput: a count is not a whole number from 0 to MAX_COUNT, or the time is not a number;
+                nothing
+                is counted.
         """
         for name, count in (("prompt_tokens", prompt_tokens), ("completion_tokens", completion_tokens)):
             if not _is_count(count):
@@ -132,14 +132,14 @@ class CostMonitor:
             return self._pause
 
     def resume(self, reset_window: bool = False) -> None:
-        """Ends a pause. Without `reset_window` the next call may well bring it back."""
+        """Ends a pause. Without `reset_window` the next call may cause it again."""
         with self._lock:
             self._pause = None
             if reset_window:
                 self._buckets = [[0, 0, 0] for _ in range(BUCKETS)]
 
     def usage(self, at: float | None = None) -> Usage:
-        """The figures of the last hour. Raises InvalidInput for a time that is none."""
+        """The sums of the last hour. Raises InvalidInput for a time that is not a number."""
         now = self._now(at)
         with self._lock:
             self._advance(now)
@@ -163,10 +163,10 @@ class CostMonitor:
         limits: CostLimits | None = None,
         clock: Callable[[], float] = time.time,  # noqa: TID251
     ) -> CostMonitor:
-        """The monitor that `to_record` described.
+        """The monitor of a record of `to_record`.
 
-        Raises InvalidInput for what it can't have written, and for a record from later than tomorrow: what a
-        clock that far ahead counted would not leave the window.
+        Raises InvalidInput for any other record, and for one dated later than tomorrow: counts so far ahead
+        would never leave the window.
         """
         monitor = cls(limits, clock)
         try:

@@ -1,7 +1,7 @@
-"""A message list that a provider takes: each call with its result, right behind it.
+"""Repairs a message list so that a provider accepts it: each call is followed by its result.
 
-Histories break when a process dies between call and result, when a window cuts through a pair, when two
-writers interleave. One such place, and the provider refuses every later request of the conversation.
+Histories break when a process dies between call and result, when a window cuts a pair apart, or when two
+writers interleave. A single such place makes the provider reject every later request of the conversation.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["HistoryChange", "History", "repair_history"]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A list to send, and what was changed on the way.
+    """A list to send, and the changes.
 
     Attributes:
         messages: a new list; messages that needed no change are the caller's own objects.
-        changes: in the order of the list; empty if it was right.
+        changes: in the order of the list; empty if it was valid.
     """
 
     messages: list[Message]
@@ -45,24 +45,25 @@ class History:
 def repair_history(
     messages: Sequence[Message], form: Literal["openai", "responses", "anthropic"] | None = None
 ) -> History:
-    """Puts calls and results of a message list in order, as the provider demands it.
+    """Puts calls and results of a message list into the order that the provider requires.
 
     - A result without a call, and a second result of one call, is removed.
-    - A call without a result gets a placeholder that says so.
-    - A result that stands elsewhere moves behind its call.
-    - A call without an id, or with one that its message has already used, is removed.
-    - User and assistant messages without content are removed, and with Anthropic blank text blocks too.
-    - Anthropic only: neighbours of one role are merged, results come first in their message, and a list that
-      doesn't begin with the user gets a first message that says so.
+    - A call without a result gets a placeholder result.
+    - A result elsewhere in the list moves behind its call.
+    - A call without an id, or with an id that its message has already used, is removed.
+    - User and assistant messages without content are removed; for Anthropic, blank text blocks too.
+    - Anthropic only: adjacent messages of one role are merged, results come first in their message, and a
+        list
+      that does not begin with the user gets a first message that says so.
 
-    A list in order is not changed, and a second repair changes nothing. Takes time in proportion to the list.
+    A valid list is not changed, and a second repair changes nothing. Linear time.
 
     Args:
         messages: OpenAI's chat messages, the items of its Responses interface, or Anthropic's messages.
-        form: which of these; None finds out by the calls and results in it ("openai" where there are none).
+        form: which of these; None infers it from the calls and results ("openai" if there are none).
 
     Raises:
-        InvalidInput: it is no list of objects, or holds several forms.
+        InvalidInput: it is not a list of objects, or mixes several forms.
     """
     messages = check(messages)
     form = form_of(messages, form)

@@ -1,9 +1,9 @@
-"""Tool calls that came out as text, found again.
+"""Finds tool calls that a model wrote as text.
 
-A call that a model writes with its template's own marks is one, unless it is only quoted: within thoughts,
-or in the middle of a sentence. JSON or Python without such marks may as well be an example for the user: it
-counts only where nothing but calls follows it, and the line before it does not speak of examples. Only
-offered tools count, and whatever is no call stays in the text.
+A call with the marks of a model's template counts, unless it is quoted: in thoughts, or in the middle of a
+sentence. JSON or Python without such marks may be an example for the user: it counts only if nothing but
+calls follows it and the line before it does not announce an example. Only offered tools count, and everything
+else stays in the text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from toolroll.tools import Tool
 
 __all__ = ["Call", "RecoveryResult", "recover"]
 
-MAX_BLOCKS = 1_000  # of calls in one reply; what follows stays text
+MAX_BLOCKS = 1_000  # of calls in one reply; the rest stays text
 
 _OWN_FENCES = frozenset(
     {"tool_call", "tool_calls", "tool_code", "tool_use", "function_call", "function_calls"}
@@ -57,11 +57,11 @@ _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
 
 @dataclass(frozen=True, slots=True)
 class RecoveryResult:
-    """What a reply held.
+    """The calls and the text of a reply.
 
     Attributes:
-        calls: in the order of the text; empty where there were none.
-        text: what remains for the user: the reply itself, if it held no calls.
+        calls: in the order of the text.
+        text: for the user; the reply itself if it has no calls.
     """
 
     calls: tuple[Call, ...]
@@ -73,21 +73,20 @@ class _Block(NamedTuple):
     end: int
     calls: tuple[Call, ...]
     marked: bool
-    fenced: bool = False  # in a fence that could hold anything
+    fenced: bool = False  # in a fence of a general language
 
 
 def recover(text: str, tools: Iterable[str | Tool]) -> RecoveryResult:
-    """Takes the tool calls out of a reply.
+    """Separates the tool calls of a reply from its text, in linear time.
 
-    Arguments are as the model wrote them: `repair` makes them fit the tool's schema. Takes time in proportion
-    to the text.
+    Arguments are as the model wrote them: `repair` makes them fit the tool's schema.
 
     Args:
         text: the reply, as the provider gave it.
-        tools: those that were offered, or their names.
+        tools: the offered tools, or their names.
 
     Raises:
-        InvalidInput: the text is none, or `tools` holds something else.
+        InvalidInput: `text` is not a string, or `tools` holds something else.
     """
     if not isinstance(text, str):
         raise InvalidInput(f"text is {quoted(text)}, must be a string")
@@ -115,7 +114,7 @@ def _names(tools: object) -> list[str]:
 
 
 def _actual_calls(text: str, blocks: list[_Block]) -> list[_Block]:
-    """Those that are calls and not shown: without marks only what ends the text, and is no example."""
+    """The blocks that are calls: without marks, only those that end the text and are no example."""
     called: list[_Block] = []
     behind = len(text)
     for block in reversed(_outside_sentences(text, blocks)):
@@ -130,7 +129,7 @@ def _actual_calls(text: str, blocks: list[_Block]) -> list[_Block]:
 
 
 def _outside_sentences(text: str, blocks: list[_Block]) -> list[_Block]:
-    """Without those that stand in the middle of a sentence, one behind the other or alone."""
+    """The blocks without those in the middle of a sentence."""
     said: list[_Block] = []
     first = 0
     while first < len(blocks):
@@ -162,7 +161,7 @@ def _blocks(scan: Scan) -> list[_Block]:
         if kind == "thought":
             mark = match.group()
             closing = scan.find(f"{mark[0]}/{mark[1:]}", at)
-            at = at if closing == -1 else closing  # what was never closed may be all of the reply
+            at = at if closing == -1 else closing  # an unclosed thought may be the whole reply
             continue
         if kind == "fence":
             block = _fenced(scan, match)
@@ -182,7 +181,7 @@ def _blocks(scan: Scan) -> list[_Block]:
 
 
 def _bare(scan: Scan, at: int) -> ScanMatch:
-    """JSON or a list of Python calls that begins a line or stands behind a sentence, and ends its line."""
+    """JSON or a list of Python calls, alone on its line or behind a sentence, up to the end of the line."""
     found = None
     if (json := scan.json(at)) is not None:
         found = ScanMatch(json[1], scan.calls(json[0], strict=True))
@@ -198,7 +197,7 @@ def _bare(scan: Scan, at: int) -> ScanMatch:
 
 
 def _fenced(scan: Scan, match: re.Match[str]) -> _Block:
-    """A fence: calls if there is nothing else in it; whatever else it holds is shown, not called."""
+    """A fence: calls if it holds nothing else; otherwise it is text for the user."""
     language = match["language"].lower()
     closing = scan.find("\n```", match.end())
     shown = _Block(match.start(), len(scan.text) if closing == -1 else closing + 4, (), False)

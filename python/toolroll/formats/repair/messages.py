@@ -1,4 +1,4 @@
-"""Message lists as plain dictionaries: which form they are in, and where calls and results stand in them."""
+"""Reads message lists: their form, and the places of calls and results in them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _ANSWERED = {output: call for call, output in OUTPUTS.items()}
 
 
 class Place(NamedTuple):
-    """Where a call or a result stands.
+    """The place of a call or a result.
 
     Attributes:
-        message: which message.
-        part: which of its calls or content blocks; 0 where it is the message itself.
+        message: index of the message.
+        part: index of the call or content block in it; 0 for the message itself.
     """
 
     message: int
@@ -44,7 +44,7 @@ class Result(NamedTuple):
 
 
 def check(messages: object) -> list[Message]:
-    """The messages as a list. Raises InvalidInput where one is no object."""
+    """The messages as a list. Raises InvalidInput if one is not an object."""
     if not isinstance(messages, (list, tuple)):
         raise InvalidInput(f"messages are {type(messages).__name__}, must be a list of message objects")
     for index, message in enumerate(messages):
@@ -54,7 +54,7 @@ def check(messages: object) -> list[Message]:
 
 
 def form_of(messages: Sequence[Message], form: str | None = None) -> Form:
-    """The form that `form` names, or that the messages are in; "openai" where nothing tells.
+    """The form named by `form`, or inferred from the messages; "openai" without any sign.
 
     Raises InvalidInput for an unknown name, and for calls of several forms in one list.
     """
@@ -83,7 +83,7 @@ def _sign(message: Message) -> Form | None:
 
 
 def blocks(message: Message) -> list[Message]:
-    """The content blocks of a message that are objects; none where its content is text."""
+    """The content blocks of a message that are objects; none if its content is text."""
     content = message.get("content")
     if not isinstance(content, (list, tuple)):
         return []
@@ -113,11 +113,11 @@ def results(messages: Sequence[Message], form: Form) -> Iterator[Result]:
 
 
 def pairs(messages: Sequence[Message], form: Form) -> dict[Place, Place]:
-    """The place of each answered call -> the place of its result.
+    """Place of each answered call → place of its result.
 
-    Ids may come again in a later turn, since some providers count from 0 in each: a result answers the
-    last call of its id before it, and of several results for one call the first counts. A result that stands
-    before its call is its answer only where no other call has that id.
+    Ids may repeat in a later turn, since some providers count from 0 in each: a result belongs to the last
+    call with its id before it, and of several results for one call the first counts. A result before its call
+    belongs to it only if no other call has that id.
     """
     found: dict[Place, Place] = {}
     latest: dict[str, Place] = {}
@@ -177,17 +177,17 @@ What = Literal[
     "user added",
 ]
 
-_BARE = frozenset({"role", "content", "name", "id", "type", "status"})  # say nothing by themselves
+_BARE = frozenset({"role", "content", "name", "id", "type", "status"})  # keys that are no content
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryChange:
-    """One thing that was put in order.
+    """One change to a message list.
 
     Attributes:
-        index: of the message in the messages list that was wrong, or that made an addition necessary.
-        what: what was done.
-        call_id: of the call it concerns; "" for none.
+        index: in the given list, of the message that was wrong or that needed an addition.
+        what: the kind of change.
+        call_id: of the call concerned; "" for none.
     """
 
     index: int
@@ -196,7 +196,7 @@ class HistoryChange:
 
 
 def is_blank(block: object) -> bool:
-    """Whether a content block is text without anything in it."""
+    """Whether a content block is blank text."""
     if not isinstance(block, Mapping) or block.get("type") not in ("text", "input_text", "output_text"):
         return False
     text = block.get("text")
@@ -204,7 +204,7 @@ def is_blank(block: object) -> bool:
 
 
 def is_empty(message: Message) -> bool:
-    """Whether a user's or assistant's message has no content, no calls, nothing."""
+    """Whether a user's or assistant's message has neither content nor calls."""
     if message.get("role") not in ("user", "assistant"):
         return False
     if any(value for key, value in message.items() if key not in _BARE):
@@ -216,7 +216,7 @@ def is_empty(message: Message) -> bool:
 
 
 def with_sound_calls(index: int, message: Message, changes: list[HistoryChange]) -> Message:
-    """A message of chat completions without calls that nothing can answer, nor an empty list of them."""
+    """A chat message without calls that have no usable id, and without an empty list of calls."""
     listed = message.get("tool_calls")
     if listed is None or message.get("role") != "assistant":
         return message
@@ -233,11 +233,11 @@ def with_sound_calls(index: int, message: Message, changes: list[HistoryChange])
     if sound and len(sound) == len(calls):
         return message
     if not calls:
-        changes.append(HistoryChange(index, "call removed"))  # providers refuse an empty list too
+        changes.append(HistoryChange(index, "call removed"))  # providers reject an empty list too
     rest = {key: value for key, value in message.items() if key != "tool_calls"}
     return {**rest, "tool_calls": sound} if sound else rest
 
 
 def is_id(value: object) -> TypeGuard[str]:
-    """Whether a call can be answered by this id."""
+    """Whether this is a usable id of a call."""
     return isinstance(value, str) and value != ""

@@ -1,4 +1,4 @@
-"""A text that is looked through once, from left to right, in time proportional to its length."""
+"""Scans a text once, from left to right, in linear time; parses JSON and Python calls in it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Call(NamedTuple):
     """A tool call.
 
     Attributes:
-        name: the tool's own name, as it was offered.
-        arguments: as the model wrote them; in dialects of tags every value is text.
+        name: the tool's own name, as offered.
+        arguments: as the model wrote them; in tag formats every value is text.
     """
 
     name: str
@@ -41,11 +41,11 @@ class Call(NamedTuple):
 
 
 class ScanMatch(NamedTuple):
-    """What stands at a place of the text.
+    """The content at a place of the text.
 
     Attributes:
-        end: where it ends.
-        calls: of offered tools; none if it is something else, to be passed over as a whole.
+        end: of the content.
+        calls: of offered tools; none for other content, which is skipped as a whole.
     """
 
     end: int
@@ -53,10 +53,10 @@ class ScanMatch(NamedTuple):
 
 
 class Scan:
-    """The text, the names that count, and how much work is left.
+    """The text, the offered names, and the remaining work budget.
 
     Attributes:
-        text: what is looked through.
+        text: the whole text.
     """
 
     def __init__(self, text: str, names: Iterable[str]) -> None:
@@ -66,9 +66,9 @@ class Scan:
         self._next: dict[str, tuple[int, int]] = {}
 
     def find(self, literal: str, start: int) -> int:
-        """Where `literal` next stands, or -1. Asked from left to right, it reads the text once in all.
+        """The next place of `literal`, or -1. Calls from left to right read the text once in total.
 
-        Of more than _MAX_MARKS different ones the rest are not looked for.
+        At most _MAX_MARKS different literals are searched.
         """
         if literal not in self._next and len(self._next) >= _MAX_MARKS:
             return -1
@@ -79,16 +79,16 @@ class Scan:
         return found
 
     def space(self, start: int) -> int:
-        """The first place from `start` that is no white space."""
+        """The first place from `start` that is not white space."""
         match = _SPACE.match(self.text, start)
         assert match is not None
         return match.end()
 
     def json(self, start: int) -> tuple[Any, int] | None:
-        """The JSON object or array that begins at `start`, and where it ends.
+        """The JSON object or array at `start`, and its end.
 
-        A failure costs the decoder time in proportion to the whole text before it, as it counts lines; so a
-        short piece is tried first, and the rest only if that piece was too short.
+        On a failure the decoder counts the lines of the whole text before it. So a short piece is tried
+        first, and the rest only if that piece was too short.
         """
         if self._work < 0 or not _JSON.match(self.text, start):
             return None
@@ -127,7 +127,7 @@ class Scan:
         return ScanMatch(end, (Call(own, arguments),) if own else ())
 
     def own_name(self, said: object) -> str | None:
-        """The offered tool that a model means, with what some dialects put around names taken off."""
+        """The offered tool that a model means, without the prefixes and suffixes of some formats."""
         if not isinstance(said, str):
             return None
         name = said.strip().strip("\"'")
@@ -142,7 +142,7 @@ class Scan:
     def calls(self, value: object, strict: bool = False) -> tuple[Call, ...]:
         """The calls of offered tools that a JSON value describes, in any of the shapes models use.
 
-        `strict` demands what tells a call from other data: arguments, and no keys that calls don't have.
+        `strict` requires what distinguishes a call from other data: arguments, and no foreign keys.
         """
         calls: list[Call] = []
         waiting = [value]  # the next one last
@@ -164,7 +164,7 @@ class Scan:
         return tuple(calls)
 
     def call(self, name: object, arguments: object) -> Call | None:
-        """A call if the tool was offered and the arguments are an object, or the JSON text of one."""
+        """A call, if the tool was offered and the arguments are an object or its JSON text."""
         own = self.own_name(name)
         if isinstance(arguments, str):
             try:
@@ -187,7 +187,7 @@ class Scan:
 
 
 def _is_schema(arguments: Mapping[str, Any]) -> bool:
-    """Whether these are not arguments but a tool's definition of them."""
+    """Whether these are a tool's parameter schema instead of arguments."""
     return arguments.get("type") == "object" and isinstance(arguments.get("properties"), dict)
 
 
@@ -210,10 +210,10 @@ _WORDS = {"True": True, "False": False, "None": None, "true": True, "false": Fal
 
 
 class NotPythonic(ValueError):
-    """The text is no call with literal arguments.
+    """The text is not a call with literal arguments.
 
     Attributes:
-        position: as far as it was read.
+        position: how far it was read.
     """
 
     def __init__(self, position: int) -> None:

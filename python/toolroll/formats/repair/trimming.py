@@ -1,6 +1,6 @@
-"""Less history: the last messages only, and old results as one line each.
+"""Shortens a history: keeps the last messages, and replaces old results by one line each.
 
-In this order: `window`, `repair_history`, `truncate_results`.
+Call in this order: `window`, `repair_history`, `truncate_results`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _AnyForm = Literal["openai", "responses", "anthropic"]
 
 
 def window(messages: Sequence[Message], last: int = 50, form: _AnyForm | None = None) -> list[Message]:
-    """The system's messages and the `last` others, beginning where no result is cut off from its call.
+    """The system messages and the `last` others, beginning where no result is separated from its call.
 
-    So there may be fewer; and more, where the last exchange alone is longer.
+    So there may be fewer messages, or more if the last exchange alone is longer.
 
     Raises:
-        InvalidInput: it is no list of objects, holds several forms, or `last` is no count.
+        InvalidInput: it is not a list of objects, mixes several forms, or `last` is not a count.
     """
     messages = check(messages)
     _check_count("last", last)
@@ -49,13 +49,13 @@ def window(messages: Sequence[Message], last: int = 50, form: _AnyForm | None = 
 def truncate_results(
     messages: Sequence[Message], keep_last: int = 2, form: _AnyForm | None = None
 ) -> list[Message]:
-    """Replaces the results of all but the last exchanges by a line each: "[name: truncated, was X chars]".
+    """Replaces the results of all but the last exchanges by one line each: "[name: truncated, was X chars]".
 
-    An exchange is an assistant's calls with their results. Results shorter than their line stay, and so do
-    lines made before.
+    An exchange is an assistant's calls with their results. Results shorter than their line and earlier such
+    lines stay.
 
     Raises:
-        InvalidInput: it is no list of objects, holds several forms, or `keep_last` is no count.
+        InvalidInput: it is not a list of objects, mixes several forms, or `keep_last` is not a count.
     """
     messages = check(messages)
     _check_count("keep_last", keep_last)
@@ -94,7 +94,7 @@ def _cuts(messages: list[Message], form: Form) -> list[bool]:
 
 
 def _first_of_run(messages: list[Message], form: Form) -> list[int]:
-    """For each message, the first one of the run of calls it is in: items of Responses hold one call each."""
+    """For each message, the first of its run of calls: an item of Responses holds one call."""
     first: list[int] = []
     for index, message in enumerate(messages):
         follows = index > 0 and form == "responses" and _is_call(message) and _is_call(messages[index - 1])
@@ -132,7 +132,7 @@ def _line(content: object, name: str) -> str | None:
 
 
 def _size(content: object) -> int:
-    """How many characters a result has; of what is no text, such as an image, its JSON counts."""
+    """The number of characters of a result; of other content, such as an image, that of its JSON."""
     if isinstance(content, (list, tuple)):
         return sum(map(_block_size, content))
     return 0 if content is None else _block_size(content)

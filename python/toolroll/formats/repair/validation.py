@@ -1,9 +1,8 @@
-"""Whether a schema accepts a value, as far as a repair has to know.
+"""Checks whether a schema accepts a value, as far as a repair needs it.
 
-The answer errs on one side: what is valid is always accepted, so a repair that starts only where a value
-is not accepted never touches a valid one. Keywords that no repair can serve (`not`, `if`, `format`,
-`pattern`, `uniqueItems`, ...) are passed over, and of `oneOf` one match is enough. Work is bounded by
-MAX_STEPS and MAX_DEPTH, whatever the schema refers to.
+A valid value is always accepted, so a repair, which changes only rejected values, never changes a valid one.
+Keywords that no repair can satisfy (`not`, `if`, `format`, `pattern`, `uniqueItems`, ...) are ignored, and
+one match of `oneOf` is enough. MAX_STEPS and MAX_DEPTH bound the work, whatever the schema refers to.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 from toolroll.errors import InvalidInput
 from toolroll.formats.schemas.references import resolve
 
-MAX_STEPS = 100_000  # looks at one value through one schema, or at so many keys; some half a second
+MAX_STEPS = 100_000  # checks of a value by a schema; about half a second
 MAX_DEPTH = 200  # of schemas within schemas, followed references among them
 MAX_PARTS = 100  # of one schema: itself, what it refers to, and its allOf
 
@@ -23,7 +22,7 @@ Schema = Mapping[str, Any]
 
 
 class Validator:
-    """One schema, its references, and what has been found out about it so far.
+    """A schema with its references and cached results.
 
     Attributes:
         root: the whole schema, into which references point.
@@ -39,16 +38,16 @@ class Validator:
         self._patterns: dict[str, Any] = {}
 
     def step(self, pieces: int = 1) -> None:
-        """Counts pieces of work. Raises InvalidInput when there have been MAX_STEPS."""
+        """Counts work. Raises InvalidInput after MAX_STEPS."""
         self._steps += pieces
         if self._steps > MAX_STEPS:
             raise InvalidInput(
                 f"arguments: checking them takes more than {MAX_STEPS:,} steps; "
-                "they are too large, or their schema is too intricate"
+                "they are too large, or their schema is too complex"
             )
 
     def accepts(self, value: Any, schema: Any) -> bool:
-        """Whether `schema` accepts `value`; true for whatever is valid, and for some that is not."""
+        """Whether `schema` accepts `value`; true for every valid value, and for some invalid ones."""
         if not isinstance(schema, Mapping):
             return schema is not False
         key = (id(schema), id(value))
@@ -67,7 +66,7 @@ class Validator:
         return known
 
     def parts(self, schema: Schema) -> list[Schema]:
-        """The schemas that must all hold: itself, what it refers to, and what its allOf lists."""
+        """The schemas that must all hold: itself, its reference's target, and its allOf."""
         found: list[Schema] = []
         waiting: list[Any] = [schema]
         seen: set[int] = set()
@@ -82,7 +81,7 @@ class Validator:
         return found
 
     def target(self, schema: Schema) -> Schema | None:
-        """What the schema's own reference points to, if it has one and it can be followed."""
+        """The target of the schema's own reference; None without one."""
         reference = schema.get("$ref")
         if not isinstance(reference, str):
             return None
@@ -91,16 +90,16 @@ class Validator:
         return self._targets[reference]
 
     def takes_text(self, schema: Any) -> bool:
-        """Whether a schema allows text other than what it lists."""
+        """Whether a schema allows text beyond the values that it lists."""
         if not isinstance(schema, Mapping):
             return schema is not False
         parts = self.parts(schema)
         return all(enumeration(part) is None and is_kind("", part.get("type")) for part in parts)
 
     def members(self, schema: Schema, key: str) -> list[Any] | None:
-        """The schemas for one key of an object; None where additionalProperties forbids it.
+        """The schemas for one key of an object; None if additionalProperties forbids it.
 
-        A key that falls under a pattern which cannot be read is neither described nor forbidden.
+        A key is allowed, without a schema, if it may match a pattern that RE2 cannot read.
         """
         found = []
         properties = mapping(schema, "properties")
@@ -120,7 +119,7 @@ class Validator:
         return None if additional is False else [additional] if isinstance(additional, Mapping) else []
 
     def matches(self, pattern: object, key: str) -> bool | None:
-        """Whether a key falls under a pattern; None where RE2 cannot read the pattern."""
+        """Whether a key matches a pattern; None if RE2 cannot read the pattern."""
         if not isinstance(pattern, str):
             return None
         if pattern not in self._patterns:
@@ -128,7 +127,7 @@ class Validator:
         compiled = self._patterns[pattern]
         try:
             return None if compiled is None else compiled.search(key) is not None
-        except UnicodeError:  # half of a surrogate pair
+        except UnicodeError:  # a lone surrogate
             return None
 
     def items(self, schema: Schema) -> Iterator[Any]:
@@ -180,7 +179,7 @@ class Validator:
 
 
 def kind_of(value: object) -> str:
-    """JSON's name for the type of a value; "" for what JSON has no type for."""
+    """JSON's name for the type of a value; "" if JSON has none."""
     if value is None:
         return "null"
     for kind, types in _KINDS:
@@ -200,7 +199,7 @@ _KINDS: tuple[tuple[str, type | tuple[type, ...]], ...] = (
 
 
 def is_kind(value: object, kinds: object) -> bool:
-    """Whether a value is of one of the types that `type` names; true where it names none that we know."""
+    """Whether a value has one of the types in `type`; true if no known type is named."""
     named = kinds_of(kinds)
     kind = kind_of(value)
     if named is None or not kind or kind in named:
@@ -211,7 +210,7 @@ def is_kind(value: object, kinds: object) -> bool:
 
 
 def kinds_of(kinds: object) -> frozenset[str] | None:
-    """The names in `type`; None where it says nothing, or something that JSON Schema doesn't know."""
+    """The names in `type`; None if there are none, or one that JSON Schema does not have."""
     named = frozenset(kind for kind in (kinds if _is_list(kinds) else [kinds]) if isinstance(kind, str))  # type: ignore[attr-defined]
     return named if named and named <= _NAMES else None
 
@@ -220,7 +219,7 @@ _NAMES = frozenset({"null", "boolean", "integer", "number", "string", "object", 
 
 
 def enumeration(schema: Schema) -> list[Any] | None:
-    """The values that `enum` or `const` allows; None where neither is there."""
+    """The values of `enum` or `const`; None without both."""
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")
@@ -228,7 +227,7 @@ def enumeration(schema: Schema) -> list[Any] | None:
 
 
 def same(left: object, right: object) -> bool:
-    """Equality as JSON has it, where true is not 1."""
+    """Equality in JSON, where true is not 1."""
     return isinstance(left, bool) == isinstance(right, bool) and left == right
 
 
@@ -239,7 +238,7 @@ def branches(schema: Schema, keyword: str) -> Sequence[Any]:
 
 
 def mapping(schema: Schema, keyword: str) -> Mapping[str, Any]:
-    """What `properties` or its like holds; empty where that is no object."""
+    """The mapping under a keyword such as `properties`; empty if it is not an object."""
     held = schema.get(keyword)
     return held if isinstance(held, Mapping) else {}
 
@@ -283,7 +282,7 @@ def _is_list(value: object) -> bool:
 
 
 def _compiled(pattern: str) -> Any:
-    import re2  # only schemas with patterns pay for the import
+    import re2  # imported on first use: it is slow to import
 
     options = re2.Options()
     options.log_errors = False
@@ -295,7 +294,7 @@ def _compiled(pattern: str) -> Any:
 
 
 class DeclaredProperties:
-    """What one schema names, itself, by reference and in its alternatives.
+    """The properties that a schema declares: itself, by reference and in its alternatives.
 
     Attributes:
         names: the keys of all its `properties`.
@@ -327,7 +326,7 @@ class DeclaredProperties:
         self._open = self._open or welcoming
 
     def has(self, name: str) -> bool:
-        """Whether the key is named, falls under a pattern, or the schema is open to any."""
+        """Whether the key is declared, matches a pattern, or the schema allows any key."""
         if self._open or name in self.names:
             return True
         self._acceptance.step(len(self._patterns) // 3)

@@ -1,4 +1,4 @@
-"""Tool -> what Anthropic's Messages interface takes."""
+"""Writes a tool for Anthropic's Messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from toolroll.formats.schemas.form import PLAIN, Form
 from toolroll.formats.schemas.names import is_allowed, provider_name
-from toolroll.formats.schemas.original import said_beside, says_the_same
+from toolroll.formats.schemas.original import additional_fields, matches
 from toolroll.formats.schemas.references import Notes, rooted
 from toolroll.tools import Tool
 
@@ -23,7 +23,7 @@ def to_anthropic(tool: Tool, name: str | None = None, form: Form = PLAIN) -> dic
         and name in (None, tool.name)
         and isinstance(original, dict)
         and original.keys() <= _KEYS
-        and says_the_same(original, tool, "input_schema")
+        and matches(original, tool, "input_schema")
         and is_allowed(tool.name, "anthropic")
     ):
         return original
@@ -33,6 +33,6 @@ def to_anthropic(tool: Tool, name: str | None = None, form: Form = PLAIN) -> dic
         "input_schema": rooted(tool.parameters or {}, Notes()),
     }
     if is_ours:
-        beside = said_beside(tool)
+        beside = additional_fields(tool)
         made |= {key: beside[key] for key in _MORE if key in beside}
     return made

@@ -23,7 +23,7 @@ from toolroll.formats.schemas.gemini_schema import gemini_schema
 from toolroll.formats.schemas.mcp import to_mcp
 from toolroll.formats.schemas.names import provider_name, provider_names
 from toolroll.formats.schemas.openai import to_openai, to_openai_responses
-from toolroll.formats.schemas.original import said_beside
+from toolroll.formats.schemas.original import additional_fields
 from toolroll.formats.schemas.references import Notes, TooLargeError, rooted
 from toolroll.formats.schemas.strict import NotStrictError, strict_schema
 from toolroll.tools import Tool
@@ -248,7 +248,7 @@ def _losses_of(tool: Tool, provider: str, form: Form) -> list[Loss]:
     """What a tool loses that does not go out as its own original."""
     notes = Notes()
     from_anthropic = isinstance(tool.original, Mapping) and "input_schema" in tool.original
-    for key in said_beside(tool):
+    for key in additional_fields(tool):
         if key not in _CARRIED[provider] or (
             key in _ONLY_OWN and from_anthropic != (provider == "anthropic")
         ):

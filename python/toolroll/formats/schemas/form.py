@@ -1,4 +1,4 @@
-"""The choices that some providers leave open, and what is lost on the way to one."""
+"""Options of a conversion, what it loses, and checks of arguments that several modules share."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from toolroll.tools import Tool
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a tool is written where its provider has more than one way.
+    """How a tool is written if its provider has several ways.
 
     Attributes:
-        strict: OpenAI only: in strict mode, wherever that can say what the tool takes.
+        strict: OpenAI only: strict mode, for every tool whose schema it can express.
         json_schema: Gemini only: parameters as JSON Schema (``parameters_json_schema``), not translated to
             Gemini's own subset of OpenAPI.
-        returns: with the schema of what the tool answers, where the provider has a place for it. MCP, which
-            has no model to pay for it, gets it always.
+        returns: includes the schema of the tool's result, if the provider has a place for it. MCP always gets
+            it, since no prompt pays for it.
     """
 
     strict: bool = False
@@ -31,12 +31,12 @@ PLAIN = Form()
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Something of a tool that its provider isn't told.
+    """A part of a tool that its provider does not receive.
 
     Attributes:
         tool: the tool's own name.
-        where: path to it, such as "parameters.properties.to".
-        what: what is not said, or said differently.
+        where: path to the part, such as "parameters.properties.to".
+        what: what is dropped or changed.
     """
 
     tool: str
@@ -48,7 +48,7 @@ class Loss:
 
 
 def names_of(value: object, what: str) -> frozenset[str]:
-    """The names in a collection; InvalidInput for anything else, one text among it, which is letters."""
+    """The names in a collection; InvalidInput for anything else, such as a single string."""
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
         raise InvalidInput(f"{what} is {value!r:.80}, must be a list of tool names")
     names = list(value)

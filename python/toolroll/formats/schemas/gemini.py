@@ -1,4 +1,4 @@
-"""Tool -> what Gemini takes, and Gemini's dialect back to JSON Schema."""
+"""Writes a tool for Gemini, and turns Gemini's dialect back into JSON Schema."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from toolroll.formats.schemas.form import PLAIN, Form
 from toolroll.formats.schemas.gemini_schema import MAX_DEPTH, gemini_schema
 from toolroll.formats.schemas.names import is_allowed, provider_name
-from toolroll.formats.schemas.original import said_beside, says_the_same
+from toolroll.formats.schemas.original import additional_fields, matches
 from toolroll.formats.schemas.references import Notes, rooted
 from toolroll.tools import Tool
 
@@ -30,7 +30,7 @@ _KEYS = frozenset(
 def to_gemini(tool: Tool, name: str | None = None, form: Form = PLAIN) -> dict[str, Any]:
     """One function declaration; the caller's own object where it already is one.
 
-    A tool without parameters has none here either: Gemini refuses an object without properties.
+    A tool without parameters has none here either: Gemini rejects an object without properties.
     """
     original = tool.original
     if name in (None, tool.name) and isinstance(original, dict) and _is_declaration(original, tool, form):
@@ -44,7 +44,7 @@ def to_gemini(tool: Tool, name: str | None = None, form: Form = PLAIN) -> dict[s
             declaration["parameters_json_schema"] = schema
     elif (translated := gemini_schema(tool.parameters or {})).get("properties"):
         declaration["parameters"] = translated
-    if form.returns and (returns := said_beside(tool).get("outputSchema")) is not None:
+    if form.returns and (returns := additional_fields(tool).get("outputSchema")) is not None:
         declaration["response_json_schema"] = returns
     return declaration
 
@@ -59,7 +59,7 @@ def _is_declaration(original: dict[str, Any], tool: Tool, form: Form) -> bool:
         return False
     for key in ("parametersJsonSchema", "parameters_json_schema"):
         if key in original:
-            return says_the_same(original, tool, key)
+            return matches(original, tool, key)
     parameters = original.get("parameters")
     if form.json_schema and parameters is not None:
         return False

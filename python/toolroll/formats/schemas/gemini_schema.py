@@ -1,9 +1,9 @@
 """JSON Schema -> Gemini's `parameters`, a subset of OpenAPI 3.0.
 
-Gemini rejects the whole request for a keyword that it doesn't know. So references are put in place,
-``const`` becomes ``enum``, null in a list of types becomes ``nullable``, ``oneOf`` becomes ``anyOf``; what
-has no counterpart is dropped and noted. That only ever allows more than the tool does, and the tool still
-checks its arguments.
+Gemini rejects the whole request for an unknown keyword. So references are inlined, ``const`` becomes
+``enum``, null in a list of types becomes ``nullable``, ``oneOf`` becomes ``anyOf``, and a keyword without a
+counterpart is dropped and noted. That only allows more than the tool does, and the tool still checks its
+arguments.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _READ = STRUCTURE | {"propertyOrdering", "example"}
 def gemini_schema(schema: Mapping[str, Any], notes: Notes | None = None) -> dict[str, Any]:
     """Translates a JSON Schema of an object; bounded by MAX_NODES and MAX_DEPTH, whatever it refers to.
 
-    notes: gets what could not be said. Raises TooLargeError where that would take too many steps.
+    notes: collects what is lost. Raises TooLargeError if it would take too many steps.
     """
     notes = Notes() if notes is None else notes
     root = rooted(schema, notes)
@@ -60,7 +60,7 @@ def gemini_schema(schema: Mapping[str, Any], notes: Notes | None = None) -> dict
 
 
 class _Translation:
-    """One walk over a schema, with a count of what it has made so far."""
+    """One walk over a schema, with a count of the schemas made so far."""
 
     def __init__(self, root: Mapping[str, Any], notes: Notes) -> None:
         self.root = root
@@ -68,7 +68,7 @@ class _Translation:
         self.nodes = 0
 
     def schema(self, schema: Any, depth: int, entered: tuple[str, ...], where: str) -> dict[str, Any]:
-        """`entered` holds the references followed to come here: one that leads back ends the walk."""
+        """`entered`: references followed on the way here; following one of them again ends the walk."""
         self.nodes += 1
         if not isinstance(schema, Mapping):  # true and false are schemas too
             self.note(where, "any value is sent as a string")
@@ -147,7 +147,7 @@ class _Translation:
         self.drop(schema, where, kept)
         values = [value for value in _enumeration(schema) or () if value is not None]
         if values and not (kind == "string" and all(isinstance(value, str) and value for value in values)):
-            self.note(where, "enum: only non-empty strings can be listed, others are told in words")
+            self.note(where, "enum: only non-empty strings can be listed, others go into the description")
 
     def drop(self, schema: Mapping[str, Any], where: str, kept: Sequence[str]) -> None:
         for key in schema:
@@ -161,7 +161,7 @@ class _Translation:
     def _items(
         self, schema: Mapping[str, Any], depth: int, entered: tuple[str, ...], where: str
     ) -> dict[str, Any]:
-        """Of a list, one schema for every place, since Gemini knows no tuples."""
+        """One schema for every item of a list, since Gemini has no tuples."""
         places = schema.get("prefixItems") or schema.get("items")
         if isinstance(places, Sequence) and not isinstance(places, str):
             self.note(where, "a schema for each place is sent as one for all")
@@ -177,7 +177,7 @@ class _Translation:
         entered: tuple[str, ...],
         where: str,
     ) -> dict[str, Any]:
-        """AnyOf stands alone in Gemini: description and nullable go into the alternatives."""
+        """In Gemini anyOf stands alone: description and nullable go into the alternatives."""
         real = [choice for choice in choices if not _is_null(choice)]
         nullable = nullable or len(real) < len(choices)
         shared = {
@@ -216,7 +216,7 @@ def _leaf(schema: Mapping[str, Any], kind: str = "", default: str = "STRING") ->
 
 
 def _kinds(schema: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """The types that a schema allows, guessed where it does not say, and whether null is among them."""
+    """The types that a schema allows, inferred if it names none, and whether null is one of them."""
     said = schema.get("type")
     listed = [said] if isinstance(said, str) else list(said) if isinstance(said, Sequence) else []
     kinds = [kind.lower() for kind in listed if isinstance(kind, str)]
@@ -244,7 +244,7 @@ def _guess(schema: Mapping[str, Any], values: list[Any] | None) -> str:
 
 
 def _enumeration(schema: Mapping[str, Any]) -> list[Any] | None:
-    """The values that a schema allows, null among them; None where it doesn't list any."""
+    """The values that a schema lists, null included; None if it lists none."""
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")
@@ -258,7 +258,7 @@ def _is_null(schema: Any) -> bool:
 
 
 def _without_foreign(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Of a schema with several types, the part that concerns one of them."""
+    """The part of a schema with several types that concerns one of them."""
     foreign = set()
     if kind != "object":
         foreign |= {"properties", "required", "additionalProperties"}
@@ -268,7 +268,7 @@ def _without_foreign(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _enumerate(schema: Mapping[str, Any], kind: str, translated: dict[str, Any]) -> None:
-    """Only strings can be enumerated, and none may be empty: other values are told to the model in words."""
+    """Gemini enumerates only non-empty strings: other values go into the description."""
     values = [value for value in _enumeration(schema) or () if value is not None]
     if kind == "string" and all(isinstance(value, str) for value in values):
         if named := [value for value in values if value]:
@@ -279,7 +279,7 @@ def _enumerate(schema: Mapping[str, Any], kind: str, translated: dict[str, Any])
 
 
 def _close_bounds(schema: Mapping[str, Any], translated: dict[str, Any]) -> None:
-    """Over whole numbers an exclusive bound has an inclusive twin."""
+    """For integers, turns an exclusive bound into an inclusive one."""
     low, high = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
     if isinstance(low, int) and not isinstance(low, bool):
         translated.setdefault("minimum", low + 1)

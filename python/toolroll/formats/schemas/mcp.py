@@ -1,4 +1,4 @@
-"""Tool -> what an MCP server lists."""
+"""Writes a tool as an MCP server lists it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from toolroll.formats.schemas.form import PLAIN, Form
 from toolroll.formats.schemas.names import is_allowed, provider_name
-from toolroll.formats.schemas.original import is_current_object, plain, said_beside, says_the_same
+from toolroll.formats.schemas.original import additional_fields, is_current_object, matches, plain
 from toolroll.identity import object_schema
 from toolroll.tools import Tool
 
@@ -25,7 +25,7 @@ def to_mcp(tool: Tool, name: str | None = None, form: Form = PLAIN) -> dict[str,
         original = _original(tool)
         if original is not None:
             return original
-    beside = said_beside(tool)
+    beside = additional_fields(tool)
     return {
         "name": name or provider_name(tool.name, "mcp"),
         "description": tool.description,
@@ -38,7 +38,7 @@ def _original(tool: Tool) -> dict[str, Any] | None:
     original: Any = tool.original
     if isinstance(original, dict):
         ours = "inputSchema" in original and original.keys() <= _KEYS
-        return original if ours and says_the_same(original, tool, "inputSchema") else None
+        return original if ours and matches(original, tool, "inputSchema") else None
     if not is_current_object(original, tool) or not hasattr(original, "model_dump"):
         return None
     written = plain(original)

@@ -1,10 +1,10 @@
-"""Names that a provider allows, and the way back.
+"""Names that a provider allows, and the way back to a tool's own name.
 
-A name that a provider refuses is sent as a readable stem, two underscores and a short hash of the whole
-name. What a tool is sent as depends on its own name and on nothing else: not on the process, the turn or
-the other tools in the list. Otherwise a newcomer could change the name of a tool that a conversation
-already knows, and with it the cached prompt. So that no tool can take the name that another one is sent
-under, a name that looks like a replaced one is itself replaced, and never read as a tool's own.
+A name that a provider rejects is sent as a readable stem, two underscores and a short hash of the whole name.
+The sent name depends on the tool's own name alone, not on the process, the turn or the other tools: otherwise
+a new tool could rename a tool that a conversation already knows, and invalidate its cached prompt. A name
+that looks like a replaced one is itself replaced and is never read as a tool's own, so no tool can take the
+name under which another one is sent.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from functools import lru_cache
 from toolroll.errors import InvalidInput
 from toolroll.formats.providers import PROVIDERS, provider_of
 
-_DIGITS = 16  # of the hash, in hexadecimal: nobody finds a second name for 64 bits of SHA-256
+_DIGITS = 16  # hexadecimal digits of the hash: a second name for 64 bits of SHA-256 is hard to find
 _REPLACED = re.compile(rf"__[0-9a-f]{{{_DIGITS},}}\Z")
 _MOST_DIGITS = 40
 
 
 def is_allowed(name: str, provider: str) -> bool:
-    """Whether the provider is sent this name as it is."""
+    """Whether this name is sent to the provider unchanged."""
     return provider_of(provider).allows(name) and not is_replaced(name)
 
 
 def is_replaced(name: str) -> bool:
-    """Whether this looks like a name that a tool was sent under in place of its own."""
+    """Whether this looks like a name that replaces a tool's own."""
     return _REPLACED.search(name) is not None
 
 
 @lru_cache(maxsize=8_192)  # each turn asks again for the names of the tools it sends
 def provider_name(name: str, provider: str, digits: int = _DIGITS) -> str:
-    """The name under which the provider is told of a tool: `name` itself wherever it is allowed.
+    """The name that a provider is sent for a tool: `name` itself wherever it is allowed.
 
     ``uber.ride`` becomes ``uber_ride__`` and `digits` hex digits of its SHA-256.
     """
@@ -50,14 +50,14 @@ def provider_name(name: str, provider: str, digits: int = _DIGITS) -> str:
 
 
 def said_name(name: str) -> str:
-    """How a model is told of a tool in words: by its own name, unless that looks like a replaced one."""
+    """The name of a tool in a message to the model: its own, unless that looks like a replaced one."""
     return provider_name(name, "openai") if is_replaced(name) else name
 
 
 def own_name_of(sent: str, names: Iterable[str]) -> str | None:
-    """Which of these tools a provider was told of under this name, not its own; None where none was.
+    """Which of these tools is sent under this replaced name; None if none is.
 
-    A tool whose own name this is was not sent under it, and is never meant. O(names), one hash each.
+    A tool whose own name this is was sent under another one, so it never matches. O(names), one hash each.
     """
     digest = sent.rpartition("__")[2]
     if not is_replaced(sent) or len(digest) not in (_DIGITS, _MOST_DIGITS):
@@ -76,10 +76,10 @@ def _hash(name: str) -> str:
 
 
 def provider_names(names: Iterable[str], provider: str) -> dict[str, str]:
-    """Maps the provider's name of each tool back to the tool's own, in the order given.
+    """Sent name → own name of each tool, in the order given.
 
-    No two tools share one: should two hashes meet, which takes somebody's intent, both tools take more
-    digits for as long as they are in one list. Raises InvalidInput if a name is given twice.
+    Sent names are unique: if two hashes collide, which takes intent, both tools get more digits while they
+    are in one list. Raises InvalidInput for a duplicate name.
     """
     names = list(names)
     if len(set(names)) != len(names):

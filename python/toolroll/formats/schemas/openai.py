@@ -1,4 +1,4 @@
-"""Tool -> what OpenAI's two interfaces take."""
+"""Writes a tool for OpenAI's chat completions and Responses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from toolroll.formats.schemas.form import PLAIN, Form
 from toolroll.formats.schemas.names import is_allowed, provider_name
-from toolroll.formats.schemas.original import said_beside, says_the_same
+from toolroll.formats.schemas.original import additional_fields, matches
 from toolroll.formats.schemas.references import Notes, rooted
 from toolroll.formats.schemas.strict import NotStrictError, strict_schema
 from toolroll.tools import Tool
@@ -30,7 +30,7 @@ def to_openai(tool: Tool, name: str | None = None, form: Form = PLAIN) -> dict[s
     original = tool.original
     if isinstance(original, dict) and original.keys() <= _CHAT and _is_sent(tool, name):
         function = original.get("function")
-        if isinstance(function, Mapping) and says_the_same(function, tool) and _fits(function, tool, form):
+        if isinstance(function, Mapping) and matches(function, tool) and _fits(function, tool, form):
             return original
     parameters, is_strict = _parameters(tool, form)
     function = {
@@ -51,7 +51,7 @@ def to_openai_responses(tool: Tool, name: str | None = None, form: Form = PLAIN)
         and original.get("type") == "function"
         and original.keys() <= _RESPONSES
         and _is_sent(tool, name)
-        and says_the_same(original, tool)
+        and matches(original, tool)
         and _fits(original, tool, form)
     ):
         return original
@@ -63,7 +63,7 @@ def to_openai_responses(tool: Tool, name: str | None = None, form: Form = PLAIN)
         "parameters": parameters,
         "strict": is_strict,
     }
-    if form.returns and (returns := said_beside(tool).get("outputSchema")) is not None:
+    if form.returns and (returns := additional_fields(tool).get("outputSchema")) is not None:
         made["output_schema"] = returns
     return made
 
@@ -80,12 +80,12 @@ def _parameters(tool: Tool, form: Form) -> tuple[Mapping[str, Any], bool]:
         except NotStrictError:
             return rooted(tool.parameters or {}, Notes()), False
     # What its author wrote for strict mode of the one interface holds for the other.
-    is_strict = said_beside(tool).get("strict") is True and "input_schema" not in _keys(tool.original)
+    is_strict = additional_fields(tool).get("strict") is True and "input_schema" not in _keys(tool.original)
     return rooted(tool.parameters or {}, Notes()), is_strict
 
 
 def _fits(original: Mapping[str, Any], tool: Tool, form: Form) -> bool:
-    """Whether what its author wrote is what strict mode takes, where that is asked for."""
+    """Whether the original can be sent: without strict mode always, otherwise if it is strict itself."""
     if not form.strict:
         return True
     try:

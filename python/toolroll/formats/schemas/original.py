@@ -1,8 +1,8 @@
-"""The object that a tool was read from: whether it may go out again, and what more it says.
+"""The object that a tool was read from: whether it can be sent again, and what more it contains.
 
-A title, annotations, the schema of the answer, marks for one provider's cache: a conversion carries over
-what the target has a place for. All of it holds only for as long as the original says what the tool
-says; once somebody has made a changed copy of the tool, the original is history.
+A conversion carries over what the target has a place for: a title, annotations, the schema of the result, a
+provider's cache marks. That holds only while the original still matches the tool: a changed copy of the tool
+no longer uses it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _MEANING = {  # one word for what has several
 }
 
 
-def says_the_same(original: Mapping[str, Any], tool: Tool, parameters: str = "parameters") -> bool:
-    """Whether the object that a tool was read from still says what the tool says."""
+def matches(original: Mapping[str, Any], tool: Tool, parameters: str = "parameters") -> bool:
+    """Whether the object that a tool was read from still matches the tool."""
     return (
         original.get("name") == tool.name
         and (original.get("description") or "") == tool.description
@@ -35,8 +35,8 @@ def says_the_same(original: Mapping[str, Any], tool: Tool, parameters: str = "pa
     )
 
 
-def said_beside(tool: Tool) -> dict[str, Any]:
-    """What is known of a tool beside name, description and parameters; in MCP's words where it has one."""
+def additional_fields(tool: Tool) -> dict[str, Any]:
+    """What a tool has beside name, description and parameters, under MCP's keys where MCP has one."""
     said: dict[str, Any] = {}
     original: Any = tool.original
     if isinstance(original, Mapping):
@@ -53,7 +53,7 @@ def said_beside(tool: Tool) -> dict[str, Any]:
 
 
 def is_current_object(original: Any, tool: Tool) -> bool:
-    """Whether this is an object of an MCP library that still says what the tool says."""
+    """Whether this is an object of an MCP library that still matches the tool."""
     schema = getattr(original, "inputSchema", None) or getattr(original, "input_schema", None)
     return (
         schema is not None
@@ -64,14 +64,14 @@ def is_current_object(original: Any, tool: Tool) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A value of an MCP library's object as it goes over the wire."""
+    """A value of an MCP library's object as plain JSON values."""
     if hasattr(value, "model_dump"):
         return value.model_dump(by_alias=True, exclude_none=True, mode="json")
     return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def _form_of(original: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...], str]:
-    """Where an original's keys are, which of them say more, and which one has the parameters."""
+    """The mapping with an original's keys, its additional keys, and the key of its parameters."""
     if "inputSchema" in original:
         return original, _MCP, "inputSchema"
     if isinstance(function := original.get("function"), Mapping):
@@ -88,4 +88,4 @@ def _form_of(original: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
 
 def _is_current(holder: Mapping[str, Any], tool: Tool, parameters: str) -> bool:
     # Gemini's own dialect was translated when it was read, so there is no one object to compare.
-    return not parameters or says_the_same(holder, tool, parameters)
+    return not parameters or matches(holder, tool, parameters)

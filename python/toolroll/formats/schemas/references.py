@@ -1,6 +1,6 @@
-"""References into a schema, schemas put together from parts, and one object at the root.
+"""Resolves references, merges allOf and alternatives, and makes the root of a schema one object.
 
-Shared by every conversion. Nothing is ever fetched: a reference out of the schema leads nowhere.
+Every conversion uses it. Nothing is ever fetched: a reference out of the schema resolves to nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class TooLargeError(Exception):
 
 
 class Notes(list[tuple[str, str]]):
-    """Where in the tool, and what could not be said there; and the steps that the conversion took so far."""
+    """Pairs of a place in the tool and what was lost there, and the steps that the conversion took so far."""
 
     steps = 0
 
@@ -28,13 +28,13 @@ class Notes(list[tuple[str, str]]):
             raise TooLargeError
 
     def read(self, schema: Mapping[str, Any]) -> None:
-        """Spends what a schema weighs, without the schemas in it: its keys, and texts and lists by length."""
+        """Spends the size of a schema without its subschemas: keys, and texts and lists by length."""
         texts = sum(len(value) >> 3 for value in schema.values() if isinstance(value, (str, list)))
         self.spend(len(schema) + texts)
 
 
 def distinct(values: Sequence[Any]) -> list[Any]:
-    """Each once, in order. By their text: comparing each with each takes the square of their number."""
+    """The distinct values, in order; compared by their text, since comparing all pairs is quadratic."""
     return list({repr(value): value for value in reversed(values)}.values())[::-1]
 
 
@@ -55,7 +55,7 @@ _MARKS = ("title", "description", "default", "examples", "deprecated", "$comment
 
 
 def resolve(root: Any, reference: str) -> Mapping[str, Any] | None:
-    """What a reference into the same schema points to; None for any other."""
+    """The target of a reference into the same schema; None for any other."""
     if reference != "#" and not reference.startswith("#/"):
         return None
     value = root
@@ -71,7 +71,7 @@ def resolve(root: Any, reference: str) -> Mapping[str, Any] | None:
 
 
 def placed(target: Mapping[str, Any], schema: Mapping[str, Any], notes: Notes, where: str) -> dict[str, Any]:
-    """What a reference points to, together with what stands beside the reference: both hold."""
+    """The target of a reference merged with the keywords beside the reference: both hold."""
     beside = {key: value for key, value in schema.items() if key != "$ref"}
     if not beside:
         notes.spend(len(target))
@@ -82,7 +82,7 @@ def placed(target: Mapping[str, Any], schema: Mapping[str, Any], notes: Notes, w
 
 
 def followed(schema: Any, root: Any, notes: Notes, where: str) -> Mapping[str, Any] | None:
-    """The schema with its own reference put in place; None if that leads nowhere, or back to itself."""
+    """The schema with its own reference resolved; None if that fails or is circular."""
     for _ in range(_MOST_STEPS):
         if not isinstance(schema, Mapping):
             return None
@@ -102,9 +102,9 @@ def merged(
     notes: Notes,
     where: str,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """AllOf as one schema: properties and required together, of all else the first that says it.
+    """An allOf as one schema: the union of properties and required; of any other keyword, the first value.
 
-    entered: references followed to come here, which are not followed again; those followed are added.
+    entered: references on the way here, which are not followed again; newly followed ones are added.
     """
     notes.read(schema)
     together = {key: value for key, value in schema.items() if key != "allOf"}
@@ -139,10 +139,10 @@ def merged(
 
 
 def rooted(schema: Mapping[str, Any], notes: Notes, where: str = "parameters") -> Mapping[str, Any]:
-    """The schema as one object: providers refuse references and alternatives at the root.
+    """The schema as one object, since providers reject references and alternatives at the root.
 
-    What is one already comes back as it is. Alternatives become one object with the properties of all, of
-    which those that all require are required: it only ever allows more.
+    A schema that is one already is returned. Alternatives become one object with the properties of all, and
+    required are those that all require: it only allows more.
     """
     if not schema:
         return {"type": "object", "properties": {}}
@@ -170,7 +170,7 @@ def rooted(schema: Mapping[str, Any], notes: Notes, where: str = "parameters") -
 
 
 def _united(one: dict[str, Any], options: Sequence[Any], root: Any, notes: Notes) -> dict[str, Any]:
-    """One object for alternatives: the properties of all, required where all require them."""
+    """One object for alternatives: the properties of all, required if all require them."""
     properties: dict[str, Any] = dict(_mapping(one.get("properties")))
     shared = frozenset(properties)
     required: list[dict[str, None]] = []
@@ -193,12 +193,12 @@ def _united(one: dict[str, Any], options: Sequence[Any], root: Any, notes: Notes
     united = {**one, "properties": properties, "required": list(dict.fromkeys(wanted))}
     if not united["required"]:
         del united["required"]
-    united.pop("additionalProperties", None)  # it spoke of the properties beside the alternatives
+    united.pop("additionalProperties", None)  # it applied to the properties beside the alternatives
     return united
 
 
 def _either(one: Any, other: Any, notes: Notes) -> dict[str, Any]:
-    """One of two schemas; constants, which tell alternatives apart, become one list of values."""
+    """Either of two schemas; constants, which distinguish alternatives, become one enum."""
     values = [*_values(one), *_values(other)]
     notes.spend(len(values))
     if _values(one) and _values(other) and len(values) < _MOST_VALUES:
@@ -223,5 +223,5 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def strings(value: Any) -> list[str]:
-    """The names in a list of property names; none where it is no list."""
+    """The names in a list of property names; none if it is not a list."""
     return [name for name in value if isinstance(name, str)] if isinstance(value, (list, tuple)) else []

@@ -1,7 +1,7 @@
-"""A schema that forgives what models commonly get wrong, so that no provider or framework refuses the call.
+"""Relaxes a schema for common mistakes of models, so that no provider or framework rejects the call.
 
-What the schema accepts, the relaxed one accepts; it also takes numbers and booleans as text, and null for
-what is optional. `toolroll.formats.repair.repair` with the original schema makes of that what the tool wants.
+The relaxed schema accepts everything that the original accepts, and also numbers and booleans as text, and
+null for optional properties. `repair` with the original schema then makes the arguments fit the tool.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.schemas.references import TooLargeError, resolve, strings
 
-MAX_DEPTH = 64  # what lies deeper stays as strict as it is
-MAX_COPIES = 100  # targets of references that point elsewhere than to a definition
-MAX_NODES = 20_000  # schemas in what is made: targets that lie within each other are copied again and again
+MAX_DEPTH = 64  # deeper schemas are not relaxed
+MAX_COPIES = 100  # targets of references that do not point to a definition
+MAX_NODES = 20_000  # schemas in the result: nested targets are copied repeatedly
 
 _ONE = ("items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties")
 _LISTS = ("prefixItems", "items", "allOf", "anyOf", "oneOf")
@@ -25,13 +25,13 @@ _PLAIN = frozenset({"title", "description", "default", "examples", "deprecated",
 
 
 def relax(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy in which numbers and booleans may be text too, and optional properties may be null.
+    """A copy in which numbers and booleans may be text, and optional properties may be null.
 
-    Nothing that was valid becomes invalid. For that `oneOf` becomes `anyOf`, since alternatives may overlap
-    then, and a `not` or an `if` that refers to a definition is left out, since that accepts more now. What
-    would have more than MAX_NODES schemas stays as it is.
+    Valid arguments stay valid. So `oneOf` becomes `anyOf`, since relaxed alternatives may overlap, and a
+    `not` or `if` that refers to a definition is dropped, since the definition accepts more. A schema whose
+    copy would have more than MAX_NODES schemas is not relaxed.
 
-    Raises InvalidInput for what is no JSON Schema object.
+    Raises InvalidInput for anything but a JSON Schema object.
     """
     schema = json_schema(schema)
     pointers = sorted(_references(schema))
@@ -56,7 +56,7 @@ def relax(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def json_schema(value: object) -> Mapping[str, Any]:
-    """The value itself where it can be a tool's parameters; InvalidInput for any other."""
+    """The value itself if it can be a tool's parameters; raises InvalidInput for any other."""
     if not isinstance(value, Mapping):
         raise InvalidInput(
             f"schema is {quoted(value)}, must be a JSON Schema object, such as a tool's parameters"
@@ -65,7 +65,7 @@ def json_schema(value: object) -> Mapping[str, Any]:
 
 
 class _Relaxation:
-    """One walk over a schema; `moved` maps references to where their targets went."""
+    """One walk over a schema; `moved` maps references to the new places of their targets."""
 
     def __init__(self, moved: Mapping[str, str]) -> None:
         self.moved = moved
@@ -108,7 +108,7 @@ class _Relaxation:
 
 
 def _textual(made: dict[str, Any]) -> dict[str, Any]:
-    """Where a number or a boolean is wanted, its text will do: in `type`, `enum` and `const`."""
+    """Allows the text of a number or boolean in `type`, `enum` and `const`."""
     kinds = made.get("type")
     named = list(kinds) if isinstance(kinds, (list, tuple)) else [kinds]
     if "string" not in named and any(isinstance(kind, str) and kind in _TEXTUAL for kind in named):
@@ -162,7 +162,7 @@ def _without_one_of(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_narrowed(key: str, schema: Mapping[str, Any]) -> bool:
-    """Whether a keyword would accept less once the definitions it refers to accept more."""
+    """Whether a keyword would accept less if the definitions that it refers to accept more."""
     if key in ("then", "else"):
         key = "if"
     return key in ("not", "if", "contains") and key in schema and bool(_references(schema[key]))

@@ -1,4 +1,4 @@
-"""What stands beside the list of tools in a request: which may be called, and who searches."""
+"""The fields of a request beside its tools: which tools may be called, and answers to a model's search."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolroll.tools import Tool
 
 
 def only(provider: str, sent: list[str], must_call: bool) -> dict[str, Any]:
-    """Restricts a list to the tools of these sent names; to none of them where there are none."""
+    """Restricts the list to the tools with these sent names; without names, to none."""
     if provider == "gemini":
         mode = "NONE" if not sent else "ANY" if must_call else "VALIDATED"
         names = {"allowed_function_names": sent} if sent else {}
@@ -37,7 +37,7 @@ def required(provider: str) -> dict[str, Any]:
 
 
 def client_search(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """OpenAI's own search, carried out by the caller, with the words and arguments of this tool."""
+    """OpenAI's own search, run by the caller, with the description and arguments of this tool."""
     return {
         "type": "tool_search",
         "execution": "client",
@@ -47,17 +47,17 @@ def client_search(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def answer_search(provider: str, call: Any, found: Iterable[Tool], *, strict: bool = False) -> dict[str, Any]:
-    """The answer to a model's search in the way "defer": references to the found tools, or the tools.
+    """The answer to a model's search under "defer": references to the found tools, or the tools themselves.
 
-    call: the model's own block, as the library gives it or as a dictionary: Anthropic's ``tool_use`` of
+    call: the model's own block, as the library's object or as a dictionary: Anthropic's ``tool_use`` of
         `search_tools` (the answer is a ``tool_result``, for the next user message), OpenAI's
         ``tool_search_call`` (the answer is a ``tool_search_output``, for the next input).
-    found: best first. They must be tools that this caller may see: a selection's of the same context.
+    found: best first; tools that this caller may see, such as those of a selection in the same context.
     strict: OpenAI's tools in strict mode, as in `Selection.schemas`.
 
     Raises:
         InvalidInput: the provider has no search of this kind, the call has no id, or `found` holds something
-            else than tools.
+            other than tools.
     """
     if "defer" not in provider_of(provider).hows:
         can = " or ".join(name for name, other in PROVIDERS.items() if "defer" in other.hows)

@@ -1,10 +1,9 @@
 """JSON Schema -> what OpenAI's strict mode takes.
 
-In strict mode the model can only write arguments that fit the schema, for a schema of a small kind:
-every object is closed, every property is required, and some keywords are refused. So a property that
-the tool doesn't require may be null, which stands for absent; keywords that are refused are dropped,
-which only allows more; and where the mode cannot say what the tool takes (any value, properties with any
-name) the tool has to be sent without it.
+In strict mode the model can only write arguments that match the schema, but the schema is restricted: every
+object is closed, every property is required, and some keywords are rejected. So an optional property may be
+null, which stands for absent. Rejected keywords are dropped, which only allows more. If the mode cannot
+express what the tool takes (any value, properties of any name), the tool is sent without it.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ _KEPT: Mapping[str, tuple[str, ...]] = {
 
 
 class NotStrictError(Exception):
-    """Strict mode cannot say this; caught in this package.
+    """Strict mode cannot express this; caught in this package.
 
     Attributes:
         where: path to the part of the schema.
-        why: what it is that cannot be said.
+        why: the reason.
     """
 
     def __init__(self, where: str, why: str) -> None:
@@ -57,8 +56,8 @@ class NotStrictError(Exception):
 def strict_schema(parameters: Mapping[str, Any] | None) -> tuple[dict[str, Any], Notes]:
     """The schema of strict mode, and notes on what was dropped.
 
-    A schema that is one already comes out equal, without notes. Bounded, whatever the schema refers to.
-    Raises NotStrictError where the tool has to be sent without strict mode.
+    A strict schema is returned equal, without notes. Time and size are bounded, whatever the schema refers
+    to. Raises NotStrictError if the tool has to be sent without strict mode.
     """
     notes = Notes()
     walk = _Walk(parameters or {}, notes)
@@ -72,7 +71,7 @@ def strict_schema(parameters: Mapping[str, Any] | None) -> tuple[dict[str, Any],
 
 
 class _Walk:
-    """One walk over a schema. Referred schemas are gathered under ``$defs``, each made once."""
+    """One walk over a schema. Referenced schemas are collected under ``$defs``, each converted once."""
 
     def __init__(self, root: Mapping[str, Any], notes: Notes) -> None:
         self.root = root
@@ -82,7 +81,7 @@ class _Walk:
         self.nodes = self.depth = self.properties = self.values = self.characters = 0
 
     def schema(self, schema: Any, where: str, level: int, entered: tuple[str, ...] = ()) -> dict[str, Any]:
-        """`level`: objects around this one; `entered`: references that were put in place to come here."""
+        """`level`: enclosing objects; `entered`: references that were resolved on the way here."""
         self.nodes += 1
         self.depth += 1
         if self.nodes > _MOST_NODES or self.depth > _MOST_DEPTH:
@@ -127,7 +126,7 @@ class _Walk:
         return made
 
     def define(self, reference: str, where: str, level: int) -> str:
-        """The reference under which the target can be found in what is made."""
+        """The reference to the target in the converted schema."""
         if reference == "#":
             return reference
         if (name := self.names.get(reference)) is None:
@@ -153,7 +152,7 @@ class _Walk:
         level: int,
         entered: tuple[str, ...],
     ) -> dict[str, Any]:
-        """Alternatives; what stands beside them goes into each."""
+        """Alternatives; keywords beside them go into each."""
         beside = {
             key: value
             for key, value in schema.items()
@@ -266,7 +265,7 @@ class _Walk:
         return made
 
     def enumeration(self, schema: Mapping[str, Any], where: str) -> list[Any]:
-        """The values that are of a type which the schema allows; a constant is an enumeration of one."""
+        """The listed values of an allowed type; a constant is an enumeration of one."""
         known = kinds_of(schema)
         values = []
         for value in [schema["const"]] if "const" in schema else schema["enum"]:
@@ -317,7 +316,7 @@ def or_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def kinds_of(schema: Mapping[str, Any]) -> list[str]:
-    """The types that a schema allows, from what it says or lists; none where it allows any."""
+    """The types that a schema allows, by `type` or its values; none if it allows any."""
     said = schema.get("type")
     listed = [said] if isinstance(said, str) else said if isinstance(said, (list, tuple)) else []
     known = [kind for kind in listed if kind in (*SCALARS, "object", "array", "null")]
@@ -341,10 +340,10 @@ def kind_of(value: Any) -> str:
 
 
 def marks_of(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Title and description, where they are texts."""
+    """Title and description, if they are texts."""
     return {key: schema[key] for key in ("title", "description") if isinstance(schema.get(key), str)}
 
 
 def is_number(value: Any) -> bool:
-    """Whether this is a number of JSON, which true is not."""
+    """Whether this is a JSON number; true is not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,4 +1,7 @@
-"""Where tools come from: folders of toolkit files, dictionaries of any provider, annotated functions."""
+"""Reads tools: folders of toolkit files, dictionaries of any provider, MCP objects, annotated functions.
+
+A new source is a file here that yields `Definitions`, and `InvalidDefinition` with the place of an error.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Tools from annotated Python functions.
+"""Reads tools from annotated Python functions.
 
-The name is the function's, the description the opening paragraphs of its docstring, the parameters JSON
-Schema made from its annotations. What is values about a parameter is taken from ``Annotated[int, "how
-many"]``, else from the docstring's own section (Google, numpy or Sphinx style).
+A tool has the function's name, the first paragraphs of its docstring as description, and parameters in JSON
+Schema from its annotations. A parameter's description comes from ``Annotated[int, "how many"]``, or from its
+section of the docstring (Google, numpy or Sphinx style).
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ from toolroll.tools import Tool
 
 Schema = dict[str, Any]
 
-_MAX_DEPTH = 8  # of nested types: a dataclass that holds itself twice ends there, at 2^8 copies
+_MAX_DEPTH = 8  # of nested types: a dataclass that contains itself twice gives 2^8 copies
 
 
 def read_callable(function: Callable[..., Any]) -> Tool:
     """Makes a tool of a function, bound method, coroutine function, partial or callable object.
 
-    `self`, ``*args`` and ``**kwargs`` are no parameters of the tool. Raises FieldError for what cannot be
-    called with named arguments, for a forward reference that cannot be resolved, and for a type
-    without a JSON form.
+    `self`, ``*args`` and ``**kwargs`` are not parameters of the tool. Raises FieldError for a function that
+    cannot be called with named arguments, an unresolved forward reference, or a type without a JSON form.
     """
     target, name = _target(function)
     hints = _hints(target, name)
@@ -78,12 +77,12 @@ def read_callable(function: Callable[..., Any]) -> Tool:
 
 
 def schema_of(annotation: Any) -> Schema:
-    """The JSON Schema of a Python type; ``{}``, which allows everything, for Any and for no annotation."""
+    """The JSON Schema of a Python type; ``{}``, which allows everything, for Any and without annotation."""
     return _schema(annotation, _MAX_DEPTH)
 
 
 class _NoSchema(Exception):
-    """A type that has no form in JSON."""
+    """A type without a JSON form."""
 
 
 _NO_JSON = object()
@@ -121,7 +120,7 @@ _MAPPINGS: tuple[Any, ...] = (dict, abc.Mapping, abc.MutableMapping)
 
 
 def _target(function: Callable[..., Any]) -> tuple[Any, str]:
-    """What carries the annotations and the docstring, and the tool's name."""
+    """The object with the annotations and the docstring, and the tool's name."""
     target: Any = function
     while isinstance(target, functools.partial):
         target = target.func
@@ -248,7 +247,7 @@ def _schema_of_form(annotation: Any, depth: int) -> Schema:
     raise _NoSchema(f"{annotation!r} has no form in JSON")
 
 
-# Told by name: Required and its like are typing's from 3.11 on and typing_extensions' before.
+# By name: Required and similar are in typing from 3.11 on, in typing_extensions before.
 _QUALIFIERS = ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar")
 
 
@@ -289,7 +288,7 @@ _TYPE_NAMES = {
 
 
 def _union(schemas: list[Schema]) -> Schema:
-    """One list of types where that says it all, else anyOf."""
+    """A list of types if that is enough, otherwise anyOf."""
     distinct = [schema for i, schema in enumerate(schemas) if schema not in schemas[:i]]
     if len(distinct) == 1:
         return distinct[0]
@@ -306,7 +305,7 @@ def _record(properties: dict[str, Schema], required: list[str]) -> Schema:
 
 
 def _with_definitions_at_the_root(parameters: Schema, name: str) -> Schema:
-    """Moves every ``$defs`` up to the root, where the references of a pydantic schema look for it."""
+    """Moves every ``$defs`` to the root, where references of a pydantic schema point."""
     definitions: dict[str, Any] = {}
 
     def lift(value: Any) -> Any:
@@ -325,7 +324,7 @@ def _with_definitions_at_the_root(parameters: Schema, name: str) -> Schema:
 
 
 def _json_value(value: Any, depth: int = _MAX_DEPTH) -> Any:
-    """`value` as JSON would hold it, or _NO_JSON."""
+    """`value` as a JSON value, or _NO_JSON."""
     if isinstance(value, enum.Enum):
         return _json_value(value.value, depth)
     if value is None or isinstance(value, (str, bool, int)):

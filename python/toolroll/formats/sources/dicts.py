@@ -1,9 +1,9 @@
-"""Tools from what people already have: provider dictionaries, MCP objects, functions, mixed in one list.
+"""Reads tools from a list of provider dictionaries, MCP objects, functions and plain dictionaries.
 
-The shape is told from the keys, and the caller's own object stays in `Tool.original`, untouched. In a
-provider's shape, keys that we don't know are the provider's business and pass; in the plain shape,
-which is ours, an unknown key is an error. From MCP only what the protocol defines is read: a remote
-server must not be able to pin its own tools or make them public.
+The keys determine the shape, and `Tool.original` keeps the caller's own object unchanged. Unknown keys of a
+provider's shape are ignored; in the plain shape, which is ours, an unknown key that resembles a known one is
+an error. From MCP only the protocol's own keys are read: a remote server must not pin its tools or make them
+public.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ SHAPES = (
 
 
 def read_tools(items: Iterable[Any]) -> Definitions:
-    """Reads tools of any known shape, in their order; toolkits are those that the tools name.
+    """Reads tools of any known shape, in order; toolkits are those that the tools name.
 
-    Raises InvalidDefinition, with the position as ``tools[3]``, for the first one that is wrong or
-    whose name is taken.
+    Raises InvalidDefinition, with the position as ``tools[3]``, for the first invalid tool or duplicate name.
     """
     if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
         raise InvalidDefinition(f"tools is {fields.shown(items)}, must be a list of tools")
@@ -47,7 +46,7 @@ def read_tools(items: Iterable[Any]) -> Definitions:
 
 
 def as_tool(item: Any, toolkit: str = "") -> Tool:
-    """Reads one tool of any known shape. `toolkit` is where it belongs if the item itself does not say."""
+    """Reads one tool of any known shape. `toolkit`: used if the item names none."""
     try:
         tools = _read(item)
     except FieldError as error:
@@ -59,7 +58,7 @@ def as_tool(item: Any, toolkit: str = "") -> Tool:
 
 
 def read_items(items: list[Any]) -> Definitions:
-    """`read_tools` for a source that knows its own places: raises FieldError, with the position first."""
+    """`read_tools` for a source that adds the place itself: raises FieldError, with the position first."""
     tools: list[Tool] = []
     counts: list[int] = []
     for i, item in enumerate(items):
@@ -112,7 +111,7 @@ def _read_mapping(item: Mapping[str, Any]) -> Tool:
 
 
 def _shape(item: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    if "inputSchema" in item:  # first: what a server sends must not pass for a definition of ours
+    if "inputSchema" in item:  # first: a server's tool must not be read as a plain definition
         return _read_mcp_mapping
     if "function" in item:
         return _read_openai_chat
@@ -167,7 +166,7 @@ def _read_mcp(item: object, name: Any, description: Any, schema: Any, title: Any
 
 
 def _titled(values: dict[str, Any]) -> dict[str, Any]:
-    """A title is what people read, and the line that says most in a list of tools."""
+    """Uses a title as display name, and as the summary in lists of tools."""
     if not values.get("summary"):
         values.pop("summary", None)
     elif len(values["summary"]) <= fields.MAX_NAME:
@@ -206,7 +205,7 @@ def _read_declaration(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answers(value: Any) -> Mapping[str, Any] | None:
-    """The schema of what a tool answers; None for one that is wrong, since no call depends on it."""
+    """The schema of a tool's result; None for an invalid one, since no call depends on it."""
     try:
         return fields.schema(value)
     except InvalidValue:
@@ -214,7 +213,7 @@ def _answers(value: Any) -> Mapping[str, Any] | None:
 
 
 def _is_gemini(parameters: Mapping[str, Any]) -> bool:
-    """Whether a schema is in Gemini's own dialect: its types are written in capitals."""
+    """Whether a schema is in Gemini's own dialect, whose types are in capitals."""
     kind = parameters.get("type")
     return isinstance(kind, str) and kind.isupper()
 

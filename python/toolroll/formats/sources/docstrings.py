@@ -1,7 +1,7 @@
-"""What a docstring says: about the function, and about each parameter.
+"""Reads the description of a function and of each parameter from a docstring.
 
-Reads the three styles in use, told by their headings: Google (``Args:``), numpy (``Profile``
-underlined) and Sphinx (``:param x:``). Text that follows none of them is all description.
+Three styles are recognised by their headings: Google (``Args:``), numpy (``Profile``
+underlined) and Sphinx (``:param x:``). Text in none of these styles is all description.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SPHINX_OTHER = re.compile(r":(?:type|returns?|rtype|raises?|var|ivar|cvar|meta|
 
 
 def read_docstring(docstring: str) -> tuple[str, dict[str, str]]:
-    """The description, which is what stands before the first section, and each parameter's text."""
+    """The text before the first section, and each parameter's text."""
     lines = cleandoc(docstring).splitlines()
     starts = [i for i in range(len(lines)) if _starts_section(lines, i)]
     described: dict[str, str] = {}
@@ -48,7 +48,7 @@ def _starts_section(lines: list[str], i: int) -> bool:
 
 
 def _items(lines: list[str], pattern: re.Pattern[str], indent: int | None) -> dict[str, str]:
-    """Reads ``name: text`` items; lines indented further, or that are no item, belong to the one before."""
+    """Reads ``name: text`` items; further indented lines and other text continue the item before."""
     found: dict[str, list[str]] = {}
     name = None
     for line in lines:

@@ -1,7 +1,7 @@
-"""The keys that a tool may have in a file or a plain dictionary, and what each must hold.
+"""The keys of a tool in a file or a plain dictionary, and the check of each value.
 
-One table for all sources. A `FieldError` says what is wrong and at which path below the value being read;
-the source that knows the file, the line or the position turns it into an InvalidDefinition.
+All sources share one table. A `FieldError` has the problem and its path below the value being read; the
+source knows the file, line or position and turns it into an InvalidDefinition.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from toolroll.errors import InvalidDefinition
 from toolroll.tools import STATUSES
 
 MAX_NAME = 256
-MAX_TEXT = 65_536  # characters of any one text: far beyond what any description needs
+MAX_TEXT = 65_536  # characters of one text: more than any description needs
 MAX_SCHEMA_DEPTH = 64
-MAX_SCHEMA_NODES = 10_000  # objects and lists; bounds the work on one that refers to its own parts many times
+MAX_SCHEMA_NODES = 10_000  # objects and lists; bounds the work on shared parts
 
-# What no reader can see in a name: Default_Ignorable code points outside category Cf, and the blank
-# Braille cell. str.isprintable() already refuses controls, bidi marks, tags, separators and surrogates.
+# Invisible characters in a name: Default_Ignorable code points outside category Cf, and the blank Braille
+# cell. str.isprintable() already rejects controls, bidi marks, tags, separators and surrogates.
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 
 
 class FieldError(Exception):
-    """What is wrong with a definition, before anybody knows in which file it stands.
+    """An error in a definition, before its file is known.
 
     Attributes:
-        problem: what is wrong and what is allowed.
-        path: keys and positions from the value being read to what is wrong.
+        problem: the error and the allowed values.
+        path: keys and positions from the value being read to the error.
     """
 
     def __init__(self, problem: str, path: tuple[str | int, ...] = ()) -> None:
@@ -42,18 +42,18 @@ class FieldError(Exception):
         self.path = path
 
     def under(self, *parents: str | int) -> FieldError:
-        """The same fault, seen from further up."""
+        """The same error with a longer path."""
         self.path = (*parents, *self.path)
         return self
 
     def invalid(self, **place: Any) -> InvalidDefinition:
-        """The error that a caller sees; `place` is InvalidDefinition's keyword arguments."""
+        """The error for the caller; `place`: keyword arguments of InvalidDefinition."""
         keys = [part for part in self.path if isinstance(part, str)]
         return InvalidDefinition(self.problem, field=keys[-1] if keys else None, **place)
 
 
 class InvalidValue(Exception):
-    """A value of the wrong type or range; the reader of its key adds which key that is."""
+    """A value of the wrong type or range; the caller adds the key."""
 
     def __init__(self, allowed: str, value: Any, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(allowed)
@@ -62,16 +62,16 @@ class InvalidValue(Exception):
         self.path = path
 
 
-Field = tuple[str, Callable[[Any], Any]]  # attribute, and what reads its value or raises InvalidValue
+Field = tuple[str, Callable[[Any], Any]]  # attribute, and the reader of its value
 
 
 def read_fields(
     item: Mapping[str, Any], fields: Mapping[str, Field], *, is_ours: bool = True
 ) -> dict[str, Any]:
-    """Reads an object by a table of its keys. O(keys); raises FieldError for the first that is wrong.
+    """Reads an object by a table of its keys. O(keys); raises FieldError for the first invalid one.
 
-    is_ours: whether every key must be known. In other people's objects the keys that we do not know are
-    theirs and are passed over, unless one looks like a misspelt one of ours.
+    is_ours: whether every key must be known. Unknown keys of foreign objects are ignored, unless one
+        resembles a known key.
     """
     values: dict[str, Any] = {}
     for key, value in item.items():
@@ -94,7 +94,7 @@ def read_fields(
 
 
 def name_of(items: Any, path: tuple[str | int, ...]) -> str | None:
-    """The name of the tool, in a list of them, to which a fault's path leads; None if it has none."""
+    """The name of the tool, in a list of tools, that an error's path leads to; None if it has none."""
     value: Any = items
     for part in (*path, None):
         for holder in (value, value.get("function") if isinstance(value, Mapping) else None):
@@ -108,13 +108,13 @@ def name_of(items: Any, path: tuple[str | int, ...]) -> str | None:
     return None
 
 
-@functools.lru_cache(maxsize=1024)  # a file has the same foreign keys on every line
+@functools.lru_cache(maxsize=1024)  # foreign keys repeat on every line of a file
 def _is_misspelt(key: str, known: frozenset[str]) -> bool:
     return bool(difflib.get_close_matches(key, known, n=1, cutoff=0.8))
 
 
 def unknown_key(key: object, known: Iterable[str]) -> str:
-    """Names the known key that is nearest to an unknown one, or all where none is near."""
+    """A message with the most similar known key, or with all known keys if none is similar."""
     names = sorted(known)
     near = difflib.get_close_matches(str(key), names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(names)}"
@@ -122,7 +122,7 @@ def unknown_key(key: object, known: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """A short form of a wrong value, in JSON's words for JSON's constants."""
+    """A short form of an invalid value, with JSON's names of its constants."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return reprlib.repr(value)
@@ -188,9 +188,9 @@ def status(value: Any) -> str:
 
 
 def schema(value: Any) -> Mapping[str, Any] | None:
-    """Checks what every reader of a schema relies on: a bounded tree of objects, with sane first keys.
+    """Checks that a schema is a bounded tree of objects with valid `properties` and `required`.
 
-    References in it stay as they are: nothing is resolved, expanded or fetched here.
+    References stay unchanged: nothing is resolved, expanded or fetched here.
     """
     if (checked := shallow_schema(value)) is None:
         return None
@@ -212,7 +212,7 @@ def schema(value: Any) -> Mapping[str, Any] | None:
 
 
 def shallow_schema(value: Any) -> Mapping[str, Any] | None:
-    """`schema` for a value that is known to be small, since the text it was read from is."""
+    """`schema` for a value that is small because its text is."""
     if value is None:
         return None
     if type(value) is not dict and not isinstance(value, Mapping):

@@ -1,11 +1,10 @@
-"""Toolkits from a folder: one JSON file a toolkit, or one line a tool.
+"""Reads toolkits from a folder: one JSON file for each toolkit, or one line for each tool.
 
     toolkits/weather.json    {"name": "weather", "description": ..., "keywords": [...], "tasks": [...]}
     catalog/tools.jsonl      {"name", "description", "parameters", "server", "examples"} a line
 
-A folder that holds a tools.jsonl is read from that alone. Every error names file, line and key. The folder is
-data, not to be trusted with where it points: a symbolic link that leaves it, a FIFO or a device is skipped
-with a warning and never opened.
+Only tools.jsonl is read from a folder that has one. Every error names file, line and key. The folder is not
+trusted: a symbolic link out of it, a FIFO or a device is skipped with a warning and never opened.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ LINES = "tools.jsonl"
 def read_folder(path: str | os.PathLike[str]) -> Definitions:
     """Reads a folder of toolkits, or one .json or .jsonl file.
 
-    Files are taken in the order of their names, and without those whose name begins with a dot. An
-    empty folder gives empty Definitions. Raises InvalidDefinition for the first thing that is wrong.
+    Files are read in the order of their names; hidden files are skipped. An empty folder gives empty
+    Definitions. Raises InvalidDefinition for the first error.
     """
     path = os.fspath(path)
     try:
@@ -51,9 +50,9 @@ def read_folder(path: str | os.PathLike[str]) -> Definitions:
 
 @contextmanager
 def _collection_paused() -> Iterator[None]:
-    """Keeps the garbage collector from walking what has been read, over and over, while more is read.
+    """Disables garbage collection while many objects are read.
 
-    Nothing here makes cycles. At 100,000 tools it takes a third of the time.
+    Nothing here makes cycles. At 100,000 tools collections would take a third of the time.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -66,7 +65,7 @@ def _collection_paused() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one file holds, and what it takes to say where in it a thing stands."""
+    """The content of one file, and what is needed to find lines in it."""
 
     file: str
     text: str
@@ -126,7 +125,7 @@ def _read_file(file: str) -> _Part:
 
 
 def _content(file: str) -> bytes:
-    # O_NONBLOCK: whoever swaps the file for a FIFO after it was looked at must not hang us.
+    # O_NONBLOCK: the file may have been replaced by a FIFO since the check, and must not block.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         with open(os.open(file, flags | getattr(os, "O_CLOEXEC", 0)), "rb") as stream:
@@ -143,7 +142,7 @@ def _unreadable(path: str, error: OSError | ValueError) -> InvalidDefinition:
 
 
 def _read_list(items: list[Any], text: str, file: str) -> Definitions:
-    """A file that is one list of tools, in any of the shapes that `read_tools` knows."""
+    """A file with a list of tools, in any shape of `read_tools`."""
     try:
         return read_items(items)
     except FieldError as error:
@@ -191,7 +190,7 @@ def _read_task(task: Any, toolkit: str) -> Tool:
             values.update(fields.read_fields(function, _FUNCTION))
         except FieldError as error:
             raise error.under("function") from None
-        if values.pop("strict", None) is not None:  # only the OpenAI form can say it: keep that form
+        if values.pop("strict", None) is not None:  # only the OpenAI form has it
             values["original"] = {"type": "function", "function": function}
     if "name" not in values:
         raise FieldError("name is missing", ("function",) if "function" in task else ())
@@ -223,7 +222,7 @@ def _refuse_duplicate_tool(parts: list[_Part]) -> None:
 
 
 def _check_toolkits(parts: list[_Part]) -> None:
-    """Names are unique, and parents lead up to a root: a rule on a parent must reach all that is below it."""
+    """Checks that names are unique and that parents lead to a root, so that rules on a parent reach all."""
     places: dict[str, _Part] = {}
     parents: dict[str, str | None] = {}
     for part in parts:
@@ -304,7 +303,7 @@ def _members(value: Any) -> tuple[str, ...]:
 def _patterns(value: Any) -> tuple[str, ...]:
     patterns = fields.texts(value)
     if patterns:
-        # Not at the top: most folders have no patterns, and it takes as long to import as all else here.
+        # Imported here: most folders have no patterns, and the import takes as long as all others.
         import re2
 
         options = re2.Options()

@@ -1,9 +1,9 @@
-"""Tools from a file with one JSON object a line: ``tools.jsonl``.
+"""Reads tools from a file with one JSON object a line: ``tools.jsonl``.
 
     {"name": "send", "description": "Sends a mail.", "parameters": {...}, "server": "mail", "examples":
     ["..."]}
 
-`server` becomes the toolkit. A blank line is no tool; every other one is, or the error names its line.
+`server` becomes the toolkit. Blank lines are skipped. An error names its line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toolroll.tools import Definitions, Tool, Toolkit
 
 
 def read_lines(text: str, file: str) -> tuple[Definitions, list[int]]:
-    """The definitions and the line of each tool. Finding names given twice is left to the caller."""
+    """The definitions and the line of each tool. The caller checks for duplicate names."""
     tools: list[Tool] = []
     lines: list[int] = []
     for number, line in enumerate(text.split("\n"), 1):  # not splitlines(): U+2028 may stand in a string
@@ -27,7 +27,9 @@ def read_lines(text: str, file: str) -> tuple[Definitions, list[int]]:
         try:
             if type(value) is not dict:
                 raise FieldError(f"is {fields.shown(value)}, must be an object with the fields of a tool")
-            brackets = line.count("{") + line.count("[")  # no schema is deeper than the line has brackets
+            brackets = line.count("{") + line.count(
+                "["
+            )  # a schema cannot be deeper than the line has brackets
             small = brackets <= fields.MAX_SCHEMA_DEPTH
             values = fields.read_fields(value, fields.PLAIN_SMALL if small else fields.PLAIN, is_ours=False)
             if "name" not in values:
@@ -40,5 +42,5 @@ def read_lines(text: str, file: str) -> tuple[Definitions, list[int]]:
 
 
 def toolkits_of(tools: Iterable[Tool]) -> tuple[Toolkit, ...]:
-    """One Toolkit for each name that the tools give, in the order of their first use."""
+    """One Toolkit for each name that the tools use, in the order of first use."""
     return tuple(Toolkit(name) for name in dict.fromkeys(tool.toolkit for tool in tools) if name)

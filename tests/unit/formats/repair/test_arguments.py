@@ -182,7 +182,7 @@ def test_a_plausible_value_is_not_replaced_unless_it_must_be():
         ('{"city": ', "cut off"),
         ("{'city': 'Oslo'}", "not JSON.*character 1"),
         ('{"a": 1} {"b": 2}', "character 8"),
-        ('{"a": NaN}', "NaN is no number"),
+        ('{"a": NaN}', "NaN is not a number"),
         ('{"a": 1e999}', "too large"),
         ('{"a": 1, "a": 2}', "given twice"),
         ("[" * 100_000, "not JSON|cut off"),

@@ -102,7 +102,7 @@ def test_a_keyword_that_gemini_does_not_know_is_named_with_its_place():
         f"{place}.id: format 'uuid' is dropped",
         f"{place}.tags: uniqueItems is dropped",
         f"{place}.tags.items: contentEncoding is dropped",
-        f"{place}.size: enum: only non-empty strings can be listed, others are told in words",
+        f"{place}.size: enum: only non-empty strings can be listed, others go into the description",
         f"{place}.more: properties of any name are not sent",
         f"{place}.kind: oneOf is sent as anyOf",
         f"{place}.kind.oneOf: multipleOf is dropped",

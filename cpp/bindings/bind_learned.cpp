@@ -158,20 +158,6 @@ void bind_rates(py::module_& m) {
       .def_readonly("vector_strength", &LearningRates::vector_strength);
 }
 
-py::tuple breakers(const Learned& learned, const py::array& arms, double now) {
-  const auto keys = column_of<std::uint64_t>("arms", arms);
-  Column<double> k(arms.size());
-  Column<double> show(arms.size());
-  Column<double> opened_at(arms.size());
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const Breaker breaker = learned.breaker(keys[i], now);
-    k.mutable_data()[i] = breaker.k;
-    show.mutable_data()[i] = breaker.show;
-    opened_at.mutable_data()[i] = breaker.opened_at;
-  }
-  return py::make_tuple(k, show, opened_at);
-}
-
 py::object vector(const Learned& learned, std::uint64_t subject, double now) {
   const auto found = learned.vector(subject, now);
   if (!found) return py::none();
@@ -239,17 +225,7 @@ void bind_learned(py::module_& m) {
                 arms, [&](std::size_t, std::uint64_t arm) { return learned.plain(arm, scope); });
           },
           py::arg("scope"), py::arg("arms"))
-      .def("breakers", &breakers, py::arg("arms"), py::arg("now"))
       .def("vector", &vector, py::arg("subject"), py::arg("now") = 0.0)
-      .def("alarms",
-           [](const Learned& learned) {
-             const std::vector<Alarm> all = learned.alarms();
-             return py::make_tuple(
-                 column_from<std::uint64_t>(all, [](const Alarm& alarm) { return alarm.arm; }),
-                 column_from<std::int32_t>(all, [](const Alarm& alarm) { return alarm.direction; }),
-                 column_from<double>(all, [](const Alarm& alarm) { return alarm.at; }),
-                 column_from<bool>(all, [](const Alarm& alarm) { return alarm.is_open; }));
-           })
       .def("cells", &cells)
       .def("rank", &rank_of, py::arg("keys"), py::arg("rows"), py::arg("scores"),
            py::arg("raw_best"), py::arg("core"), py::arg("scopes"), py::arg("now"), py::arg("seed"),

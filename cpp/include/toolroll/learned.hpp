@@ -1,19 +1,19 @@
-/// What an organisation's outcomes have taught, as one immutable value.
+/// The statistics of an organisation's outcomes, as one immutable value.
 ///
-/// Three things are kept. Of an **arm** (a tool by its name) how often it succeeded, in each
-/// context; whether it has changed lately, and whether it is hidden for that. Of a **subject**
-/// (what a message means: a tool by name and text, or a declared group of interchangeable tools)
-/// how often it was called against how often similarity alone made one expect it, in each context;
-/// and a
-/// **vector**, the sum of the messages that it solved.
+/// It keeps three things:
+///  - for each **arm** (a tool by its name): its successes and failures in each context, and a
+///    change detector that hides the tool for a time after it broke;
+///  - for each **subject** (a tool by name and text, or a declared group of interchangeable tools):
+///    its calls, and the calls that similarity alone predicted, in each context;
+///  - for each subject a **vector**: the sum of the messages that it solved.
 ///
-/// Everything is a sum with exponential decay, brought up to date when it is read: no sweep, and
-/// the same sum whatever the order in which contributions came. Only the change detector looks at
-/// outcomes one after the other.
+/// Everything is a sum with exponential decay, which a read brings up to date. So nothing sweeps
+/// over the records, and the order of the contributions does not change the sums. Only the change
+/// detector depends on the order of outcomes.
 ///
-/// A fold copies the records that it touches and shares the rest with the value it came from, so
-/// readers keep theirs and are never waited for. The same deltas in the same order give the same
-/// bits on every machine.
+/// A fold copies the records that it changes and shares the others with the value that it started
+/// from. Readers keep their value, and nothing waits for them. The same deltas in the same order
+/// give the same bits on every machine.
 ///
 /// Sources: the decay is that of discounted Thompson sampling (Qi et al., arXiv 2305.10718); the
 /// detector a two-sided Bernoulli CUSUM (Page, Biometrika 1954); the vectors are Rocchio's (1971)
@@ -39,7 +39,7 @@ struct Scopes {
   std::uint64_t leaf = 0;
 };
 
-/// What one change of one tool's outcome adds. Laid out as in Python, without gaps.
+/// What one report on one tool adds to the sums. The layout is that of the Python dtype: no gaps.
 struct Delta {
   double at;                 ///< when the selection was made, UTC seconds
   std::uint64_t everywhere;  ///< the selection's contexts, as in Scopes
@@ -49,20 +49,20 @@ struct Delta {
   std::uint64_t arm;     ///< whose reliability
   std::uint64_t intent;  ///< whose lift and vector, unless a group is declared
   std::uint64_t group;   ///< declared group, 0 for none
-  double successes;      ///< these four may be negative, where a report was revised
+  double successes;      ///< these four are negative where a revised report is taken back
   double failures;
   double calls;
   double expected;
-  std::int32_t vector;   ///< row of the vectors that come along, -1 for none
+  std::int32_t vector;   ///< row among the vectors passed to fold(), -1 for none
   std::int32_t verdict;  ///< +1 or -1: success or failure seen first-hand, for the detector; else 0
   double pull;           ///< weight of the vector
-  std::uint64_t reporter;  ///< who says so; 0 is the application itself
+  std::uint64_t reporter;  ///< 0 is the application itself
 };
 static_assert(sizeof(Delta) == 120);
 
-/// How evidence is weighed when it is folded in and read.
+/// The constants of the statistics.
 struct LearningRates {
-  double reliability_half_s = 14 * 86400.0;  ///< half-lives of what is known, above 0
+  double reliability_half_s = 14 * 86400.0;  ///< half-lives of the sums, above 0
   double lift_half_s = 30 * 86400.0;
   double vector_half_s = 30 * 86400.0;
   double alarm_nats = 6.0;    ///< evidence of a change that raises an alarm, above 0
@@ -85,12 +85,12 @@ struct LearningRates {
 /// Throws std::invalid_argument unless every rate is in its range.
 void check(const LearningRates& rates);
 
-/// Posteriors of one tool in one context, as far as enough reporters speak for them.
+/// The posteriors of one tool in one context. With too few reporters they are the prior.
 struct Posterior {
   Shapes reliability;            ///< Beta
   Shapes lift;                   ///< Gamma
-  double show = 1.0;             ///< probability with which the breaker lets it be shown
-  bool has_reliability = false;  ///< false: the prior, the same for all
+  double show = 1.0;             ///< probability that the breaker allows the tool
+  bool has_reliability = false;  ///< false: the prior, which is the same for all tools
   bool has_lift = false;
 };
 
@@ -101,34 +101,35 @@ struct Breaker {
   double opened_at = 0.0;  ///< UTC seconds; 0 if it was never open
 };
 
-/// The last change of an arm that the detector saw.
+/// The last change of an arm that its detector found.
 struct Alarm {
   std::uint64_t arm;
   std::int32_t direction;  ///< -1 worse, +1 better
   double at;
-  bool is_open;  ///< hidden for it, but for probes
+  bool is_open;  ///< the arm is hidden, except for probes
 };
 
-/// A learned vector of length 1, the messages in it, and the last few of them. In 8 bits they are
-/// step * codes, padded as in dot.hpp: products of those are exact, so the same on every machine.
+/// A learned vector of length 1, and the last few of the messages in it (exemplars). Their 8-bit
+/// forms are step * codes, padded as in dot.hpp. Products of codes are exact, so they are the same
+/// on every machine.
 struct LearnedVector {
   std::span<const float> unit;
   std::span<const std::int8_t> codes;
   float step = 0.0F;
-  double weight = 0.0;
-  std::span<const std::int8_t> exemplars;  ///< one behind the other, as long as `codes`
+  double weight = 0.0;                     ///< number of messages, with decay
+  std::span<const std::int8_t> exemplars;  ///< one after the other, each as long as `codes`
   std::span<const float> steps;            ///< of each exemplar
   std::span<const double> times;           ///< of each exemplar, UTC seconds
   float alike = 0.0F;                      ///< sum of the cosines of all ordered pairs of exemplars
   float pairs = 0.0F;                      ///< how many those are
 };
 
-/// Messages that are kept of one subject, at most; of one reporter two.
+/// At most this many exemplars are kept for a subject, two of them from the same reporter.
 inline constexpr std::size_t kMostExemplars = 8;
 
 enum class CellKind : std::int32_t { kReliability = 0, kLift = 1, kPlain = 2 };
 
-/// One pair of sums, as of `at`.
+/// One pair of sums at the time `at`.
 struct CellRow {
   CellKind kind;
   std::uint64_t scope;
@@ -140,8 +141,8 @@ struct CellRow {
 
 class Learned {
  public:
-  /// Nothing learnt. dim: width of the vectors, 0 for none. Throws std::invalid_argument if a rate
-  /// is out of its range.
+  /// No outcomes. dim: width of the vectors, 0 for none. Throws std::invalid_argument if a rate is
+  /// out of its range.
   explicit Learned(std::size_t dim = 0, const LearningRates& rates = {});
   ~Learned();
   Learned(const Learned&);
@@ -149,10 +150,10 @@ class Learned {
   Learned& operator=(const Learned&);
   Learned& operator=(Learned&&) noexcept;
 
-  /// This and the deltas. vectors: row-major float32[v, dim]; each counts by its direction, one of
-  /// zeros not at all. O(deltas + cells of the tools they name). Throws std::invalid_argument,
-  /// before anything is done, if a number is not finite, a vector's row or a verdict is out of its
-  /// range, or the vectors' size is no multiple of dim.
+  /// This value plus the deltas. vectors: row-major float32[v, dim]. Only the direction of a vector
+  /// counts; zeros are ignored. O(deltas + cells of the tools in them). Throws
+  /// std::invalid_argument, before it does anything, if a number is not finite, a vector's row or a
+  /// verdict is out of its range, or the size of `vectors` is no multiple of dim.
   Learned fold(std::span<const Delta> deltas, std::span<const float> vectors) const;
 
   std::size_t dim() const { return dim_; }
@@ -161,40 +162,42 @@ class Learned {
   std::size_t size() const { return cells_; }           ///< pairs of sums
   std::size_t memory_bytes() const;                     ///< O(size)
 
-  /// What is believed of tools, out[i] of (arms[i], subjects[i]). A late `now` means less is; one
-  /// before the last outcome counts as that. The spans are equally long.
+  /// Writes the posteriors of (arms[i], subjects[i]) to out[i]. The later `now`, the less evidence
+  /// is left; a `now` before the last outcome counts as the time of that outcome. The spans have
+  /// equal length.
   void posteriors(std::span<const std::uint64_t> arms, std::span<const std::uint64_t> subjects,
                   const Scopes& scopes, double now, std::span<Posterior> out) const;
-  /// What is believed of a tool that nothing is known of.
+  /// The posteriors of a tool without outcomes.
   Posterior prior(const Scopes& scopes) const;
   Shapes reliability(std::uint64_t arm, const Scopes& scopes, double now) const;
   Shapes lift(std::uint64_t subject, const Scopes& scopes, double now) const;
-  /// Beta(1 + successes, 1 + failures) of undecayed counts, whoever reported them.
+  /// Beta(1 + successes, 1 + failures) of the undecayed counts of all reporters.
   Shapes plain(std::uint64_t arm, std::uint64_t scope) const;
   Breaker breaker(std::uint64_t arm, double now) const;
-  /// Arms whose breaker is open or that changed, by key.
+  /// The last alarm of each arm that ever had one, by ascending key.
   std::vector<Alarm> alarms() const;
 
-  /// The subject's vector, unless too few have reported for it.
+  /// The subject's vector; none if it has too few reporters.
   std::optional<LearnedVector> vector(std::uint64_t subject, double now) const;
   /// vector_most * weight / (weight + vector_strength).
   double vector_share(double weight) const;
-  std::size_t vectors() const { return vectors_; }  ///< subjects that vector() has one of
-  /// Asks for the memory of one, before vector() is called for it.
+  std::size_t vectors() const { return vectors_; }  ///< number of subjects with a vector
+  /// Prefetches the memory that vector() reads for this subject.
   void ask_for_vector(std::uint64_t subject) const;
-  /// Given a subject and its score, returns the score that others must exceed from then on.
+  /// Receives a subject and its score. Returns the score that further subjects must exceed.
   using VectorVisitor = std::function<float(std::uint64_t, float)>;
-  /// Visits the subjects whose vector_share * cosine with the query is above 0, in an order of
-  /// their own. query: step * codes, padded. Fading is left out: it is about the same for all.
+  /// Visits the subjects whose vector_share * cosine with the query is above 0, in no particular
+  /// order. The query is step * codes, padded. The decay since the last fold is ignored, because it
+  /// is about the same for all subjects.
   void nearest_vectors(std::span<const std::int8_t> codes, float step,
                        const VectorVisitor& visit) const;
 
   /// All sums, ordered by kind, key and scope.
   std::vector<CellRow> cells() const;
 
-  /// The value as an archive (archive.hpp), rates included; and back. Throws ArchiveError unless
-  /// every number is sound.
+  /// This value as an archive (archive.hpp), with its rates.
   std::vector<std::byte> bytes() const;
+  /// The value that bytes() wrote. Throws ArchiveError unless every number is in its range.
   static Learned from_bytes(std::vector<std::byte> bytes);
 
  private:

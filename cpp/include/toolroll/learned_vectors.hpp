@@ -1,8 +1,9 @@
-/// Learned vectors laid over those of a catalog, for one search.
+/// Combines the learned vectors with those of a catalog, for one search.
 ///
-/// A row whose subject has a learned vector v is compared by (1 - w) * cosine(q, row) + w *
-/// cosine(q, v), and the learned vectors name their nearest rows too: a tool that words do not lead
-/// to is found by the messages that it solved.
+/// If the subject of a row has a learned vector v, the row's similarity to a query q is
+/// (1 - w) * cosine(q, row) + w * cosine(q, v). The search also nominates the rows whose learned
+/// vectors are nearest to the query. So a message can find a tool by the messages that the tool
+/// solved before, even if the tool's text does not match.
 #pragma once
 
 #include <cstddef>
@@ -16,48 +17,49 @@
 
 namespace toolroll {
 
-/// What a search is to know of what was learnt. Both may be missing together: then nothing was.
+/// What a search reads of the outcomes. `learned` and `keys` come together, or both are nullptr.
 struct LearnedInput {
   const Learned* learned = nullptr;
   const ToolKeys* keys = nullptr;
-  double now = 0.0;           // UTC seconds; from then on, what was learnt has faded
+  double now = 0.0;           // UTC seconds; the age of what was learnt counts from here
   std::size_t first_row = 0;  // the row of the keys that is row 0 of the retriever
 };
 
+/// The learned vectors of one retriever's rows. A value of one search.
 class LearnedVectors {
  public:
-  /// Nothing learnt: every function leaves its argument as it is.
+  /// No learned vectors: every function leaves its argument unchanged.
   LearnedVectors() = default;
-  /// size: rows of the retriever. Throws std::invalid_argument unless the keys have rows for them
-  /// and the vectors, if there are any, are of width dim.
+  /// size: rows of the retriever. Throws std::invalid_argument if the keys have fewer rows than
+  /// that, or if there are learned vectors and their width is not dim.
   LearnedVectors(const LearnedInput& input, std::size_t size, std::size_t dim);
 
   bool is_empty() const { return input_.learned == nullptr; }
-  /// Adds the rows in play, at most so many, whose learned vectors speak most for the query.
+  /// Appends the rows in play, at most `most`, whose learned vectors are nearest to the query.
   void nominate(std::span<const float> query, std::size_t most, const Bitset& in_play,
                 std::vector<std::int32_t>& rows) const;
   /// Looks up the learned vectors of these rows, for blend() and recall().
   ///
-  /// A tool that is said to have solved messages of all kinds is no answer to any of them: it
-  /// counts as far as its messages are alike, not at all where their mean cosine is at `unrelated`
-  /// or below, and whole from `related` on.
+  /// If people report that a tool solved messages of all kinds, the reports say little about any
+  /// one of them. So a vector's weight grows with the mean cosine of its messages: it is least at
+  /// `unrelated` and below, and full from `related` on.
   void look_up(std::span<const std::int32_t> rows, float unrelated, float related);
-  /// Whether any of them has one.
+  /// Whether any of the rows that were looked up has a learned vector.
   bool has_any() const { return !entries_.empty(); }
-  /// Turns the cosines of the rows that were looked up into blended ones.
+  /// Replaces the cosines of the rows that were looked up by the weighted sums described above.
   void blend(std::span<const float> query, std::span<float> cosines) const;
-  /// Raises what the rows that were looked up have to how far the nearest of their messages is
-  /// above a floor, less as it fades.
+  /// above[i] of row i becomes at least (cosine with the row's nearest message - floor), scaled by
+  /// the message's age and by how alike the row's messages are.
   void recall(std::span<const float> query, float floor, std::span<float> above) const;
 
  private:
   struct Entry {
     std::size_t place;  // among the rows looked up
     LearnedVector vector;
-    float share;  // w, as far as the messages are alike
-    float trust;  // how far they are, in [0, 1]
+    float share;  // w, scaled by trust
+    float trust;  // how alike the messages are, in [0, 1]
   };
-  /// A query of length 1 in 8 bits, padded; without codes if it is all zeros.
+  /// A query of length 1 in 8 bits, padded. A query of zeros has no codes.
   struct Direction {
     std::vector<std::int8_t> codes;
     float step = 0.0F;

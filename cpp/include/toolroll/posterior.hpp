@@ -1,10 +1,10 @@
-/// Posteriors over a hierarchy of contexts, in closed form at reading time.
+/// Posteriors over a hierarchy of contexts, in closed form when they are read.
 ///
-/// The naive form pools: a tool's counts everywhere, or those of this page alone. The first learns
-/// nothing of the page, the second forgets all others and starts from nothing on each. Here each
-/// level is the prior of the next: its mean, and a strength that its own uncertainty and the spread
-/// of its children bound. A child's data is in its parent's counts too, so it is left out of them
-/// first: the same call must not count twice.
+/// The naive forms use a tool's counts everywhere, or those of one page alone. The first learns
+/// nothing about the page; the second starts from nothing on each page. Here the posterior of each
+/// level is the prior of the next: it passes on its mean, with a strength that is limited by its
+/// own uncertainty and by the spread of its children. A parent's counts include those of its child,
+/// so the child's are subtracted first: the same call must not count twice.
 ///
 /// Source: the shrinkage of empirical Bayes (Morris, JASA 1983) on the conjugate pairs
 /// Beta-Bernoulli and Gamma-Poisson (DuMouchel, The American Statistician 1999, for the latter as a
@@ -24,7 +24,7 @@ struct Counts {
   double second = 0.0;
 };
 
-/// Counts from the widest level to the narrowest; the first `size` of them are there.
+/// Counts from the widest level to the narrowest. Only the first `size` levels exist.
 struct LevelCounts {
   std::array<Counts, kLevels> level;
   std::size_t size = 0;
@@ -36,21 +36,21 @@ struct Shapes {
   double second = 1.0;
 };
 
-/// What a hierarchy begins with, and how much of a parent's certainty its children inherit.
+/// The prior of the widest level, and how much of a parent's certainty its children inherit.
 struct Hierarchy {
   double mean;                             // of the widest level, above 0
-  double strength;                         // observations that this mean is worth, above 0
-  std::array<double, kLevels - 1> spread;  // the most that a parent's mean is worth to its child
+  double strength;                         // the prior counts like this many observations, above 0
+  std::array<double, kLevels - 1> spread;  // limit of a parent's strength as its child's prior
 };
 
-/// The Beta posterior at the narrowest level. Negative counts, which rounding leaves where a count
-/// was taken back, are 0.
+/// The Beta posterior at the narrowest level. Negative counts count as 0: rounding leaves them
+/// where a report was taken back.
 Shapes beta_posterior(const LevelCounts& counts, const Hierarchy& hierarchy);
 
 /// The Gamma posterior of calls over expected calls at the narrowest level.
 Shapes gamma_posterior(const LevelCounts& counts, const Hierarchy& hierarchy);
 
-/// Mean and variance of the logarithm of what is distributed so.
+/// Mean and variance of the logarithm of a variable with this distribution.
 struct LogMoments {
   double mean;
   double variance;

@@ -1,0 +1,238 @@
+// The change detector of an arm, seen through Learned: when it raises its alarm, how long the
+// breaker hides the arm, and what lets it back.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "toolroll/learned.hpp"
+
+namespace toolroll {
+namespace {
+
+constexpr std::uint64_t kArm = 100;
+constexpr Scopes kScopes{1, 2, 20};
+constexpr double kStart = 1.7e9;
+constexpr double kDay = 86400.0;
+
+Delta outcome(bool works, double at, std::uint64_t reporter = 0, std::uint64_t arm = kArm) {
+  Delta delta{};
+  delta.at = at;
+  delta.everywhere = kScopes.everywhere;
+  delta.page = kScopes.page;
+  delta.leaf = kScopes.leaf;
+  delta.arm = arm;
+  delta.successes = works ? 1.0 : 0.0;
+  delta.failures = works ? 0.0 : 1.0;
+  delta.vector = -1;
+  delta.verdict = works ? 1 : -1;
+  delta.reporter = reporter;
+  return delta;
+}
+
+Learned with(const Learned& learned, const std::vector<Delta>& deltas) {
+  return learned.fold(deltas, {});
+}
+
+/// `n` equal outcomes, a second apart.
+std::vector<Delta> repeated(bool works, std::size_t n, double at, std::uint64_t reporter = 0,
+                            std::uint64_t arm = kArm) {
+  std::vector<Delta> deltas;
+  for (std::size_t i = 0; i < n; ++i) {
+    deltas.push_back(outcome(works, at + static_cast<double>(i), reporter, arm));
+  }
+  return deltas;
+}
+
+bool is_open(const Learned& learned, std::uint64_t arm = kArm) {
+  return learned.breaker(arm, kStart).k > 0.0;
+}
+
+double mean_of(const Learned& learned, double now) {
+  const Shapes beta = learned.reliability(kArm, kScopes, now);
+  return beta.first / (beta.first + beta.second);
+}
+
+/// A tool that worked, up to the failure that opened its breaker.
+Learned broken() {
+  Learned learned = with(Learned(0), repeated(true, 10, kStart));
+  for (double at = kStart + kDay; !is_open(learned); at += 60.0) {
+    learned = with(learned, {outcome(false, at)});
+  }
+  return learned;
+}
+
+TEST_CASE("the alarm comes when the CUSUM of the definition reaches it") {
+  std::mt19937 random(1);
+  int alarms = 0;
+  for (int round = 0; round < 300; ++round) {
+    LearningRates rates;
+    rates.prior_mean = std::vector{0.5, 0.85, 0.95}[random() % 3];
+    rates.alarm_nats = random() % 2 == 0 ? 3.0 : 6.0;
+    rates.least_reporters = 0;
+    const auto works_of_ten = random() % 11;
+    Learned learned(0, rates);
+    double worse = 0.0;
+    double better = 0.0;
+    for (int i = 0; i < 60; ++i) {
+      const bool works = random() % 10 < works_of_ten;
+      const double now = kStart + 60.0 * i;
+      const double p0 = std::clamp(mean_of(learned, now), 0.05, 0.97);  // believed beforehand
+      double p1 = rates.alarm_ratio * p0;
+      worse = std::max(0.0, worse + std::log(works ? p1 / p0 : (1 - p1) / (1 - p0)));
+      p1 = 1 - rates.alarm_ratio * (1 - p0);
+      better =
+          p0 >= 0.5 ? 0.0 : std::max(0.0, better + std::log(works ? p1 / p0 : (1 - p1) / (1 - p0)));
+      learned = with(learned, {outcome(works, now)});
+      const std::vector<Alarm> found = learned.alarms();
+      const int expected = worse >= rates.alarm_nats ? -1 : better >= rates.alarm_nats ? 1 : 0;
+      REQUIRE(found.size() == (expected == 0 ? 0 : 1));
+      if (expected == 0) continue;
+      CHECK(found[0].arm == kArm);
+      CHECK(found[0].direction == expected);
+      CHECK(found[0].at == now);
+      CHECK(found[0].is_open == (expected < 0));
+      ++alarms;
+      break;
+    }
+  }
+  CHECK(alarms > 50);
+}
+
+TEST_CASE("a good tool is hidden after so many failures in a row") {
+  const auto after = [](double prior, std::size_t failures) {
+    LearningRates rates;
+    rates.prior_mean = prior;
+    rates.prior_strength = rates.page_spread = rates.leaf_spread = 1e6;  // nothing is learnt
+    rates.least_reporters = 0;
+    return with(Learned(0, rates), repeated(false, failures, kStart));
+  };
+  CHECK_FALSE(is_open(after(0.95, 2)));
+  CHECK(is_open(after(0.95, 3)));
+  CHECK_FALSE(is_open(after(0.85, 3)));
+  CHECK(is_open(after(0.85, 4)));
+  CHECK_FALSE(is_open(after(0.6, 8)));
+  CHECK(is_open(after(0.6, 9)));
+}
+
+TEST_CASE("a well-known tool is hidden within eight failures, and back with its first success") {
+  std::mt19937 random(1);
+  std::vector<int> calls;
+  for (int round = 0; round < 60; ++round) {
+    std::vector<Delta> known;
+    for (int i = 0; i < 80; ++i) {
+      known.push_back(outcome(random() % 10 != 0, kStart + 60 * i, 1 + random() % 200));
+    }
+    Learned learned = with(Learned(0), known);
+    int n = 0;
+    for (; !is_open(learned) && n < 50; ++n) {
+      learned = with(learned, {outcome(false, kStart + 60.0 * (100 + n), 1 + random() % 200)});
+    }
+    calls.push_back(n);
+    CHECK_FALSE(is_open(with(learned, {outcome(true, kStart + kDay, 5)})));
+  }
+  std::sort(calls.begin(), calls.end());
+  CHECK(calls[30] <= 8);
+}
+
+TEST_CASE("after an alarm the old record counts for one observation and the run for itself") {
+  LearningRates rates;
+  rates.least_reporters = 0;
+  rates.prior_strength = 2.0;
+  Learned learned = with(Learned(0, rates), repeated(true, 50, kStart));
+  double now = kStart + 3600.0;
+  CHECK(mean_of(learned, now) > 0.95);
+  int calls = 0;
+  while (!is_open(learned)) {
+    ++calls;
+    learned = with(learned, {outcome(false, ++now)});
+  }
+  const Shapes beta = learned.reliability(kArm, {1, 0, 0}, now);
+  CHECK(std::fabs(beta.first - (2 * rates.prior_mean + 1)) <= 0.1);
+  CHECK(std::fabs(beta.second - (2 * (1 - rates.prior_mean) + calls)) <= 0.2);
+}
+
+TEST_CASE("two reporters do not hide a tool and a third one does") {
+  const Learned known = with(Learned(0), repeated(true, 30, kStart));
+  CHECK(is_open(with(known, repeated(false, 5, kStart + 3600))));  // the application itself
+  Learned reported = with(known, repeated(false, 15, kStart + 3600, 6));
+  CHECK_FALSE(is_open(reported));
+  reported = with(reported, repeated(false, 5, kStart + 3700, 7));
+  CHECK_FALSE(is_open(reported));
+  CHECK(is_open(with(reported, repeated(false, 3, kStart + 3800, 8))));
+}
+
+TEST_CASE("an open breaker backs off with each failed probe, and one success closes it") {
+  const LearningRates rates;
+  Learned learned = broken();
+  const double opened_at = learned.alarms().at(0).at;
+  double now = opened_at;
+  double last_show = 1.0;
+  for (int probe = 0; probe < 6; ++probe) {
+    now = opened_at + 10'000 * (probe + 1);
+    learned = with(learned, {outcome(false, now)});
+    const Breaker breaker = learned.breaker(kArm, now);
+    CHECK(breaker.opened_at == opened_at);
+    CHECK(breaker.k == std::min(4.0 + probe, rates.most_k));
+    CHECK(breaker.show == doctest::Approx(std::exp2(-breaker.k)));
+    const double show = learned.breaker(kArm, now + rates.open_half_s).show;
+    CHECK(show == doctest::Approx(std::exp2(-breaker.k / 2)));
+    CHECK(show <= last_show);
+    last_show = show;
+  }
+  now += 10;
+  const Learned closed = with(learned, {outcome(true, now)});
+  CHECK(closed.breaker(kArm, now).k == 0.0);
+  CHECK(closed.breaker(kArm, now).show == 1.0);
+  CHECK(closed.alarms().at(0).direction == 1);
+  CHECK_FALSE(closed.alarms().at(0).is_open);
+  CHECK(mean_of(closed, now) > mean_of(learned, now));
+}
+
+TEST_CASE("a call from before the alarm is no probe") {
+  const Learned learned = broken();
+  const Breaker before = learned.breaker(kArm, kStart);
+  std::vector<Delta> late;
+  for (const bool works : {true, false, false}) {
+    late.push_back(outcome(works, before.opened_at - 60));
+  }
+  const Breaker after = with(learned, late).breaker(kArm, kStart);
+  CHECK(after.k == before.k);
+  CHECK(after.show == before.show);
+  CHECK(after.opened_at == before.opened_at);
+}
+
+TEST_CASE("a tool that works again after a bad time raises an alarm too") {
+  LearningRates rates;
+  rates.open_k = rates.most_k = 0.0;
+  rates.least_reporters = 0;
+  Learned learned = with(Learned(0, rates), repeated(false, 40, kStart));
+  const double low = mean_of(learned, kStart + kDay);
+  learned = with(learned, repeated(true, 6, kStart + kDay));
+  CHECK(learned.alarms().at(0).direction == 1);
+  CHECK(mean_of(learned, kStart + kDay + 10) > low + 0.4);
+}
+
+TEST_CASE("verdicts of 0 tell the detector nothing") {
+  std::vector<Delta> deltas = repeated(false, 50, kStart);
+  for (Delta& delta : deltas) delta.verdict = 0;
+  CHECK(with(Learned(0), deltas).alarms().empty());
+}
+
+TEST_CASE("one tool's outcomes do not touch another's breaker") {
+  const Learned learned = broken();
+  Learned other = with(learned, repeated(true, 20, kStart, 0, kArm + 1));
+  other = with(other, repeated(false, 9, kStart + kDay, 0, kArm + 1));
+  CHECK(other.breaker(kArm, kStart + kDay).k == learned.breaker(kArm, kStart + kDay).k);
+  CHECK(other.breaker(kArm, kStart + kDay).show == learned.breaker(kArm, kStart + kDay).show);
+  CHECK(is_open(other, kArm + 1));
+  REQUIRE(other.alarms().size() == 2);
+  CHECK(other.alarms()[0].arm == kArm);
+  CHECK(other.alarms()[1].arm == kArm + 1);
+}
+
+}  // namespace
+}  // namespace toolroll

@@ -156,11 +156,7 @@ class Catalog:
 
     @classmethod
     def stacked(
-        cls,
-        shared: Catalog,
-        own: Definitions,
-        embedder: Embedder | None,
-        options: CatalogOptions = _PLAIN,
+        cls, shared: Catalog, own: Definitions, embedder: Embedder | None, options: CatalogOptions = _PLAIN
     ) -> Catalog:
         """An organisation's catalog: the shared one, unchanged, and its own tools behind it.
 

@@ -98,8 +98,8 @@ class EffectivePolicy:
         policy_source: the rules, mappings and tiers that count; nothing in it is broken.
         closed: organisation → why its contexts see public tools only; "" for all contexts.
         failures: organisation → the failures that its selections name; "" for all selections.
-        require_known_tiers: whether a toolkit's tier that is not configured is an error; otherwise the toolkit
-            is hidden from all.
+        require_known_tiers: whether a toolkit's tier that is not configured is an error; otherwise nobody
+            sees the toolkit.
     """
 
     policy_source: PolicySource = field(default_factory=PolicySource)

@@ -199,7 +199,12 @@ class Profile:
     def retention(self) -> Retention:
         """How long a conversation keeps its tools."""
         return Retention(
-            self.idle_turns, self.sticky_turns, self.sticky_tools, self.opening, self.newcomers, self.growth
+            self.idle_turns,
+            self.sticky_turns,
+            self.sticky_tools,
+            self.opening,
+            self.newcomers,
+            self.growth,
         )
 
     def with_(self, **changes: object) -> Profile:
@@ -263,7 +268,12 @@ def compose(
     }
     retention = p.retention
     cap = Cap(
-        core, catalog.costs, p.k, p.max_tools, p.unranked_tools if p.retrieve == "tools" else None, MOST_TOOLS
+        core,
+        catalog.costs,
+        p.k,
+        p.max_tools,
+        p.unranked_tools if p.retrieve == "tools" else None,
+        MOST_TOOLS,
     )
     listing = ConversationList(catalog.names, cap, retention)
     order = StableOrder(catalog.names)
@@ -359,7 +369,13 @@ def _learning(catalog: Catalog, p: Profile) -> tuple[Stage, ...]:
 
 # The seeds read every message as it was written and on its own, and never select a catalog whole.
 _SEED = Profile(
-    spelling=False, learning=None, affinity=0.0, sticky_tools=0, opening=1.0, growth=0.0, pass_through_tools=0
+    spelling=False,
+    learning=None,
+    affinity=0.0,
+    sticky_tools=0,
+    opening=1.0,
+    growth=0.0,
+    pass_through_tools=0,
 )
 _TOOL2VEC = _SEED.with_(lexical=0.0, intents=0.0, clauses=0.0, description_counts=0.0, damping=False)
 

@@ -156,11 +156,7 @@ class Catalog:
 
     @classmethod
     def stacked(
-        cls,
-        shared: Catalog,
-        own: Definitions,
-        embedder: Embedder | None,
-        options: CatalogOptions = _PLAIN,
+        cls, shared: Catalog, own: Definitions, embedder: Embedder | None, options: CatalogOptions = _PLAIN
     ) -> Catalog:
         """An organisation's catalog: the shared one, unchanged, and its own tools behind it.
 
@@ -296,7 +292,7 @@ def _built(
             scale = scale_of(embedder)
         vectors = ToolVectors.of(texts, embedder, progress, options.description_counts)
         index, intents = VectorIndex.build(vectors.vectors(), options.hnsw), vectors.intents()
-        # Many own parts are kept, and half the bits say as well who is greedy.
+        # Many own parts are in memory, and half the bits are enough to find hubs.
         probes = probes.embedded(texts, vectors, embedder, np.float32 if shared is None else np.float16)
     fields = columns(texts)
     postings = Bm25Index.build(

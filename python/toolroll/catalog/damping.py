@@ -54,7 +54,7 @@ ProbeVectors: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """Texts of which it is known whose they are.
+    """Texts that are known to belong to certain tools.
 
     Attributes:
         texts: each once.

@@ -226,7 +226,7 @@ class Candidates:
     def rescore(
         self, scores: Scores, reason: str, rows: Rows | None = None, evidence: Evidence | None = None
     ) -> Candidates:
-        """Replaces the scores. With a pool, `rows` says whose they are, and only rows in play count."""
+        """Replaces the scores. With a pool, `rows` are the rows of the scores; only rows in play count."""
         if self.pool is None or rows is None:
             assert len(scores) == len(self.rows)
             rows = self.rows

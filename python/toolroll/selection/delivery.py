@@ -102,7 +102,7 @@ class Delivery:
             return own
         if isinstance(sent, str) and self.how in ("defer", "meta-tools"):
             catalog, visible = self._offer.catalog, self._offer.allowed
-            if is_replaced(sent):  # rare, and the only case that looks at every tool; nobody's own name
+            if is_replaced(sent):  # rare, and the only case that reads every tool; no tool's own name
                 for row in visible.rows().tolist():
                     name: str = catalog.tools[row].name
                     if provider_name(name, self.provider) == sent:

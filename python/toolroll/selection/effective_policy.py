@@ -98,13 +98,14 @@ class EffectivePolicy:
         policy_source: the rules, mappings and tiers that count; nothing in it is broken.
         closed: organisation → why its contexts see public tools only; "" for all contexts.
         failures: organisation → the failures that its selections name; "" for all selections.
-        strict: whether a toolkit's tier that is not configured is an error; else nobody gets the toolkit.
+        require_known_tiers: whether a toolkit's tier that is not configured is an error; otherwise nobody
+            sees the toolkit.
     """
 
     policy_source: PolicySource = field(default_factory=PolicySource)
     closed: Mapping[str, Exception] = field(default_factory=dict, hash=False)
     failures: Mapping[str, tuple[Failure, ...]] = field(default_factory=dict, hash=False, compare=False)
-    strict: bool = False
+    require_known_tiers: bool = False
 
     @classmethod
     def validated(cls, written: PolicySource) -> EffectivePolicy:
@@ -114,7 +115,7 @@ class EffectivePolicy:
             InvalidDefinition: see `PolicySource.check`.
         """
         written.check()
-        return cls(written, strict=True)
+        return cls(written, require_known_tiers=True)
 
     @classmethod
     def of(
@@ -153,7 +154,7 @@ class EffectivePolicy:
         return EffectivePolicy(
             self.policy_source.of(orgs),
             {name: error for name, error in self.closed.items() if name in orgs},
-            strict=self.strict,
+            require_known_tiers=self.require_known_tiers,
         )
 
     def stages(self, catalog: Catalog, platform: Policy | None = None) -> tuple[Visibility, Page]:
@@ -178,7 +179,7 @@ class EffectivePolicy:
             catalog.toolkits,
             policy_source.tiers,
             platform=platform,
-            strict=self.strict,
+            require_known_tiers=self.require_known_tiers,
         )
         table = PageTable.of(len(catalog), policy_source.pages, catalog.below)
         return Visibility(compiled, self.closed), Page(table)

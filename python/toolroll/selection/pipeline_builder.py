@@ -62,10 +62,7 @@ class PipelineBuilder:
             EmbedderUnavailable: the embedder fails.
         """
         catalog = Catalog.stacked(
-            shared.catalog,
-            own,
-            self.embedder if shared.catalog.dim else None,
-            self._options,
+            shared.catalog, own, self.embedder if shared.catalog.dim else None, self._options
         )
         pipeline = self._staged(catalog, policy, _platform(shared))
         return pipeline.lacking(*shared.lasting_failures) if shared.lasting_failures else pipeline

@@ -169,7 +169,7 @@ class Selection:
 
         Raises:
             Denied: the tool was not offered in this selection, or there is no such tool. A name that looks
-                like a replaced one is nobody's own: models are sent the tool that has it under another.
+                like a replaced one is no tool's own: a tool that has it is sent under another name.
         """
         if not isinstance(name, str):  # from a model's reply, so it may be anything
             raise Denied(f"tool {name!r:.80}: is no name; offered: {', '.join(self.names) or 'none'}")

@@ -18,7 +18,7 @@ class Snapshot:
     """Everything that turns read, replaced as one. No method waits.
 
     Attributes:
-        shared: for all who have no pipeline of their own.
+        shared: for all organisations without a pipeline of their own.
         own: organisation → pipeline over the shared tools and its own.
         awaited: organisations with tools of their own whose pipeline is not built yet: the shared one serves
             them meanwhile, and their selections say so.

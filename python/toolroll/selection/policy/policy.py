@@ -161,11 +161,11 @@ class Policy:
         tiers: Sequence[str],
         *,
         platform: Policy | None = None,
-        strict: bool = True,
+        require_known_tiers: bool = True,
     ) -> Policy:
-        """Checks every rule and compiles them. A rule whose tool or toolkit is not there matches no row.
+        """Checks every rule and compiles them. A rule for an unknown tool or toolkit matches no row.
 
-        strict: False lets nobody see a toolkit whose tier is not one of `tiers`, instead of raising.
+        require_known_tiers: False hides a toolkit whose tier is not one of `tiers`, instead of raising.
         platform: a policy with the same tiers whose platform rules hold here, too: they are compiled once
         for all organisations' catalogs, and not passed again.
 
@@ -189,7 +189,7 @@ class Policy:
         for toolkit in toolkits.values():
             if toolkit.tier is not None:
                 problem = tier_problem(toolkit.tier, known)
-                if problem and not strict:
+                if problem and not require_known_tiers:
                     gates[toolkit.name] = ()
                     continue
                 if problem:

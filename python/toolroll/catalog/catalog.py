@@ -284,7 +284,7 @@ def _built(
     everywhere, reached, base = _reached(toolkits, own_toolkits, tools, below, shared)
     schemas = [schema_text(tool) for tool in tools]
     texts = texts_of(tools)
-    probes = probes_of(texts, MOST_PROBES if shared is None else MOST_OWN_PROBES)
+    probes = probes_of(tools, texts, MOST_PROBES if shared is None else MOST_OWN_PROBES)
     scale = Scale() if shared is None else shared.scale
     vectors = index = intents = None
     if embedder is not None and tools:

@@ -24,8 +24,8 @@ import numpy.typing as npt
 from toolroll._core import Bitset, Fusion, Retriever, latin_share
 from toolroll.arrays import NO_ROWS, NO_SCORES, Rows, Scores
 from toolroll.catalog.tool2vec import ToolVectors
-from toolroll.catalog.tool_text import ToolText
-from toolroll.embedder import Embedder
+from toolroll.catalog.tool_text import MOST_EXAMPLES, ToolText
+from toolroll.embedder import Embedder, vectors_of
 from toolroll.tools import Tool
 
 LEAST_PROBES, MOST_PROBES = 200, 1_000
@@ -71,14 +71,19 @@ class Probes:
     def embedded(
         self, texts: Sequence[ToolText], known: ToolVectors, embedder: Embedder, dtype: npt.DTypeLike
     ) -> Probes:
-        """The same with vectors: all of the texts were embedded with the tools."""
+        """The same with vectors: nearly all of the texts were embedded with the tools."""
         vectors = np.empty((len(self.texts), embedder.dim), dtype)
+        left = []
         for at, (probe, (row, *_)) in enumerate(zip(self.texts, self.owners, strict=True)):
             examples = texts[row].examples
             if probe in examples:
                 vectors[at] = known.examples[known.begins[row] + examples.index(probe)]
-            else:
+            elif probe == texts[row].description:
                 vectors[at] = known.descriptions[row]
+            else:  # an example beyond those that count
+                left.append(at)
+        if left:
+            vectors[left] = vectors_of(embedder, [self.texts[at] for at in left])
         return replace(self, vectors=vectors, is_english=embedder.is_english)
 
     def search(self, retriever: Retriever, fusion: Fusion) -> tuple[Rows, Scores]:
@@ -96,19 +101,19 @@ class Probes:
         return rows, scores
 
 
-def probes_of(texts: Sequence[ToolText], most: int = MOST_PROBES) -> Probes:
+def probes_of(tools: Sequence[Tool], texts: Sequence[ToolText], most: int = MOST_PROBES) -> Probes:
     """The tools' examples, which are messages; descriptions where too few tools have any.
 
     At most so many, fewer in a large catalog; chosen by digest.
     """
     most = min(most, max(LEAST_PROBES, _MOST_WORK // max(len(texts), 1)))
-    are_enough = sum(bool(text.examples) for text in texts) >= _ENOUGH
+    are_enough = sum(bool(tool.examples) for tool in tools) >= _ENOUGH
     owners: defaultdict[str, dict[int, None]] = defaultdict(dict)
     plain = []
-    for row, text in enumerate(texts):
-        for example in text.examples:
+    for row, tool in enumerate(tools):
+        for example in tool.examples[:MOST_EXAMPLES]:
             owners[example][row] = None
-        if not text.examples and not are_enough:
+        if not tool.examples and not are_enough:
             plain.append(row)
     plain.sort(key=lambda row: _digest(texts[row].name))
     for row in plain[:most]:

@@ -297,30 +297,32 @@ def _embed(
 ) -> tuple[list[Vector | None], tuple[Failure, ...]]:
     """Vectors of the query, its clauses and the earlier messages, in this order.
 
-    If the embedder fails or returns invalid vectors, selection continues without them.
+    If the embedder fails or returns invalid vectors, selection continues with those it made before.
     """
     texts = [reading.query, *reading.clauses, *(text for text, _ in reading.earlier)]
     vectors: list[Vector | None] = [None] * len(texts)
     vectors[0] = given
     if embedder is None:
         return vectors, _NOTHING_FAILED
+    if embedder.is_instant and given is None and len(texts) > 1:
+        try:
+            return _embed_together(embedder, texts), _NOTHING_FAILED
+        except Exception:  # one by one, then: what is embedded before the failure stays
+            pass
     try:
-        if embedder.is_instant and len(texts) > 1:  # one call for all
-            first = 0 if given is None else 1
-            rows = np.asarray(embedder.embed(texts[first:]), np.float32)
-            if rows.ndim != 2 or len(rows) != len(texts) - first:
-                raise _invalid(embedder, rows, 0.0)
-            vectors[first:] = [
-                _checked_vector(embedder, text, row) for text, row in zip(texts[first:], rows, strict=True)
-            ]
-        else:
-            for at, text in enumerate(texts):
-                if vectors[at] is None:
-                    row = np.asarray(embedder.embed_query(text), np.float32)
-                    vectors[at] = _checked_vector(embedder, text, row)
+        for at, text in enumerate(texts):
+            if vectors[at] is None:
+                row = np.asarray(embedder.embed_query(text), np.float32)
+                vectors[at] = _checked_vector(embedder, text, row)
     except Exception as error:
         return vectors, (Failure("embedder", error),)
     return vectors, _NOTHING_FAILED
+
+
+def _embed_together(embedder: Embedder, texts: list[str]) -> list[Vector | None]:
+    """The vectors of all texts in one call: `embed` gives the rows that `embed_query` does."""
+    rows = np.asarray(embedder.embed(texts), np.float32)
+    return [_checked_vector(embedder, text, row) for text, row in zip(texts, rows, strict=True)]
 
 
 def _checked_vector(embedder: Embedder, text: str, vector: Vector) -> Vector:
@@ -335,11 +337,7 @@ def _checked_vector(embedder: Embedder, text: str, vector: Vector) -> Vector:
         0.99 < length < 1.01 or (length == 0.0 and not any("a" <= letter <= "z" for letter in text.lower()))
     ):
         return vector
-    raise _invalid(embedder, vector, length)
-
-
-def _invalid(embedder: Embedder, vector: Vector, length: float) -> EmbedderUnavailable:
-    return EmbedderUnavailable(
+    raise EmbedderUnavailable(
         f"embedder {embedder.identity}: its vector has shape {vector.shape} and squared length {length:.3g}, "
         f"must be ({embedder.dim},) and 1"
     )

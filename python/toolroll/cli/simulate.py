@@ -15,7 +15,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="judge learning from outcomes in simulated use",
         description="Plays simulated use of real tools and messages: a model that calls what it is shown, "
         "tools that work more or less well, break and are repaired, newcomers, and reports that are not "
-        "always true. Compares policies on the same worlds, and says which figures are reached.",
+        "always true. Compares policies on the same worlds.",
         epilog="example: toolroll simulate my-tools/ --scenario main,null --jobs 2 --plot curves.png",
     )
     simulate.add_argument(

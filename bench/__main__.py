@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace, names: list[str]) -> int:
         print(report.heading(record), flush=True)
     built = environments.built_from() if not options.here else None
     if built and "facts" in record and built != record["facts"]["commit"]:
-        print(f"note: toolroll there was built from {built}; `python -m bench setup main` builds it anew")
+        print(f"note: toolroll there was built from {built}; `python -m bench setup main` builds it again")
     for name in names:
         print(f"\n{name}", flush=True)
         ended = False

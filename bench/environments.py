@@ -40,7 +40,7 @@ def built_from() -> str | None:
 
 
 def setup(names: list[str]) -> None:
-    """Makes or completes the environments; ``main`` gets this source tree's toolroll, built anew."""
+    """Makes or completes the environments; ``main`` gets this source tree's toolroll, rebuilt."""
     for name in names or list(_REQUIREMENTS):
         if name not in _REQUIREMENTS:
             raise SystemExit(f"bench setup: no environment {name!r}, there are {', '.join(_REQUIREMENTS)}")
@@ -53,8 +53,8 @@ def setup(names: list[str]) -> None:
         subprocess.run([*install, "-r", str(_HERE / _REQUIREMENTS[name])], check=True)
         if name == "main":
             print("main: building toolroll", flush=True)
-            anew = ["--force-reinstall", "--no-deps", "--no-cache-dir"]  # dependencies: requirements.txt
-            subprocess.run([*install, *anew, str(_HERE.parent)], check=True)
+            again = ["--force-reinstall", "--no-deps", "--no-cache-dir"]  # dependencies: requirements.txt
+            subprocess.run([*install, *again, str(_HERE.parent)], check=True)
             commit = [python, "-c", "import bench.machine; print(bench.machine.commit())"]
             built = subprocess.run(commit, cwd=_HERE.parent, capture_output=True, text=True, check=True)
             (folder() / "main" / "built-from").write_text(built.stdout)

@@ -1,4 +1,4 @@
-"""What outcomes cost: a selection that reads them beside one that does not, and saying what came of it."""
+"""The cost of learning: selections with and without statistics, and recording outcomes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""What misspelt words cost in recall@5, and what mending them gives back.
+"""Loss of recall@5 by misspelt words, and how much spelling correction recovers.
 
 ``python -m bench.quality.typos [--embedder static|minilm] [--most N] [--kind KIND]… FOLDER…``. Reads the
 *train* split only: its odd messages are asked, its even ones give the tools up to eight examples each.
-Each message is asked as it is and with a typo in each of two words, as written and mended. ``cost`` is what
-typos cost with the speller; ``touched`` the percentage of messages without typos in which it changed a word.
+Each message is asked as it is and with a typo in each of two words, with and without spelling correction.
+``cost`` is the loss by typos with correction; ``touched`` the percentage of messages without typos in which
+it changed a word.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ def _recall(roll: Toolroll, asked: Sequence[Query], messages: Sequence[str]) -> 
 def _ask(tools: Sequence[Tool], asked: Sequence[Query], options: argparse.Namespace) -> str:
     clean = [query.text for query in asked]
     typos = [mistyped(message, SEED, kinds=options.kind or ("wrong",)) for message in clean]
-    mends = Toolroll.from_tools(tools, embedder=options.embedder)
+    corrects = Toolroll.from_tools(tools, embedder=options.embedder)
     reads = Toolroll.from_tools(tools, embedder=options.embedder, profile=Profile(spelling=False))
-    figures = [_recall(roll, asked, messages) for messages in (clean, typos) for roll in (reads, mends)]
-    figures.append(figures[0] - figures[3])  # what typos cost, clean as it was and typos mended
+    figures = [_recall(roll, asked, messages) for messages in (clean, typos) for roll in (reads, corrects)]
+    figures.append(figures[0] - figures[3])  # what typos cost, clean as it was and typos corrected
     figures.append(
-        sum(bool(mends.select(message, k=1).spelling_corrections) for message in clean) / len(clean) * 100
+        sum(bool(corrects.select(message, k=1).spelling_corrections) for message in clean) / len(clean) * 100
     )
     return "".join(f"{figure:>9.1f}" for figure in figures)
 
@@ -51,7 +52,7 @@ def main() -> int:
     parser.add_argument("--kind", action="append", choices=KINDS)
     options = parser.parse_args()
     print(
-        f"{'folder':<18}{'':<10}{'asked':>6}{'clean':>9}{'+mended':>9}{'typos':>9}{'+mended':>9}{'cost':>9}{'touched':>9}"
+        f"{'folder':<18}{'':<10}{'asked':>6}{'clean':>9}{'+fixed':>9}{'typos':>9}{'+fixed':>9}{'cost':>9}{'touched':>9}"
     )
     for folder in options.folders:
         dataset = read_dataset(folder)

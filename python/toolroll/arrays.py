@@ -1,4 +1,4 @@
-"""Names for the arrays that travel between the rooms."""
+"""Type aliases of the arrays that the rooms exchange."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 Rows: TypeAlias = npt.NDArray[np.int32]  # positions in one catalog
 Scores: TypeAlias = npt.NDArray[np.float32]
-Vector: TypeAlias = npt.NDArray[np.float32]  # [dim], of unit length, or zeros where nothing is known
+Vector: TypeAlias = npt.NDArray[np.float32]  # [dim], of unit length, or zeros if nothing is known
 
-# A text, its vector, how far to trust the vector, and the weight of the text beside others.
+# A text, its vector, the trust in the vector, and the weight of the text beside others.
 Part: TypeAlias = tuple[str, "Vector | None", float, float]
 
 NO_ROWS: Rows = np.empty(0, np.int32)

@@ -82,7 +82,7 @@ def as_embedder(embedder: Any) -> Embedder:
     return embedder if isinstance(embedder, Embedder) else _WithDefaults(embedder)
 
 
-# Units of score that are one nat of the odds of being called, by maximum likelihood over the 40 best tools:
+# Score difference that equals one nat of the odds of a call, by maximum likelihood over the 40 best tools:
 # 0.10 on metatool and multiturn, 0.08 on azure-cli, 0.12 on toolret-4, and with MiniLM 0.085
 # (`python -m bench.quality.temperature FOLDER`).
 TEMPERATURE = 0.1

@@ -1,4 +1,4 @@
-"""Everything that toolroll raises on purpose, in one tree.
+"""The tree of all errors that toolroll raises on purpose.
 
     ToolrollError
     ├── InvalidInput (ValueError)      the caller's value is wrong                            422
@@ -10,7 +10,7 @@
         ├── StoreUnavailable
         └── EmbedderUnavailable
 
-A message says which thing, where, what it was and what is allowed:
+A message names the thing, its place, its value and the allowed values:
 ``toolkits/crm.json:41: tool 'crm_export': timeout_s is -1, must be > 0``.
 """
 
@@ -20,23 +20,23 @@ from dataclasses import dataclass
 
 
 class ToolrollError(Exception):
-    """The root: catch this to catch whatever toolroll raises on purpose."""
+    """The root of all errors that toolroll raises on purpose."""
 
 
 class InvalidInput(ToolrollError, ValueError):
-    """A value that the caller gave is wrong; the message says what is allowed."""
+    """A value from the caller is invalid; the message says what is allowed."""
 
 
 class InvalidDefinition(InvalidInput):
-    """A definition is wrong: a tool, a toolkit, a route, a rule or a settings file.
+    """A definition is invalid: a tool, a toolkit, a route, a rule or a settings file.
 
     Attributes:
-        problem: what is wrong and what is allowed, without the place.
+        problem: the error and the allowed values, without the place.
         file: the file as the caller named it, or the place in the caller's own list (``tools[3]``).
         line: 1-based line in that file.
-        column: 1-based column, where the text itself is malformed.
-        field: the key that is wrong.
-        tool: the name of the tool it was found in.
+        column: 1-based column of malformed text.
+        field: the invalid key.
+        tool: the name of the tool.
     """
 
     def __init__(
@@ -69,18 +69,18 @@ class NotFound(ToolrollError, LookupError):
 
 
 class Denied(ToolrollError, PermissionError):
-    """Policy forbids what was asked for by name."""
+    """Policy forbids something that was requested by name."""
 
 
 class Conflict(ToolrollError):
-    """The name is taken, or the version has moved on since it was read."""
+    """The name is taken, or the version has changed since it was read."""
 
 
 class Unavailable(ToolrollError):
-    """Something outside the process failed; trying again may help.
+    """Something outside the process failed; a retry may succeed.
 
     Attributes:
-        retry_after_s: how long to wait before the next try, or None if nobody knows.
+        retry_after_s: how long to wait before a retry; None if unknown.
     """
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
@@ -93,12 +93,12 @@ class StoreUnavailable(Unavailable):
 
 
 class EmbedderUnavailable(Unavailable):
-    """The embedder does not answer, or what it answered is no vector."""
+    """The embedder does not answer, or its answer is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something that failed on the way and cost its own contribution only.
+    """Something that failed in a selection, which went on without it.
 
     Attributes:
         where: name of the stage or dependency.
@@ -113,7 +113,7 @@ class Failure:
 
 
 def quoted(value: object) -> str:
-    """A value as a message shows it: its beginning; its type where that is too deep or long to be written."""
+    """A value for a message: its beginning, or its type if it is too deep or too long to write."""
     try:
         return f"{value!r:.80}"
     except (ValueError, RecursionError):

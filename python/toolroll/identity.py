@@ -1,4 +1,4 @@
-"""One spelling for each definition: what is hashed, compared and counted."""
+"""Canonical text, hashes and statistics keys of tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def canonical_json(value: Any) -> str:
 
 
 def content_hash(tool: Tool) -> str:
-    """SHA-256, as hex, of what the model gets to see: name, description and parameters."""
+    """SHA-256, as hex, of the parts that the model sees: name, description and parameters."""
     content = {"description": tool.description, "name": tool.name, "parameters": tool.parameters or {}}
     try:
         return hashlib.sha256(canonical_json(content).encode()).hexdigest()
@@ -31,7 +31,7 @@ def content_hash(tool: Tool) -> str:
 
 
 def schema_text(tool: Tool) -> str:
-    """The compact JSON of the tool's OpenAI form, as it is sent: what token counts are made from."""
+    """The compact JSON of the tool's OpenAI form; token counts are estimated from it."""
     try:
         function = {
             "name": tool.name,
@@ -44,9 +44,9 @@ def schema_text(tool: Tool) -> str:
 
 
 def object_schema(parameters: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The schema of an arguments object as every provider takes it: with type and properties.
+    """The schema of an arguments object with `type` and `properties`, as every provider requires.
 
-    What already has both is returned as it is, not copied.
+    A schema that has both is returned, not copied.
     """
     if not parameters:
         return {"type": "object", "properties": {}}
@@ -102,7 +102,7 @@ def key(*parts: str) -> int:
 
 
 class Scopes(NamedTuple):
-    """Where counts belong, from the widest to the narrowest: each level is the prior of the next.
+    """The keys of counts by context, from the widest to the narrowest: each level is the prior of the next.
 
     Attributes:
         everywhere: the whole organisation.
@@ -134,13 +134,12 @@ def plain_key(tier: str, page: str) -> str:
 
 
 class ToolKey(NamedTuple):
-    """Which statistics belong to a tool.
+    """The keys of a tool's statistics.
 
     Attributes:
-        arm: of its name. Whether it works belongs to this, whatever its text.
-        intent: of its name and text. What it is called for belongs to this: a changed text begins anew.
-        group: of the tools that it is interchangeable with, which share what they are called for; `NONE` for
-            none.
+        arm: of its name, for the statistics of success, whatever its text.
+        intent: of its name and text, for the statistics of calls: a changed text starts new ones.
+        group: of its interchangeable tools, which share statistics of calls; `NONE` for none.
     """
 
     arm: int
@@ -149,12 +148,12 @@ class ToolKey(NamedTuple):
 
 
 def tool_key(tool: Tool) -> ToolKey:
-    """The keys of a tool. Its text is its prose: a change of parameters or examples is no new beginning."""
+    """The keys of a tool. Only its prose counts as text, not parameters and examples."""
     prose = (tool.description, tool.summary, tool.when_to_use, *tool.tags)
     group = key("group", tool.interchangeable) if tool.interchangeable else NONE
     return ToolKey(key("arm", tool.name), key("intent", tool.name, *prose), group)
 
 
 def reporter_key(reporter: str) -> int:
-    """The key of who reports; `NONE` for the application itself."""
+    """The key of a reporter; `NONE` for the application itself."""
     return key("reporter", reporter) if reporter else NONE

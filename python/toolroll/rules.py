@@ -1,4 +1,4 @@
-"""Rule and PageMapping: who may see what, and what belongs to which page. Values only."""
+"""Rule and PageMapping: which contexts may see which tools, and which toolkits belong to a page."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ EVERYTHING = "*"  # as a rule's toolkit: all tools
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Shows or hides a tool, or a toolkit and those below it, for those whom its condition describes.
+    """Allows or denies a tool, or a toolkit and those below it, in contexts that match its condition.
 
     Attributes:
-        name: unique among the rules of its organisation; what `why` answers with.
+        name: unique among the rules of its organisation; `why` reports it.
         effect: "allow" or "deny".
         kind: the attribute that the condition reads; "composite" for any of them.
         condition: as JSON, such as {"tier": {"lt": "pro"}} or {"all": [{"org": "acme"}, {"not": …}]}.
         tool, toolkit: one of them; toolkit "*" is everything.
-        priority: the rule of the highest priority that names a tool decides; at equal priority deny does.
-        org: whose rule it is: "" the platform's, which concerns everybody. An organisation's own concerns its
-            own contexts and only takes away from what the platform lets it see.
-        rule_id: what storage knows it by; "" outside a registry.
+        priority: of the rules that name a tool, the highest priority decides; at equal priority, deny wins.
+        org: the owner: "" for the platform, whose rules apply to everybody. An organisation's rules apply
+            to its
+            own contexts and can only remove tools that the platform allows.
+        rule_id: its id in storage; "" outside a registry.
     """
 
     name: str
@@ -46,14 +47,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class PageMapping:
-    """On pages that match the pattern, the tools of these toolkits are in play.
+    """On pages that match the pattern, the tools of these toolkits are candidates.
 
     Attributes:
         pattern: "contacts" (exactly), "contacts*" (prefix), "*contacts" (suffix), "*contacts*" (contains).
         toolkits: with those below them.
-        priority: the order in which mappings are listed and read, highest first; all that match count.
-        org: whose mapping it is: "" the platform's.
-        page_id: what storage knows it by; "" outside a registry.
+        priority: mappings are listed and read in this order, highest first; all matches count.
+        org: the owner; "" for the platform.
+        page_id: its id in storage; "" outside a registry.
     """
 
     pattern: str

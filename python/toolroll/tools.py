@@ -1,8 +1,7 @@
-"""Tool, Toolkit, Route: what a catalog is made of.
+"""Tool, Toolkit, Route and Definitions: the values from which a catalog is built.
 
-Values only: frozen, cheap to make by the hundred thousand, without IO. What comes from outside is checked by
-the source that reads it, which knows file and line; what a caller writes by hand is checked here for
-its types.
+Frozen, without IO, and cheap to create by the hundred thousand. A source checks the values that it reads,
+since it knows file and line; this file checks the types of values that a caller writes.
 """
 
 from __future__ import annotations
@@ -26,31 +25,31 @@ MOST_MEMBERS = 1_000  # of one toolkit, by name or pattern: each is looked up in
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One function that a model can call, with what it takes to find it.
+    """One function that a model can call, with the texts to find it by.
 
     Attributes:
-        name: what the model sees and calls; unique within a catalog.
-        description: what the model reads about it.
+        name: as the model sees and calls it; unique within a catalog.
+        description: for the model.
         parameters: JSON Schema of the arguments object; None means that the tool takes none.
         toolkit: the toolkit it belongs to; "" for none.
         summary: one line for lists and hints.
         when_to_use: read by retrieval, not sent to the model.
-        limitations: what it cannot do; for people who read the catalog.
+        limitations: for people who read the catalog.
         tags: words to find it by.
         examples: messages that this tool answers; retrieval learns the tool's vector from them.
         status: only "active" tools are selected.
-        public: may still be shown when no policy can be read.
-        pinned: always selected where policy and settings allow it.
-        pin_weight: among pinned tools, the higher comes first.
-        original: the caller's own object, handed back untouched; no part of equality.
-        version: of the definition, as its author counts; a registry wants MAJOR.MINOR.PATCH.
-        tool_id: what storage knows it by, across renames; "" outside a registry.
-        display_name: what people read; "" for the name.
-        returns: JSON Schema of what it answers, where its author says.
+        public: may be shown even if no policy can be read.
+        pinned: always selected if policy and settings allow it.
+        pin_weight: pinned tools with a higher weight come first.
+        original: the caller's own object, returned unchanged; not part of equality.
+        version: of the definition, by its author; a registry requires MAJOR.MINOR.PATCH.
+        tool_id: its id in storage, stable across renames; "" outside a registry.
+        display_name: for people; "" for the name.
+        returns: JSON Schema of the result, if its author gives one.
         execution_type: how the caller runs it ("rest", "dispatch", "internal"); not read here.
-        execution_config: what that takes, such as a URL; handed through, sent to no model.
-        interchangeable: name of a group of tools that do the same, of which the one that works best is shown;
-            "" for none.
+        execution_config: parameters of that, such as a URL; passed through, sent to no model.
+        interchangeable: name of a group of equivalent tools, of which the most reliable is shown; "" for
+            none.
     """
 
     name: str
@@ -108,7 +107,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Toolkit:
-    """A named pack of tools that is switched on together.
+    """A named group of tools that are switched on together.
 
     Attributes:
         name: unique within a catalog.
@@ -195,11 +194,11 @@ class Route:
 
     @property
     def keyword_modes(self) -> tuple[Mode, ...]:
-        """The mode of each keyword, with the default in place of what was left open."""
+        """The mode of each keyword; the default of its script if none is set."""
         return self.modes_or(None)
 
     def modes_or(self, default: Mode | None) -> tuple[Mode, ...]:
-        """The mode of each keyword; one that was left open is the default's, or that of its script."""
+        """The mode of each keyword; `default`, or the default of its script, if none is set."""
         if not self.modes:
             return tuple(default or default_mode(keyword) for keyword in self.keywords)
         return tuple(
@@ -210,7 +209,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What a source yields: tools, toolkits and routes, in the source's own order.
+    """The result of a source: tools, toolkits and routes, in the source's own order.
 
     Attributes:
         rules, pages: who sees what, and what belongs to which page.
@@ -238,7 +237,7 @@ class Definitions:
 
 
 def default_mode(keyword: str) -> Mode:
-    """How a keyword stands in a message when its author did not say.
+    """The mode of a keyword without one.
 
     - "prefix" for Hangul: a word begins there, and particles may follow (날씨 is found in 날씨가).
     - "substring" for scripts written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar), and where an

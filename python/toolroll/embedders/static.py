@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 
 import numpy as np
@@ -36,7 +36,7 @@ class StaticEmbedder(Embedder):
     scale = Scale()
 
     def __init__(self) -> None:
-        self._table, self.identity = _shared()
+        self._table, self.identity = _load()
         self.dim: int = self._table.dim
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -53,19 +53,7 @@ def checksum(table: npt.NDArray[np.int8], scale: npt.NDArray[np.float32]) -> str
     return hashlib.sha256(table.tobytes() + scale.astype("<f4").tobytes()).hexdigest()
 
 
-_lock = threading.Lock()
-_loaded: tuple[TokenTable, str] | None = None
-
-
-def _shared() -> tuple[TokenTable, str]:
-    global _loaded
-    if _loaded is None:
-        with _lock:
-            if _loaded is None:
-                _loaded = _load()
-    return _loaded
-
-
+@cache  # two threads may both load it; the second table takes the place of the first
 def _load() -> tuple[TokenTable, str]:
     models = resources.files("toolroll.embedders.data")
     about = json.loads(models.joinpath(FOLDER, "table.json").read_text("utf-8"))

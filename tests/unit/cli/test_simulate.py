@@ -31,7 +31,7 @@ def test_a_folder_is_played_and_judged(folder: Path, capsys: pytest.CaptureFixtu
     assert main(["simulate", str(folder), *SMALL]) == 0
     said = capsys.readouterr().out
     assert said.startswith("small: 10 tools, 30 messages (half: all)")
-    assert "regret" in said and "\ndefault " in said
+    assert "regret / static" in said and "\ndefault " in said and "to reach" not in said
 
 
 def test_json_is_one_object(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,20 +87,20 @@ def _element(scan: Scan, at: int) -> ScanMatch | None:
 def _function(scan: Scan, match: re.Match[str]) -> ScanMatch | None:
     """Llama and Qwen3-coder: ``<function=name>`` around JSON, or around a ``<parameter=key>`` for each."""
     arguments: Any = {}
-    at, said = match.end(), False
+    at, has_arguments = match.end(), False
     if (json := scan.json(at)) is not None:
         arguments, at = json
         at = _skipped(_BRACKET, scan, at)
-        said = True
+        has_arguments = True
     else:
         while (parameter := _PARAMETER.match(scan.text, at)) is not None:
             value, at = _value(scan, parameter.end(), "</parameter>", ("<parameter", "</function>"))
             arguments[parameter.group(1).rstrip()] = value
-            said = True
+            has_arguments = True
     closing = scan.space(at)
     if scan.text.startswith("</function>", closing):
         at = closing + len("</function>")
-    elif not said:
+    elif not has_arguments:
         return None
     return ScanMatch(at, _one(scan, match.group(1), arguments))
 

@@ -90,23 +90,23 @@ def claims_action(text: str) -> Claim | None:
     unquoted = _QUOTED.sub(lambda match: " " * len(match.group()), text)
     any_claim, compiled = _compiled()
     for sentence in _SENTENCE.finditer(unquoted):
-        said = sentence.group()
-        if said.rstrip().endswith(("?", "？")) or any_claim.search(said) is None:
+        words = sentence.group()
+        if words.rstrip().endswith(("?", "？")) or any_claim.search(words) is None:
             continue
         for language, (claims, before, after) in compiled.items():
-            match = claims.search(said)
+            match = claims.search(words)
             if match is None:
                 continue
-            clause = said[_clause_start(said, match.start()) : match.end()]
-            if before.search(clause) or (after is not None and after.search(said[match.end() :])):
+            clause = words[_clause_start(words, match.start()) : match.end()]
+            if before.search(clause) or (after is not None and after.search(words[match.end() :])):
                 continue
             start, end = sentence.start() + match.start(), sentence.start() + match.end()
             return Claim(language, text[start:end].strip(), start, end)
-    if len(said := unquoted.strip()) <= _SHORT:
+    if len(reply := unquoted.strip()) <= _SHORT:
         for language, phrases in PHRASES.items():
-            if phrases.alone and re.match(phrases.alone, said, re.IGNORECASE):
-                start = text.index(said)
-                return Claim(language, said, start, start + len(said))
+            if phrases.alone and re.match(phrases.alone, reply, re.IGNORECASE):
+                start = text.index(reply)
+                return Claim(language, reply, start, start + len(reply))
     return None
 
 

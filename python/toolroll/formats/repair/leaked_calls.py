@@ -130,7 +130,7 @@ def _actual_calls(text: str, blocks: list[_Block]) -> list[_Block]:
 
 def _outside_sentences(text: str, blocks: list[_Block]) -> list[_Block]:
     """The blocks without those in the middle of a sentence."""
-    said: list[_Block] = []
+    outside: list[_Block] = []
     first = 0
     while first < len(blocks):
         last = first
@@ -138,15 +138,17 @@ def _outside_sentences(text: str, blocks: list[_Block]) -> list[_Block]:
             last += 1
         start, end = blocks[first].start, blocks[last].end
         line = text.rfind("\n", max(0, start - _NEAR), start) + 1
-        before = _TAG.sub("", text[max(line, start - _NEAR, said[-1].end if said else 0) : start]).rstrip()
+        before = _TAG.sub(
+            "", text[max(line, start - _NEAR, outside[-1].end if outside else 0) : start]
+        ).rstrip()
         block = text[max(start, end - _NEAR) : end]  # may have taken the line's end with it
         after = block[len(block.rstrip()) :] + text[end : end + _NEAR]
         after = _TAG.sub("", after.partition("\n")[0])
         goes_on = _WORD.search(before) and not before.endswith(_SENTENCE_ENDS) and _WORD.search(after)
         if not goes_on:
-            said += blocks[first : last + 1]
+            outside += blocks[first : last + 1]
         first = last + 1
-    return said
+    return outside
 
 
 def _blocks(scan: Scan) -> list[_Block]:

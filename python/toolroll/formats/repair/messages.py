@@ -67,8 +67,8 @@ def form_of(messages: Sequence[Message], form: str | None = None) -> Form:
         if (sign := _sign(message)) is not None:
             signs.setdefault(sign, index)
     if len(signs) > 1:
-        said = ", ".join(f"messages[{index}] is {sign}'s" for sign, index in signs.items())
-        raise InvalidInput(f"messages are in several forms: {said}; must be in one")
+        found = ", ".join(f"messages[{index}] is {sign}'s" for sign, index in signs.items())
+        raise InvalidInput(f"messages are in several forms: {found}; must be in one")
     return next(iter(signs), "openai")
 
 

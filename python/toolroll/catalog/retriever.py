@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolroll._core import Bm25Index, Fusion, Intents, Retriever, StackedRetriever, VectorIndex
+from toolroll._core import Bm25Index, Fusion, Intents, Retriever, VectorIndex
 from toolroll.arrays import Scores
 from toolroll.catalog.calibration import AT_LARGE, Calibration, HeldOut, Trial
 from toolroll.catalog.damping import Probed, Probes, damping
@@ -47,7 +47,7 @@ class CalibratedRetriever:
         calibration: what a score says of whether any tool applies.
     """
 
-    retriever: Retriever | StackedRetriever
+    retriever: Retriever
     damping: Scores | StackedColumn[np.float32] | None
     calibration: Calibration
 
@@ -76,8 +76,6 @@ class CalibratedRetriever:
     @classmethod
     def stacked(cls, shared: CalibratedRetriever, own: CalibratedRetriever) -> CalibratedRetriever:
         """Both as one. Scores mean what they mean in the shared part where that could be measured."""
-        assert isinstance(shared.retriever, Retriever)
-        assert isinstance(own.retriever, Retriever)
         damping = None
         if shared.damping is not None or own.damping is not None:
             damping = StackedColumn(
@@ -87,7 +85,7 @@ class CalibratedRetriever:
                 )
             )
         return cls(
-            StackedRetriever(shared.retriever, own.retriever),
+            Retriever.stacked(shared.retriever, own.retriever),
             damping,
             own.calibration if shared.calibration is AT_LARGE else shared.calibration,
         )

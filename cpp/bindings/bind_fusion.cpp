@@ -42,9 +42,7 @@ class Parts {
   std::vector<Part> parts_;
 };
 
-/// One turn, asked of a Retriever or of a StackedRetriever.
-template <typename Searched>
-py::tuple search(const Searched& retriever, const py::str& text,
+py::tuple search(const Retriever& retriever, const py::str& text,
                  const std::optional<Column<float>>& vector, float trust, const py::tuple& clauses,
                  const py::tuple& earlier, const Bitset& in_play,
                  const Column<std::int32_t>& known_rows, const Column<float>& known_scores,
@@ -52,35 +50,29 @@ py::tuple search(const Searched& retriever, const py::str& text,
                  double now) {
   const Utf8 message(text);
   const auto numbers = vector ? snapshot(view(*vector)) : std::vector<float>();
-  const Part whole{message.view(), numbers, trust};
   const Parts pieces(clauses);
   const Parts turns(earlier);
   const auto rows = snapshot(view(known_rows));
   const auto scores = snapshot(view(known_scores));
-  const LearnedInput learned_input{learned, keys, now};
-  const double expected_ns = retriever.expected_ns(whole, pieces.get(), turns.get(), in_play,
-                                                   rows.size(), k, learned_input);
+  const RetrievalQuery query{{message.view(), numbers, trust},
+                             pieces.get(),
+                             turns.get(),
+                             in_play,
+                             rows,
+                             scores,
+                             k,
+                             {learned, keys, now}};
+  const double expected_ns = retriever.expected_ns(query);
   Retrieved found;
   {
     const GilReleasedIf unlocked(expected_ns > kWorthReleasingNs);
-    found = retriever.search(whole, pieces.get(), turns.get(), in_play, rows, scores, k, fusion,
-                             learned_input);
+    found = retriever.search(query, fusion);
   }
   return py::make_tuple(
       copied(found.rows), copied(found.scores),
       py::make_tuple(copied(found.dense), copied(found.intents), copied(found.lexical),
                      copied(found.clauses), copied(found.earlier)),
       found.evidence, copied(found.raw_best));
-}
-
-template <typename Searched>
-void def_search(py::class_<Searched, std::shared_ptr<Searched>>& retriever) {
-  retriever.def_property_readonly("size", &Searched::size)
-      .def("search", &search<Searched>, py::arg("text"), py::arg("vector").noconvert(),
-           py::arg("trust"), py::arg("clauses"), py::arg("earlier"), py::arg("in_play"),
-           py::arg("known_rows").noconvert(), py::arg("known_scores").noconvert(), py::arg("k"),
-           py::arg("fusion"), py::arg("learned") = py::none(), py::arg("keys") = py::none(),
-           py::arg("now") = 0.0);
 }
 
 }  // namespace
@@ -129,24 +121,28 @@ void bind_fusion(py::module_& m) {
       .def_readonly("clauses", &Fusion::clauses)
       .def_readonly("threshold", &Fusion::threshold);
 
-  py::class_<Retriever, std::shared_ptr<Retriever>> retriever(m, "Retriever");
-  retriever.def(py::init([](std::size_t size, std::shared_ptr<VectorIndex> vectors,
-                            std::shared_ptr<Bm25Index> postings, std::shared_ptr<Intents> intents,
-                            const std::optional<Column<float>>& damping) {
-                  auto factors = damping ? snapshot(view(*damping)) : std::vector<float>();
-                  return Retriever(size, std::move(vectors), std::move(postings),
-                                   std::move(intents), std::move(factors));
-                }),
-                py::arg("size"), py::arg("vectors"), py::arg("postings"),
-                py::arg("intents") = py::none(), py::arg("damping").noconvert() = py::none());
-  def_search(retriever);
-
-  py::class_<StackedRetriever, std::shared_ptr<StackedRetriever>> stacked(m, "StackedRetriever");
-  stacked.def(py::init([](std::shared_ptr<Retriever> shared, std::shared_ptr<Retriever> own) {
-                return StackedRetriever(std::move(shared), std::move(own));
-              }),
-              py::arg("shared"), py::arg("own"));
-  def_search(stacked);
+  py::class_<Retriever, std::shared_ptr<Retriever>>(m, "Retriever")
+      .def(py::init([](std::size_t size, std::shared_ptr<VectorIndex> vectors,
+                       std::shared_ptr<Bm25Index> postings, std::shared_ptr<Intents> intents,
+                       const std::optional<Column<float>>& damping) {
+             auto factors = damping ? snapshot(view(*damping)) : std::vector<float>();
+             return Retriever(size, std::move(vectors), std::move(postings), std::move(intents),
+                              std::move(factors));
+           }),
+           py::arg("size"), py::arg("vectors"), py::arg("postings"),
+           py::arg("intents") = py::none(), py::arg("damping").noconvert() = py::none())
+      .def_static(
+          "stacked",
+          [](std::shared_ptr<Retriever> shared, std::shared_ptr<Retriever> own) {
+            return Retriever::stacked(std::move(shared), std::move(own));
+          },
+          py::arg("shared"), py::arg("own"))
+      .def("search", &search, py::arg("text"), py::arg("vector").noconvert(), py::arg("trust"),
+           py::arg("clauses"), py::arg("earlier"), py::arg("in_play"),
+           py::arg("known_rows").noconvert(), py::arg("known_scores").noconvert(), py::arg("k"),
+           py::arg("fusion"), py::arg("learned") = py::none(), py::arg("keys") = py::none(),
+           py::arg("now") = 0.0)
+      .def_property_readonly("size", &Retriever::size);
 }
 
 }  // namespace toolroll::bindings

@@ -211,14 +211,29 @@ Retriever::Retriever(std::size_t size, std::shared_ptr<const VectorIndex> vector
   }
 }
 
-double Retriever::expected_ns(const Part& message, std::span<const Part> clauses,
-                              std::span<const Part> earlier, const Bitset& in_play,
-                              std::size_t known, std::size_t k,
-                              const LearnedInput& learned_input) const {
-  const std::size_t count = std::min(in_play.count(), size_);
-  const std::size_t most = most_of_each(std::min(k, size_), damped_);
-  const std::size_t parts = 1 + clauses.size() + earlier.size();
-  const std::size_t rows = std::min(size_, known + 2 * most * parts);
+Retriever Retriever::stacked(std::shared_ptr<const Retriever> shared,
+                             std::shared_ptr<const Retriever> own) {
+  if (!shared || !own) throw std::invalid_argument("retriever: is missing");
+  if (shared->shared_ || own->shared_) throw std::invalid_argument("retriever: is stacked already");
+  const VectorIndex* const vectors = shared->vectors_.get();
+  const VectorIndex* const others = own->vectors_.get();
+  if (vectors != nullptr && others != nullptr && vectors->dim() != others->dim()) {
+    throw std::invalid_argument("retrievers: have vectors of " + std::to_string(vectors->dim()) +
+                                " and " + std::to_string(others->dim()) +
+                                " dimensions, must be of the same");
+  }
+  Retriever both(shared->size() + own->size(), nullptr, nullptr);
+  both.shared_ = std::move(shared);
+  both.own_ = std::move(own);
+  return both;
+}
+
+double Retriever::expected_ns(const RetrievalQuery& query) const {
+  if (shared_ != nullptr) return shared_->expected_ns(query) + own_->expected_ns(query);
+  const std::size_t count = std::min(query.in_play.count(), size_);
+  const std::size_t most = most_of_each(std::min(query.k, size_), damped_);
+  const std::size_t parts = 1 + query.clauses.size() + query.earlier.size();
+  const std::size_t rows = std::min(size_, query.known_rows.size() + 2 * most * parts);
   double ns = 0;
   const auto add = [&](const Part& part) {
     ns += kRowNs * static_cast<double>(rows);
@@ -227,206 +242,233 @@ double Retriever::expected_ns(const Part& message, std::span<const Part> clauses
       ns += vectors_->expected_ns(most, count) + vectors_->expected_scores_ns(rows);
     }
   };
-  add(message);
-  std::ranges::for_each(clauses, add);
-  std::ranges::for_each(earlier, add);
-  if (learned_input.learned != nullptr && !message.vector.empty()) {
-    ns += kLearnedNsPerByte *
-          static_cast<double>(learned_input.learned->vectors() * learned_input.learned->dim());
+  add(query.message);
+  std::ranges::for_each(query.clauses, add);
+  std::ranges::for_each(query.earlier, add);
+  const Learned* const learned = query.learned.learned;
+  if (learned != nullptr && !query.message.vector.empty()) {
+    ns += kLearnedNsPerByte * static_cast<double>(learned->vectors() * learned->dim());
   }
   return ns;
 }
 
-Retrieved Retriever::search(const Part& message, std::span<const Part> clauses,
-                            std::span<const Part> earlier, const Bitset& in_play,
-                            std::span<const std::int32_t> known_rows,
-                            std::span<const float> known_scores, std::size_t k,
-                            const Fusion& fusion, const LearnedInput& learned_input) const {
-  check_size("rows in play", in_play.size(), size_);
-  check_size("known scores", known_scores.size(), known_rows.size());
-  // Read once: what was checked is what is used, also if the caller's array changes meanwhile.
-  const std::vector<std::int32_t> known(known_rows.begin(), known_rows.end());
-  for (const std::int32_t row : known) {
+/// One search of a retriever that is not stacked, in three steps.
+class Retriever::Search {
+ public:
+  /// query: valid, with k above 0.
+  Search(const Retriever& retriever, const RetrievalQuery& query, const Fusion& fusion,
+         LearnedVectors learned)
+      : retriever_(retriever),
+        query_(query),
+        fusion_(fusion),
+        learned_(std::move(learned)),
+        message_(read(query.message)) {
+    if (fusion.clauses != 0.0F) clauses_ = read_all(query.clauses);
+    // A clause without a vector cannot be compared with a message that has one.
+    std::erase_if(clauses_, [&](const PartQuery& clause) {
+      return message_.is_dense() && !clause.is_dense();
+    });
+    earlier_ = read_all(query.earlier);
+  }
+
+  Retrieved run() {
+    nominate();
+    weigh();
+    return order();
+  }
+
+ private:
+  PartQuery read(const Part& part) const {
+    return PartQuery(part, retriever_.vectors_.get(), retriever_.postings_.get(),
+                     retriever_.intents_.get(), fusion_);
+  }
+  std::vector<PartQuery> read_all(std::span<const Part> parts) const {
+    std::vector<PartQuery> all;
+    all.reserve(parts.size());
+    for (const Part& part : parts) all.push_back(read(part));
+    return all;
+  }
+
+  /// First step: rows_ are those that any index names for any part, and the known ones.
+  void nominate() {
+    const Bitset& in_play = query_.in_play;
+    const Bitset* const filter = in_play.count() == retriever_.size_ ? nullptr : &in_play;
+    const std::size_t damped = retriever_.damped_;
+    const std::size_t most = most_of_each(std::min(query_.k, retriever_.size_), damped);
+    rows_.assign(query_.known_rows.begin(), query_.known_rows.end());
+    message_.nominate(most, filter, rows_);
+    message_.nominate(most, in_play, learned_, rows_);
+    for (const PartQuery& clause : clauses_) {
+      clause.nominate(kFromAClause + std::min(damped, kMostInTheWay), filter, rows_);
+    }
+    for (const PartQuery& turn : earlier_) turn.nominate(most, filter, rows_);
+    std::sort(rows_.begin(), rows_.end());
+    rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
+  }
+
+  /// Second step: each part's evidence for each row, and the sums of it.
+  void weigh() {
+    const float unrelated = 0.5F * (fusion_.dense_floor + fusion_.intent_floor);
+    learned_.look_up(rows_, unrelated, 0.5F * (unrelated + fusion_.intent_floor));
+    of_message_ = message_.weigh(rows_, learned_);
+    for (const PartQuery& clause : clauses_) of_clauses_.push_back(clause.weigh(rows_, learned_));
+    for (const PartQuery& turn : earlier_) of_earlier_.push_back(turn.weigh(rows_, learned_));
+    by_clauses_.resize(rows_.size());
+    by_earlier_.resize(rows_.size());
+    scores_.resize(rows_.size());
+    if (learned_.has_any()) {
+      add_up(&Evidence::raw_sum);
+      raw_scores_ = scores_;
+      add_known(raw_scores_);
+    }
+    add_up(&Evidence::sum);
+    float weights = 1.0F;
+    for (const PartQuery& turn : earlier_) weights += turn.weight();
+    for (const float score : scores_) evidence_ = std::max(evidence_, score / weights);
+    add_known(scores_);
+  }
+
+  /// Writes by_clauses_, by_earlier_ and scores_. `sum`: what is read of a part's evidence.
+  void add_up(float (Evidence::*sum)(std::size_t) const) {
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const float message = (of_message_.*sum)(i);
+      by_clauses_[i] = 0.0F;
+      for (const Evidence& clause : of_clauses_) {
+        by_clauses_[i] = std::max(by_clauses_[i], (clause.*sum)(i));
+      }
+      if (!of_clauses_.empty()) by_clauses_[i] = fusion_.clauses * (by_clauses_[i] - message);
+      by_earlier_[i] = 0.0F;
+      for (std::size_t turn = 0; turn < earlier_.size(); ++turn) {
+        by_earlier_[i] += earlier_[turn].weight() * (of_earlier_[turn].*sum)(i);
+      }
+      scores_[i] = message + (by_clauses_[i] + by_earlier_[i]);
+      if (retriever_.damped_ > 0) {
+        scores_[i] *= retriever_.damping_[static_cast<std::size_t>(rows_[i])];
+      }
+    }
+  }
+
+  void add_known(std::vector<float>& scores) const {
+    for (std::size_t i = 0; i < query_.known_rows.size(); ++i) {
+      const auto found = std::lower_bound(rows_.begin(), rows_.end(), query_.known_rows[i]);
+      scores[static_cast<std::size_t>(found - rows_.begin())] += query_.known_scores[i];
+    }
+  }
+
+  /// Third step: the best k rows, with the best of retrieval alone among them.
+  Retrieved order() const {
+    std::vector<std::size_t> found;
+    found.reserve(rows_.size());
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (scores_[i] > 0.0F && scores_[i] >= fusion_.threshold) found.push_back(i);
+    }
+    Retrieved out;
+    std::vector<std::size_t> places = best(found, scores_, query_.k);
+    if (raw_scores_.empty()) {
+      const std::size_t first = std::min(places.size(), kRawBest);
+      const std::span<const std::size_t> raw(places.data(), first);
+      out.raw_best = at(rows_, raw);
+      out.raw_scores = at(scores_, raw);
+    } else {
+      const std::vector<std::size_t> raw = best(found, raw_scores_, std::min(query_.k, kRawBest));
+      const auto end = static_cast<std::ptrdiff_t>(places.size());
+      for (const std::size_t place : raw) {
+        if (std::find(places.begin(), places.begin() + end, place) == places.begin() + end) {
+          places.push_back(place);
+        }
+      }
+      std::sort(places.begin() + end, places.end(),
+                [this](std::size_t a, std::size_t b) { return is_better(scores_, a, b); });
+      places = first_with(places, raw, query_.k);
+      out.raw_best = at(rows_, raw);
+      out.raw_scores = at(raw_scores_, raw);
+    }
+    out.rows = at(rows_, places);
+    out.scores = at(scores_, places);
+    out.dense = at(of_message_.dense, places);
+    out.intents = at(of_message_.intents, places);
+    out.lexical = at(of_message_.lexical, places);
+    out.clauses = at(by_clauses_, places);
+    out.earlier = at(by_earlier_, places);
+    out.evidence = evidence_;
+    return out;
+  }
+
+  static bool is_better(const std::vector<float>& scores, std::size_t a, std::size_t b) {
+    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+  }
+  static std::vector<std::size_t> best(std::vector<std::size_t> places,
+                                       const std::vector<float>& scores, std::size_t most) {
+    const std::size_t kept = std::min(most, places.size());
+    std::partial_sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(kept),
+                      places.end(),
+                      [&scores](std::size_t a, std::size_t b) { return is_better(scores, a, b); });
+    places.resize(kept);
+    return places;
+  }
+
+  const Retriever& retriever_;
+  const RetrievalQuery& query_;
+  const Fusion& fusion_;
+  LearnedVectors learned_;
+  PartQuery message_;
+  std::vector<PartQuery> clauses_;
+  std::vector<PartQuery> earlier_;
+
+  std::vector<std::int32_t> rows_;  // ascending; the columns below are parallel to it
+  Evidence of_message_{0};
+  std::vector<Evidence> of_clauses_;
+  std::vector<Evidence> of_earlier_;
+  std::vector<float> by_clauses_;
+  std::vector<float> by_earlier_;
+  std::vector<float> scores_;
+  std::vector<float> raw_scores_;  // without learned vectors; empty if there are none
+  float evidence_ = 0.0F;
+};
+
+Retrieved Retriever::search(const RetrievalQuery& query, const Fusion& fusion) const {
+  check_size("rows in play", query.in_play.size(), size_);
+  check_size("known scores", query.known_scores.size(), query.known_rows.size());
+  if (shared_ != nullptr) return search_both(query, fusion);
+  for (const std::int32_t row : query.known_rows) {
     if (row < 0 || static_cast<std::size_t>(row) >= size_) {
       throw std::invalid_argument("known row " + std::to_string(row) + ": must be in 0.." +
                                   std::to_string(static_cast<std::int64_t>(size_) - 1));
     }
   }
   check(fusion);
-  check({&message, 1});
-  check(clauses);
-  check(earlier);
-  LearnedVectors learned_vectors(learned_input, size_, vectors_ ? vectors_->dim() : 0);
-  Retrieved out;
-  if (k == 0) return out;
-  if (fusion.clauses == 0.0F) clauses = {};
-  const auto ask = [&](const Part& part) {
-    return PartQuery(part, vectors_.get(), postings_.get(), intents_.get(), fusion);
-  };
-  const auto ask_all = [&](std::span<const Part> parts) {
-    std::vector<PartQuery> asked;
-    asked.reserve(parts.size());
-    for (const Part& part : parts) asked.push_back(ask(part));
-    return asked;
-  };
-  const PartQuery asked = ask(message);
-  std::vector<PartQuery> pieces = ask_all(clauses);
-  // A clause without a vector is no rival of a message that has one.
-  std::erase_if(pieces,
-                [&](const PartQuery& piece) { return asked.is_dense() && !piece.is_dense(); });
-  const std::vector<PartQuery> turns = ask_all(earlier);
-  const Bitset* const filter = in_play.count() == size_ ? nullptr : &in_play;
-  const std::size_t in_the_way = std::min(damped_, kMostInTheWay);
-  const std::size_t most = most_of_each(std::min(k, size_), damped_);
-
-  std::vector<std::int32_t> rows(known);
-  asked.nominate(most, filter, rows);
-  asked.nominate(most, in_play, learned_vectors, rows);
-  for (const PartQuery& piece : pieces) piece.nominate(kFromAClause + in_the_way, filter, rows);
-  for (const PartQuery& turn : turns) turn.nominate(most, filter, rows);
-  std::sort(rows.begin(), rows.end());
-  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-
-  const float unrelated = 0.5F * (fusion.dense_floor + fusion.intent_floor);
-  learned_vectors.look_up(rows, unrelated, 0.5F * (unrelated + fusion.intent_floor));
-  const Evidence whole = asked.weigh(rows, learned_vectors);
-  std::vector<Evidence> of_pieces;
-  for (const PartQuery& piece : pieces) of_pieces.push_back(piece.weigh(rows, learned_vectors));
-  std::vector<Evidence> of_turns;
-  for (const PartQuery& turn : turns) of_turns.push_back(turn.weigh(rows, learned_vectors));
-
-  // `sum` reads a part's evidence; the terms and what they come to together are written.
-  std::vector<float> by_clauses(rows.size(), 0.0F);
-  std::vector<float> by_earlier(rows.size(), 0.0F);
-  std::vector<float> scores(rows.size());
-  const auto add_up = [&](auto sum) {
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const float message_alone = (whole.*sum)(i);
-      by_clauses[i] = 0.0F;
-      for (const Evidence& piece : of_pieces) {
-        by_clauses[i] = std::max(by_clauses[i], (piece.*sum)(i));
-      }
-      if (!of_pieces.empty()) by_clauses[i] = fusion.clauses * (by_clauses[i] - message_alone);
-      by_earlier[i] = 0.0F;
-      for (std::size_t turn = 0; turn < turns.size(); ++turn) {
-        by_earlier[i] += turns[turn].weight() * (of_turns[turn].*sum)(i);
-      }
-      scores[i] = message_alone + (by_clauses[i] + by_earlier[i]);
-      if (damped_ > 0) scores[i] *= damping_[static_cast<std::size_t>(rows[i])];
-    }
-  };
-  const auto add_known = [&](std::vector<float>& to) {
-    for (std::size_t i = 0; i < known.size(); ++i) {
-      const auto found = std::lower_bound(rows.begin(), rows.end(), known[i]);
-      to[static_cast<std::size_t>(found - rows.begin())] += known_scores[i];
-    }
-  };
-  std::vector<float> raw_scores;
-  if (learned_vectors.has_any()) {
-    add_up(&Evidence::raw_sum);
-    raw_scores = scores;
-    add_known(raw_scores);
-  }
-  add_up(&Evidence::sum);
-  float weights = 1.0F;
-  for (const PartQuery& turn : turns) weights += turn.weight();
-  for (const float score : scores) out.evidence = std::max(out.evidence, score / weights);
-  add_known(scores);
-
-  std::vector<std::size_t> places;
-  places.reserve(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (scores[i] > 0.0F && scores[i] >= fusion.threshold) places.push_back(i);
-  }
-  const auto best = [&places](const std::vector<float>& by, std::size_t most) {
-    std::vector<std::size_t> first(places);
-    const std::size_t kept = std::min(most, first.size());
-    std::partial_sort(
-        first.begin(), first.begin() + static_cast<std::ptrdiff_t>(kept), first.end(),
-        [&by](std::size_t a, std::size_t b) { return by[a] != by[b] ? by[a] > by[b] : a < b; });
-    first.resize(kept);
-    return first;
-  };
-  if (raw_scores.empty()) {
-    places = best(scores, k);
-    const std::size_t first = std::min({places.size(), k, kRawBest});
-    const std::vector<std::size_t> raw(places.begin(),
-                                       places.begin() + static_cast<std::ptrdiff_t>(first));
-    out.raw_best = at(rows, raw);
-    out.raw_scores = at(scores, raw);
-  } else {
-    // What retrieval alone puts first is found, whatever was learnt.
-    const std::vector<std::size_t> raw = best(raw_scores, std::min(k, kRawBest));
-    std::vector<std::size_t> order = best(scores, k);
-    const auto behind = static_cast<std::ptrdiff_t>(order.size());
-    for (const std::size_t place : raw) {
-      if (std::find(order.begin(), order.begin() + behind, place) == order.begin() + behind) {
-        order.push_back(place);
-      }
-    }
-    std::sort(order.begin() + behind, order.end(), [&scores](std::size_t a, std::size_t b) {
-      return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-    });
-    places = first_with(order, raw, k);
-    out.raw_best = at(rows, raw);
-    out.raw_scores = at(raw_scores, raw);
-  }
-  out.rows = at(rows, places);
-  out.scores = at(scores, places);
-  out.dense = at(whole.dense, places);
-  out.intents = at(whole.intents, places);
-  out.lexical = at(whole.lexical, places);
-  out.clauses = at(by_clauses, places);
-  out.earlier = at(by_earlier, places);
-  return out;
+  check({&query.message, 1});
+  check(query.clauses);
+  check(query.earlier);
+  LearnedVectors learned(query.learned, size_, vectors_ ? vectors_->dim() : 0);
+  if (query.k == 0) return {};
+  return Search(*this, query, fusion, std::move(learned)).run();
 }
 
-StackedRetriever::StackedRetriever(std::shared_ptr<const Retriever> shared,
-                                   std::shared_ptr<const Retriever> own)
-    : shared_(std::move(shared)), own_(std::move(own)) {
-  if (!shared_ || !own_) throw std::invalid_argument("retriever: is missing");
-  const VectorIndex* const vectors = shared_->vectors();
-  const VectorIndex* const others = own_->vectors();
-  if (vectors != nullptr && others != nullptr && vectors->dim() != others->dim()) {
-    throw std::invalid_argument("retrievers: have vectors of " + std::to_string(vectors->dim()) +
-                                " and " + std::to_string(others->dim()) +
-                                " dimensions, must be of the same");
-  }
-}
-
-double StackedRetriever::expected_ns(const Part& message, std::span<const Part> clauses,
-                                     std::span<const Part> earlier, const Bitset& in_play,
-                                     std::size_t known, std::size_t k,
-                                     const LearnedInput& learned_input) const {
-  return shared_->expected_ns(message, clauses, earlier, in_play, known, k, learned_input) +
-         own_->expected_ns(message, clauses, earlier, in_play, known, k, learned_input);
-}
-
-Retrieved StackedRetriever::search(const Part& message, std::span<const Part> clauses,
-                                   std::span<const Part> earlier, const Bitset& in_play,
-                                   std::span<const std::int32_t> known_rows,
-                                   std::span<const float> known_scores, std::size_t k,
-                                   const Fusion& fusion, const LearnedInput& learned_input) const {
-  check_size("rows in play", in_play.size(), size());
-  check_size("known scores", known_scores.size(), known_rows.size());
+Retrieved Retriever::search_both(const RetrievalQuery& query, const Fusion& fusion) const {
   const std::size_t n = shared_->size();
   const auto behind = static_cast<std::int32_t>(n);
   std::vector<std::int32_t> rows[2];
   std::vector<float> scores[2];
-  for (std::size_t i = 0; i < known_rows.size(); ++i) {
-    const std::int32_t row = known_rows[i];
+  for (std::size_t i = 0; i < query.known_rows.size(); ++i) {
+    const std::int32_t row = query.known_rows[i];
     const bool is_own = row >= behind;
     rows[is_own].push_back(is_own ? row - behind : row);
-    scores[is_own].push_back(known_scores[i]);
+    scores[is_own].push_back(query.known_scores[i]);
   }
-  // A part may give places to what it puts first without what was learnt, and the whole not.
-  const std::size_t asked = k == 0 || learned_input.learned == nullptr ? k : k + kRawBest;
-  Retrieved a = shared_->search(message, clauses, earlier, in_play.slice(0, n), rows[0], scores[0],
-                                asked, fusion, learned_input);
-  LearnedInput of_own = learned_input;
-  of_own.first_row += n;
-  Retrieved b = own_->search(message, clauses, earlier, in_play.slice(n, size()), rows[1],
-                             scores[1], asked, fusion, of_own);
+  // The leaders of retrieval alone take places in a part's answer that they may lose in the whole.
+  const std::size_t k = query.k;
+  const std::size_t of_each = k == 0 || query.learned.learned == nullptr ? k : k + kRawBest;
+  const auto part = [&](const Bitset& in_play, bool is_own, std::size_t first_row) {
+    LearnedInput learned = query.learned;
+    learned.first_row += first_row;
+    return RetrievalQuery{query.message, query.clauses,  query.earlier, in_play,
+                          rows[is_own],  scores[is_own], of_each,       learned};
+  };
+  const Bitset shared_in_play = query.in_play.slice(0, n);
+  const Bitset own_in_play = query.in_play.slice(n, size_);
+  Retrieved a = shared_->search(part(shared_in_play, false, 0), fusion);
+  Retrieved b = own_->search(part(own_in_play, true, n), fusion);
   for (std::int32_t& row : b.rows) row += behind;
   a.evidence = std::max(a.evidence, b.evidence);
   if (b.rows.empty() && a.rows.size() <= k) return a;

@@ -220,39 +220,8 @@ class Retriever:
         intents: Intents | None = None,
         damping: NDArray[np.float32] | None = None,
     ) -> None: ...
-    def search(
-        self,
-        text: str,
-        vector: NDArray[np.float32] | None,
-        trust: float,
-        clauses: tuple[tuple[str, NDArray[np.float32] | None, float, float], ...],
-        earlier: tuple[tuple[str, NDArray[np.float32] | None, float, float], ...],
-        in_play: Bitset,
-        known_rows: NDArray[np.int32],
-        known_scores: NDArray[np.float32],
-        k: int,
-        fusion: Fusion,
-        learned: Learned | None = None,
-        keys: ToolKeys | None = None,
-        now: float = 0.0,
-    ) -> tuple[
-        NDArray[np.int32],
-        NDArray[np.float32],
-        tuple[
-            NDArray[np.float32],
-            NDArray[np.float32],
-            NDArray[np.float32],
-            NDArray[np.float32],
-            NDArray[np.float32],
-        ],
-        float,
-        NDArray[np.int32],
-    ]: ...
-    @property
-    def size(self) -> int: ...
-
-class StackedRetriever:
-    def __init__(self, shared: Retriever, own: Retriever) -> None: ...
+    @staticmethod
+    def stacked(shared: Retriever, own: Retriever) -> Retriever: ...
     def search(
         self,
         text: str,

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol
 from toolroll._core import Learned
 from toolroll.errors import EmbedderUnavailable, InvalidInput, NotFound
 from toolroll.learning.experiments import Experiment
-from toolroll.learning.memory import Memory, Recorded
+from toolroll.learning.memory import Memory, RecordResult
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
 from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
 from toolroll.selection.engine import Engine
@@ -59,7 +59,7 @@ class Home(Protocol):
         final: bool,
         reporter: str | None,
         org: str | None,
-    ) -> Recorded:
+    ) -> RecordResult:
         """Counts what a report says of a selection; see `Toolroll.record`."""
 
     def receipt(self, picked: Selection) -> str:
@@ -171,7 +171,7 @@ class MemoryHome:
         final: bool,
         reporter: str | None,
         org: str | None,
-    ) -> Recorded:
+    ) -> RecordResult:
         """Folds the report into what is learnt; one lock, microseconds.
 
         Raises:

@@ -22,7 +22,7 @@ from toolroll.formats.sources.dicts import read_tools
 from toolroll.formats.sources.folder import read_folder
 from toolroll.home import Home, MemoryHome
 from toolroll.learning.experiments import Experiment
-from toolroll.learning.memory import Recorded
+from toolroll.learning.memory import RecordResult
 from toolroll.learning.outcomes import Called, read_called
 from toolroll.rules import PageMapping, Rule
 from toolroll.selection.engine import Request, RequestOptions
@@ -336,7 +336,7 @@ class Toolroll:
         final: bool = True,
         reporter: str | None = None,
         org: str | None = None,
-    ) -> Recorded:
+    ) -> RecordResult:
         """Reports what the model did with a selection; later selections learn from it.
 
         Each tool of an event counts once, however often it is reported; a different report on it replaces

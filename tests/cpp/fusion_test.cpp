@@ -101,9 +101,9 @@ TEST_CASE("four threads that search one retriever get the single-threaded answer
       const std::vector<Part> earlier = {part(i + 3, 1.0F, 0.7F)};
       const Part message = part(i, 1.0F, 1.0F);
       found.push_back(
-          retriever.search(message, clauses, earlier, everything, known, before, 10, fusion));
-      found.push_back(retriever.search(message, clauses, {}, some, {}, {}, 10, fusion));
-      found.push_back(other.search(message, {}, earlier, all_others, {}, {}, 10, fusion));
+          retriever.search({message, clauses, earlier, everything, known, before, 10}, fusion));
+      found.push_back(retriever.search({message, clauses, {}, some, {}, {}, 10}, fusion));
+      found.push_back(other.search({message, {}, earlier, all_others, {}, {}, 10}, fusion));
     }
     return found;
   };
@@ -121,7 +121,7 @@ TEST_CASE("four threads that search one retriever get the single-threaded answer
 TEST_CASE("a stack finds what its parts find, best first") {
   const auto shared = std::make_shared<Retriever>(retriever_of(500, 1));
   const auto own = std::make_shared<Retriever>(retriever_of(130, 9));
-  const StackedRetriever stacked(shared, own);
+  const Retriever stacked = Retriever::stacked(shared, own);
   REQUIRE(stacked.size() == 630);
   const std::vector<std::string> texts = sentences(60, 6, 4);
   const std::vector<float> vectors = random_vectors(texts.size(), 5);
@@ -137,15 +137,30 @@ TEST_CASE("a stack finds what its parts find, best first") {
         return Part{texts[at], std::span(vectors).subspan(at * kDim, kDim), 1.0F, 1.0F};
       };
       const std::vector<Part> clauses = {part(i + 1)};
-      const Retrieved found =
-          stacked.search(part(i), clauses, {}, in_play, std::vector<std::int32_t>{599, 499, 501},
-                         std::vector<float>{0.5F, 0.25F, 0.125F}, 10, fusion);
-      Retrieved a =
-          shared->search(part(i), clauses, {}, in_play.slice(0, 500),
-                         std::vector<std::int32_t>{499}, std::vector<float>{0.25F}, 10, fusion);
-      const Retrieved b = own->search(part(i), clauses, {}, in_play.slice(500, 630),
-                                      std::vector<std::int32_t>{99, 1},
-                                      std::vector<float>{0.5F, 0.125F}, 10, fusion);
+      const Retrieved found = stacked.search({part(i),
+                                              clauses,
+                                              {},
+                                              in_play,
+                                              std::vector<std::int32_t>{599, 499, 501},
+                                              std::vector<float>{0.5F, 0.25F, 0.125F},
+                                              10},
+                                             fusion);
+      Retrieved a = shared->search({part(i),
+                                    clauses,
+                                    {},
+                                    in_play.slice(0, 500),
+                                    std::vector<std::int32_t>{499},
+                                    std::vector<float>{0.25F},
+                                    10},
+                                   fusion);
+      const Retrieved b = own->search({part(i),
+                                       clauses,
+                                       {},
+                                       in_play.slice(500, 630),
+                                       std::vector<std::int32_t>{99, 1},
+                                       std::vector<float>{0.5F, 0.125F},
+                                       10},
+                                      fusion);
       CHECK(found.evidence == std::max(a.evidence, b.evidence));
       std::vector<std::pair<float, std::int32_t>> both;  // minus the score, so that pairs ascend
       for (std::size_t j = 0; j < a.rows.size(); ++j) both.emplace_back(-a.scores[j], a.rows[j]);
@@ -170,15 +185,22 @@ TEST_CASE("a stack finds what its parts find, best first") {
       }
     }
   }
-  CHECK(stacked.search({texts[0], {}}, {}, {}, Bitset(630), {}, {}, 10, fusion).rows.empty());
-  CHECK_THROWS_AS(StackedRetriever(shared, nullptr), std::invalid_argument);
-  CHECK_THROWS_AS(stacked.search({texts[0], {}}, {}, {}, Bitset(629), {}, {}, 10, fusion),
+  CHECK(stacked.search({{texts[0], {}}, {}, {}, Bitset(630), {}, {}, 10}, fusion).rows.empty());
+  CHECK_THROWS_AS(Retriever::stacked(shared, nullptr), std::invalid_argument);
+  CHECK_THROWS_AS(Retriever::stacked(std::make_shared<Retriever>(stacked), own),
+                  std::invalid_argument);
+  CHECK_THROWS_AS(stacked.search({{texts[0], {}}, {}, {}, Bitset(629), {}, {}, 10}, fusion),
                   std::invalid_argument);
   for (const std::int32_t row : {-1, 630}) {
-    CHECK_THROWS_AS(
-        stacked.search({texts[0], {}}, {}, {}, Bitset(630), std::vector<std::int32_t>{row},
-                       std::vector<float>{1.0F}, 10, fusion),
-        std::invalid_argument);
+    CHECK_THROWS_AS(stacked.search({{texts[0], {}},
+                                    {},
+                                    {},
+                                    Bitset(630),
+                                    std::vector<std::int32_t>{row},
+                                    std::vector<float>{1.0F},
+                                    10},
+                                   fusion),
+                    std::invalid_argument);
   }
 }
 
@@ -190,11 +212,11 @@ TEST_CASE("a search that throws leaves nothing behind for the next") {
   fusion.lexical = 0.05F;
   fusion.clauses = 0.4F;
   const Part message{"word1 word5 word100", vector};
-  const Retrieved before = retriever.search(message, {}, {}, everything, {}, {}, 10, fusion);
+  const Retrieved before = retriever.search({message, {}, {}, everything, {}, {}, 10}, fusion);
   const std::vector<Part> narrow = {{"word1", std::span(vector).first(kDim - 1)}};
-  CHECK_THROWS_AS(retriever.search(message, narrow, {}, everything, {}, {}, 10, fusion),
+  CHECK_THROWS_AS(retriever.search({message, narrow, {}, everything, {}, {}, 10}, fusion),
                   std::invalid_argument);
-  CHECK(equal(retriever.search(message, {}, {}, everything, {}, {}, 10, fusion), before));
+  CHECK(equal(retriever.search({message, {}, {}, everything, {}, {}, 10}, fusion), before));
 }
 
 TEST_CASE("memory of intents grows with their vectors") {
@@ -213,8 +235,9 @@ TEST_CASE("a search of a small catalog takes microseconds, of a large one a thre
   const std::string text = sentences(1, 12, 6)[0];
   const std::vector<Part> clauses(2, {text, vector});
   const auto expected = [&](const Retriever& retriever, std::size_t k) {
-    return retriever.expected_ns({text, vector}, clauses, {}, Bitset::full(retriever.size()), 5, k,
-                                 {});
+    const std::vector<std::int32_t> known = {0, 1, 2, 3, 4};
+    const Bitset everything = Bitset::full(retriever.size());
+    return retriever.expected_ns({{text, vector}, clauses, {}, everything, known, {}, k});
   };
   const auto demonstration = retriever_of(214, 1);
   CHECK(expected(demonstration, 40) < kWorthReleasingNs / 2);
@@ -225,8 +248,8 @@ TEST_CASE("a search of a small catalog takes microseconds, of a large one a thre
   // Rows out of play cost next to nothing.
   const auto large = retriever_of(100'000, 1);
   const Bitset few = Bitset::of(100'000, std::vector<std::int32_t>{1, 5, 99});
-  CHECK(large.expected_ns({text, vector}, {}, {}, few, 0, 40, {}) <
-        large.expected_ns({text, vector}, {}, {}, Bitset::full(100'000), 0, 40, {}) / 2);
+  CHECK(large.expected_ns({{text, vector}, {}, {}, few, {}, {}, 40}) <
+        large.expected_ns({{text, vector}, {}, {}, Bitset::full(100'000), {}, {}, 40}) / 2);
 }
 
 }  // namespace

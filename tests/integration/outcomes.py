@@ -13,7 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from toolroll.identity import ToolKey, key
-from toolroll.learning.exposure import Exposure, Shown
+from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import Entry, Report
 from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.store import tables
@@ -23,8 +23,8 @@ DIM = 8
 NOW = 1_700_000_000.0
 
 
-def tool(name: str, expected: float = 0.25) -> Shown:
-    return Shown(name, ToolKey(key("arm", name), key("intent", name), 0), expected)
+def tool(name: str, expected: float = 0.25) -> ShownTool:
+    return ShownTool(name, ToolKey(key("arm", name), key("intent", name), 0), expected)
 
 
 def exposure(

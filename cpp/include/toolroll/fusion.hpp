@@ -67,84 +67,74 @@ struct Retrieved {
 
 inline constexpr std::size_t kRawBest = 3;
 
+/// One turn to find tools for. It refers to the caller's memory.
+struct RetrievalQuery {
+  Part message;
+  std::span<const Part> clauses;  // pieces of the message that may each ask for something
+  std::span<const Part> earlier;  // earlier turns
+  const Bitset& in_play;          // the rows that may be found
+  std::span<const std::int32_t>
+      known_rows;                       // rows with evidence from elsewhere; in play, each once
+  std::span<const float> known_scores;  // that evidence
+  std::size_t k;                        // the most rows to find
+  LearnedInput learned = {};
+};
+
 /// Vectors, intents and postings over the same rows. Immutable; any number of threads may search at
 /// once.
 class Retriever {
  public:
-  /// Any of the indexes may be missing. damping: what all a row's evidence is multiplied by, in
-  /// [0, 1]; empty for 1. Throws std::invalid_argument if one of them is not of `size` rows, or a
-  /// factor is out of its range.
+  /// Each of the indexes may be missing. damping: one factor in [0, 1] for each row, by which all
+  /// its evidence is multiplied; empty for 1. Throws std::invalid_argument if an index does not
+  /// have `size` rows, or if a factor is out of its range.
   Retriever(std::size_t size, std::shared_ptr<const VectorIndex> vectors,
             std::shared_ptr<const Bm25Index> postings,
             std::shared_ptr<const Intents> intents = nullptr, std::vector<float> damping = {});
 
-  /// The k best rows in play. For each part each index names its nearest max(1.25 k, 24), of a
-  /// clause its nearest 8, and more where rows are damped, so that those cannot keep others from
-  /// being named; rows that any names, and those of known, are then scored by all, so no arm's
-  /// opinion on them is missing. With m, c and e for what the message, its best clause and an
-  /// earlier turn say:
+  /// Two retrievers as one: row r of `own` becomes row shared->size() + r. Nothing is copied, and
+  /// the scores of one part do not depend on the other. A search looks at more rows than one
+  /// retriever over all rows would, because each part nominates its nearest. Throws
+  /// std::invalid_argument if one is missing or stacked itself, or if both have vectors and the
+  /// widths differ.
+  static Retriever stacked(std::shared_ptr<const Retriever> shared,
+                           std::shared_ptr<const Retriever> own);
+
+  /// The k best rows in play, in three steps.
   ///
-  ///     score = damping * (m + fusion.clauses * (c - m) + sum of weight * e)
-  ///             + what was known before
+  /// 1. Nominate: for each part, each index names its nearest max(1.25 k, 24) rows, and for a
+  ///    clause its nearest 8. Where rows are damped it names more, so that damped rows cannot keep
+  ///    others out. Learned vectors name the rows nearest to the message (learned_vectors.hpp).
+  ///    Intents name no rows.
+  /// 2. Weigh: all indexes score every nominated and every known row, so that no row lacks the
+  ///    evidence of an index that did not name it. With m, c and e for the evidence of the message,
+  ///    of its best clause and of an earlier turn:
   ///
-  /// clauses: pieces of the message that may each ask for something. earlier: turns before this
-  /// one. known: rows with evidence from elsewhere, all of them in play, each once. A
-  /// clause without a vector is left out where the message has one. Intents name no rows: they
-  /// speak for rows that vectors or postings have named. learned: learned vectors, which change the
-  /// cosines of their rows and name their nearest to the message as well (learned_vectors.hpp).
+  ///        score = damping * (m + fusion.clauses * (c - m) + sum of weight * e) + known score
+  ///
+  ///    A clause without a vector is ignored if the message has one.
+  /// 3. Order: by score. The kRawBest rows that are best without learned vectors stay among the k.
+  ///
   /// Throws std::invalid_argument if a size does not fit, a vector that counts is not finite, or a
   /// number is out of its range.
-  Retrieved search(const Part& message, std::span<const Part> clauses,
-                   std::span<const Part> earlier, const Bitset& in_play,
-                   std::span<const std::int32_t> known_rows, std::span<const float> known_scores,
-                   std::size_t k, const Fusion& fusion,
-                   const LearnedInput& learned_input = {}) const;
+  Retrieved search(const RetrievalQuery& query, const Fusion& fusion) const;
 
-  /// About how long such a search takes, from the number of rows, the width of the vectors and the
-  /// length of the texts. O(parts).
-  double expected_ns(const Part& message, std::span<const Part> clauses,
-                     std::span<const Part> earlier, const Bitset& in_play, std::size_t known,
-                     std::size_t k, const LearnedInput& learned_input) const;
+  /// The approximate duration of such a search, from the number of rows, the width of the vectors
+  /// and the length of the texts. O(parts).
+  double expected_ns(const RetrievalQuery& query) const;
 
   std::size_t size() const { return size_; }
-  const VectorIndex* vectors() const { return vectors_.get(); }
-  const Bm25Index* postings() const { return postings_.get(); }
-  const Intents* intents() const { return intents_.get(); }
 
  private:
+  class Search;
+  Retrieved search_both(const RetrievalQuery& query, const Fusion& fusion) const;
+
   std::size_t size_;
   std::shared_ptr<const VectorIndex> vectors_;
   std::shared_ptr<const Bm25Index> postings_;
   std::shared_ptr<const Intents> intents_;
   std::vector<float> damping_;
-  std::size_t damped_ = 0;  // rows with a factor below 1
-};
-
-/// Two retrievers as one over their rows end to end: what many share, and behind it what is one's
-/// own. Neither is copied, and neither's scores know of the other. Immutable; any number of threads
-/// may search at once.
-class StackedRetriever {
- public:
-  /// Throws std::invalid_argument if one is missing or both have vectors, of different width.
-  StackedRetriever(std::shared_ptr<const Retriever> shared, std::shared_ptr<const Retriever> own);
-
-  /// As Retriever::search, over rows 0..size()-1; row r of the own part is shared.size() + r. Each
-  /// part names its nearest, so that more rows are looked at than one retriever would.
-  Retrieved search(const Part& message, std::span<const Part> clauses,
-                   std::span<const Part> earlier, const Bitset& in_play,
-                   std::span<const std::int32_t> known_rows, std::span<const float> known_scores,
-                   std::size_t k, const Fusion& fusion,
-                   const LearnedInput& learned_input = {}) const;
-
-  /// As Retriever::expected_ns.
-  double expected_ns(const Part& message, std::span<const Part> clauses,
-                     std::span<const Part> earlier, const Bitset& in_play, std::size_t known,
-                     std::size_t k, const LearnedInput& learned_input) const;
-
-  std::size_t size() const { return shared_->size() + own_->size(); }
-
- private:
-  std::shared_ptr<const Retriever> shared_;
+  std::size_t damped_ = 0;                   // rows with a factor below 1
+  std::shared_ptr<const Retriever> shared_;  // the two parts of a stacked one, else nullptr
   std::shared_ptr<const Retriever> own_;
 };
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolroll._core import Bm25Index, Fusion, Intents, Retriever, StackedRetriever, VectorIndex
+from toolroll._core import Bm25Index, Fusion, Intents, Retriever, VectorIndex
 from toolroll.arrays import Scores
 from toolroll.catalog.calibration import AT_LARGE, Calibration, CalibrationSet, HeldOut
 from toolroll.catalog.damping import Probes, damping
@@ -47,7 +47,7 @@ class CalibratedRetriever:
         calibration: turns a score into the confidence that some tool serves the message.
     """
 
-    retriever: Retriever | StackedRetriever
+    retriever: Retriever
     damping: Scores | StackedColumn[np.float32] | None
     calibration: Calibration
 
@@ -72,9 +72,13 @@ class CalibratedRetriever:
 
     @classmethod
     def stacked(cls, shared: CalibratedRetriever, own: CalibratedRetriever) -> CalibratedRetriever:
+<<<<<<< HEAD
         """Both as one. The calibration is that of the shared part, if it has one."""
         assert isinstance(shared.retriever, Retriever)
         assert isinstance(own.retriever, Retriever)
+=======
+        """Both as one. Scores mean what they mean in the shared part where that could be measured."""
+>>>>>>> core2
         damping = None
         if shared.damping is not None or own.damping is not None:
             damping = StackedColumn(
@@ -84,7 +88,7 @@ class CalibratedRetriever:
                 )
             )
         return cls(
-            StackedRetriever(shared.retriever, own.retriever),
+            Retriever.stacked(shared.retriever, own.retriever),
             damping,
             own.calibration if shared.calibration is AT_LARGE else shared.calibration,
         )

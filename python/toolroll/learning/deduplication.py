@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from toolroll.errors import InvalidInput
 from toolroll.learning.effects import Change
-from toolroll.learning.exposure import Exposure, Shown
+from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, Kind, Report
 
 MOST_A_DAY = 3  # outcomes of one reporter that count for one tool; further ones are stored with weight 0
@@ -22,7 +22,7 @@ NO_TOOL = ""  # stands for the tool of an event without a call
 MOST_FOUND = 8  # tools of one event that a search may have found
 
 
-class Said(NamedTuple):
+class ReportedOutcome(NamedTuple):
     """The reported outcome of one tool of an event, and the weight that it counted with."""
 
     kind: Kind
@@ -30,7 +30,7 @@ class Said(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class EventState:
     """The reported state of an event.
 
     Attributes:
@@ -38,11 +38,11 @@ class Settled:
         closed: whether a report has closed it.
     """
 
-    said: Mapping[str, Said] = field(default_factory=dict)
+    said: Mapping[str, ReportedOutcome] = field(default_factory=dict)
     closed: bool = False
 
 
-NOTHING_SAID = Settled()
+NEW_EVENT = EventState()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Step:
 
     changes: tuple[Change, ...]
     closes: bool
-    settled: Settled
+    settled: EventState
 
     @property
     def is_new(self) -> bool:
@@ -66,7 +66,10 @@ class Step:
 
 
 def deduplicate(
-    exposure: Exposure, before: Settled, report: Report, weight_of: Callable[[str], float] = lambda name: 1.0
+    exposure: Exposure,
+    before: EventState,
+    report: Report,
+    weight_of: Callable[[str], float] = lambda name: 1.0,
 ) -> Step:
     """The part of the report that is new.
 
@@ -92,9 +95,9 @@ def deduplicate(
             continue
         weight = weight_of(entry.name) if known is None else known.weight
         changes.append(Change(tool, None if known is None else known.kind, entry.kind, weight))
-        said[entry.name] = Said(entry.kind, weight)
+        said[entry.name] = ReportedOutcome(entry.kind, weight)
     closes = report.is_final and not before.closed
-    return Step(tuple(changes), closes, Settled(said, before.closed or report.is_final))
+    return Step(tuple(changes), closes, EventState(said, before.closed or report.is_final))
 
 
 def closing_weight(step: Step, weight_of: Callable[[str], float]) -> float:
@@ -115,8 +118,8 @@ def most_a_day(tool: str) -> int:
 
 
 def _tool(
-    report: Report, name: str, kind: Kind, shown: Mapping[str, Shown], found: Mapping[str, Shown]
-) -> Shown:
+    report: Report, name: str, kind: Kind, shown: Mapping[str, ShownTool], found: Mapping[str, ShownTool]
+) -> ShownTool:
     if kind == "meant":  # the right one may have been among the tools shown
         tool = shown.get(name) or found.get(name)
     else:

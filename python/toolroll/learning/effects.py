@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from toolroll._core import DELTA
 from toolroll.identity import reporter_key, scopes
-from toolroll.learning.exposure import Exposure, Shown
+from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import Kind
 
 UNEXPECTED = 0.05  # predicted calls of a tool that was not shown
@@ -59,7 +59,7 @@ class Change(NamedTuple):
         weight: in [0, 1], of this reporter for this tool; the same before and after.
     """
 
-    tool: Shown
+    tool: ShownTool
     before: Kind | None
     after: Kind
     weight: float = 1.0
@@ -79,7 +79,7 @@ def deltas(
         shown could have been called; otherwise 0.
     vector: the row of the event's vector among the vectors that go with these rows; -1 for none.
     """
-    tools: dict[str, Shown] = {}
+    tools: dict[str, ShownTool] = {}
     if closes:
         tools.update((tool.name, tool) for tool in exposure.shown)
     by_name = {change.tool.name: change for change in changes}

@@ -106,7 +106,7 @@ class Experiment:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class VariantSums:
     """Sums over the units of one variant; those of separate units can be added.
 
     Attributes:
@@ -123,7 +123,7 @@ class Tally:
     reward_squared: float = 0.0
 
     @classmethod
-    def of(cls, events: npt.ArrayLike, reward: npt.ArrayLike) -> Tally:
+    def of(cls, events: npt.ArrayLike, reward: npt.ArrayLike) -> VariantSums:
         """From the number of events and the reward of each unit."""
         n, r = np.asarray(events, np.float64), np.asarray(reward, np.float64)
         if n.shape != r.shape or n.ndim != 1:
@@ -133,8 +133,8 @@ class Tally:
         sums = (len(n), n.sum(), r.sum(), (n * n).sum(), (n * r).sum(), (r * r).sum())
         return cls(*map(float, sums))
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+    def __add__(self, other: VariantSums) -> VariantSums:
+        return VariantSums(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
     @property
     def mean(self) -> float:
@@ -175,7 +175,7 @@ class Verdict:
 
     state: Literal["winner", "equal", "undecided", "unsound"]
     winner: str | None
-    tallies: Mapping[str, Tally]
+    tallies: Mapping[str, VariantSums]
     contrasts: tuple[Contrast, ...]
     shares_error: float
     worth: float
@@ -206,7 +206,7 @@ class Verdict:
 
 def compare(
     experiment: Experiment,
-    tallies: Mapping[str, Tally],
+    tallies: Mapping[str, VariantSums],
     assigned: Mapping[str, int] | None = None,
     *,
     error: float = ERROR,
@@ -228,7 +228,7 @@ def compare(
             f"experiment {experiment.name!r}: has no variant {unknown[0]!r}; "
             f"it has {', '.join(experiment.variants)}"
         )
-    found = {name: tallies.get(name, Tally()) for name in experiment.variants}
+    found = {name: tallies.get(name, VariantSums()) for name in experiment.variants}
     names = list(found)
     pairs = [(b, a) for at, a in enumerate(names) for b in names[at + 1 :]]
     contrasts = tuple(
@@ -249,7 +249,9 @@ def compare(
     return Verdict("equal" if are_equal else "undecided", None, found, contrasts, doubt, worth)
 
 
-def _contrast(variant: str, against: str, b: Tally, a: Tally, error: float, worth: float) -> Contrast:
+def _contrast(
+    variant: str, against: str, b: VariantSums, a: VariantSums, error: float, worth: float
+) -> Contrast:
     value = b.mean - a.mean
     if min(a.units, b.units) < LEAST_UNITS:
         return Contrast(variant, against, value, -math.inf, math.inf)
@@ -260,7 +262,7 @@ def _contrast(variant: str, against: str, b: Tally, a: Tally, error: float, wort
 # The functions below take numbers or columns: a test computes all looks of an experiment at once.
 
 
-def _variance(tally: Tally) -> Any:
+def _variance(tally: VariantSums) -> Any:
     """Variance of the mean, from the differences between units; at least that of independent events.
 
     The lower bound matters for rare failures, which the first few units may not have seen.

@@ -14,7 +14,7 @@ from toolroll.identity import ToolKey
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownTool:
     """A tool that the model was shown, or that it found by a search afterwards.
 
     Attributes:
@@ -32,7 +32,7 @@ class Shown:
         return [self.name, *map(str, self.key), round(self.expected, 6)]
 
     @classmethod
-    def from_record(cls, record: list[Any]) -> Shown:
+    def from_record(cls, record: list[Any]) -> ShownTool:
         """From what `to_record` made."""
         name, arm, intent, group, expected = record
         return cls(name, ToolKey(int(arm), int(intent), int(group)), float(expected))
@@ -60,7 +60,7 @@ class Exposure:
     page: str
     tier: str
     category: str
-    shown: tuple[Shown, ...]
+    shown: tuple[ShownTool, ...]
     vector: npt.NDArray[np.float16] | None = None
     space: str = ""
 
@@ -91,7 +91,7 @@ class Exposure:
             record["page"],
             record["tier"],
             record["category"],
-            tuple(Shown.from_record(tool) for tool in record["shown"]),
+            tuple(ShownTool.from_record(tool) for tool in record["shown"]),
             None if vector is None else np.frombuffer(base64.b64decode(vector, validate=True), np.float16),
             record["space"],
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from toolroll._core import Learned, LearningRates
 from toolroll.errors import NotFound
-from toolroll.learning.deduplication import NOTHING_SAID, Settled, closing_weight, deduplicate, most_a_day
+from toolroll.learning.deduplication import NEW_EVENT, EventState, closing_weight, deduplicate, most_a_day
 from toolroll.learning.effects import Change, deltas
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
@@ -20,7 +20,7 @@ _DAY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordResult:
     """The result of a report.
 
     Attributes:
@@ -39,12 +39,12 @@ class Memory:
         """dim: width of the messages' vectors; 0 without an embedder."""
         self._dim, self._rates = dim, rates or LearningRates()
         self._recording = threading.Lock()
-        self._states: dict[str, tuple[float, Settled]] = {}  # event → when shown, its state; oldest first
+        self._states: dict[str, tuple[float, EventState]] = {}  # event → when shown, its state; oldest first
         self._forgotten_until = float("-inf")  # events up to then may have been forgotten
         self._counted: dict[int, Counter[tuple[str, str, str]]] = {}  # day → (org, tool, reporter) → outcomes
         self.learned: dict[str, Learned] = {}
 
-    def record(self, exposure: Exposure, report: Report) -> Recorded:
+    def record(self, exposure: Exposure, report: Report) -> RecordResult:
         """Counts what is new in the report.
 
         Raises:
@@ -66,7 +66,7 @@ class Memory:
                 used.append(who)
                 return 1.0 if not exposure.reporter or today[who] < most_a_day(tool) else 0.0
 
-            step = deduplicate(exposure, before or NOTHING_SAID, report, weight)
+            step = deduplicate(exposure, before or NEW_EVENT, report, weight)
             if step.is_new:
                 self._fold(exposure, step.changes, closing_weight(step, weight))
             today.update(used)
@@ -74,7 +74,7 @@ class Memory:
             if len(self._states) > MOST_EVENTS:
                 forgotten, _ = self._states.pop(next(iter(self._states)))
                 self._forgotten_until = max(self._forgotten_until, forgotten)
-            return Recorded(exposure.event_id, len(step.changes))
+            return RecordResult(exposure.event_id, len(step.changes))
 
     def _fold(self, exposure: Exposure, changes: tuple[Change, ...], closes: float) -> None:
         vectors = None

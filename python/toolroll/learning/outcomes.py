@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from toolroll.errors import InvalidInput
-from toolroll.learning.exposure import Shown
+from toolroll.learning.exposure import ShownTool
 
 Kind: TypeAlias = Literal[
     "succeeded",  # called, and it worked
@@ -46,7 +46,7 @@ class Report:
 
     event_id: str
     entries: tuple[Entry, ...]
-    found: tuple[Shown, ...] = ()
+    found: tuple[ShownTool, ...] = ()
     is_final: bool = True
 
     def to_record(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Report:
         entries = tuple(Entry(name, kind) for name, kind in record["entries"])
         if not KINDS.issuperset(entry.kind for entry in entries):
             raise ValueError(f"outcome of an unknown kind in {record['entries']!r:.80}")
-        found = tuple(Shown.from_record(tool) for tool in record["found"])
+        found = tuple(ShownTool.from_record(tool) for tool in record["found"])
         return cls(record["event_id"], entries, found, bool(record["is_final"]))
 
 

@@ -17,8 +17,8 @@ from toolroll._core import Learned, LearningRates
 from toolroll.context import Context
 from toolroll.embedder import Embedder
 from toolroll.errors import InvalidInput
-from toolroll.learning.exposure import Exposure, Shown
-from toolroll.learning.memory import Recorded
+from toolroll.learning.exposure import Exposure, ShownTool
+from toolroll.learning.memory import RecordResult
 from toolroll.learning.outcomes import NOT_SHOWN, Entry
 from toolroll.registry.events.event_row import SelectionOrigin
 from toolroll.registry.events.fold import rates_key
@@ -124,7 +124,7 @@ class RegistryHome:
         final: bool,
         reporter: str | None,
         org: str | None,
-    ) -> Recorded:
+    ) -> RecordResult:
         """Writes the report to the journal; the errors are those of `Toolroll.record`."""
         found = None
         if isinstance(picked, Selection):
@@ -235,7 +235,7 @@ class RegistryHome:
 
     # What the recording asks for.
 
-    def _found_in(self, exposure: Exposure, names: Iterable[str]) -> tuple[Shown, ...]:
+    def _found_in(self, exposure: Exposure, names: Iterable[str]) -> tuple[ShownTool, ...]:
         # Roles and whatever else rules read is not in a receipt: what is not known shows nothing here, too.
         catalog = self.engine.snapshot.pipeline(exposure.org).catalog
         context = Context(
@@ -246,7 +246,7 @@ class RegistryHome:
             everything=True,
         )
         return tuple(
-            Shown(name, catalog.tool_key(catalog.names[name]), 0.0)
+            ShownTool(name, catalog.tool_key(catalog.names[name]), 0.0)
             for name in names
             if name in catalog.names and self._may_see(name, context)
         )

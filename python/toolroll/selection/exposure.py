@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from toolroll.embedder import TEMPERATURE
-from toolroll.learning.exposure import Exposure, Shown
+from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.selection.selection import Selection
 
 # A model calls some tool on nine messages of ten, and none where all that it sees is far from the best.
@@ -34,20 +34,20 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
         context.page,
         context.tier,
         category,
-        tuple(map(Shown, selection.names, keys, expected)),
+        tuple(map(ShownTool, selection.names, keys, expected)),
         None if turn.vector is None or not turn.trust else turn.vector.astype(np.float16),
         catalog.space if turn.vector is not None else "",
     )
 
 
-def not_shown(selection: Selection, names: Iterable[str]) -> tuple[Shown, ...]:
+def not_shown(selection: Selection, names: Iterable[str]) -> tuple[ShownTool, ...]:
     """The tools among the names that this caller could have been shown and was not."""
     catalog, candidates = selection.catalog, selection.candidates
     found = []
     for name in names:
         row = catalog.names.get(name)
         if row is not None and name not in selection and row in candidates.allowed:
-            found.append(Shown(name, catalog.tool_key(row), 0.0))
+            found.append(ShownTool(name, catalog.tool_key(row), 0.0))
     return tuple(found)
 
 

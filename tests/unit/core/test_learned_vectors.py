@@ -17,7 +17,6 @@ from toolroll._core import (
     Learned,
     LearningRates,
     Retriever,
-    StackedRetriever,
     ToolKeys,
     VectorIndex,
 )
@@ -155,7 +154,7 @@ def test_a_stack_is_searched_as_one_catalog(seed: int, shared: int, own: int) ->
     vectors, query = vectors_of(seed, n), vectors_of(seed + 1, 1)[0]
     learned = taught(vectors_of(seed + 2, (n + 1) // 2), range(0, n, 2), 4.0)
     whole = Retriever(n, VectorIndex.build(vectors), None)
-    stacked = StackedRetriever(
+    stacked = Retriever.stacked(
         *(
             Retriever(len(part), VectorIndex.build(part), None)
             for part in (vectors[:shared], vectors[shared:])

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from toolroll import Tool
 from toolroll.errors import InvalidInput
 from toolroll.identity import scopes, tool_key
-from toolroll.learning.deduplication import MOST_FOUND, NOTHING_SAID, deduplicate
+from toolroll.learning.deduplication import MOST_FOUND, NEW_EVENT, deduplicate
 from toolroll.learning.effects import EFFECTS, Change, deltas
-from toolroll.learning.exposure import Exposure, Shown
+from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import KINDS, NOT_SHOWN, Entry, Report
 
-A, B, C = (Shown(name, tool_key(Tool(name)), share) for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.0)))
+A, B, C = (
+    ShownTool(name, tool_key(Tool(name)), share) for name, share in (("a", 0.5), ("b", 0.3), ("c", 0.0))
+)
 EVENT = Exposure("event", "acme", 1_000.0, "user", "home", "pro", "read", (A, B))
 
 
@@ -90,7 +92,7 @@ reports = st.lists(
 
 
 def play(said, twice=False):
-    settled, rows = NOTHING_SAID, []
+    settled, rows = NEW_EVENT, []
     for entries, is_final in said:
         report = Report("event", tuple(Entry(*each) for each in entries.items()), (), is_final)
         for _ in range(1 + twice):
@@ -130,27 +132,27 @@ def test_many_reports_count_as_their_last_words_in_one(said):
 
 def test_a_tool_that_was_not_shown_cannot_be_reported():
     with pytest.raises(InvalidInput, match="tool 'z' was not shown; shown: a, b"):
-        deduplicate(EVENT, NOTHING_SAID, Report("event", (Entry("z", "succeeded"),)))
+        deduplicate(EVENT, NEW_EVENT, Report("event", (Entry("z", "succeeded"),)))
 
 
 def test_what_was_shown_was_not_found_by_a_search():
     with pytest.raises(InvalidInput, match="'a' was shown, so report it as called"):
-        deduplicate(EVENT, NOTHING_SAID, Report("event", (Entry("a", "wanted"),)))
+        deduplicate(EVENT, NEW_EVENT, Report("event", (Entry("a", "wanted"),)))
 
 
 def test_the_right_tool_may_be_one_that_was_shown():
-    step = deduplicate(EVENT, NOTHING_SAID, Report("event", (Entry("a", "corrected"), Entry("b", "meant"))))
+    step = deduplicate(EVENT, NEW_EVENT, Report("event", (Entry("a", "corrected"), Entry("b", "meant"))))
     assert [change.after for change in step.changes] == ["corrected", "meant"]
 
 
 def test_an_event_finds_a_few_tools_at_the_most():
-    found = tuple(Shown(f"t{i}", tool_key(Tool(f"t{i}")), 0.0) for i in range(MOST_FOUND + 1))
+    found = tuple(ShownTool(f"t{i}", tool_key(Tool(f"t{i}")), 0.0) for i in range(MOST_FOUND + 1))
     with pytest.raises(InvalidInput, match="finds 9 tools"):
-        deduplicate(EVENT, NOTHING_SAID, Report("event", (), found))
+        deduplicate(EVENT, NEW_EVENT, Report("event", (), found))
 
 
 def test_what_weighed_nothing_when_it_was_said_weighs_nothing_when_it_is_revised():
-    first = deduplicate(EVENT, NOTHING_SAID, Report("event", (Entry("a", "failed"),)), lambda name: 0.0)
+    first = deduplicate(EVENT, NEW_EVENT, Report("event", (Entry("a", "failed"),)), lambda name: 0.0)
     then = deduplicate(EVENT, first.settled, Report("event", (Entry("a", "succeeded"),)), lambda name: 1.0)
     assert deltas(EVENT, then.changes).tolist() == []
 

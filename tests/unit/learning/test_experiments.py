@@ -11,7 +11,7 @@ from scipy import stats
 
 from toolroll.errors import InvalidInput
 from toolroll.learning import experiments
-from toolroll.learning.experiments import LEAST_UNITS, Experiment, Tally, compare
+from toolroll.learning.experiments import LEAST_UNITS, Experiment, VariantSums, compare
 
 EVEN = Experiment("e", {"static": 0.5, "default": 0.5})
 
@@ -37,7 +37,7 @@ def looks(rng, events, users, skill, gain=0.0, every=25, tail=1.5):
     for wanted in (False, True):
         mine = (arm[who] == wanted).astype(float)
         added = (n == 0, np.ones(events), reward, 2 * n + 1, n * reward + r + reward, reward * (2 * r + 1))
-        tallies.append(Tally(*(np.cumsum(mine * column)[at] for column in added)))
+        tallies.append(VariantSums(*(np.cumsum(mine * column)[at] for column in added)))
     return tallies
 
 
@@ -56,11 +56,11 @@ def test_the_columns_of_the_simulation_are_what_a_tally_says_of_its_units():
     rng = np.random.default_rng(1)
     n = rng.integers(1, 9, 200)
     r = rng.binomial(n, 0.6)
-    tally = Tally.of(n, r)
+    tally = VariantSums.of(n, r)
     assert tally.mean == pytest.approx(r.sum() / n.sum())
     linear = (r - tally.mean * n) / n.mean()
     assert experiments._variance(tally) == pytest.approx(linear.var(ddof=1) / 200, rel=0.02)
-    assert Tally.of(n[:50], r[:50]) + Tally.of(n[50:], r[50:]) == tally
+    assert VariantSums.of(n[:50], r[:50]) + VariantSums.of(n[50:], r[50:]) == tally
 
 
 def crossings_of_a_single_look(a, b):
@@ -130,7 +130,7 @@ def test_a_winner_is_better_than_every_other_variant():
     three = Experiment("three", {"a": 0.4, "b": 0.3, "c": 0.3})
 
     def tally(units, share):
-        return Tally.of(np.ones(units), np.arange(units) < share * units)
+        return VariantSums.of(np.ones(units), np.arange(units) < share * units)
 
     found = compare(three, {"a": tally(4_000, 0.5), "b": tally(3_000, 0.6), "c": tally(3_000, 0.4)})
     assert (found.state, found.winner) == ("winner", "b")
@@ -141,14 +141,14 @@ def test_a_winner_is_better_than_every_other_variant():
 
 
 def test_equal_is_said_once_no_difference_can_be_worth_it():
-    half = Tally.of(np.ones(100_000), np.arange(100_000) % 2)
+    half = VariantSums.of(np.ones(100_000), np.arange(100_000) % 2)
     assert compare(EVEN, {"static": half, "default": half}).state == "equal"
-    few = Tally.of(np.ones(1_000), np.arange(1_000) % 2)
+    few = VariantSums.of(np.ones(1_000), np.arange(1_000) % 2)
     assert compare(EVEN, {"static": few, "default": few}).state == "undecided"
 
 
 def test_nothing_is_said_of_a_few_units():
-    all_well, all_badly = Tally.of(np.ones(49), np.ones(49)), Tally.of(np.ones(49), np.zeros(49))
+    all_well, all_badly = VariantSums.of(np.ones(49), np.ones(49)), VariantSums.of(np.ones(49), np.zeros(49))
     found = compare(EVEN, {"static": all_badly, "default": all_well})
     assert found.state == "undecided" and found.contrasts[0].low == -np.inf
     assert found.to_dict()["contrasts"][0]["low"] is None
@@ -158,13 +158,15 @@ def test_nothing_is_said_of_a_few_units():
 def test_units_that_get_lost_make_it_unsound_and_dealing_as_stated_hardly_ever_does():
     def flagged(counts):
         return compare(EVEN, {
-            name: Tally.of(np.ones(count), np.arange(count) < 0.5 * count)
+            name: VariantSums.of(np.ones(count), np.arange(count) < 0.5 * count)
             for name, count in zip(EVEN.variants, counts, strict=True)
         }).state == "unsound"  # fmt: skip
 
     assert flagged((5_000, 4_400))
     assert not flagged((5_000, 4_950))
-    known = {name: Tally.of(np.ones(n), np.ones(n)) for name, n in (("static", 4_000), ("default", 4_900))}
+    known = {
+        name: VariantSums.of(np.ones(n), np.ones(n)) for name, n in (("static", 4_000), ("default", 4_900))
+    }
     assert compare(EVEN, known).state == "unsound"
     # of one variant more is known, and as many units got it as should
     assert compare(EVEN, known, {"static": 5_020, "default": 5_000}).state != "unsound"
@@ -227,9 +229,9 @@ def test_an_experiment_that_cannot_be_is_refused(arguments, said):
 
 def test_tallies_that_cannot_be_are_refused():
     with pytest.raises(InvalidInput, match="no variant 'other'"):
-        compare(EVEN, {"other": Tally()})
+        compare(EVEN, {"other": VariantSums()})
     with pytest.raises(InvalidInput, match="worth"):
         compare(EVEN, {}, worth=0)
     for events, reward in (([0], [0]), ([1], [2]), ([1], [-1]), ([1, 2], [1]), ([np.nan], [0])):
         with pytest.raises(InvalidInput, match="tally"):
-            Tally.of(events, reward)
+            VariantSums.of(events, reward)

@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, NotFound
-from toolroll.learning.experiments import Experiment, Tally
+from toolroll.learning.experiments import Experiment, VariantSums
 from toolroll.registry.analytics.window import events, json_value
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
@@ -137,7 +137,7 @@ class ExperimentCounts:
         strays: units with events in several variants, which are left out.
     """
 
-    tallies: Mapping[str, Tally]
+    tallies: Mapping[str, VariantSums]
     assigned: Mapping[str, int]
     unknown: Mapping[str, int]
     strays: int
@@ -180,7 +180,7 @@ def counts(database: Database, trial: StoredExperiment) -> ExperimentCounts:
     tallies = {}
     for name, each in mine.items():
         known = [(n, r) for n, r in each if n]
-        tallies[name] = Tally.of(np.array([n for n, _ in known]), np.array([r for _, r in known]))
+        tallies[name] = VariantSums.of(np.array([n for n, _ in known]), np.array([r for _, r in known]))
     strays = sum(len(said) > 1 for said in units.values())
     return ExperimentCounts(tallies, {name: len(each) for name, each in mine.items()}, unknown, strays)
 

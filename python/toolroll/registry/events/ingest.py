@@ -18,7 +18,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
-from toolroll.learning.deduplication import Settled, closing_weight, deduplicate, most_a_day
+from toolroll.learning.deduplication import EventState, closing_weight, deduplicate, most_a_day
 from toolroll.learning.effects import EFFECTS
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
@@ -132,7 +132,7 @@ class _Batch:
         self._result, self._yield_gil = IngestResult(), GilYielder()
         self._seqs: dict[str, State] = {}
         self._orgs: dict[str, str] = {}  # event → organisation
-        self._settled: dict[str, Settled] = {}  # event → all that was reported on it
+        self._settled: dict[str, EventState] = {}  # event → all that was reported on it
         self._steps: Counter[str] = Counter()  # event → rows of outcomes
         self._added: dict[str, list[OutcomeRow]] = defaultdict(list)
         self._open: dict[str, ReceivedReport] = {}
@@ -179,7 +179,7 @@ class _Batch:
         exposure = received.exposure
         event_id, org = exposure.event_id, exposure.org
         is_late = received.at - exposure.at > self._window_s
-        before = self._settled.get(event_id, Settled())
+        before = self._settled.get(event_id, EventState())
         tools = list[str]()  # that this report counts for
 
         def weight(tool: str) -> float:

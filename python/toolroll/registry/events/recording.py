@@ -19,8 +19,8 @@ from typing import Any, Generic, Literal, TypeAlias
 
 from toolroll._threads import CallPool, Full, Overdue
 from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
-from toolroll.learning.exposure import Exposure, Shown
-from toolroll.learning.memory import Recorded
+from toolroll.learning.exposure import Exposure, ShownTool
+from toolroll.learning.memory import RecordResult
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
 from toolroll.registry.events.event_row import SelectionOrigin
 from toolroll.registry.events.follower import Follower, L, LearnedFactory
@@ -90,7 +90,7 @@ class Recording(Generic[L]):
         factory: LearnedFactory[L],
         *,
         exposure_of: Callable[[Selection, str], Exposure],
-        found_in: Callable[[Exposure, Iterable[str]], tuple[Shown, ...]],
+        found_in: Callable[[Exposure, Iterable[str]], tuple[ShownTool, ...]],
         origin_of: Callable[[Selection], SelectionOrigin],
         poll_s: float = 0.5,
         organisations: int = 1_000,
@@ -142,8 +142,8 @@ class Recording(Generic[L]):
         reporter: str | None,
         org: str | None,
         now: float,
-        found: tuple[Shown, ...] | None = None,
-    ) -> Recorded:
+        found: tuple[ShownTool, ...] | None = None,
+    ) -> RecordResult:
         """Takes a report on a selection, a receipt or an event's id; see `Toolroll.record`.
 
         found: for a selection, the tools in the entries that were not shown.
@@ -154,7 +154,7 @@ class Recording(Generic[L]):
             shown = {tool.name for tool in exposure.shown}
             found = self._found_in(exposure, [name for name in names if name not in shown])
         report = Report(exposure.event_id, entries, found, final)
-        return Recorded(exposure.event_id, self.writer.record(exposure, report, now))
+        return RecordResult(exposure.event_id, self.writer.record(exposure, report, now))
 
     def _exposure(
         self, picked: Selection | str, org: str | None, now: float, reporter: str | None

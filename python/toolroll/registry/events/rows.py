@@ -16,9 +16,9 @@ import numpy as np
 import sqlalchemy as sa
 
 from toolroll.identity import ToolKey
-from toolroll.learning.deduplication import Said, Settled, Step
+from toolroll.learning.deduplication import EventState, ReportedOutcome, Step
 from toolroll.learning.effects import EFFECTS, Change
-from toolroll.learning.exposure import Exposure, Shown
+from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import Report
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -126,17 +126,17 @@ class ReceivedReport:
         return cls(exposure, replace(report, found=tools[count:]), float(record["at"]))
 
 
-def pack_tools(tools: Iterable[Shown]) -> bytes:
+def pack_tools(tools: Iterable[ShownTool]) -> bytes:
     """The tools without their names: three keys and the expected calls of each."""
     return b"".join([_TOOL.pack(*tool.key, tool.expected) for tool in tools])
 
 
-def unpack_tools(names: Sequence[str], packed: bytes) -> tuple[Shown, ...]:
+def unpack_tools(names: Sequence[str], packed: bytes) -> tuple[ShownTool, ...]:
     """Reverses `pack_tools`. Raises ValueError if the bytes are not those of so many tools."""
     if len(packed) != len(names) * _TOOL.size:
         raise ValueError(f"has {len(packed)} bytes of keys for {len(names)} tools")
     return tuple(
-        Shown(name, ToolKey(arm, intent, group), expected)
+        ShownTool(name, ToolKey(arm, intent, group), expected)
         for name, (arm, intent, group, expected) in zip(names, _TOOL.iter_unpack(packed), strict=True)
     )
 
@@ -186,13 +186,13 @@ def shown_records(exposure: Exposure) -> list[list[Any]]:
 
 def exposure_in(row: Any) -> Exposure:
     """The exposure in a row of `selection_events`."""
-    return _exposure(row, tuple(map(Shown.from_record, row.shown)))
+    return _exposure(row, tuple(map(ShownTool.from_record, row.shown)))
 
 
 _EXPOSURE = ("event_id", "org", "at", "reporter", "page", "tier", "category", "vector", "space")
 
 
-def _exposure(row: Any, shown: tuple[Shown, ...]) -> Exposure:
+def _exposure(row: Any, shown: tuple[ShownTool, ...]) -> Exposure:
     """The exposure in a row of `selection_events` or `outcomes`, with these tools."""
     return Exposure(
         row.event_id,
@@ -208,7 +208,7 @@ def _exposure(row: Any, shown: tuple[Shown, ...]) -> Exposure:
     )
 
 
-def summary(settled: Settled) -> tuple[dict[str, str], str | None]:
+def summary(settled: EventState) -> tuple[dict[str, str], str | None]:
     """An event's columns `called`, tool → outcome, and `outcome`, the most important one."""
     called: dict[str, str] = {name: said.kind for name, said in settled.said.items()}
     kinds = set(called.values())
@@ -298,7 +298,7 @@ class OutcomeRow:
         """From a row of the store."""
         shown, changes = [], []
         for *tool, before, after, weight, was_shown in row.entries:
-            read = Shown.from_record(tool)
+            read = ShownTool.from_record(tool)
             if was_shown:
                 shown.append(read)
             if after is not None:
@@ -319,9 +319,9 @@ def outcome_row(
     seq: int, step: int, exposure: Exposure, report: Step, closing_weight: float, received_at: float
 ) -> OutcomeRow:
     """The row of a report, with the tools' expected calls as they are stored."""
-    kept = {tool.name: Shown.from_record(tool.to_record()) for tool in exposure.shown}
+    kept = {tool.name: ShownTool.from_record(tool.to_record()) for tool in exposure.shown}
     changes = tuple(
-        change._replace(tool=kept.get(change.tool.name) or Shown.from_record(change.tool.to_record()))
+        change._replace(tool=kept.get(change.tool.name) or ShownTool.from_record(change.tool.to_record()))
         for change in report.changes
     )
     changed = {change.tool.name for change in changes}
@@ -330,19 +330,19 @@ def outcome_row(
     return OutcomeRow(seq, step, exposure, changes, report.closes, closing_weight, received_at)
 
 
-def settled_after(rows: Sequence[OutcomeRow]) -> Settled:
+def settled_after(rows: Sequence[OutcomeRow]) -> EventState:
     """All reports on an event, from its rows in the order of their steps.
 
     Voided reports stay known and have no weight: repeating them adds nothing.
     """
-    said: dict[str, Said] = {}
+    said: dict[str, ReportedOutcome] = {}
     closed = False
     for row in rows:
         for change in row.changes:
             weight = 0.0 if row.voided else change.weight
-            said[change.tool.name] = Said(change.after, weight)
+            said[change.tool.name] = ReportedOutcome(change.after, weight)
         closed = closed or row.closes
-    return Settled(said, closed)
+    return EventState(said, closed)
 
 
 def by_event(rows: Sequence[OutcomeRow]) -> Mapping[str, list[OutcomeRow]]:

@@ -24,7 +24,7 @@ from typing import Any
 
 from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
 from toolroll.errors import NotFound, StoreUnavailable
-from toolroll.learning.deduplication import NOTHING_SAID, Settled, deduplicate
+from toolroll.learning.deduplication import NEW_EVENT, EventState, deduplicate
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.registry.events.event_row import SelectionOrigin, event_row
@@ -122,7 +122,7 @@ class EventWriter:
         self._recent: deque[Selection] = deque(maxlen=_RECENT)  # where no events are written
         self._cells = CellCache()
         self._rows: list[dict[str, Any]] = []  # events that are not in the store yet
-        self._settled: OrderedDict[str, Settled] = OrderedDict()  # event → its reports in this process
+        self._settled: OrderedDict[str, EventState] = OrderedDict()  # event → its reports in this process
         self._recording = threading.Lock()
         self._waiting_since: float | None = None  # monotonic
         self._pool = CallPool(2, "toolroll-lookup")
@@ -166,7 +166,7 @@ class EventWriter:
         exposure = normal(exposure)
         event_id = exposure.event_id
         with self._recording:
-            before = self._settled.get(event_id, NOTHING_SAID)
+            before = self._settled.get(event_id, NEW_EVENT)
             step = deduplicate(exposure, before, report)
             # A repeated report is written, too: another process may have recorded something else since.
             at = time.time() if now is None else now

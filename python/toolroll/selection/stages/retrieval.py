@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from toolroll._core import Fusion, Retriever, StackedRetriever, ToolKeys
+from toolroll._core import Fusion, Retriever, ToolKeys
 from toolroll.arrays import NO_ROWS, Scores
 from toolroll.catalog.calibration import AT_LARGE, Calibration
 from toolroll.catalog.stacked import StackedColumn
@@ -47,7 +47,7 @@ class Retrieval:
         rescored: how many rows are kept where outcomes will put them in another order.
     """
 
-    retriever: Retriever | StackedRetriever
+    retriever: Retriever
     fusion: Fusion
     threshold: float
     minimum: int

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from toolroll.errors import Denied, InvalidInput
 from toolroll.identity import ToolKey
-from toolroll.learning.exposure import Exposure, Shown
+from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.registry.events.receipts import LIFETIME_S, LONGEST, Signer, is_receipt
 
 NOW = 1_700_000_000.25
@@ -22,8 +22,8 @@ SIGNER = Signer({"k1": NEW}, "k1")
 
 def exposure(**fields: object) -> Exposure:
     shown = (
-        Shown("send_email", ToolKey(2**64 - 1, 1, 0), 0.123456),
-        Shown("get_forecast", ToolKey(7, 8, 9), 0.0),
+        ShownTool("send_email", ToolKey(2**64 - 1, 1, 0), 0.123456),
+        ShownTool("get_forecast", ToolKey(7, 8, 9), 0.0),
     )
     one = Exposure("0123456789abcdef01234567", "acme", NOW, "ann", "crm", "team", "read", shown)
     return replace(one, **fields)  # type: ignore[arg-type]
@@ -38,7 +38,7 @@ words = st.text(max_size=30)
 
 @given(words, words, words, words, st.lists(words, max_size=9))
 def test_what_was_signed_reads_back(org: str, reporter: str, page: str, tier: str, names: list[str]) -> None:
-    shown = tuple(Shown(name, ToolKey(at, 2**63 + at, 0), at / 16) for at, name in enumerate(names))
+    shown = tuple(ShownTool(name, ToolKey(at, 2**63 + at, 0), at / 16) for at, name in enumerate(names))
     one = exposure(org=org, reporter=reporter, page=page, tier=tier, shown=shown)
     receipt = SIGNER.sign(one)
     assert is_receipt(receipt) and not is_receipt(one.event_id)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolroll.identity import ToolKey
-from toolroll.learning.deduplication import NOTHING_SAID, Said, Settled, deduplicate
-from toolroll.learning.exposure import Exposure, Shown
+from toolroll.learning.deduplication import NEW_EVENT, EventState, ReportedOutcome, deduplicate
+from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import KINDS, NOT_SHOWN, Entry, Report
 from toolroll.registry.events.rows import (
     LONGEST_WORD,
@@ -48,7 +48,7 @@ def exposures(draw: st.DrawFn) -> Exposure:
         draw(everything),
         draw(everything),
         draw(everything),
-        tuple(Shown(name, ToolKey(draw(keys), draw(keys), draw(keys)), draw(shares)) for name in shown),
+        tuple(ShownTool(name, ToolKey(draw(keys), draw(keys), draw(keys)), draw(shares)) for name in shown),
         None if vector is None else np.array(vector, "<f2"),
         "hash@1" if vector is not None else "",
     )
@@ -61,7 +61,7 @@ def reports(draw: st.DrawFn, exposure: Exposure) -> Report:
     entries = [Entry(name, draw(st.sampled_from(kinds))) for name in shown if draw(st.booleans())]  # type: ignore[arg-type]
     found = [name for name in draw(st.lists(names, max_size=2, unique=True)) if name not in shown]
     entries += [Entry(name, draw(st.sampled_from(sorted(NOT_SHOWN)))) for name in found]  # type: ignore[arg-type]
-    tools = tuple(Shown(name, ToolKey(draw(keys), 1, 0), 0.0) for name in found)
+    tools = tuple(ShownTool(name, ToolKey(draw(keys), 1, 0), 0.0) for name in found)
     return Report(exposure.event_id, tuple(entries), tools, draw(st.booleans()))
 
 
@@ -106,7 +106,7 @@ def test_a_record_with_another_value_anywhere_is_an_error_or_a_record(data: st.D
 @given(st.data())
 def test_a_row_of_outcomes_says_what_was_counted(data: st.DataObject) -> None:
     exposure = normal(data.draw(exposures()))
-    before = NOTHING_SAID
+    before = NEW_EVENT
     if data.draw(st.booleans()):
         before = deduplicate(exposure, before, data.draw(reports(exposure))).settled
     step = deduplicate(exposure, before, data.draw(reports(exposure)))
@@ -162,14 +162,14 @@ def test_hashed_messages_are_alike_where_their_texts_are(text: str) -> None:
     ],
 )
 def test_the_gist_of_an_event(kinds: list[str], closed: bool, gist: str | None) -> None:
-    said = {f"t{at}": Said(kind, 1.0) for at, kind in enumerate(kinds)}  # type: ignore[arg-type]
-    assert summary(Settled(said, closed)) == ({f"t{at}": kind for at, kind in enumerate(kinds)}, gist)
+    said = {f"t{at}": ReportedOutcome(kind, 1.0) for at, kind in enumerate(kinds)}  # type: ignore[arg-type]
+    assert summary(EventState(said, closed)) == ({f"t{at}": kind for at, kind in enumerate(kinds)}, gist)
 
 
 def test_what_was_voided_is_known_and_weighs_nothing() -> None:
-    exposure = Exposure("e", "o", 1.5e9, "", "", "", "", (Shown("a", ToolKey(1, 2, 0), 0.5),))
-    step = deduplicate(exposure, NOTHING_SAID, Report("e", (Entry("a", "failed"),)))
+    exposure = Exposure("e", "o", 1.5e9, "", "", "", "", (ShownTool("a", ToolKey(1, 2, 0), 0.5),))
+    step = deduplicate(exposure, NEW_EVENT, Report("e", (Entry("a", "failed"),)))
     row = outcome_row(1, 1, exposure, step, 1.0, 1.5e9)
     voided = OutcomeRow(1, 1, row.exposure, row.changes, True, 1.0, 1.5e9, True)
-    assert settled_after([row]) == Settled({"a": Said("failed", 1.0)}, True)
-    assert settled_after([voided]) == Settled({"a": Said("failed", 0.0)}, True)
+    assert settled_after([row]) == EventState({"a": ReportedOutcome("failed", 1.0)}, True)
+    assert settled_after([voided]) == EventState({"a": ReportedOutcome("failed", 0.0)}, True)

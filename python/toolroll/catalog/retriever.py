@@ -72,13 +72,7 @@ class CalibratedRetriever:
 
     @classmethod
     def stacked(cls, shared: CalibratedRetriever, own: CalibratedRetriever) -> CalibratedRetriever:
-<<<<<<< HEAD
         """Both as one. The calibration is that of the shared part, if it has one."""
-        assert isinstance(shared.retriever, Retriever)
-        assert isinstance(own.retriever, Retriever)
-=======
-        """Both as one. Scores mean what they mean in the shared part where that could be measured."""
->>>>>>> core2
         damping = None
         if shared.damping is not None or own.damping is not None:
             damping = StackedColumn(

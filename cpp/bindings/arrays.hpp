@@ -1,4 +1,4 @@
-/// numpy columns <-> std::span, and nothing else.
+/// Conversions between numpy columns and std::span.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -67,7 +67,7 @@ std::span<T> writable(Column<T>& column) {
   return {column.mutable_data(), static_cast<std::size_t>(column.size())};
 }
 
-/// A numpy array that takes the vector over without a copy.
+/// A numpy array that owns the vector; nothing is copied.
 template <typename T>
 Column<T> column(std::vector<T>&& numbers) {
   auto* owned = new std::vector<T>(std::move(numbers));
@@ -75,9 +75,9 @@ Column<T> column(std::vector<T>&& numbers) {
   return Column<T>(static_cast<py::ssize_t>(owned->size()), owned->data(), owner);
 }
 
-/// The numbers as they are now. For columns that are read while the interpreter is released, or
-/// more than once: another thread may write to the array meanwhile, and what was checked must be
-/// what is used.
+/// A copy of the numbers, for columns that are read more than once or while the interpreter is
+/// released. Another thread may write to the array meanwhile, and the call must use the numbers
+/// that it checked.
 template <typename T>
 std::vector<T> snapshot(std::span<const T> numbers) {
   return {numbers.begin(), numbers.end()};

@@ -14,7 +14,7 @@ namespace {
 constexpr double kPointNs = 50;   // one candidate, one rival and one place, at some 50 points
 constexpr double kReplayNs = 20;  // one candidate in one replay
 
-/// Columns of what competed, copied: they are read while the interpreter is released.
+/// Copies of the candidates' columns, which are read while the interpreter is released.
 struct OddsColumns {
   OddsColumns(const py::array& mean_of, const py::array& sd_of, const py::array& show_of,
               const py::array& guarded_of, const py::array& group_of)

@@ -30,7 +30,7 @@ using ScopeTuple = std::array<std::uint64_t, 3>;
 
 Scopes scopes_of(const ScopeTuple& scopes) { return {scopes[0], scopes[1], scopes[2]}; }
 
-/// Two columns of what `of` says for each key.
+/// Two columns: the shapes that `of` gives for each key.
 template <typename Of>
 py::tuple shapes_of(const py::array& keys, Of of) {
   const auto column = column_of<std::uint64_t>("keys", keys);
@@ -61,7 +61,7 @@ Learned fold(const Learned& learned, const py::array& deltas,
       (deltas.flags() & py::array::c_style) == 0) {
     throw py::type_error("deltas: must be a contiguous array of DELTA with one dimension");
   }
-  // Copied by Python's rules (an unaligned buffer is allowed), and nobody changes the copy.
+  // A copy: the buffer may be unaligned, and another thread may change it.
   std::vector<Delta> rows(static_cast<std::size_t>(deltas.size()));
   if (!rows.empty()) std::memcpy(rows.data(), deltas.data(), rows.size() * sizeof(Delta));
   std::vector<float> numbers;

@@ -108,7 +108,7 @@ py::tuple search(const VectorIndex& index, py::handle query, std::int64_t k, con
 
 void bind_vector_index(py::module_& m) {
   py::class_<VectorIndex, std::shared_ptr<VectorIndex>>(m, "VectorIndex")
-      .def_static("build", &build, py::arg("vectors").noconvert(), py::arg("graph") = false,
+      .def_static("build", &build, py::arg("vectors").noconvert(), py::arg("hnsw") = false,
                   py::arg("m") = 16, py::arg("ef_construction") = 200, py::arg("threads") = 1)
       .def("search", &search, py::arg("query"), py::arg("k"),
            py::arg("allowed").none(true) = static_cast<const Bitset*>(nullptr),

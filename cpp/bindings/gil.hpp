@@ -7,15 +7,15 @@
 
 namespace toolroll::bindings {
 
-/// Work below this many nanoseconds keeps the interpreter. Another Python thread that gets it keeps
-/// it for the switch interval, 5 ms: whoever released it for 10 us waits five hundred times as long
-/// to go on. Above it, other threads gain more than this call may lose.
+/// Calls below this many nanoseconds keep the interpreter. Another Python thread that gets it keeps
+/// it for the switch interval, 5 ms: a call that releases it for 10 us waits five hundred times as
+/// long to get it back. Above the threshold other threads gain more than the call may lose.
 inline constexpr double kWorthReleasingNs = 200'000;
 
-/// Releases the interpreter while it lives, if the work is worth it.
+/// Releases the interpreter during its lifetime if the condition holds.
 ///
-/// The expectation comes from what is known before the work: rows times width, postings, bytes of
-/// text, arms. It need not be exact: at the threshold both choices cost about the same.
+/// Callers estimate the work beforehand from rows times width, postings, bytes of text or arms. The
+/// estimate need not be exact: at the threshold both choices cost about the same.
 class GilReleasedIf {
  public:
   explicit GilReleasedIf(bool is_worth_it) {

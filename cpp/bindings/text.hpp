@@ -1,4 +1,4 @@
-/// Python strs as UTF-8, whatever they hold.
+/// Python strs as UTF-8.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,7 +12,7 @@ namespace toolroll::bindings {
 namespace py = pybind11;
 
 /// The UTF-8 of a str, each lone surrogate as U+FFFD; so code points correspond one to one.
-/// No copy unless there is a surrogate. Valid while the str and this live; made with the GIL held.
+/// Copies only a str with a surrogate. Valid while the str and this object live. Needs the GIL.
 class Utf8 {
  public:
   explicit Utf8(const py::str& text) {
@@ -58,7 +58,7 @@ struct Texts {
     views.assign(bytes.begin(), bytes.end());
   }
   Texts(const Texts&) = delete;
-  Texts(Texts&&) = default;  // the strings stay where they are
+  Texts(Texts&&) = default;  // a move keeps the addresses of the strings
 
   std::vector<std::string> bytes;
   std::vector<std::string_view> views;

@@ -29,8 +29,8 @@ constexpr std::size_t kStride = 4;                 // bytes a trie's edge takes
 constexpr std::size_t kTail = 8;                   // bytes a group compares
 constexpr std::size_t kPadding = kStride + kTail;  // zero bytes behind a text that is scanned
 
-// Substrings up to here are walked for at every position, whatever the text: at most so many bytes
-// divided by the stride. Longer ones need failure links to keep the promise of linear time.
+// The search walks for substrings up to this length at every position: at most this many bytes,
+// divided by the stride, for each. Longer ones need failure links for the promise of linear time.
 constexpr std::size_t kLongestWalk = 64;
 
 std::uint32_t root_of(MatchMode mode) {
@@ -106,7 +106,7 @@ bool is_boundary(std::string_view text, std::size_t at) {
          left != kind(decode(text, at).code_point);
 }
 
-// What a search writes while it runs, kept by each thread from one search to the next.
+// The buffers of a search. Each thread keeps them from one search to the next.
 struct Scratch {
   static constexpr std::size_t kKept = std::size_t{1} << 20;  // bytes of folded text
 
@@ -115,7 +115,7 @@ struct Scratch {
   std::vector<std::uint32_t> found;  // the entries whose bit is set
 };
 
-// Leaves the thread's scratch as it found it, also when a search ends by an exception.
+// Restores the thread's scratch buffers, also after an exception.
 class Search {
  public:
   explicit Search(std::size_t entries) : scratch_(mine()) {
@@ -403,7 +403,7 @@ void Automaton::report_entries(std::uint32_t entry, std::string_view text, std::
   }
 }
 
-// Reports the keys of a group, whose first bytes were found in [begin, at), that go on as the text.
+// Reports the keys of a group that match the text. Their first bytes were found in [begin, at).
 template <typename Report>
 void Automaton::try_group(std::uint32_t group, std::string_view text, std::size_t begin,
                           std::size_t at, Report&& report) const {
@@ -439,8 +439,8 @@ void Automaton::try_short(std::uint32_t node, unsigned sizes, std::string_view t
   }
 }
 
-// Reports the texts below a root's child that begin at an offset; returns where the trie and the
-// text part.
+// Reports the texts below a root's child that begin at an offset. Returns the offset at which the
+// trie and the text differ.
 template <typename Report>
 std::size_t Automaton::walk(std::uint32_t child, std::string_view text, std::size_t begin,
                             Report&& report) const {
@@ -458,7 +458,7 @@ std::size_t Automaton::walk(std::uint32_t child, std::string_view text, std::siz
 }
 
 // Reports every substring that begins at an offset or later, in linear time. report returns false
-// to say that what ends with the same entry has been reported before.
+// if all texts that end with the same entry were reported before.
 template <typename Report>
 void Automaton::scan_linked(std::string_view text, std::size_t begin, Report&& report) const {
   std::uint32_t state = 0;
@@ -510,13 +510,13 @@ void Automaton::try_all(std::uint32_t root, std::span<const Start> starts, std::
 // Reports every match as (entry, end). kPadding zero bytes stand behind the text.
 template <typename Report>
 void Automaton::scan(std::string_view text, Report&& report) const {
-  // Positions are filtered in blocks, without a branch on what is found, then tried.
+  // Positions are filtered in blocks, without a branch on the result, and then tried.
   std::array<Start, kBlock> starts;
   const char* const bytes = text.data();
   const std::uint8_t* const long_starts = starts_.data();
   const std::uint8_t* const short_starts = short_starts_.empty() ? nullptr : short_starts_.data();
   const unsigned shift = starts_shift_;
-  // Bytes that walks for substrings may take before failure links do the rest.
+  // Walks for substrings may take this many bytes before the search changes to failure links.
   std::size_t budget =
       states_.empty() ? std::numeric_limits<std::size_t>::max() : kLongestWalk * text.size();
   bool linked = false;

@@ -16,14 +16,14 @@ constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kMostRows = std::numeric_limits<std::int32_t>::max();
 
 constexpr std::size_t kColumnShare = 4;   // a term of n / 4 rows gets a column
-constexpr std::size_t kColumnRows = 256;  // and none is worth having below so many rows
+constexpr std::size_t kColumnRows = 256;  // in an index of at least so many rows
 constexpr std::size_t kSmall = 2048;  // rows up to which all sums are scanned, without book-keeping
 constexpr std::size_t kLookUpCost = 32;  // postings walked in the time that one is looked up
-// More than sums of kMostTerms float32 can be off by: bounds are stretched by it before they
-// exclude.
+// More than the error of a sum of kMostTerms float32 numbers. Bounds are increased by it before
+// they exclude a row.
 constexpr double kSlack = 1 + 1e-4;
 
-// What expected_ns() reckons with, measured on one core of 2021.
+// The costs that expected_ns() adds up, measured on one core of 2021.
 constexpr double kReadNsPerByte = 15;  // of a message: folding, stemming, looking terms up
 constexpr double kBytesPerTerm = 8;    // a word, the space behind it, and stop words in between
 constexpr double kPostingNs = 1;
@@ -86,8 +86,8 @@ std::size_t checked_rows(std::span<const Field> fields) {
 
 }  // namespace
 
-// What one search writes beside its answer. Kept from search to search, so that searching allocates
-// next to nothing.
+// The buffers of one search. They are kept from search to search, so that a search allocates almost
+// nothing.
 struct Bm25Index::Scratch {
   Terms terms;
   std::vector<std::string_view> unknown;
@@ -97,8 +97,8 @@ struct Bm25Index::Scratch {
   std::vector<std::int32_t> rows;
 };
 
-// The scratch of one index: as many as searches ran at once, at most kKept, and gone with the
-// index.
+// The scratch buffers of one index: one for each search that ran at the same time, at most kKept.
+// They are freed with the index.
 class Bm25Index::ScratchPool {
  public:
   ScratchPool() { idle_.reserve(kKept); }
@@ -129,8 +129,8 @@ class Bm25Index::ScratchPool {
   std::vector<std::unique_ptr<Scratch>> idle_;
 };
 
-// A scratch for the time of one call. Its sums are all 0 again when it goes back, also if the call
-// ends by an exception.
+// A scratch buffer for the time of one call. The destructor returns it with all sums 0, also after
+// an exception.
 class Bm25Index::Lease {
  public:
   explicit Lease(ScratchPool& pool) : pool_(pool), scratch_(pool.take()) {}
@@ -143,8 +143,8 @@ class Bm25Index::Lease {
 
   Scratch& operator*() { return *scratch_; }
   Scratch* operator->() { return scratch_.get(); }
-  // The sums of so many rows, all 0. Whoever writes them sets them to 0 and says so, or the
-  // destructor does.
+  // The sums of so many rows, all 0. The caller sets them to 0 after use and reports that, or the
+  // destructor does it.
   float* sums(std::size_t n) {
     if (scratch_->touched.size() < n) scratch_->touched.resize(n);
     if (scratch_->sums.size() < n) scratch_->sums.resize(n);
@@ -247,7 +247,7 @@ Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& opt
       const std::uint64_t to = begins[term]++;
       index.postings_[to] = static_cast<std::int32_t>(row);
       const double impact = idfs[term] * (options.k1 + 1) * tf_of[i] / (tf_of[i] + norm);
-      // The least float above 0 stands for less: a posting always shows in a sum.
+      // Never below the least float above 0: a posting always shows in a sum.
       index.impacts_[to] =
           std::max(static_cast<float>(impact), std::numeric_limits<float>::denorm_min());
     }
@@ -433,7 +433,7 @@ Hits Bm25Index::search(const Message& query, std::size_t k, const Bitset* allowe
         if (is_allowed(touched[i])) offer_if_above_zero(sums[touched[i]], touched[i], best);
       }
       const double kth = std::max(static_cast<double>(best.threshold()), 0.0);  // 0: fewer than k
-      if (kth > query.bound[j]) {  // whoever shares no term so far cannot catch up
+      if (kth > query.bound[j]) {  // a row without any of these terms cannot be among the best
         std::vector<std::int32_t>& rows = scratch->rows;
         rows.clear();
         for (std::size_t i = 0; i < count; ++i) {
@@ -493,7 +493,7 @@ void Bm25Index::scores(const Message& message, std::span<const std::int32_t> row
     }
   }
   if (size_ <= kSmall && message.postings + size_ / 4 < rows.size() * message.terms.size()) {
-    // Many rows of a small index: all sums take less time than these rows' places in the postings.
+    // Many rows of a small index: summing all rows is faster than finding these in the postings.
     Lease scratch(*scratch_);
     float* const sums = scratch.sums(size_);
     for (const std::uint32_t term : message.terms) add_up(term, sums);

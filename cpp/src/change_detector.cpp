@@ -7,10 +7,10 @@
 namespace toolroll {
 namespace {
 
-// Surer beliefs than these would make an alarm of two or three outcomes.
+// With a surer belief, two or three outcomes would raise an alarm.
 constexpr double kLeastMean = 0.05;
 constexpr double kMostMean = 0.97;
-constexpr double kMostOfOne = 0.4;  // of an alarm, from one reporter: it takes three at least
+constexpr double kMostOfOne = 0.4;  // share of an alarm from one reporter: it takes at least three
 
 }  // namespace
 
@@ -50,7 +50,7 @@ Change observe(ChangeDetector& detector, int verdict, double at, std::uint64_t r
   detector.last = verdict;
 
   if (detector.k > 0.0) {
-    // Selected before the alarm: it shows what the alarm knew, and is no probe.
+    // The selection was before the alarm, so the outcome is no probe.
     if (at <= detector.opened_at) return {};
     if (!is_success) {
       detector.k = std::min(detector.k + 1.0, rates.most_k);

@@ -5,7 +5,7 @@
 
 #include <immintrin.h>
 
-// Each file of this kind sets its instruction set for what it compiles itself, behind all includes.
+// The instruction set applies to the code below, not to the headers above.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt"))), \
                              apply_to = function)
@@ -19,7 +19,8 @@
 namespace toolroll {
 namespace {
 
-/// Sums of four vectors, each in the one order that makes a product independent of its neighbours.
+/// The sums of four vectors. four() and one() add in the same order, so a product does not depend
+/// on its neighbours.
 TOOLROLL_INLINE __m128 sums(__m256 a, __m256 b, __m256 c, __m256 d) {
   const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
   return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
@@ -34,8 +35,8 @@ TOOLROLL_INLINE __m256i load(const std::int8_t* at) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
 }
 
-/// |row| * (query with the row's sign): two products of at most 127 * 127 fit 16 bits, so that the
-/// saturating pair sum never saturates.
+/// |row| * (query with the row's sign). Two products of at most 127 * 127 fit 16 bits, so the
+/// saturating sum of a pair never saturates.
 TOOLROLL_INLINE __m256i add_products(__m256i sum, __m256i query, __m256i row) {
   const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(row), _mm256_sign_epi8(query, row));
   return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
@@ -47,8 +48,8 @@ struct Avx2 {
   TOOLROLL_INLINE Zero start(const float*, std::size_t) { return {}; }
   TOOLROLL_INLINE Zero start(const std::int8_t*, std::size_t) { return {}; }
 
-  /// Two accumulators a row: eight chains keep both multipliers busy, one load of the query feeds
-  /// four.
+  /// Two accumulators a row: eight chains keep both multipliers busy. One load of the query serves
+  /// four rows.
   TOOLROLL_INLINE __m128 four(const float* q, Zero, const float* a, const float* b, const float* c,
                               const float* d, std::size_t width) {
     __m256 a0 = _mm256_setzero_ps(), a1 = a0, b0 = a0, b1 = a0, c0 = a0, c1 = a0, d0 = a0, d1 = a0;

@@ -10,7 +10,7 @@
 #endif
 #include <immintrin.h>
 
-// Each file of this kind sets its instruction set for what it compiles itself, behind all includes.
+// The instruction set applies to the code below, not to the headers above.
 #if defined(__clang__)
 #pragma clang attribute push(                                                                     \
     __attribute__((                                                                               \
@@ -26,7 +26,7 @@
 namespace toolroll {
 namespace {
 
-/// The upper half on the lower: both twins of a product add up in this order.
+/// Adds the upper half to the lower. four() and one() both add in this order.
 TOOLROLL_INLINE __m256 fold(__m512 x) {
   return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
 }
@@ -49,8 +49,8 @@ TOOLROLL_INLINE __m128i sums(__m512i a, __m512i b, __m512i c, __m512i d) {
 
 TOOLROLL_INLINE __m512i load(const std::int8_t* at) { return _mm512_loadu_si512(at); }
 
-/// VNNI multiplies unsigned by signed: rows are taken as row + 128, and 128 * sum(query) too much
-/// is subtracted once at the end.
+/// VNNI multiplies unsigned by signed numbers, so this uses row + 128. start() compensates for the
+/// excess of 128 * sum(query).
 TOOLROLL_INLINE __m512i add_products(__m512i sum, __m512i query, __m512i row) {
   const __m512i shifted = _mm512_xor_si512(row, _mm512_set1_epi8(static_cast<char>(0x80)));
   return _mm512_dpbusd_epi32(sum, shifted, query);
@@ -90,7 +90,7 @@ struct Avx512 {
     return _mm_cvtss_f32(sums(sum, sum, sum, sum));
   }
 
-  /// 128 * sum(query), as a start value for the sum of each row: lanes add up to it, negative.
+  /// The start value of each row's sum: its lanes add up to -128 * sum(query).
   TOOLROLL_INLINE __m512i start(const std::int8_t* query, std::size_t width) {
     const __m512i shift = _mm512_set1_epi8(static_cast<char>(0x80));
     __m512i sum = _mm512_setzero_si512();

@@ -13,7 +13,7 @@ constexpr std::size_t kBlock = 256;  // products of a block stay in the first-le
 // dimensions (Zen 4, p50): 64 rows 3.0 us either way, 158 rows 4.7 in one pass and 4.0 in two, 300
 // rows 7.1 and 4.9.
 constexpr std::size_t kPlainRows = 64;
-// Two stages keep far more than k candidates; when k is a large part of the rows they save nothing.
+// Two stages keep far more than k candidates. If k is a large part of the rows, they save nothing.
 constexpr std::size_t kPlainPerResult = 4;
 // Below this share of allowed rows they are fetched one by one, above it all rows are read in
 // order.
@@ -73,11 +73,11 @@ void scan_full(const VectorRows& rows, const Query& query, const Bitset* listed,
   });
 }
 
-/// What a thread keeps of the candidates' memory for its next scan: 512 kB. Rows that are nearly
-/// equally far from a query leave no doubt out, and all of them are candidates then.
+/// The most candidates whose memory a thread keeps for its next scan: 512 kB. If the rows are
+/// nearly equally far from a query, the bounds exclude none, and all of them are candidates.
 constexpr std::size_t kKeptCandidates = std::size_t{1} << 16;
 
-/// Two stages, as above: 8-bit intervals, then float32 where they leave a doubt.
+/// Two stages: 8-bit intervals, then float32 products of the rows that these do not exclude.
 void scan_certified(const VectorRows& rows, const Query& query, std::size_t k, const Bitset* listed,
                     const Bitset* mask, Best& best) {
   const DotKernels& dot = dot_kernels();

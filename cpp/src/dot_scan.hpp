@@ -1,12 +1,11 @@
-/// The exact search: which rows have the best float32 products, found mostly by looking at 8-bit
-/// ones.
+/// The exact search: the rows with the best float32 products, found mostly with 8-bit products.
 ///
-/// Naively: multiply every row in float32 and keep the best k. That reads four times the bytes that
-/// an 8-bit copy takes, and reading is what it costs. A fixed number of 8-bit winners rescored in
-/// float32 is not enough either: where many rows lie close together, or a filter leaves such rows,
-/// the true best are not among them. So each row gets an interval that provably holds its float32
-/// product, and every row whose interval reaches the k-th best lower end is rescored. The answer is
-/// that of the float32 scan, whatever the data.
+/// The naive form multiplies every row in float32 and keeps the best k. It reads four times as many
+/// bytes as an 8-bit copy has, and reading dominates the cost. Rescoring a fixed number of 8-bit
+/// winners in float32 is not exact: if many rows are close together, the true best may not be among
+/// them. So each row gets an interval that provably holds its float32 product, and every row whose
+/// interval reaches the k-th best lower end is rescored. The result is that of the float32 scan for
+/// all data.
 ///
 /// The interval: with q, x the float32 vectors and q', x' their 8-bit forms,
 ///   |q.x - q'.x'| = |q.(x - x') + (q - q').x'| <= |q| |x - x'| + |q - q'| |x'|

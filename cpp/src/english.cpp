@@ -146,13 +146,13 @@ class Stemmer {
       }
       if (has_vowel_before(stem)) {
         replace(suffix.size(), "");
-        mend_stem();
+        complete_stem();
       }
       return;
     }
   }
-  // What the cut of -ed or -ing took too much of, or left too much of.
-  void mend_stem() {
+  // Adds a letter that the cut of -ed or -ing removed wrongly, or removes one that it left.
+  void complete_stem() {
     if (ends("at") || ends("bl") || ends("iz")) {
       replace(0, "e");
     } else if (size_ >= 2 && word_[size_ - 1] == word_[size_ - 2] &&

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::size_t kLeastFromEach = 24;
 constexpr std::size_t kFromAClause = 8;    // a clause asks for one thing
-constexpr std::size_t kMostInTheWay = 64;  // damped rows that room is made for
+constexpr std::size_t kMostInTheWay = 64;  // rows named in addition where rows are damped
 
-// What expected_ns() reckons with, measured on one core of 2021.
+// The costs that expected_ns() adds up, measured on one core of 2021.
 constexpr double kRowNs = 40;              // each part's evidence for a row, beside the products
 constexpr double kLearnedNsPerByte = 0.1;  // of the 8-bit copies of learned vectors
 
@@ -70,13 +70,13 @@ std::vector<T> at(const std::vector<T>& column, std::span<const std::size_t> pla
   return out;
 }
 
-/// How many rows an index may name for one part of which the best k are wanted.
+/// The number of rows that an index names for one part of a search for k rows.
 std::size_t most_of_each(std::size_t k, std::size_t damped) {
   return std::max(k + k / 4, kLeastFromEach) + std::min(damped, kMostInTheWay);
 }
 
-/// The k first of an order, best first, with those wanted among them: who is left out takes the
-/// last place of one who is not wanted. At most k are wanted.
+/// The first k of an order, best first, with all of `wanted` among them: a wanted one behind the
+/// k-th takes the place of the last that is not wanted. `wanted` has at most k.
 std::vector<std::size_t> first_with(const std::vector<std::size_t>& order,
                                     const std::vector<std::size_t>& wanted, std::size_t k) {
   const auto is_wanted = [&wanted](std::size_t place) {
@@ -95,12 +95,12 @@ std::vector<std::size_t> first_with(const std::vector<std::size_t>& order,
   return first;
 }
 
-/// What one part says for each row.
+/// The evidence of one part for each row.
 struct Evidence {
   std::vector<float> dense;
   std::vector<float> intents;
   std::vector<float> lexical;
-  std::vector<float> raw_dense;  // these two without what was learnt; empty if that is the same
+  std::vector<float> raw_dense;  // these two without learned vectors; empty if that is the same
   std::vector<float> raw_intents;
 
   explicit Evidence(std::size_t rows) : dense(rows), intents(rows), lexical(rows) {}
@@ -110,12 +110,12 @@ struct Evidence {
   }
 };
 
-/// Not so of an empty vector, and of zeros: nothing is known of such a text.
+/// False for an empty vector and for zeros: they carry no evidence.
 bool has_direction(std::span<const float> vector) {
   return std::any_of(vector.begin(), vector.end(), [](float value) { return value != 0.0F; });
 }
 
-/// One part, and what the indexes say of it.
+/// The queries of one part to the indexes.
 class PartQuery {
  public:
   PartQuery(const Part& part, const VectorIndex* vectors, const Bm25Index* postings,
@@ -131,7 +131,7 @@ class PartQuery {
     if (postings_ != nullptr) message_ = postings_->read(part.text);
   }
 
-  /// Adds the rows that are nearest to the part, at most so many by each index.
+  /// Appends the rows that are nearest to the part, at most `most` from each index.
   void nominate(std::size_t most, const Bitset* filter, std::vector<std::int32_t>& rows) const {
     const auto add = [&rows](const std::vector<std::int32_t>& named) {
       rows.insert(rows.end(), named.begin(), named.end());
@@ -140,13 +140,13 @@ class PartQuery {
     if (postings_ != nullptr) add(postings_->search(message_, most, filter).rows);
   }
 
-  /// The same of learned vectors.
+  /// Appends the rows whose learned vectors are nearest to the part.
   void nominate(std::size_t most, const Bitset& in_play, const LearnedVectors& learned_vectors,
                 std::vector<std::int32_t>& rows) const {
     if (vectors_ != nullptr) learned_vectors.nominate(part_->vector, most, in_play, rows);
   }
 
-  /// learned_vectors: has looked up these rows.
+  /// The evidence for these rows. learned_vectors has looked them up.
   Evidence weigh(std::span<const std::int32_t> rows, const LearnedVectors& learned_vectors) const {
     Evidence evidence(rows.size());
     if (vectors_ != nullptr) {
@@ -184,7 +184,7 @@ class PartQuery {
 
  private:
   const Part* part_;
-  const VectorIndex* vectors_;  // nullptr where the part has nothing to ask of it
+  const VectorIndex* vectors_;  // nullptr if the part does not use it
   const Bm25Index* postings_;
   const Intents* intents_;
   const Fusion* fusion_;
@@ -289,7 +289,7 @@ class Retriever::Search {
     return all;
   }
 
-  /// First step: rows_ are those that any index names for any part, and the known ones.
+  /// First step: rows_ become the known rows and those that any index names for any part.
   void nominate() {
     const Bitset& in_play = query_.in_play;
     const Bitset* const filter = in_play.count() == retriever_.size_ ? nullptr : &in_play;
@@ -306,7 +306,7 @@ class Retriever::Search {
     rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
   }
 
-  /// Second step: each part's evidence for each row, and the sums of it.
+  /// Second step: the evidence of each part for each row, and its sums.
   void weigh() {
     const float unrelated = 0.5F * (fusion_.dense_floor + fusion_.intent_floor);
     learned_.look_up(rows_, unrelated, 0.5F * (unrelated + fusion_.intent_floor));
@@ -328,7 +328,7 @@ class Retriever::Search {
     add_known(scores_);
   }
 
-  /// Writes by_clauses_, by_earlier_ and scores_. `sum`: what is read of a part's evidence.
+  /// Writes by_clauses_, by_earlier_ and scores_. `sum` reads the evidence of one part.
   void add_up(float (Evidence::*sum)(std::size_t) const) {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const float message = (of_message_.*sum)(i);
@@ -473,8 +473,8 @@ Retrieved Retriever::search_both(const RetrievalQuery& query, const Fusion& fusi
   a.evidence = std::max(a.evidence, b.evidence);
   if (b.rows.empty() && a.rows.size() <= k) return a;
 
-  // Best first, the shared one where both have the same score: its row is the lower one. Places of
-  // the own part lie behind those of the shared one.
+  // Best first. Of equal scores the shared row comes first, because it is the lower one. The places
+  // of the own part follow those of the shared part.
   const auto merged_order = [](const std::vector<float>& shared, const std::vector<float>& own) {
     std::vector<std::size_t> order(shared.size() + own.size());
     for (std::size_t i = 0, j = 0, o = 0; o < order.size(); ++o) {

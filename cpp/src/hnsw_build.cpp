@@ -86,11 +86,12 @@ void in_parallel(std::size_t first, std::size_t last, std::size_t threads, Work 
 
 /// Inserts with hnswlib's search and linking, but not with its addPoint.
 ///
-/// addPoint draws levels from a generator that its threads share without a lock, and holds a row's
-/// lock through its insertion while it takes others. Here all levels are known beforehand. Rows of
-/// the upper levels go in first, one after the other, highest first: the entry never changes. Then
-/// the others, which only touch the lowest level, where nobody reaches a row before it has its own
-/// links: any number of threads, one lock at a time, no data race.
+/// addPoint draws levels from a generator that its threads share without a lock, and it holds a
+/// row's lock while it takes others. Here all levels are known beforehand. The rows of the upper
+/// levels are inserted first, one after the other, highest first, so that the entry never changes.
+/// The other rows change only the lowest level, where no thread reaches a row before the row has
+/// its own links. So any number of threads can insert them, with one lock at a time and no data
+/// race.
 class HnswBuilder {
  public:
   HnswBuilder(const VectorRows& rows, const GraphOptions& options)

@@ -1,8 +1,7 @@
 /// A hierarchical navigable small-world graph over the rows of an index, as flat lists.
 ///
-/// hnswlib builds it; searching it here rather than there gives each search its own ef, a filter, a
-/// budget of visits, batched 8-bit products, and files whose every link is checked before it is
-/// followed.
+/// hnswlib builds the graph, and this class searches it. So each search has its own ef, a filter, a
+/// budget of visits and batched 8-bit products, and load() checks every link of a file.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +20,7 @@ class HnswGraph {
   /// Links the rows that are not zero. The same rows and one thread give the same graph.
   static HnswGraph build(const VectorRows& rows, const GraphOptions& options);
 
-  /// What a walk through the graph came to.
+  /// The result of a walk through the graph.
   struct Walk {
     bool finished;        ///< false: it used its budget up
     std::size_t visited;  ///< rows whose product was taken

@@ -9,7 +9,7 @@ namespace toolroll {
 namespace {
 
 constexpr std::size_t kQueries = 200;
-// The made-up queries stand for unknown ones: aim above what is promised.
+// Real queries differ from the generated ones, so the target is above the promise.
 constexpr double kRecall = 0.995;
 
 bool walk_and_rescore(const VectorRows& rows, const HnswGraph& graph, const Query& query,
@@ -100,7 +100,7 @@ Tuning tune(const VectorRows& rows, const HnswGraph& graph, const std::optional<
     }
     tuning = {ef, std::min(visits / kQueries, rows.size()), least};
     const bool good = static_cast<double>(hits) >= kRecall * static_cast<double>(kQueries * k);
-    // A walk through half of the rows is slower than a scan many times over: no use to go on.
+    // A walk through half of the rows is many times slower than a scan, so the search for ef ends.
     if (good || tuning.visits > some.size() / 2) break;
   }
   return tuning;

@@ -1,4 +1,4 @@
-/// When a graph is worth walking, and how far: measured on the index itself when it is built.
+/// When to walk the graph, and how far. Both are measured on the index itself when it is built.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ struct Tuning {
 
   static constexpr std::size_t kTunedFor = 10;
 
-  /// The least i-th best cosine that a made-up query had. A query below it is unlike all that was
-  /// measured: nearly equally far from everything, where a walk of this length misses rows (recall
+  /// The least i-th best cosine of a generated query. A query below it is unlike all measured ones:
+  /// nearly equally far from everything, so that a walk of this length misses rows (recall
   /// 0.89 for random directions over 100,000 clustered rows).
   std::array<float, kTunedFor> least{};
 
@@ -37,13 +37,13 @@ struct Tuning {
   std::size_t ef_for(std::size_t k) const { return k <= kTunedFor ? ef : ef * k / kTunedFor; }
   /// Whether a walk for k of `count` allowed rows out of n should be faster than scanning them.
   bool prefers_graph(std::size_t n, std::size_t count, std::size_t k) const;
-  /// Whether the numbers, read from a file, are ones that tune could have given.
+  /// Whether tune() could have given these numbers, which come from a file.
   bool is_sound(std::size_t n) const;
 
   static constexpr std::size_t kMaxEf = 4096;
 };
 
-/// Searches the graph for made-up queries until its answers hold 99 % of the scan's.
+/// Raises ef until the graph finds 99 % of the scan's rows for generated queries.
 Tuning tune(const VectorRows& rows, const HnswGraph& graph, const std::optional<Bitset>& allowed);
 
 /// Offers the float32 products of what a walk found. False if the walk was about to visit more than

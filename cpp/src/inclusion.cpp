@@ -38,7 +38,7 @@ void check(const Odds& odds, std::size_t out) {
   }
 }
 
-/// Candidates by their group; who has none is one of its own.
+/// Candidates by group. A candidate without a group forms its own.
 struct Team {
   std::vector<std::size_t> members;
   bool is_guarded = false;
@@ -137,7 +137,7 @@ class Given {
   std::vector<double> at_most_;
 };
 
-/// How far apart the points may be: a fraction of every deviation that shows within reach.
+/// The distance of the points: a fraction of the least deviation that matters within reach.
 std::size_t points_for(const Odds& odds, std::size_t i) {
   const double reach = kWidth * odds.sd[i];
   double step = 0.4 * odds.sd[i];
@@ -146,7 +146,7 @@ std::size_t points_for(const Odds& odds, std::size_t i) {
     if (j == i || odds.show[j] == 0.0 || distance > reach + kWidth * odds.sd[j]) continue;
     step = std::min(step, kStep * odds.sd[j]);
   }
-  const double intervals = 2.0 * reach / step;  // infinite if somebody's score is certain
+  const double intervals = 2.0 * reach / step;  // infinite if a score is certain
   return intervals < static_cast<double>(kMostPoints - 1)
              ? static_cast<std::size_t>(std::ceil(intervals)) + 1
              : kMostPoints;
@@ -174,7 +174,7 @@ void inclusion(const Odds& odds, std::size_t k, std::span<double> out) {
       out[i] = odds.show[i] * given(i, mean);
       continue;
     }
-    // Nothing to integrate where the best score is not enough or the worst one is.
+    // No integral is needed if even the best score is too low, or if even the worst one is enough.
     if (given(i, mean + kWidth * sd) < 1e-9) {
       out[i] = 0.0;
       continue;
@@ -183,7 +183,7 @@ void inclusion(const Odds& odds, std::size_t k, std::span<double> out) {
       out[i] = odds.show[i];
       continue;
     }
-    // Trapezoids: on a smooth function that ends in zeros nothing converges faster.
+    // Trapezoids: nothing converges faster for a smooth function that is 0 at both ends.
     const std::size_t points = points_for(odds, i);
     double sum = 0.0;
     double weights = 0.0;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kLeastRate = 1e-9;
 constexpr double kMostRate = 1e12;
-constexpr double kMostOfOne = 1e6;  // what one outcome can add
+constexpr double kMostOfOne = 1e6;  // limit of what one outcome adds
 
 void check_positive(const char* what, double number) {
   if (!(number >= kLeastRate && number <= kMostRate)) refuse(what, number, "in 1e-9..1e12");
@@ -56,8 +56,8 @@ void check_all(std::span<const Delta> deltas, std::span<const float> vectors, st
   }
 }
 
-/// The sums of a subject in its contexts. Until enough have reported calls, those that were
-/// expected are all that count: nobody lifts a tool alone.
+/// The sums of a subject in its contexts. Until enough reporters have reported calls, calls count
+/// only up to the expected number, so that nobody lifts a tool alone.
 LevelCounts lift_levels(const Subject& subject, const Scopes& scopes, double now,
                         const LearningRates& rates) {
   const bool may_rise = subject.state.callers.are_enough(rates.least_reporters);
@@ -78,7 +78,7 @@ std::size_t levels_of(const Scopes& scopes) {
          (scopes.leaf != 0 ? 1U : 0U);
 }
 
-/// What is believed where nothing is known.
+/// Empty counts.
 LevelCounts nothing(const Scopes& scopes) {
   LevelCounts levels;
   levels.size = levels_of(scopes);
@@ -97,7 +97,7 @@ Posterior posterior_of(const Arm* arm, const Subject* subject, const Scopes& sco
   if (arm != nullptr) {
     const ChangeDetector& detector = arm->state.detector;
     if (detector.k > 0.0) {
-      // A probe is a new tool, a little better known to be as good as others are.
+      // A probe is treated like a new tool: the mean of the prior, with little certainty.
       posterior.show = showing(detector, now, rates);
       posterior.reliability = {2.0 * rates.prior_mean, 2.0 * (1.0 - rates.prior_mean)};
       posterior.has_reliability = true;
@@ -145,7 +145,7 @@ void check(const LearningRates& rates) {
   }
 }
 
-/// One fold: copies of what it touches, put into the maps at the end.
+/// One fold: copies of the records that it changes, which it puts into the maps at the end.
 struct Learned::Folding {
   const Learned& from;
   const LearningRates& rates;
@@ -195,7 +195,7 @@ struct Learned::Folding {
       const Change change =
           observe(state.detector, delta.verdict, delta.at, delta.reporter, mean, rates);
       if (change.is_new) {
-        // The outcomes that told of the change are what is known of the time after it.
+        // The outcomes that raised the alarm are the evidence for the time after the change.
         at = state.detector.epoch;
         if (change.run > 0.0) {
           add_everywhere(delta.verdict > 0 ? change.run : 0.0,
@@ -203,7 +203,7 @@ struct Learned::Folding {
         }
       }
     }
-    // What was seen before the last change is one observation at most, and that one is there.
+    // Outcomes before the last change count as one observation at most, which is there already.
     if (at >= state.detector.epoch) add_everywhere(delta.successes, delta.failures);
     if (delta.plain != 0) {
       Cell& cell = arm.plain.at(delta.plain, made);
@@ -265,7 +265,8 @@ struct Learned::Folding {
     vector->weight += weight;
   }
 
-  /// The vectors that count have changed, or begin to with a reporter more.
+  /// The changes of the vector map: vectors that changed, and those of subjects that now have
+  /// enough reporters.
   std::vector<VectorMap::Change> finish_vectors() {
     std::vector<VectorMap::Change> changes;
     for (auto& [key, vector] : changed_vectors) {
@@ -338,8 +339,8 @@ Shapes Learned::lift(std::uint64_t subject, const Scopes& scopes, double now) co
 void Learned::posteriors(std::span<const std::uint64_t> arms,
                          std::span<const std::uint64_t> subjects, const Scopes& scopes, double now,
                          std::span<Posterior> out) const {
-  // A tool's record lies behind two addresses and its cells behind a third: waiting for one tool
-  // after the other takes longer than all the arithmetic, so all are asked for first.
+  // Reading a tool's record follows two pointers, and reading its cells a third. Waiting for one
+  // tool after the other takes longer than all the arithmetic, so all are prefetched first.
   const std::size_t n = arms.size();
   std::vector<const Arm*> of_arm(n);
   std::vector<const Subject*> of_subject(n);

@@ -1,4 +1,4 @@
-// Learned as bytes, and back with every number checked: a checksum is no signature.
+// Learned as bytes, and back. Every number is checked, because a checksum is no signature.
 #include <cmath>
 #include <stdexcept>
 #include <string>

@@ -1,4 +1,4 @@
-/// What Learned keeps of one arm and one subject, and the persistent map that it stands on.
+/// The records of Learned for one arm and one subject, and the persistent maps that hold them.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 
 namespace toolroll {
 
-/// Bounds of what is read back: sums far within them stay finite in every formula.
+/// Limits of the numbers in an archive. Sums within them stay finite in every formula.
 inline constexpr double kMostTime = 1e12;  // UTC seconds
 inline constexpr double kMostSum = 1e18;
 
 inline constexpr double kLongAgo = std::numeric_limits<double>::lowest();
 
-/// Two sums with decay, as of `at`.
+/// Two sums with decay, at the time `at`.
 struct Cell {
   double first = 0.0;
   double second = 0.0;
@@ -34,7 +34,8 @@ struct Cell {
     const double left = portable::decay(now - at, half_life);
     return {first * left, second * left};
   }
-  /// Adds what was seen at a time: late or early, the sums are the same but for rounding.
+  /// Adds what happened at the time `when`. The order of additions does not matter, except for
+  /// rounding.
   void add(double when, double half_life, double more_first, double more_second) {
     if (when > at) {
       const double left = at == kLongAgo ? 0.0 : portable::decay(when - at, half_life);
@@ -51,15 +52,15 @@ struct Cell {
 /// Scatters keys, which need not be hashes, over all 64 bits. One to one.
 inline std::uint64_t scattered(std::uint64_t key) { return key * 0x9E3779B97F4A7C15U; }
 
-/// Asks for memory that is soon to be read.
+/// Prefetches memory that will be read soon.
 inline void prefetch([[maybe_unused]] const void* at) {
 #if defined(__GNUC__) || defined(__clang__)
   __builtin_prefetch(at);
 #endif
 }
 
-/// Cells by scope: open addressing, since a reader wants three of them and each costs it one line
-/// of memory so. No scope is 0.
+/// Cells by scope, in a hash table with open addressing: a reader needs three of them, and each
+/// costs one cache line. No scope is 0.
 class Cells {
  public:
   struct Slot {
@@ -72,7 +73,7 @@ class Cells {
     const Slot& slot = slots_[place(scope)];
     return slot.scope == scope ? &slot.cell : nullptr;
   }
-  /// The scope's cell, made if there is none; counts what is made.
+  /// The scope's cell. If there is none, adds one and increments `made`.
   Cell& at(std::uint64_t scope, std::size_t& made) {
     if (slots_.empty() || slots_[place(scope)].scope != scope) {
       if (3 * slots_.size() < 4 * (size_ + 1)) grow();
@@ -125,15 +126,15 @@ class Cells {
 
 inline constexpr std::size_t kMostReporters = 5;
 
-/// Distinct reporters, as far as anyone asks. Only eight-byte members, so that there are no gaps in
-/// an archive; the same goes for the next three.
+/// Distinct reporters, up to the greatest number that a rule needs. This and the next three structs
+/// have only eight-byte members, so that an archive has no gaps.
 struct Reporters {
   std::uint64_t count = 0;
   std::array<std::uint64_t, kMostReporters> known{};
 
   void note(std::uint64_t reporter) {
     if (count == kMostReporters) return;
-    if (reporter == 0) {  // the application itself: nothing is left to ask
+    if (reporter == 0) {  // the application itself counts as enough reporters
       known.fill(0);
       count = kMostReporters;
       return;
@@ -144,9 +145,9 @@ struct Reporters {
   bool are_enough(std::uint64_t least) const { return count >= least; }
 };
 
-/// One side of the CUSUM: the evidence of a change since it was last nothing.
+/// One side of the CUSUM: the evidence of a change since it was last 0.
 ///
-/// No reporter alone can raise the alarm: what one of them adds ends at `most`, a little over half.
+/// No single reporter can raise the alarm: each adds `most` at most, less than half of it.
 struct CusumSide {
   static constexpr std::size_t kShares = 4;
   double nats = 0.0;
@@ -168,7 +169,7 @@ struct CusumSide {
   double limited(double more, std::uint64_t from, double most) {
     std::size_t i = 0;
     while (i < reporters && reporter[i] != from) ++i;
-    if (i == kShares) return std::min(more, most);  // four have spoken before: it is not one alone
+    if (i == kShares) return std::min(more, most);  // four reporters are known already
     if (i == reporters) {
       reporter[i] = from;
       ++reporters;
@@ -179,9 +180,9 @@ struct CusumSide {
   }
 };
 
-/// What the detector and the breaker know of an arm.
+/// The state of an arm's change detector and of its breaker.
 struct ChangeDetector {
-  double epoch = kLongAgo;      // what was seen before it counts as one observation at most
+  double epoch = kLongAgo;      // earlier outcomes count as one observation at most
   double k = 0.0;               // breaker; 0 is closed
   double failed_at = kLongAgo;  // of the alarm or the last failed probe
   double opened_at = 0.0;
@@ -209,7 +210,7 @@ struct Arm {
   }
 };
 
-/// A decayed sum of unit vectors and its direction, and the last few of them as they were.
+/// A decayed sum of unit vectors, its direction, and the last few of the vectors (exemplars).
 struct SubjectVector {
   std::vector<float> sum;   // dim
   std::vector<float> unit;  // padded width, of length 1
@@ -221,17 +222,17 @@ struct SubjectVector {
   std::vector<std::int8_t> codes;        // the exemplars in 8 bits
   std::vector<float> steps;              // of each exemplar's codes
   float alike = 0.0F;                    // sum of the cosines of all ordered pairs of exemplars
-  float pairs = 0.0F;                    // how many those are
+  float pairs = 0.0F;                    // the number of those pairs
 
-  /// Keeps a message. Where there is no room, one of the same reporter makes way if that one has
-  /// more than its part, else the oldest.
+  /// Keeps a message as an exemplar. It replaces the reporter's oldest exemplar if the reporter has
+  /// its full share, or else the oldest of all if there is no room.
   void keep(std::span<const float> unit_vector, double time, std::uint64_t reporter);
-  /// Takes a message back that was kept.
+  /// Removes the exemplar of this message, if there is one.
   void drop(std::span<const float> unit_vector);
 };
 
-/// Gives the sum its direction and the exemplars their codes; nullptr where nothing of it is left
-/// but rounding.
+/// Computes the direction of the sum and the codes of the exemplars. Returns nullptr if only a
+/// rounding error is left of the sum.
 std::shared_ptr<const SubjectVector> directed(std::shared_ptr<SubjectVector> vector);
 
 struct SubjectState {
@@ -256,11 +257,11 @@ struct Subject {
   }
 };
 
-/// Records by key, in 256 buckets. A change copies the buckets it touches, not the records in them.
+/// Records by key, in 256 buckets. A change copies the buckets that it changes, not their records.
 template <typename T>
 class PersistentMap {
  public:
-  /// Records to put in, new or in place of those of the same key.
+  /// Records to add, or to put in place of those with the same key.
   using Changes = std::unordered_map<std::uint64_t, std::shared_ptr<T>>;
 
   const T* find(std::uint64_t key) const {
@@ -351,7 +352,7 @@ class PersistentMap {
   std::array<Bucket, 256> buckets_;
 };
 
-/// The vectors that count, in 8 bits side by side: a search looks at all of them.
+/// The vectors of subjects with enough reporters, in 8 bits, contiguous because a search reads all.
 class VectorMap {
  public:
   struct Item {
@@ -363,7 +364,7 @@ class VectorMap {
     double at;
     const SubjectVector* vector;
   };
-  /// nullptr takes the subject's vector away.
+  /// A vector of nullptr removes the subject's vector.
   struct Change {
     std::uint64_t subject;
     std::shared_ptr<const SubjectVector> vector;
@@ -412,24 +413,26 @@ struct Learned::Records {
   VectorMap vectors;
 };
 
-/// An arm's counts in a context, with what was seen before its epoch cut to one observation.
+/// An arm's counts in its contexts. Counts from before the detector's epoch are scaled down to one
+/// observation.
 LevelCounts reliability_levels(const Arm& arm, const Scopes& scopes, double now, double half_life);
 
-/// Adds to one context, after the cut.
+/// Adds to the cell of one context, after scaling down counts from before the epoch.
 void add_after_cut(Cell& cell, double epoch, double when, double half_life, double first,
                    double second);
 
-/// What a verdict changed: the run to be entered anew as evidence, 0 for none.
+/// The effect of a verdict on the detector.
 struct Change {
   bool is_new = false;  // the epoch moved
   double run = 0.0;     // verdicts like this one that came just before it
 };
 
-/// Tells the detector and the breaker of a verdict (+1, -1), given the mean that was believed.
+/// Updates the detector and the breaker with a verdict (+1, -1). mean: the reliability that was
+/// believed before the verdict.
 Change observe(ChangeDetector& detector, int verdict, double at, std::uint64_t reporter,
                double mean, const LearningRates& rates);
 
-/// The reliability that a hierarchy begins with, and that of lift.
+/// The prior of the reliability hierarchy, and that of the lift hierarchy.
 inline Hierarchy reliability_hierarchy(const LearningRates& rates) {
   return {rates.prior_mean, rates.prior_strength, {rates.page_spread, rates.leaf_spread}};
 }

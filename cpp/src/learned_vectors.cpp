@@ -82,7 +82,7 @@ void LearnedVectors::look_up(std::span<const std::int32_t> rows, float unrelated
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto vector = input_.learned->vector(subjects_[i], input_.now);
     if (!vector) continue;
-    // Of few messages little is known: they count as alike until they turn out not to be.
+    // With few messages there is little evidence: they count as related at first.
     const float likeness =
         (vector->alike + kUnseenPairs * related) / (vector->pairs + kUnseenPairs);
     float trust = 1.0F;
@@ -126,7 +126,7 @@ void LearnedVectors::recall(std::span<const float> query, float floor,
     float& best = above[entry.place];
     for (std::size_t i = 0; i < n; ++i) {
       const float cosine = static_cast<float>(products[i]) * (direction.step * vector.steps[i]);
-      if (cosine - floor <= best) continue;  // before it fades: most end here
+      if (cosine - floor <= best) continue;  // the decay can only lower it; most messages end here
       const auto left =
           static_cast<float>(portable::decay(input_.now - vector.times[i], half_life));
       best = std::max(best, entry.trust * left * (cosine - floor));

@@ -1,8 +1,8 @@
 /// Functions of one number that are the same to the bit on every machine.
 ///
-/// The standard library's differ between platforms in the last digit, and a logged decision has to
-/// be made again elsewhere. These use additions, multiplications, divisions and square roots only,
-/// which IEEE 754 rounds alike everywhere.
+/// Those of the standard library differ between platforms in the last digit, and a logged decision
+/// must give the same result elsewhere. These use only additions, multiplications, divisions and
+/// square roots, which IEEE 754 rounds alike everywhere.
 #pragma once
 
 namespace toolroll::portable {
@@ -13,7 +13,7 @@ double log(double x);
 /// e to the power of a number that is not positive; exactly 0 below -708.
 double exp(double x);
 
-/// What is left after `age` of what halves every `half_life` (> 0): 1 where the age is not above 0.
+/// 2^(-age / half_life) for a half_life above 0; 1 if the age is not above 0.
 double decay(double age, double half_life);
 
 /// The first two derivatives of log Gamma at x in [1e-3, 1e250]. Error below 1e-12 of

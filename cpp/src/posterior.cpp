@@ -9,8 +9,8 @@ namespace {
 
 constexpr double kLeastShape = 0.05;  // below it a draw's logarithm runs to -infinity
 
-/// Walks down the levels; `absorb` turns (mean, strength, counts) into the level's shapes and tells
-/// its mean and strength.
+/// Walks down the levels. `absorb` turns (mean, strength, counts) into the shapes of a level and
+/// returns its mean and strength.
 template <typename Absorb>
 Shapes posterior(const LevelCounts& counts, const Hierarchy& hierarchy, Absorb absorb) {
   double mean = hierarchy.mean;

@@ -16,8 +16,8 @@
 namespace toolroll {
 namespace {
 
-constexpr double kReach = 4.0;       // deviations: with the usual factor of 0.25, one untempered
-constexpr double kLeastBeta = 1e-4;  // below it the logarithm of a draw is of no use
+constexpr double kReach = 4.0;       // deviations; with a scale of 0.25, one unscaled deviation
+constexpr double kLeastBeta = 1e-4;  // limit of a draw before its logarithm
 constexpr double kMostBelow = 6.9;   // the same of a Gamma draw, in nats below its mean
 
 void check_range(const char* what, double number, double most) {
@@ -43,7 +43,7 @@ void check_all(const ToolKeys& keys, const Candidates& candidates) {
 
 double mean_of(const Shapes& beta) { return beta.first / (beta.first + beta.second); }
 
-/// Columns of one call, kept for the next on this thread.
+/// The columns of one call. The thread keeps their memory for the next call.
 struct Scratch {
   std::vector<double> score, mean, sd, works, log_reliability, log_lift;
   std::vector<double> first, second, shape, drawn;
@@ -92,7 +92,7 @@ std::size_t pick(const SlateInput& input, std::size_t k, bool explores,
     order[i] = static_cast<std::int32_t>(i);
   }
 
-  for (std::size_t i = 0; i < n; ++i) {  // the first of a group settles it
+  for (std::size_t i = 0; i < n; ++i) {  // the first member of a group decides for all
     const std::uint64_t group = input.group[i];
     if (group == 0) continue;
     bool is_first = true;
@@ -178,8 +178,8 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
 
   thread_local Scratch at;
   at.resize(m);
-  // Nothing learnt leaves the order as it is: of equals a draw would only shuffle what similarity
-  // has put in order.
+  // Without outcomes the order stays that of retrieval: draws from equal posteriors would only
+  // shuffle it.
   const bool is_exact = weights.draw == Draw::kExact;
   const double exploration_scale = learned.revision() == 0 ? 0.0 : weights.exploration_scale;
   const Posterior unknown = learned.prior(scopes);
@@ -195,7 +195,7 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     at.group[i] = keys.group(row);
     at.score[i] = candidates.scores[i];
   }
-  for (std::size_t i = 0; i < m; ++i) {  // the wording of a member says nothing against it
+  for (std::size_t i = 0; i < m; ++i) {  // a member's wording must not count against it
     if (at.group[i] == 0) continue;
     double best = at.score[i];
     for (std::size_t j = 0; j < m; ++j) {
@@ -213,13 +213,13 @@ std::size_t rank(const Learned& learned, const ToolKeys& keys, const Candidates&
     const LogMoments r =
         posterior.has_reliability ? log_moments_of_beta(reliability) : prior_reliability;
     const LogMoments l = posterior.has_lift ? log_moments_of_gamma(lift) : prior_lift;
-    // Calls speak for a tool as far as they succeed: what is called and fails is not lifted for it.
+    // Calls lift a tool only as far as they succeed.
     const double works = mean_of(reliability) / mean_of(unknown.reliability);
     const double more = l.mean - prior_lift.mean;
     const double lifted = more > 0.0 ? more * std::min(works, 1.0) : more;
     double learnt = std::clamp(wr * (r.mean - prior_reliability.mean) + wl * lifted,
                                -weights.most_down, weights.most_up);
-    // What does not fit is lifted as little as it fits, whatever is said of it.
+    // Outcomes lift a tool only in proportion to how well it fits the message.
     if (learnt > 0.0) learnt *= best > 0.0 ? std::clamp(at.score[i] / best, 0.0, 1.0) : 0.0;
     const double deviation =
         std::min(std::sqrt(wr * wr * r.variance + wl * wl * l.variance), weights.sd_max);

@@ -11,7 +11,7 @@
 namespace toolroll {
 namespace {
 
-constexpr std::size_t kBitsOfWord = 16;  // of the filter: one in some seventy strangers passes
+constexpr std::size_t kBitsOfWord = 16;  // of the filter: passes 1 of 70 unknown strings
 constexpr std::size_t kMostBlocks = 1U << 20U;
 
 enum Ascii : std::uint8_t {
@@ -133,7 +133,7 @@ class Neighbours {
     for (std::size_t i = n; i-- > 0;) end_[i] = letter(i) * kPowers[n - i - 1] + end_[i + 1];
   }
 
-  // Calls visit(hash, is_likely, write) for each neighbour; write(out) gives its letters and
+  // Calls visit(hash, is_likely, write) for each neighbour; write(out) writes its letters and
   // returns how many. A letter left out and two swapped go wrong in one way a place, a wrong or
   // additional one in 25: so the one way is the likelier.
   template <typename Visit>

@@ -1,4 +1,4 @@
-// Learned vectors: from a decayed sum to a direction, and the map that searches look through.
+// The vectors of subjects: sums, directions and exemplars, and the map that a search reads.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,8 +10,8 @@
 namespace toolroll {
 namespace {
 
-constexpr double kLeastWeight = 1e-6;       // what rounding leaves of a vector taken back
-constexpr std::size_t kMostOfReporter = 2;  // exemplars; the application itself may fill them all
+constexpr double kLeastWeight = 1e-6;       // below it only a rounding error is left of a vector
+constexpr std::size_t kMostOfReporter = 2;  // exemplars; no limit for the application itself
 
 }  // namespace
 

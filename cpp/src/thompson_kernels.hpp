@@ -14,7 +14,7 @@
 #define TOOLROLL_INLINE inline
 #endif
 
-// GCC and Clang are told by -ffp-contract=off.
+// GCC and Clang get -ffp-contract=off.
 #if defined(_MSC_VER)
 #pragma fp_contract(off)
 #endif

@@ -26,8 +26,8 @@ namespace {
 constexpr char kKind[] = "vectors";
 constexpr std::uint32_t kVersion = 1;
 
-// What expected_ns() reckons with, measured on one core of 2021 with AVX2. One byte of a row is one
-// number of its 8-bit copy.
+// The costs that expected_ns() adds up, measured on one core of 2021 with AVX2. One byte of a row
+// is one number of its 8-bit copy.
 constexpr double kScanNsPerByte = 0.06;
 constexpr double kScoreNsPerNumber = 0.15;  // of a row that lies anywhere, in float32
 
@@ -54,7 +54,7 @@ std::optional<Bitset> rows_with_direction(const VectorRows& rows) {
   return Bitset::of(rows.size(), kept);
 }
 
-/// The query of this thread: its memory serves one search after the other.
+/// The query of this thread. Its memory is reused from search to search.
 Query& query_of_thread() {
   thread_local Query query;
   return query;
@@ -244,8 +244,7 @@ VectorIndex VectorIndex::read(ArchiveReader in) {
     }
     parts->rows = VectorRows(n, dim);
     for (std::size_t row = 0; row < n; ++row) {
-      // The rows were scaled when they were built; scaled again they would differ in the last
-      // digit.
+      // The rows are scaled already. Scaling them again would change their last digits.
       float* const out = parts->rows.full.row(row);
       std::ranges::copy(std::span(packed).subspan(row * dim, dim), out);
       const double squares = dot_kernels().squares(out, parts->rows.width());

@@ -53,7 +53,7 @@ class VectorIndex:
     @staticmethod
     def build(
         vectors: NDArray[np.float32],
-        graph: bool = False,
+        hnsw: bool = False,
         m: int = 16,
         ef_construction: int = 200,
         threads: int = 1,

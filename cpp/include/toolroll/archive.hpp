@@ -2,9 +2,9 @@
 ///
 /// Layout, little-endian: magic "TOOLROLL", envelope version u32, kind (8 bytes, zero padded), kind
 /// version u32, payload size u64, payload, XXH64 of everything before it. A reader verifies the
-/// whole checksum before it looks at a byte of payload, and every later read is bounds-checked: a
-/// truncated, corrupt or foreign file is an ArchiveError, never a crash. A checksum is no
-/// signature: owners of an index still validate what they read (row numbers in range, offsets
+/// whole checksum before it reads a byte of payload, and checks the bounds of every later read. So
+/// a truncated, corrupt or foreign file causes an ArchiveError, never a crash. A checksum is no
+/// signature: each index still validates the numbers that it reads (row numbers in range, offsets
 /// ascending).
 #pragma once
 
@@ -51,7 +51,8 @@ class ArchiveWriter {
   }
   void text(std::string_view bytes);
 
-  /// Writes beside the path, then renames: readers see the old file or the whole new one.
+  /// Writes a temporary file beside the path and renames it, so that readers see the old file or
+  /// the whole new one.
   /// Throws std::runtime_error if the file system refuses.
   void save(const std::string& path);
   /// The finished archive.
@@ -69,7 +70,7 @@ class ArchiveReader {
  public:
   /// Throws ArchiveError unless the bytes are a sound archive of this kind and version.
   ArchiveReader(std::vector<std::byte> bytes, std::string_view kind, std::uint32_t version);
-  /// The same from a file; a file that cannot be read is an ArchiveError too.
+  /// The same for a file. Throws ArchiveError also if the file cannot be read.
   static ArchiveReader load(const std::string& path, std::string_view kind, std::uint32_t version);
 
   template <typename T>

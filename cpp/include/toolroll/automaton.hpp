@@ -37,18 +37,19 @@ struct Match {
 
 /// A dictionary of patterns, compiled; immutable, safe to search from many threads.
 ///
-/// Patterns and texts are compared folded (unicode.hpp): case and composition make no difference.
-/// Duplicates are fine, each keeps its number: its position in the list.
+/// Patterns and texts are compared in folded form (unicode.hpp): case and composition make no
+/// difference. A pattern's number is its position in the list. Duplicates are allowed.
 ///
-/// The patterns are two hashed tries whose edges take four bytes: one of substrings, one of words
-/// and prefixes. A small table tells for each position whether a pattern may begin with the four
-/// bytes there; most positions end with that. From the others a trie is walked down; where four
-/// patterns or fewer are left their next eight bytes are compared at once, without a branch on the
-/// outcome. Words and prefixes are tried only where one can begin.
+/// The patterns form two hashed tries whose edges take four bytes: one of substrings, one of words
+/// and prefixes. A small table answers for each position whether a pattern may begin with the four
+/// bytes there; at most positions none does. From the other positions the search walks down a trie.
+/// Where four patterns or fewer are left, it compares their next eight bytes at once, without a
+/// branch on the result. It tries words and prefixes only where one can begin.
 ///
-/// A walk takes at most length / 4 steps. Where substrings are so long that a repetitive text could
-/// make that too many, an Aho-Corasick automaton is built as well, and the search changes over to
-/// its failure links after a number of steps linear in the text: O(n), whatever text and patterns.
+/// A walk takes at most length / 4 steps. Long substrings in a repetitive text could need too many
+/// walks. For such patterns an Aho-Corasick automaton is built too, and the search continues with
+/// its failure links after a number of steps linear in the text. So a search is O(n) for every text
+/// and every pattern.
 ///
 /// Source: Aho & Corasick, "Efficient string matching", CACM 1975.
 class Automaton {
@@ -77,8 +78,8 @@ class Automaton {
 
   void save(const std::string& path) const;
   std::vector<std::byte> bytes() const;
-  /// Throws ArchiveError. A file holds the folded patterns, not the tries: those are built again,
-  /// so that no file, sound or crafted, can hold a wrong link.
+  /// Throws ArchiveError. A file holds the folded patterns, and load() builds the tries from them,
+  /// so that no file can hold a wrong link.
   static Automaton load(const std::string& path);
   static Automaton from_bytes(std::vector<std::byte> bytes);
 

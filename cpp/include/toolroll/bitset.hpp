@@ -16,7 +16,7 @@ class Bitset {
   static Bitset full(std::size_t size);
   /// Throws std::invalid_argument if a row is not in 0..size-1.
   static Bitset of(std::size_t size, std::span<const std::int32_t> rows);
-  /// The rows of two catalogs that lie one behind the other: row r of tail is head.size() + r.
+  /// The rows of two catalogs as one: row r of tail becomes row head.size() + r.
   static Bitset join(const Bitset& head, const Bitset& tail);
 
   std::size_t size() const { return size_; }
@@ -24,7 +24,7 @@ class Bitset {
   bool contains(std::size_t row) const { return (words_[row / 64] >> (row % 64) & 1U) != 0; }
   std::span<const std::uint64_t> words() const { return words_; }
 
-  /// The three operations throw std::invalid_argument if the sizes differ. O(size / 64).
+  /// These operations throw std::invalid_argument if the sizes differ. O(size / 64).
   Bitset operator&(const Bitset& other) const;
   Bitset operator|(const Bitset& other) const;
   /// Rows of this set that are not in the other.

@@ -18,14 +18,14 @@
 
 namespace toolroll {
 
-/// What a Bm25Index is built with.
+/// The constants of a Bm25Index.
 struct Bm25Options {
-  double k1 = 1.2;  // >= 0: how late repetitions of a term stop counting
-  double b = 0.75;  // in [0, 1]: how much a long text is held against it
+  double k1 = 1.2;  // >= 0: the larger, the more repetitions of a term count
+  double b = 0.75;  // in [0, 1]: the larger, the less a term of a long text counts
   Analysis analysis = Analysis::kDefault;
 };
 
-/// One text field of all rows, and what its terms count for.
+/// One text field of all rows, and the weight of its terms.
 struct Field {
   std::span<const std::string_view> texts;  // one a row
   double weight = 1;                        // finite, >= 0; 0 leaves the field out
@@ -33,9 +33,9 @@ struct Field {
 
 /// An immutable index of n rows. Safe to search from many threads.
 ///
-/// An index may have another one for background: then n, df, mean length and ceiling are those of
-/// both together, so that its scores are on the scale of the larger whole. The background's own
-/// scores stay what they are, and it is looked at, not copied.
+/// An index may have another index as its background. Then n, df, mean length and ceiling are those
+/// of both together, so that the scores of both are on one scale. The background is not copied, and
+/// its own scores do not change.
 ///
 /// The score of a row for a message is the sum, over the distinct terms t of both, of
 ///
@@ -44,14 +44,14 @@ struct Field {
 ///
 /// where tf = sum over fields of weight * occurrences, the length is the same sum over all terms,
 /// and df counts the rows that have t in a field of weight > 0. With one field of weight 1 that is
-/// tantivy's score, and k1 + 1 times that of bm25s's method "lucene". How often the message repeats
-/// a term doesn't count. A message with more than kMostTerms distinct known terms is scored by the
-/// rarest of them. Scores are sums of float32 in order of ascending df: the same number for the
-/// same row whichever way the search took.
+/// tantivy's score, and k1 + 1 times that of bm25s's method "lucene". Repetitions of a term in the
+/// message do not count. If a message has more than kMostTerms distinct known terms, only the
+/// rarest ones count. Scores are sums of float32 in order of ascending df, so a row's score does
+/// not depend on the way that the search took.
 ///
-/// A search walks the postings of the rare terms first. As soon as no row without one of those can
-/// reach the k best, what is left of the common terms is looked up for the rows still in the
-/// running and not walked.
+/// A search walks the postings of the rare terms first. As soon as no row without one of these
+/// terms can reach the k best, it stops walking: it looks up the remaining, common terms for the
+/// rows that it has found.
 ///
 /// Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009
 /// (with its simple form of fields, BM25F); Turtle & Flood, "Query evaluation: strategies and
@@ -65,10 +65,10 @@ class Bm25Index {
   static Bm25Index build(std::span<const Field> fields, const Bm25Options& options,
                          std::shared_ptr<const Bm25Index> background = nullptr);
 
-  /// A message as this index reads it; means nothing to another.
+  /// The terms of a message for this index; not valid for another index.
   struct Message {
     std::vector<std::uint32_t> terms;  // the known ones, each once, rarest first
-    std::vector<double> bound;         // bound[j]: more than terms[j] and all behind it can add
+    std::vector<double> bound;         // bound[j]: upper bound of what terms[j] and later ones add
     std::size_t postings = 0;          // of all terms together
     double ceiling = 0;                // see ceiling()
   };
@@ -87,20 +87,20 @@ class Bm25Index {
   void scores(std::string_view text, std::span<const std::int32_t> rows,
               std::span<float> out) const;
 
-  /// More than any row can score for this message: the sum over its distinct terms, known or not,
-  /// of idf(t) * (k1 + 1). 0 for a message without terms.
+  /// An upper bound of any row's score for this message: the sum of idf(t) * (k1 + 1) over its
+  /// distinct terms, known or not. 0 for a message without terms.
   double ceiling(std::string_view text) const;
 
   std::size_t size() const { return size_; }
   std::size_t terms() const { return table_.size(); }
   const Bm25Options& options() const { return options_; }
   std::size_t memory_bytes() const;
-  /// About how long a search for a text of so many bytes takes, from the rows that a term of the
-  /// indexed texts has on the average. O(1).
+  /// The approximate duration of a search for a text of so many bytes, from the mean number of rows
+  /// of a term. O(1).
   double expected_ns(std::size_t text_bytes) const;
 
-  /// Scratches that searches have left for the next: about 12 bytes a row each, as many as searches
-  /// ran at once, at most 16. They belong to the index and go with it.
+  /// The number of scratch buffers that the index keeps for later searches: one for each search
+  /// that ran at the same time, at most 16. Each takes about 12 bytes a row. The index owns them.
   std::size_t idle_scratch() const;
 
   /// Throws std::invalid_argument if there is a background: a file holds one index.
@@ -140,14 +140,14 @@ class Bm25Index {
   std::vector<std::uint64_t> begins_;            // postings of term t: [begins_[t], begins_[t + 1])
   std::vector<std::int32_t> postings_;           // rows, ascending within a term
   std::vector<float> impacts_;                   // what the term adds to the row's score, > 0
-  std::vector<float> lengths_;  // of the rows; saved, so that a file is as large as its rows claim
+  std::vector<float> lengths_;  // of the rows; saved, so that a file's size limits its row count
   // Derived from the above:
   std::vector<float> greatest_;   // impact of each term
   std::vector<double> reach_;     // idf * (k1 + 1) of each term
   double total_length_ = 0;       // of the rows, the background's too
   double postings_per_term_ = 0;  // of a term met at random in the texts
-  // Terms of a quarter of the rows and more also as a column over all rows, 0 where absent: adding
-  // it up is one pass without a scatter, looking a row up one load.
+  // A term of at least a quarter of the rows also has a column over all rows, 0 where it is absent.
+  // Adding a column is one pass without a scatter; looking a row up is one load.
   std::vector<std::uint32_t> column_;  // term -> which column, or kNoColumn
   std::vector<float> columns_;
   std::shared_ptr<ScratchPool> scratch_;  // shared by copies; searches are const and write there

@@ -1,7 +1,8 @@
 /// Which instruction set the kernels of this process use, decided once, at run time.
 ///
-/// CPUID and XGETBV are asked directly: `__builtin_cpu_supports` answered "no" to everything in a
-/// wheel linked by another compiler, and the module then ran on the baseline with no sign of it.
+/// This module reads CPUID and XGETBV itself. In a wheel linked by another compiler,
+/// `__builtin_cpu_supports` answered "no" to everything, and the kernels ran on the baseline
+/// without any sign of it.
 #pragma once
 
 #include <string_view>
@@ -24,7 +25,8 @@ Isa isa_supported();
 /// what the CPU can run is ignored. Any thread.
 Isa isa();
 
-/// The set that a process uses which can run `supported` and finds `wanted` in TOOLROLL_ISA.
+/// The instruction set of a process whose CPU supports `supported` and whose TOOLROLL_ISA is
+/// `wanted`.
 Isa isa_lowered(Isa supported, std::string_view wanted);
 
 /// "baseline", "neon", "avx2" or "avx512".

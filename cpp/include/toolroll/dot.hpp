@@ -1,14 +1,13 @@
 /// Inner products of one query with many rows, in float32 and in 8 bits, on the best instruction
 /// set.
 ///
-/// Every operation exists as plain loops (Isa::kBaseline, the oracle of the others) and as SIMD
-/// twins behind one table. Rows are padded with zeros to a multiple of 64 values, so no kernel has
-/// a tail.
+/// Every operation exists as plain loops (Isa::kBaseline, which the tests compare the others with)
+/// and for each SIMD instruction set, behind one table. Rows are padded with zeros to a multiple of
+/// 64 values, so no kernel has a tail.
 ///
-/// Within one instruction set a row's float32 product is the same number wherever the row stands
-/// and whichever function computes it: scores of a scan and of a rescoring can be compared bit by
-/// bit. Between instruction sets float32 products differ in the last digits; 8-bit products are
-/// exact.
+/// Within one instruction set, a row's float32 product does not depend on the row's position or on
+/// the function that computes it, so the scores of a scan and of a rescoring are equal bit by bit.
+/// Between instruction sets float32 products differ in the last digits; 8-bit products are exact.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +29,7 @@ constexpr std::size_t padded_width(std::size_t dim) {
 }
 
 namespace detail {
-/// Zeroed memory on a cache line; from 4 MB on, on huge pages where Linux grants them.
+/// Zeroed memory, aligned to a cache line; from 4 MB on, in huge pages if Linux grants them.
 void* allocate_rows(std::size_t bytes);
 void free_rows(void* memory, std::size_t bytes) noexcept;
 }  // namespace detail
@@ -72,14 +71,14 @@ struct Quantised {
 struct BoundTerms {
   float step;       ///< of the query
   float per_error;  ///< times the row's quantisation error
-  float constant;   ///< what does not depend on the row
+  float constant;   ///< the part that does not depend on the row
 };
 
 /// One instruction set's functions. `width` is a padded width; pointers to rows need no alignment.
 struct DotKernels {
   Isa isa;
 
-  /// out[i] = query . row i, for n rows one behind the other.
+  /// out[i] = query . row i, for n consecutive rows.
   void (*f32)(const float* query, const float* rows, std::size_t n, std::size_t width, float* out);
   /// out[i] = query . row at[i].
   void (*f32_at)(const float* query, const float* rows, const std::int32_t* at, std::size_t n,
@@ -90,7 +89,7 @@ struct DotKernels {
   void (*i8_at)(const std::int8_t* query, const std::int8_t* rows, const std::int32_t* at,
                 std::size_t n, std::size_t width, std::int32_t* out);
 
-  /// Sum of squares in double: not finite exactly if a value is not.
+  /// Sum of squares in double. It is finite if and only if every value is.
   double (*squares)(const float* x, std::size_t width);
   /// out[i] = x[i] * factor, in double, rounded once.
   void (*scale)(const float* x, double factor, std::size_t width, float* out);

@@ -1,10 +1,9 @@
-/// One ranking from vectors and words: dense and lexical evidence added on one scale.
+/// One ranking from vectors and words: a weighted sum of dense and lexical scores.
 ///
-/// Both scores are close to linear in log-odds of relevance: a cosine over a temperature, and BM25,
-/// which is a sum of log-odds by construction. So a weighted sum is the natural fusion, and its
-/// weights carry from catalog to catalog, where ranks and per-query scaling do not: fitted on four
-/// of five labelled sets by maximum likelihood, the weights are those of the fifth (mean recall@5
-/// 0.859 either way).
+/// A cosine over a temperature is close to linear in the log-odds of relevance, and BM25 is a sum
+/// of log-odds by construction. So both can be added. Unlike ranks or scores scaled for each query,
+/// the weights carry over from catalog to catalog: weights fitted by maximum likelihood on four of
+/// five labelled sets do as well on the fifth as weights fitted there (mean recall@5 0.859).
 #pragma once
 
 #include <cstddef>
@@ -22,16 +21,17 @@
 
 namespace toolroll {
 
-/// What a piece of text says for a tool:
+/// The weights of the evidence that a piece of text gives for a tool:
 ///
 ///     dense * max(0, cosine - dense_floor) + intents * max(0, nearest intent - intent_floor)
 ///       + lexical * BM25 / (1 + ceiling / lexical_saturation)
 ///
-/// Ceiling is what BM25 could reach for that text: of a long one, chance matches add up to more.
-/// The numbers are the profile's; it alone has defaults.
+/// The ceiling is the greatest BM25 score that the text could reach. Without the division, chance
+/// matches of a long text would add up to more than those of a short one. The Python profile holds
+/// the numbers and their defaults.
 struct Fusion {
   float dense;               // >= 0
-  float dense_floor;         // what two unrelated texts have in common, for this embedder
+  float dense_floor;         // the cosine of two unrelated texts, for this embedder
   float lexical;             // >= 0
   float lexical_saturation;  // > 0, may be infinite: then BM25 counts the same at every length
   float intents;             // >= 0
@@ -44,25 +44,25 @@ struct Fusion {
 struct Part {
   std::string_view text;
   std::span<const float> vector;  // empty or zeros: no dense evidence
-  float trust = 1.0F;             // in [0, 1]: what the vector counts; less where the embedder
-                                  // does not know the language
-  float weight = 1.0F;            // >= 0: what the part counts beside others
+  float trust = 1.0F;             // in [0, 1]: weight of the vector; lower for a language that the
+                                  // embedder does not know
+  float weight = 1.0F;            // >= 0: weight of an earlier turn
 };
 
 /// Columns of equal length, best first, ties by ascending row.
 struct Retrieved {
   std::vector<std::int32_t> rows;
-  std::vector<float> scores;   // the sum of what follows, damped, and of what was known before
+  std::vector<float> scores;   // the sum of the columns below, damped, plus the known score
   std::vector<float> dense;    // of the message: trust * dense * (cosine - floor)
   std::vector<float> intents;  // of the message: trust * intents * (nearest intent - floor)
   std::vector<float> lexical;  // of the message
-  std::vector<float> clauses;  // what the best clause adds to the message as a whole, or takes off
-  std::vector<float> earlier;  // what earlier turns add
-  float evidence = 0.0F;       // the greatest score of any row without what was known before, as if
-                               // message and earlier turns were one message of their mean
-  std::vector<std::int32_t> raw_best;  // rows that are best without what was learnt, best first: at
-                                       // most kRawBest, each among `rows`
-  std::vector<float> raw_scores;       // theirs then
+  std::vector<float> clauses;  // the best clause's addition to the message's evidence, or deduction
+  std::vector<float> earlier;  // the addition of earlier turns
+  float evidence = 0.0F;       // the greatest score of any row without known scores, divided by the
+                               // weights of the message and the earlier turns
+  std::vector<std::int32_t> raw_best;  // the best rows without learned vectors, best first: at most
+                                       // kRawBest, each among `rows`
+  std::vector<float> raw_scores;       // their scores without learned vectors
 };
 
 inline constexpr std::size_t kRawBest = 3;

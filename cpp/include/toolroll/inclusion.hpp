@@ -1,11 +1,11 @@
-/// How probable it was that a tool was shown: what logged decisions need to judge others by.
+/// The probability that a tool was shown (its propensity), for off-policy estimates from a log.
 ///
-/// Scores are independent normals, so the probability that at most k - 1 others are above is a
-/// Poisson-binomial at each score, and its mean over the tool's own score a one-dimensional
-/// integral: exact, where counting replays costs a hundred thousand of them for three digits.
+/// Scores are independent normals. Given a tool's score, the number of candidates above it has a
+/// Poisson-binomial distribution, so the propensity is a one-dimensional integral over that score.
+/// The integral is exact; counting replays takes a hundred thousand of them for three digits.
 ///
-/// Source: Jeunen, RecSys 2025 (arXiv 2504.08773), has it in closed form for the first place; here
-/// it is for k places, with breakers, guards and groups.
+/// Source: Jeunen, RecSys 2025 (arXiv 2504.08773), gives the closed form for the first place. This
+/// is its extension to k places with breakers, guards and groups.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@
 
 namespace toolroll {
 
-/// Candidates as rank() left them, without core ones. Ties go to the lower place.
+/// The candidates with the numbers that rank() wrote, without core ones. Of equal scores the lower
+/// place comes first.
 struct Odds {
   std::span<const double> mean;
   std::span<const double> sd;
@@ -23,16 +24,18 @@ struct Odds {
   std::span<const std::uint64_t> group;   ///< only the best of a group competes; 0: none
 };
 
-/// out[i] = probability that candidate i is among the k shown; without exploration. The sum is the
-/// expected number of shown. Error below 1e-6 where no deviation is less than a hundredth of
-/// another's, below 0.002 otherwise. O(points * n^2 k), 50 points or so if deviations are alike.
+/// out[i] = probability that candidate i is among the k shown, without exploration. The sum is the
+/// expected number of shown candidates. The error is below 1e-6 if no deviation is less than a
+/// hundredth of another, and below 0.002 otherwise. O(points * n^2 k), with about 50 points if the
+/// deviations are similar.
 ///
 /// Throws std::invalid_argument, before anything is written, if columns differ in length, a number
 /// is not finite, a deviation is negative or a probability not in [0, 1].
 void inclusion(const Odds& odds, std::size_t k, std::span<double> out);
 
-/// The same by replays of the draw and of pick(), with exploration. standard_error[i] is that of
-/// out[i], above 0 even where every replay agrees. Same (seed, draws), same numbers.
+/// The same with exploration, estimated from replays of the draw and of pick(). standard_error[i]
+/// is the error of out[i], above 0 even if all replays agree. The same (seed, draws) give the same
+/// numbers.
 void inclusion_sampled(const Odds& odds, std::size_t k, double explore, std::uint64_t seed,
                        std::size_t draws, std::span<double> out, std::span<double> standard_error);
 

@@ -1,4 +1,4 @@
-/// Several vectors a row: the groups that a tool's example messages fall into.
+/// Several vectors for each row: the clusters of a tool's example messages.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class Intents {
   static Intents build(std::span<const std::int64_t> begins, std::span<const float> vectors,
                        std::size_t dim, std::span<const float> weights);
 
-  /// The greatest weight * cosine among each row's vectors; 0 where there is none or all are below.
+  /// Writes the greatest weight * cosine among each row's vectors; 0 if none is above 0.
   /// O(vectors of the rows). Throws std::invalid_argument if a row is out of range, the query's
   /// size does not fit, or out is not as long as rows.
   void nearest(std::span<const float> query, std::span<const std::int32_t> rows,

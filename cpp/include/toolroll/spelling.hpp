@@ -1,4 +1,4 @@
-/// Spelling: the words a reader knows, and what a misspelt word of a message was meant to be.
+/// Spelling: known words, and corrections of the misspelt words of a message.
 #pragma once
 
 #include <array>
@@ -17,10 +17,10 @@ namespace toolroll {
 
 /// Known words: Latin letters without case and accents, each with a weight.
 ///
-/// Nothing is stored for the misspellings of a word. All strings one edit away from a word of n
-/// letters are 54 n + 25; the hash of each follows from those of the word's beginnings and ends in
-/// one step, and a Bloom filter of two bytes a word turns nearly all of them away. So a lexicon
-/// costs some 50 bytes a word, and is built at the speed of reading.
+/// A lexicon stores no misspellings. There are 54 n + 25 strings one edit away from a word of n
+/// letters. The hash of each is computed in one step from the hashes of the word's beginnings and
+/// ends, and a Bloom filter of two bytes a word rejects nearly all of them. So a lexicon takes some
+/// 50 bytes a word, and building one is as fast as reading its words.
 ///
 /// Immutable; safe to read from many threads.
 ///
@@ -36,8 +36,8 @@ class Lexicon {
   /// kBase.
   static constexpr std::uint64_t kBase = 0xD6E8FEB86659FD93U;
 
-  /// Words with their weights; those of a word that occurs twice are added up. What is not a word
-  /// of kShortest to kLongest letters is left out. Throws std::invalid_argument if the sizes differ
+  /// Words with their weights; the weights of a repeated word are added. Strings that are not words
+  /// of kShortest to kLongest letters are ignored. Throws std::invalid_argument if the sizes differ
   /// or a weight is not finite and positive.
   static Lexicon of_words(std::span<const std::string_view> words, std::span<const float> weights);
 
@@ -46,7 +46,7 @@ class Lexicon {
   /// hub, listgithub, repos. Throws as of_words does. O(total text).
   static Lexicon of_texts(std::span<const std::string_view> texts, std::span<const float> weights);
 
-  /// The word's weight; 0 if it is none. The word: ASCII lower-case letters.
+  /// The weight of a word of ASCII lower-case letters; 0 if it is unknown.
   float weight(std::string_view word) const;
   /// Whether it is a word or an inflection of one: its stem is that of a word (english.hpp). A
   /// stem by itself is no word ("schedul").
@@ -81,22 +81,23 @@ class Lexicon {
   unsigned shift_ = 63;
 };
 
-/// Reads a message as it was meant.
+/// Corrects the misspelt words of a message.
 ///
-/// A word is taken for misspelt if neither lexicon knows it and a known one of at least kShortest
-/// letters is one edit away: a letter wrong, missing or too many, or two neighbours swapped. Words
-/// of the catalog are preferred to those of the general vocabulary; then the heavier one, where a
-/// missing letter, swapped ones and the same first letter count kLikely times each; then the first
-/// in the alphabet. A misspelling that is itself a word ("form" for "from") cannot be seen.
+/// A word counts as misspelt if neither lexicon knows it and a known word of at least kShortest
+/// letters is one edit away: a wrong, missing or additional letter, or two neighbours swapped.
+/// Words of the catalog are preferred to those of the general vocabulary; then the word of greater
+/// weight, where a missing letter, swapped letters and the same first letter multiply the weight by
+/// kLikely each; then the first in the alphabet. A misspelling that is itself a word ("form" for
+/// "from") is not found.
 ///
-/// Left as they are: words of fewer than kShortest or more than Lexicon::kLongest letters, with
-/// digits, letters of other scripts or capitals inside; whatever stands in back quotes, is part of
-/// an address, path or identifier, or adjoins an apostrophe; everything from the unknown word on
-/// that follows kMostUnknown others.
+/// The speller never changes words of fewer than kShortest or more than Lexicon::kLongest letters;
+/// words with digits, letters of other scripts or capitals inside; text in back quotes; parts of
+/// addresses, paths and identifiers; words beside an apostrophe; or any word after kMostUnknown
+/// unknown ones.
 ///
-/// The general vocabulary is English, and mends only English: messages with an English function
-/// word in which at least as many words are known (or mended by the catalog) as are not. It doesn't
-/// mend what may be a name either: a capital within a sentence, an accent, parts joined by hyphens.
+/// The general vocabulary is English and corrects only English messages: those with an English
+/// function word in which at least half of the words are known or corrected by the catalog. It does
+/// not correct possible names either: a capital within a sentence, an accent, parts with hyphens.
 ///
 /// Immutable; safe to use from many threads.
 class Speller {
@@ -113,18 +114,18 @@ class Speller {
     std::string word;  // in lower case, without accents
   };
 
-  /// own: more words of the catalog, where a part of it is shared; a word of both has the weight of
-  /// both. Throws std::invalid_argument if another one is nullptr.
+  /// own: additional words of an organisation's own tools, or nullptr. The weights of a word that
+  /// both have are added. Throws std::invalid_argument if `catalog` or `general` is nullptr.
   Speller(std::shared_ptr<const Lexicon> catalog, std::shared_ptr<const Lexicon> general,
           std::shared_ptr<const Lexicon> own = nullptr);
 
-  /// The same with more words of the catalog, in place of those it had; it copies none.
+  /// The same lexicons with other own words. Nothing is copied.
   Speller with_own(std::shared_ptr<const Lexicon> own) const {
     return Speller(catalog_, general_, std::move(own));
   }
 
-  /// The misspelt words of a text in their order, mostly none. Any bytes are accepted; ill-formed
-  /// UTF-8 separates words. O(n).
+  /// The misspelt words of a text, in order. Any bytes are accepted; ill-formed UTF-8 separates
+  /// words. O(n).
   std::vector<Correction> corrections(std::string_view text) const;
 
   const Lexicon& catalog() const { return *catalog_; }

@@ -1,12 +1,12 @@
-/// Counter-based random numbers: pure functions of (seed, key, counter), with nothing to advance.
+/// Counter-based random numbers: pure functions of (seed, key, counter), without state.
 ///
-/// A stream is named by a seed (one decision) and a key (one arm); its counter picks a number in
-/// it. So a draw can be made again from a log, alone and in any order, and threads share nothing.
+/// A seed (one decision) and a key (one arm) name a stream, and the counter selects a number in it.
+/// So any draw can be repeated from a log, alone and in any order, and threads share nothing.
 ///
 /// Source: Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as
 /// 1, 2, 3", SC 2011. It passes BigCrush, and it is a bijection of the counter for each seed: two
 /// numbers of one seed never come from the same block. Ten rounds are three more than BigCrush
-/// asks.
+/// needs.
 #pragma once
 
 #include <array>

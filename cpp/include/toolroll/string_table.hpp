@@ -11,8 +11,9 @@ namespace toolroll {
 
 /// Maps distinct byte strings to 0, 1, 2, ... in the order in which they were added.
 ///
-/// Open addressing over one arena: a lookup is a hash, mostly one cache line of slots and one
-/// compare, and allocates nothing. Reading is safe from many threads, adding is not.
+/// A hash table with open addressing over one arena. A lookup computes a hash, usually reads one
+/// cache line of slots, compares once, and allocates nothing. Many threads may read; add() needs
+/// exclusive access.
 class StringTable {
  public:
   static constexpr std::uint32_t kMissing = 0xFFFFFFFF;
@@ -22,7 +23,7 @@ class StringTable {
   class Hash {
    public:
     void add(char byte) { state_ = (state_ ^ static_cast<unsigned char>(byte)) * 0x100000001B3U; }
-    /// The state with its high bits, the well mixed ones, brought down to where a table looks.
+    /// The state, mixed so that its low bits, which select a slot, depend on the high ones.
     std::uint64_t value() const { return (state_ ^ (state_ >> 32)) * 0x9E3779B97F4A7C15U; }
 
    private:
@@ -34,12 +35,12 @@ class StringTable {
     return hash;
   }
 
-  /// The number of the string, a new one if it is new.
+  /// The number of the string. A new string gets the next number.
   /// Throws std::length_error beyond 2^31 strings.
   std::uint32_t add(std::string_view text);
   /// The number of the string, or kMissing.
   std::uint32_t find(std::string_view text) const { return find(text, hash(text)); }
-  /// The same where the hash of the text is known already.
+  /// The same with the hash of the text.
   std::uint32_t find(std::string_view text, Hash hash) const;
 
   std::size_t size() const { return ends_.size(); }
@@ -47,7 +48,7 @@ class StringTable {
     const std::size_t begin = number == 0 ? 0 : ends_[number - 1];
     return std::string_view(bytes_).substr(begin, ends_[number] - begin);
   }
-  /// All strings end to end, and where each one ends: what is saved of the table.
+  /// All strings end to end, and the end of each: the columns that a file holds.
   const std::string& bytes() const { return bytes_; }
   const std::vector<std::uint64_t>& ends() const { return ends_; }
   std::size_t memory_bytes() const {

@@ -1,5 +1,4 @@
-/// What a text is about, as terms: the same analysis for the tools of an index and for the
-/// messages.
+/// The terms of a text. Tools of an index and messages are analysed in the same way.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +11,28 @@ namespace toolroll {
 
 enum class Analysis : std::uint8_t {
   /// Words, parts of identifiers, stems, bigrams:
-  ///  - splits at everything that is no letter or digit, so at `_`, `-`, `.` and `/`; splits
-  ///  camelCase
-  ///    and HTTPServer; splits letters from digits where three or more letters stand together
-  ///    (oauth2 -> oauth 2, but s3, ec2, k8s, mp3 stay);
+  ///  - splits at every character that is neither a letter nor a digit (`_`, `-`, `.`, `/`), within
+  ///    camelCase and HTTPServer, and between letters and digits after three or more letters
+  ///    (oauth2 -> oauth 2, but s3, ec2, k8s, mp3 stay whole);
   ///  - folds case, and drops the accents of Latin, Greek and Cyrillic letters;
   ///  - leaves out English stop words, stems the rest as English (english.hpp);
-  ///  - writes runs of Hangul, Han, kana, Thai, Lao, Khmer and Myanmar as the pairs of neighbours
-  ///  in
-  ///    them, since particles attach to words there or no space parts them; a run of one as it is.
+  ///  - writes a run of Hangul, Han, kana, Thai, Lao, Khmer or Myanmar as its pairs of neighbouring
+  ///    characters, because particles attach to words there or no space separates words; a run of
+  ///    one character stays.
   kDefault = 0,
-  /// Folded words, split at non-word characters, and nothing else.
+  /// Folded words, split at non-word characters.
   kPlain = 1,
 };
 
 /// "default" or "plain"; throws std::invalid_argument for another name.
 Analysis analysis_of(std::string_view name);
 
-/// The terms of one text, in order, repeated as in the text. Reused from text to text, it stops
-/// allocating.
+/// The terms of one text, in order, with repetitions. An object that reads many texts reuses its
+/// memory.
 class Terms {
  public:
-  /// Replaces what it holds by the terms of this text. Any bytes are accepted; ill-formed UTF-8
-  /// separates. O(n). Throws std::invalid_argument if the text has 1 GiB or more.
+  /// Replaces the terms by those of this text. Any bytes are accepted; ill-formed UTF-8 separates
+  /// terms. O(n). Throws std::invalid_argument if the text has 1 GiB or more.
   void read(std::string_view text, Analysis analysis);
 
   std::size_t size() const { return ends_.size(); }

@@ -1,18 +1,19 @@
 /// Thompson sampling: draws from the Beta posteriors of many arms.
 ///
-/// A draw is a function of (seed, key, alpha, beta) alone. Neighbours, order, batch size, threads
-/// and the instruction set cannot change a bit of it, so a logged decision replays anywhere: every
-/// instruction set runs the same additions, multiplications, divisions and square roots (IEEE 754
-/// rounds them all alike), with logarithm and exponential built from these, and never fuses two.
+/// A draw is a function of (seed, key, alpha, beta) alone. It has the same bits for every order,
+/// batch size, thread count and instruction set, so a logged decision can be replayed anywhere.
+/// Every instruction set runs the same additions, multiplications, divisions and square roots,
+/// which IEEE 754 rounds alike everywhere; logarithm and exponential consist of these; no two
+/// operations are fused.
 ///
 /// How an arm is drawn. Block t = 1, 2, ... of its stream (stream.hpp) is one attempt: two words
 /// give a pair of normals by the polar method, each normal proposes a gamma variate by Marsaglia
 /// and Tsang's cube, the other two words accept or reject both at once (with the product of their
-/// probabilities, which leaves the two independent). The first accepted attempt is the draw. A
-/// shape below 1 is drawn at shape + 1 and boosted by log(u) / shape, with u from block 0: in
-/// logarithms, since at shape 1e-3 both gammas are often below the smallest double. Each normal
-/// rests on 32 bits and the uniforms on 52: what happens less than once in 2^32 draws is not
-/// resolved finely.
+/// probabilities, which keeps the two independent). The first accepted attempt is the draw. A shape
+/// below 1 is drawn at shape + 1, and log(u) / shape is added to its logarithm, with u from block
+/// 0; logarithms are needed because at shape 1e-3 both gammas are often below the smallest double.
+/// Each normal uses 32 bits and each uniform 52, so events rarer than 2^-32 are not resolved
+/// finely.
 ///
 /// Sources: Marsaglia & Bray, "A Convenient Method for Generating Normal Variables", SIAM Review
 /// 1964. Ahrens & Dieter, "Computer Methods for Sampling from Gamma, Beta, Poisson and Binomial
@@ -38,7 +39,7 @@ struct Arms {
 /// Draws one sample per arm: out[i] ~ Beta(alpha[i], beta[i]), in [0, 1].
 ///
 /// Shapes below 1e-250 count as 1e-250, above 1e250 as 1e250. O(n), no allocation. `using_isa` may
-/// name an instruction set below isa(), for tests; the draws are the same.
+/// be an instruction set below isa(), for tests; the draws are the same.
 ///
 /// Throws std::invalid_argument if the columns differ in length or a shape is not finite and
 /// positive, naming the row; out is then untouched.

@@ -1,4 +1,4 @@
-/// Static sentence vectors: one row of a table for each token of the text, added up.
+/// Static sentence vectors: the sum of one row of a table for each token of the text.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,14 @@
 
 namespace toolroll {
 
-/// A vocabulary with an 8-bit vector for each piece; what a token weighs is in the length of its
-/// vector.
+/// A vocabulary with an 8-bit vector for each piece. The length of a vector is the token's weight.
 ///
-/// Immutable; safe to use from many threads. Rows are added up in the order of the text, dimension
-/// by dimension in float32, and the length is taken in float64 in a fixed order: the same bits on
-/// every instruction set.
+/// Immutable; safe to use from many threads. Rows are added in the order of the text, dimension by
+/// dimension in float32, and the length is computed in float64 in a fixed order. So the result has
+/// the same bits on every instruction set.
 class TokenTable {
  public:
-  /// Tokens of a text that count; the rest of a longer one is not read.
+  /// Only this many tokens of a text count; the rest is not read.
   static constexpr std::size_t kMostTokens = 512;
 
   /// table: int8[V, dim], row-major; the vector of piece i is table[i] * scale[i].
@@ -27,7 +26,7 @@ class TokenTable {
   TokenTable(std::span<const std::string_view> vocabulary, std::span<const std::int8_t> table,
              std::span<const float> scale, std::size_t dim);
 
-  /// Writes the unit vector of the text; zeros if it has no known token. [UNK] counts nothing.
+  /// Writes the unit vector of the text; zeros if it has no known token. [UNK] does not count.
   /// Throws std::invalid_argument unless out has dim elements.
   void embed(std::string_view text, std::span<float> out) const;
 

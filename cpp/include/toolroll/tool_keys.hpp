@@ -1,4 +1,4 @@
-/// Which row of a catalog is which tool to the statistics: keys that outlive the catalog.
+/// The keys under which the statistics know the rows of a catalog. They outlive the catalog.
 #pragma once
 
 #include <cstddef>
@@ -8,27 +8,27 @@
 
 namespace toolroll {
 
-/// Three columns of 64-bit keys, and the way back from a key to its rows. Immutable; safe to share.
+/// Three columns of 64-bit keys, and an index from subjects to rows. Immutable; safe to share.
 class ToolKeys {
  public:
-  /// arm: who is reliable. intent: what a message means, by name and text. group: of
-  /// interchangeable tools, 0 for none. Throws std::invalid_argument if the columns differ in
-  /// length.
+  /// arm: the key of a tool's reliability, from its name. intent: the key of its lift and vector,
+  /// from its name and text. group: the key of its group of interchangeable tools, 0 for none.
+  /// Throws std::invalid_argument if the columns differ in length.
   ToolKeys(std::vector<std::uint64_t> arm, std::vector<std::uint64_t> intent,
            std::vector<std::uint64_t> group);
 
-  /// What many share, and behind it what is one's own; neither is copied. Throws
-  /// std::invalid_argument if one is missing or is stacked itself.
+  /// The rows of a shared catalog, followed by those of an organisation's own. Neither is copied.
+  /// Throws std::invalid_argument if one is missing or stacked itself.
   static ToolKeys stacked(std::shared_ptr<const ToolKeys> shared,
                           std::shared_ptr<const ToolKeys> own);
 
   std::size_t size() const { return behind_ + arm_.size() + (own_ ? own_->size() : 0); }
   std::uint64_t arm(std::size_t row) const { return column(row, &ToolKeys::arm_); }
   std::uint64_t group(std::size_t row) const { return column(row, &ToolKeys::group_); }
-  /// What lift and vector are learnt for: the group, where one is declared, else the intent.
+  /// The key of lift and vector: the group if there is one, else the intent.
   std::uint64_t subject(std::size_t row) const { return column(row, &ToolKeys::subject_); }
 
-  /// Calls visit(row) for each row of a subject, ascending. O(1) where there is none.
+  /// Calls visit(row) for each row of a subject, ascending. O(1) if it has none.
   template <typename Visit>
   void each_row(std::uint64_t subject, Visit visit) const {
     if (shared_ != nullptr) {

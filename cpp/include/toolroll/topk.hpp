@@ -41,7 +41,7 @@ class Best {
  public:
   explicit Best(std::size_t k);
 
-  /// Scores below this are not kept, whatever their row; -inf until k rows are there.
+  /// Scores below this are not kept; -inf until there are k rows.
   float threshold() const { return threshold_; }
   std::size_t size() const { return ranks_.size(); }
 
@@ -63,8 +63,8 @@ class Best {
   std::vector<std::uint64_t> ranks_;  // best first for small k, else a heap with the worst in front
 };
 
-/// Calls visit(i) for each i with scores[i] >= threshold, ascending. The threshold may be a
-/// function of what visit did: it is read again before each group of sixteen and before each visit.
+/// Calls visit(i) for each i with scores[i] >= threshold(), ascending. visit may raise the
+/// threshold: it is read again before each group of sixteen and before each visit.
 template <typename Threshold, typename Visit>
 void each_above(std::span<const float> scores, Threshold threshold, Visit visit) {
   constexpr std::size_t kGroup = 16;

@@ -1,8 +1,9 @@
-/// What text analysis needs of Unicode: decoding, properties, and caseless text with a way back.
+/// The Unicode functions of text analysis: decoding, character properties, and caseless text with
+/// a mapping to its source.
 ///
-/// All of it follows one Unicode version, stated in unicode_tables.inc, whatever the interpreter or
-/// the system has. Any bytes are accepted: each maximal ill-formed part decodes to U+FFFD, the way
-/// Python's errors="replace" does it. Pure functions, safe from every thread.
+/// All follow the Unicode version stated in unicode_tables.inc, not that of the interpreter or the
+/// system. Any bytes are accepted: each maximal ill-formed part decodes to U+FFFD, as with Python's
+/// errors="replace". Pure functions, safe from every thread.
 #pragma once
 
 #include <cstddef>
@@ -111,15 +112,15 @@ constexpr bool is_ideograph(char32_t c) {
 /// to 4.
 std::size_t decompose(char32_t c, char32_t (&out)[4]);
 /// The first code point of the decomposition, or 0 for a non-spacing mark: é -> e.
-/// A Hangul syllable gives its first jamo only; who needs all of them calls decompose().
+/// A Hangul syllable gives its first jamo only; decompose() gives all of them.
 char32_t strip_accent(char32_t c);
-/// Lower case, one to one: of İ, the only code point with a longer one, the i without its dot
+/// Lower case, one code point for one. Only İ has a longer lower case; this gives i without the dot
 /// above.
 char32_t lower(char32_t c);
 
 /// Caseless text: two texts that differ in case or in composition only fold to the same bytes.
 struct Folded {
-  /// Where text[begin, end) came from other bytes than the ones its offset suggests.
+  /// A range of the folded text whose source has another length.
   struct Edit {
     std::uint32_t begin;       // in the folded text
     std::uint32_t end;         // in the folded text
@@ -144,9 +145,8 @@ struct Folded {
 /// std::invalid_argument if the text has 1 GiB or more.
 Folded fold(std::string_view text);
 
-/// The same without the way back, for hot paths: writes the folded bytes to buffer and returns
-/// their number. The buffer grows as needed and never shrinks; what it holds behind them is
-/// unspecified.
+/// The same without the mapping, for hot paths: writes the folded bytes to buffer and returns their
+/// number. The buffer grows as needed and never shrinks; the bytes after them are unspecified.
 std::size_t fold(std::string_view text, std::string& buffer);
 
 }  // namespace toolroll

@@ -1,10 +1,10 @@
 /// Nearest vectors by cosine: an exact scan and a graph (HNSW) behind one search with a row filter.
 ///
-/// The exact scan returns the best k float32 scores by construction: it looks at 8-bit copies first
-/// and rescores every row that could still be among the best. The graph is searched over the same
-/// 8-bit copies, its finds are rescored in float32. How many it has to find for a recall of 0.99 is
-/// measured when it is built, on that index's own rows: no fixed number is right for every kind of
-/// vector.
+/// The exact scan returns the best k float32 scores by construction: it scores 8-bit copies first
+/// and then rescores every row that could still be among the best. The graph search uses the same
+/// 8-bit copies and rescores the rows that it finds. The number of rows that it must find for a
+/// recall of 0.99 is measured on the index's own rows when it is built, because no fixed number is
+/// right for every kind of vector.
 ///
 /// Immutable once built; any number of threads may search at once.
 #pragma once
@@ -23,9 +23,9 @@
 namespace toolroll {
 
 enum class Method {
-  kAuto,   ///< whichever is expected to be faster at a recall of at least 0.99
+  kAuto,   ///< the faster of the two at a recall of at least 0.99, by estimate
   kExact,  ///< the scan
-  kGraph,  ///< the graph; a filter that makes it dearer than the scan ends in the scan
+  kGraph,  ///< the graph, or the scan if a filter makes the graph slower
 };
 
 /// How to build the graph. Source: Malkov & Yashunin, "Efficient and robust approximate nearest
@@ -33,7 +33,7 @@ enum class Method {
 struct GraphOptions {
   bool wanted = false;
   std::size_t m = 16;                 ///< links a row, 2 to 128; twice as many on the lowest level
-  std::size_t ef_construction = 200;  ///< rows kept in mind while linking, at least m
+  std::size_t ef_construction = 200;  ///< candidates for a new row's links, at least m
   std::size_t threads = 1;            ///< with 1 the same input gives the same graph
 };
 
@@ -62,14 +62,14 @@ class VectorIndex {
   std::size_t size() const;
   std::size_t dim() const;
   bool has_graph() const;
-  /// What ef = 0 stands for; 0 without a graph.
+  /// The ef that a search with ef = 0 uses; 0 without a graph.
   std::size_t default_ef() const;
   std::size_t memory_bytes() const;
-  /// About how long a search for the k nearest of `allowed` rows takes. O(1).
+  /// The approximate duration of a search for the k nearest of `allowed` rows. O(1).
   double expected_ns(std::size_t k, std::size_t allowed) const;
-  /// About how long scores() takes for so many rows. O(1).
+  /// The approximate duration of scores() for so many rows. O(1).
   double expected_scores_ns(std::size_t rows) const;
-  /// The row as it is compared: length 1. Throws std::invalid_argument if it is not in 0..size()-1.
+  /// The row, scaled to length 1. Throws std::invalid_argument if it is not in 0..size()-1.
   std::span<const float> vector(std::size_t row) const;
 
   void save(const std::string& path) const;

@@ -13,14 +13,13 @@
 
 namespace toolroll {
 
-/// Cuts text into the pieces of a vocabulary, as BertTokenizer does with do_lower_case: control
-/// characters away, ideographs by themselves, accents off (NFD without non-spacing marks), lower
-/// case, split at white space and around punctuation, then the longest piece that fits, again and
-/// again.
+/// Cuts text into the pieces of a vocabulary, as BertTokenizer does with do_lower_case. It removes
+/// control characters and accents (NFD without non-spacing marks), lowers case, splits at white
+/// space, around punctuation and around each ideograph, and then takes the longest piece that fits,
+/// repeatedly.
 ///
-/// A word that cannot be composed, or has more than 100 characters, is one [UNK]. Special tokens in
-/// the text
-/// ("[SEP]") are text. Immutable; safe to use from many threads.
+/// A word that no pieces compose, or of more than 100 characters, becomes one [UNK]. Special tokens
+/// in the text ("[SEP]") are ordinary text. Immutable; safe to use from many threads.
 ///
 /// Source: Wu et al., "Google's Neural Machine Translation System", 2016; Devlin et al., "BERT",
 /// 2019.
@@ -32,9 +31,9 @@ class WordPiece {
   /// Throws std::invalid_argument if a piece occurs twice or "[UNK]" is missing.
   explicit WordPiece(std::span<const std::string_view> vocabulary);
 
-  /// Replaces ids by the pieces of the text, at most max_tokens of them (0: all). No special tokens
-  /// are added. Any bytes are accepted; ill-formed UTF-8 is left out. O(n), and no more than
-  /// max_tokens asks for.
+  /// Replaces ids by the pieces of the text, at most max_tokens of them (0: all). It adds no
+  /// special tokens. Any bytes are accepted; ill-formed UTF-8 is ignored. O(n); it stops reading
+  /// after max_tokens.
   void encode(std::string_view text, std::size_t max_tokens, std::vector<std::int32_t>& ids) const;
 
   std::size_t size() const { return size_; }

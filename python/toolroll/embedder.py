@@ -63,6 +63,10 @@ class Embedder(Protocol):
         row: npt.NDArray[np.float32] = self.embed([text])[0]
         return row
 
+    def embed_queries(self, texts: Sequence[str]) -> Sequence[npt.NDArray[np.float32]]:
+        """float32[dim] for each text: the row that `embed_query` gives, for a message of several clauses."""
+        return [self.embed_query(text) for text in texts]
+
 
 class _WithDefaults(Embedder):
     """An embedder of somebody else's class, with the defaults of the members that it lacks."""

@@ -149,6 +149,14 @@ def test_a_query_is_embedded_as_a_text_is(embedder: Embedder) -> None:
         assert np.allclose(query, embedder.embed([text])[0], atol=1e-6), text[:40]
 
 
+def test_several_queries_are_embedded_as_each_by_itself(embedder: Embedder) -> None:
+    texts = ["rain tomorrow", "", "날씨 알려줘", "rain tomorrow"]
+    together = embedder.embed_queries(texts)
+    assert len(together) == len(texts)
+    for text, vector in zip(texts, together, strict=True):
+        assert np.array_equal(vector, embedder.embed_query(text))
+
+
 @pytest.mark.parametrize("name", ODD)
 def test_any_text_has_a_unit_or_a_zero_vector(embedder: Embedder, name: str) -> None:
     vector = embedder.embed([ODD[name]])[0]

@@ -47,6 +47,10 @@ class StaticEmbedder(Embedder):
         """float32[dim] of unit length, or zeros."""
         return self._table.embed(text)
 
+    def embed_queries(self, texts: Sequence[str]) -> Sequence[npt.NDArray[np.float32]]:
+        """float32[dim] for each text, of unit length, or zeros."""
+        return [*map(self._table.embed, texts)]
+
 
 def checksum(table: npt.NDArray[np.int8], scale: npt.NDArray[np.float32]) -> str:
     """SHA-256 over the table's numbers, however a file wraps them: the revision in `table.json`."""

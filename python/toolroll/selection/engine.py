@@ -320,9 +320,11 @@ def _embed(
 
 
 def _embed_together(embedder: Embedder, texts: list[str]) -> list[Vector | None]:
-    """The vectors of all texts in one call: `embed` gives the rows that `embed_query` does."""
-    rows = np.asarray(embedder.embed(texts), np.float32)
-    return [_checked_vector(embedder, text, row) for text, row in zip(texts, rows, strict=True)]
+    rows = embedder.embed_queries(texts)
+    return [
+        _checked_vector(embedder, text, np.asarray(row, np.float32))
+        for text, row in zip(texts, rows, strict=True)
+    ]
 
 
 def _checked_vector(embedder: Embedder, text: str, vector: Vector) -> Vector:

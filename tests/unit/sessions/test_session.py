@@ -338,7 +338,7 @@ def test_what_a_conversation_calls_is_learnt_and_what_it_found_counts_as_wanted(
     session.search("play music")
     session.used({"send_mail": True, "play_music": True})
     session.end_turn()
-    known = learner._home._memory._settled[picked.event_id][1].said
+    known = learner._home._memory._states[picked.event_id][1].said
     assert known["send_mail"].kind == "succeeded"
     assert known["play_music"].kind == "wanted_succeeded"
 
@@ -349,7 +349,7 @@ def test_what_nobody_could_have_had_when_it_was_selected_is_not_recorded_as_want
     picked = session.select("send a mail", k=2)
     session.context = Context(session="later")
     assert session.used({"play_music": True, "send_mail": True}) == ()
-    assert set(learner._home._memory._settled[picked.event_id][1].said) == {"send_mail"}
+    assert set(learner._home._memory._states[picked.event_id][1].said) == {"send_mail"}
 
 
 def test_of_many_tools_that_were_not_shown_the_first_eight_are_learnt_from():
@@ -361,7 +361,7 @@ def test_of_many_tools_that_were_not_shown_the_first_eight_are_learnt_from():
     assert session.used(dict.fromkeys(names[:5], True)) == ()
     assert session.used(dict.fromkeys(names, True)) == ()
     session.end_turn()
-    assert set(learner._home._memory._settled[picked.event_id][1].said) == set(names[:8])
+    assert set(learner._home._memory._states[picked.event_id][1].said) == set(names[:8])
     assert len(session.select("send a mail", k=2, turn=2)) > 8
 
 

@@ -48,7 +48,7 @@ def _library(name: str) -> Any:
 
 
 def _built(vectors: Vectors) -> VectorIndex:
-    return VectorIndex.build(vectors, graph=True, m=M, ef_construction=EF_CONSTRUCTION)
+    return VectorIndex.build(vectors, hnsw=True, m=M, ef_construction=EF_CONSTRUCTION)
 
 
 def _kept(name: str, load: Callable[[str], Any], build: Callable[[str], object]) -> Any:

@@ -124,7 +124,7 @@ def test_rows_of_zeros_are_never_found_and_score_zero() -> None:
     vectors = random_vectors(300, 64, 0)
     vectors[::3] = 0
     for graph in (False, True):
-        index = VectorIndex.build(vectors, graph=graph)
+        index = VectorIndex.build(vectors, hnsw=graph)
         for method in ("exact", "graph") if graph else ("exact",):
             rows, _ = index.search(vectors[1], 300, method=method, ef=300)
             assert set(rows.tolist()) == {row for row in range(300) if row % 3 != 0}
@@ -140,14 +140,14 @@ def test_a_query_of_zeros_finds_nothing() -> None:
 
 @pytest.mark.parametrize(("k", "found"), [(-3, 0), (0, 0), (1, 1), (7, 7), (8, 7), (10**12, 7)])
 def test_k_is_cut_to_what_there_is(k: int, found: int) -> None:
-    index = VectorIndex.build(random_vectors(7, 8, 0), graph=True)
+    index = VectorIndex.build(random_vectors(7, 8, 0), hnsw=True)
     for method in ("auto", "exact", "graph"):
         assert len(index.search(random_vectors(1, 8, 1)[0], k, method=method)[0]) == found
 
 
 @pytest.mark.parametrize("graph", [False, True])
 def test_an_empty_index_finds_nothing(graph: bool) -> None:
-    index = VectorIndex.build(np.empty((0, 8), np.float32), graph=graph)
+    index = VectorIndex.build(np.empty((0, 8), np.float32), hnsw=graph)
     assert index.size == 0
     assert len(index.search(np.ones(8, np.float32), 3)[0]) == 0
 
@@ -217,7 +217,7 @@ def test_misuse_is_a_value_error_that_says_what_is_wrong() -> None:
         VectorIndex.build(np.ones(5, np.float32))
     for options in ({"m": 1}, {"m": 129}, {"m": -1}, {"ef_construction": 3}, {"threads": 0}):
         with pytest.raises(ValueError, match=next(iter(options))):
-            VectorIndex.build(random_vectors(9, 5, 0), graph=True, **options)
+            VectorIndex.build(random_vectors(9, 5, 0), hnsw=True, **options)
 
 
 def test_a_query_that_changes_while_it_is_read_does_no_harm() -> None:
@@ -239,7 +239,7 @@ ROWS, QUERIES = np.split(clustered(6100, 96, 3), [6000])
 
 @pytest.fixture(scope="module")
 def with_graph() -> VectorIndex:
-    return VectorIndex.build(ROWS, graph=True, ef_construction=100)
+    return VectorIndex.build(ROWS, hnsw=True, ef_construction=100)
 
 
 def recall(index: VectorIndex, queries: np.ndarray, **search: object) -> float:
@@ -289,12 +289,12 @@ def test_the_filter_holds_inside_the_graph(with_graph: VectorIndex, share: float
 
 def test_one_thread_builds_the_same_graph_each_time(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        VectorIndex.build(clustered(1500, 64, 0), graph=True).save(str(tmp_path / name))
+        VectorIndex.build(clustered(1500, 64, 0), hnsw=True).save(str(tmp_path / name))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_many_threads_build_a_graph_that_is_as_good() -> None:
-    index = VectorIndex.build(ROWS, graph=True, ef_construction=100, threads=4)
+    index = VectorIndex.build(ROWS, hnsw=True, ef_construction=100, threads=4)
     assert recall(index, QUERIES, method="graph") >= 0.99
 
 
@@ -319,7 +319,7 @@ def test_many_threads_may_search_at_once(with_graph: VectorIndex) -> None:
 def test_a_saved_index_answers_as_before(tmp_path: Path, graph: bool, dim: int) -> None:
     vectors = clustered(700, dim, 0)
     vectors[5] = 0
-    index = VectorIndex.build(vectors, graph=graph)
+    index = VectorIndex.build(vectors, hnsw=graph)
     index.save(str(tmp_path / "index"))
     loaded = VectorIndex.load(str(tmp_path / "index"))
     assert (loaded.size, loaded.dim, loaded.has_graph) == (700, dim, graph)
@@ -331,7 +331,7 @@ def test_a_saved_index_answers_as_before(tmp_path: Path, graph: bool, dim: int) 
 
 def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "index"
-    VectorIndex.build(random_vectors(40, 10, 0), graph=True).save(str(path))
+    VectorIndex.build(random_vectors(40, 10, 0), hnsw=True).save(str(path))
     whole = path.read_bytes()
     rng = np.random.default_rng(0)
     for _ in range(100):
@@ -355,7 +355,7 @@ from toolroll._core import Bitset, VectorIndex, isa
 if isa() != sys.argv[1]:
     sys.exit(f"this machine has no {sys.argv[1]}")
 rng = np.random.default_rng(0)
-index = VectorIndex.build(rng.standard_normal((3000, 200)).astype(np.float32), graph=True)
+index = VectorIndex.build(rng.standard_normal((3000, 200)).astype(np.float32), hnsw=True)
 allowed = Bitset.of(3000, np.arange(0, 3000, 7, dtype=np.int32))
 for query in rng.standard_normal((20, 200)).astype(np.float32):
     for some in (None, allowed):

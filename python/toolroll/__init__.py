@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from toolroll.embedder import Embedder as Embedder
     from toolroll.errors import Conflict as Conflict
     from toolroll.errors import Denied as Denied
+    from toolroll.errors import EmbedderUnavailable as EmbedderUnavailable
     from toolroll.errors import InvalidDefinition as InvalidDefinition
     from toolroll.errors import InvalidInput as InvalidInput
     from toolroll.errors import NotFound as NotFound
+    from toolroll.errors import StoreUnavailable as StoreUnavailable
     from toolroll.errors import ToolrollError as ToolrollError
     from toolroll.errors import Unavailable as Unavailable
     from toolroll.formats import meta_tools as meta_tools
@@ -42,6 +44,7 @@ _HOMES = {
     "Delivery": "toolroll.selection.delivery",
     "Denied": "toolroll.errors",
     "Embedder": "toolroll.embedder",
+    "EmbedderUnavailable": "toolroll.errors",
     "Experiment": "toolroll.learning.experiments",
     "InvalidDefinition": "toolroll.errors",
     "InvalidInput": "toolroll.errors",
@@ -53,6 +56,7 @@ _HOMES = {
     "Rule": "toolroll.rules",
     "Selection": "toolroll.selection.selection",
     "Session": "toolroll.sessions.session",
+    "StoreUnavailable": "toolroll.errors",
     "Tool": "toolroll.tools",
     "Toolkit": "toolroll.tools",
     "Toolroll": "toolroll.roll",

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, NoReturn, Protocol
 
 from toolroll._core import Learned
+from toolroll._threads import survive_forks
 from toolroll.errors import EmbedderUnavailable, InvalidInput, NotFound
 from toolroll.learning.experiments import Experiment
 from toolroll.learning.memory import Memory, RecordResult
@@ -130,6 +131,7 @@ class MemoryHome:
         pipeline = self._first(definitions, progress)
         self._memory = Memory(pipeline.catalog.dim)
         self._conversations = ConversationCache(MOST_CONVERSATIONS)
+        survive_forks(self, lambda home: (), MemoryHome._reset)  # a fork does not wait for a build
         hooks: dict[str, Any] = {"clock": clock, "draw": draw}
         self._engine = Engine(
             self._snapshot(pipeline),
@@ -238,6 +240,9 @@ class MemoryHome:
 
     def close(self) -> None:
         """Does nothing: there is no background work."""
+
+    def _reset(self) -> None:
+        self._building = threading.RLock()
 
     def _first(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
         """A pipeline in any case: without vectors, and saying so, where the embedder fails now."""

@@ -355,8 +355,8 @@ class Toolroll:
             final: False where more of this turn is to be reported. A turn with partial reports only is
                 closed ten minutes after the first of them.
             reporter: who reports, such as a user's id; None for the context's user. A reporter counts for a
-                tool three times a day, and the reports of one reporter alone teach nothing. "" is the
-                application itself, whose reports always count.
+                tool three times a day, and a tool's estimates stay at their prior until two reporters have
+                reported on it. "" is the application itself, whose reports always count.
             org: who reports, where that is known: an event of another organisation is refused.
 
         Raises:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
+import time
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from toolroll import Context, Profile, Route, Rule, Tool, Toolkit, Toolroll
+from toolroll import roll as toolroll_roll
 from toolroll.errors import EmbedderUnavailable, InvalidDefinition, InvalidInput, NotFound
 from toolroll.tools import Definitions
 
@@ -23,6 +29,8 @@ WEATHER = {
         {"type": "function", "function": {"name": "forecast", "description": "Weather", "parameters": {}}}
     ],
 }
+
+DEMO = Path(toolroll_roll.__file__).parent / "demo" / "toolkits"
 
 
 def test_a_folder_is_read_and_read_again(tmp_path):
@@ -462,3 +470,30 @@ def test_a_turn_is_a_plain_value_that_can_be_pickled():
         turn.seed,
         turn.engine_id,
     )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_of_a_fork_can_record_and_refresh_whatever_other_threads_were_doing():
+    roll = Toolroll.from_folder(DEMO)
+    home = roll._home
+    picked = roll.select("rain?", k=3)
+    held = threading.Event()
+
+    def work() -> None:
+        with home._building, home._memory._recording:
+            held.set()
+            time.sleep(0.3)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    held.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads: that is the test
+        child = os.fork()
+    if not child:  # a child that waits for a lock of the parent's thread is ended by the alarm
+        signal.alarm(20)
+        roll.record(picked, [picked.names[0]])
+        roll.refresh()
+        os._exit(0)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolroll._core import Learned, LearningRates
+from toolroll._threads import survive_forks
 from toolroll.errors import NotFound
 from toolroll.learning.deduplication import NEW_EVENT, EventState, closing_weight, deduplicate, most_a_day
 from toolroll.learning.effects import Change, deltas
@@ -43,6 +44,7 @@ class Memory:
         self._forgotten_until = float("-inf")  # events up to then may have been forgotten
         self._counted: dict[int, Counter[tuple[str, str, str]]] = {}  # day → (org, tool, reporter) → outcomes
         self.learned: dict[str, Learned] = {}
+        survive_forks(self, lambda memory: (memory._recording,), lambda memory: None)
 
     def record(self, exposure: Exposure, report: Report) -> RecordResult:
         """Counts what is new in the report.

@@ -13,7 +13,7 @@ from toolroll import Toolroll
 
 # Property tests are the same on every run, except those of the long profile.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
-settings.register_profile("gate", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile("gate", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("long", deadline=None, max_examples=5_000)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 settings.load_profile(PROFILE)

@@ -99,6 +99,9 @@ class Turn:
         category: what kind of thing the message asks for ("read", "write", …); "" where the decision did not
             need to know.
         conversation: what it belongs to, in this turn; None for a message by itself.
+        shown: names of tools that the same turn has shown before: they stay, and no others come; None for
+            the first step of a turn.
+        is_search: whether the text is a query of a search: core tools count no more than others.
         room: retrieval may add so many times k.
         variant: what an experiment dealt this turn; "" for none.
         engine_id: names the engine that gathered it; outcomes are reported there.
@@ -123,6 +126,8 @@ class Turn:
     learned: Learned | None = None
     category: str = ""
     conversation: Conversation | None = None
+    shown: tuple[str, ...] | None = None
+    is_search: bool = False
     room: float = 1.0
     variant: str = ""
     engine_id: str = ""

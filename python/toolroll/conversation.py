@@ -89,16 +89,17 @@ class Conversation:
     found: tuple[str, ...] = ()
     heard: int = 0
 
-    def number(self, message: str, history: Sequence[object]) -> int:
-        """The number of the turn that this message begins.
+    def number(self, message: str, history: Sequence[object], *, is_open: bool) -> int:
+        """The number of the turn that this message begins or continues.
 
-        Counted from the messages; where those are cut to a window, and the number does not rise any more,
-        another message is the next turn all the same. With nothing to count it is the next one.
+        Counted from the messages. Where those are cut to a window, and the number does not rise any more,
+        another message is the next turn all the same, and the same message is the same turn. With nothing to
+        count, the same message is the same turn while that is open.
         """
         counted = turn_number(history) + 1 if history else 0
         if counted > self.turn:
             return counted
-        is_again = bool(history) and self.turn > 0 and heard(message) == self.heard
+        is_again = self.turn > 0 and heard(message) == self.heard and (bool(history) or is_open)
         return self.turn if is_again else self.turn + 1
 
     def at(self, turn: int, retention: Retention, mark: int | None = None) -> Conversation:
@@ -117,7 +118,8 @@ class Conversation:
             stays = tuple([one for one in stays if last - max(one.since, one.used) <= retention.idle_turns])
         if called and turn - called[-1][0] > retention.sticky_turns:
             called = tuple([entry for entry in called if turn - entry[0] <= retention.sticky_turns])
-        return Conversation(turn, stays, called, 0, now.listed, now.picked, now.found, mark)
+        whole = now.whole if now.whole == turn else 0
+        return Conversation(turn, stays, called, whole, now.listed, now.picked, now.found, mark)
 
     def idle(self, turn: int, retention: Retention) -> tuple[str, ...]:
         """Names of loaded tools that go when that turn begins."""
@@ -165,9 +167,9 @@ class Conversation:
             picked=tuple([self.picked[at] for at in stays]),
         )
 
-    def fallback(self) -> Conversation:
-        """With everything loaded, for this turn only."""
-        return replace(self, whole=max(self.turn, 1), turn=max(self.turn, 1))
+    def fallback(self, *, is_open: bool = True) -> Conversation:
+        """With everything loaded: for this turn only, or for the next one where none is open."""
+        return replace(self, whole=self.turn if is_open else self.turn + 1)
 
     def use(self, names: Sequence[str], core: Collection[str] = ()) -> Conversation:
         """These tools were called in this turn, the latest last. core: what is selected anyway."""

@@ -13,6 +13,7 @@ from toolroll._core import Learned
 from toolroll._threads import survive_forks
 from toolroll.errors import EmbedderUnavailable, InvalidInput, NotFound
 from toolroll.learning.experiments import Experiment
+from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.memory import Memory, RecordResult
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
 from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
@@ -22,7 +23,7 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
-from toolroll.sessions.state import ConversationCache, Conversations
+from toolroll.sessions.state import Conversations, ConversationsInMemory
 from toolroll.tools import Definitions
 
 _log = logging.getLogger("toolroll")
@@ -54,14 +55,19 @@ class Home(Protocol):
 
     def record(
         self,
-        picked: Selection | str,
+        picked: Selection | Exposure | str,
         entries: tuple[Entry, ...],
         *,
         final: bool,
         reporter: str | None,
         org: str | None,
+        found: tuple[ShownTool, ...] | None = None,
     ) -> RecordResult:
-        """Counts what a report says of a selection; see `Toolroll.record`."""
+        """Counts what a report says of a selection; see `Toolroll.record`.
+
+        picked: an exposure is what a session knows of it. found: the tools in the entries that were not
+            shown, where the caller knows them.
+        """
 
     def receipt(self, picked: Selection) -> str:
         """Signed text that says what was selected; see `Toolroll.receipt`."""
@@ -130,7 +136,7 @@ class MemoryHome:
         self._recent: deque[Selection] = deque(maxlen=RECENT_SELECTIONS)
         pipeline = self._first(definitions, progress)
         self._memory = Memory(pipeline.catalog.dim)
-        self._conversations = ConversationCache(MOST_CONVERSATIONS)
+        self._conversations = ConversationsInMemory(MOST_CONVERSATIONS)
         survive_forks(self, lambda home: (), MemoryHome._reset)  # a fork does not wait for a build
         hooks: dict[str, Any] = {"clock": clock, "draw": draw}
         self._engine = Engine(
@@ -167,12 +173,13 @@ class MemoryHome:
 
     def record(
         self,
-        picked: Selection | str,
+        picked: Selection | Exposure | str,
         entries: tuple[Entry, ...],
         *,
         final: bool,
         reporter: str | None,
         org: str | None,
+        found: tuple[ShownTool, ...] | None = None,
     ) -> RecordResult:
         """Folds the report into what is learnt; one lock, microseconds.
 
@@ -180,6 +187,8 @@ class MemoryHome:
             InvalidInput: a tool was not shown.
             NotFound: the event is not among the last selections, or is another organisation's.
         """
+        if isinstance(picked, Exposure):
+            return self._memory.record(picked, Report(picked.event_id, entries, found or (), final))
         selection = self.recent(picked) if isinstance(picked, str) else picked
         context = selection.turn.context
         if org is not None and context.org != org:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from os import PathLike
@@ -17,20 +16,24 @@ from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
 from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
-from toolroll.errors import Denied, InvalidInput, NotFound
+from toolroll.errors import InvalidInput, NotFound
+from toolroll.formats.schemas import own_name_of
 from toolroll.formats.sources.dicts import read_tools
 from toolroll.formats.sources.folder import read_folder
 from toolroll.home import Home, MemoryHome
 from toolroll.learning.experiments import Experiment
+from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.memory import RecordResult
-from toolroll.learning.outcomes import Called, read_called
+from toolroll.learning.outcomes import WANTED, Called, Entry, read_called
 from toolroll.rules import PageMapping, Rule
 from toolroll.selection.engine import Request, RequestOptions
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import Profile, profile
 from toolroll.selection.selection import Selection
 from toolroll.selection.verdict import Verdict, judge
+from toolroll.selection.visible import VisibleTools
 from toolroll.sessions.session import Session
+from toolroll.sessions.state import ConversationState
 from toolroll.tools import Definitions, Route, Toolkit
 
 if TYPE_CHECKING:
@@ -175,6 +178,7 @@ class Toolroll:
         journal: str | PathLike[str] | None = None,
         durable: Literal["process", "disk"] = "process",
         sessions_s: float | None = 14 * 86_400.0,
+        max_age_s: float = 0.0,
     ) -> Toolroll:
         """From a registry: "sqlite:///tools.db", or "postgresql://…" where several processes share one.
 
@@ -199,6 +203,9 @@ class Toolroll:
             durable: a recorded outcome survives the end of the process ("process") or a power cut too
                 ("disk").
             sessions_s: seconds after which an unused conversation is deleted; None for never.
+            max_age_s: for how many seconds this process believes what it has of a conversation in memory. 0
+                reads it for each session and writes each change at once, so that all processes agree. More is
+                for hosts that send a conversation's requests to the same process (`docs/sessions.md`).
 
         Raises:
             NotFound: there is no such database.
@@ -220,6 +227,7 @@ class Toolroll:
                 recording_options(messages, journal, durable),
                 profile=profile if isinstance(profile, str) else "custom",
                 sessions_s=sessions_s,
+                max_age_s=_checked_age(max_age_s),
                 progress=progress,
             )
         )
@@ -293,26 +301,67 @@ class Toolroll:
         """`select` for an event loop: an embedder that waits does so in a thread."""
         return await self._engine.aselect(Request(message, context, k, **options))
 
-    def session(self, session: str, context: Context | None = None, *, learns: bool = True) -> Session:
+    def session(
+        self,
+        session: str,
+        context: Context | None = None,
+        *,
+        learns: bool = True,
+        max_age_s: float | None = None,
+    ) -> Session:
         """The conversation of this name, as far as it has come.
 
         In memory the last 100,000 conversations are kept. Over a registry this reads the store, so that any
         process can go on with the conversation; while the store is away it goes on with what this process
-        has. In an event loop, call it by `asyncio.to_thread`.
+        has. In an event loop, use `asession`.
 
         Args:
             session: names it within its organisation; as long as it is the same, so is the conversation.
             context: who talks, from where.
             learns: whether what `Session.used` reports is recorded as outcomes.
+            max_age_s: for how many seconds this process believes what it has in memory, where requests of one
+                conversation come to the same process; None for the value of `open`.
 
         Raises:
             InvalidInput: the name is empty or no text.
         """
         context = _session_context(session, context)
-        conversations, engine = self._home.conversations, self._engine
-        state = conversations.open(context, engine.snapshot.pipeline(context.org).retention)
+        retention = self._engine.snapshot.pipeline(context.org).retention
+        return self._session(context, self._home.conversations.open(context, retention, max_age_s), learns)
+
+    async def asession(
+        self,
+        session: str,
+        context: Context | None = None,
+        *,
+        learns: bool = True,
+        max_age_s: float | None = None,
+    ) -> Session:
+        """`session` for an event loop: a store that waits does so in a thread."""
+        context = _session_context(session, context)
+        retention = self._engine.snapshot.pipeline(context.org).retention
+        state = await self._home.conversations.aopen(context, retention, max_age_s)
+        return self._session(context, state, learns)
+
+    def _session(self, context: Context, state: ConversationState, learns: bool) -> Session:
         record = self._record_turn if learns else None
-        return Session(engine, conversations, context, state, record)
+        return Session(self._engine, self._home.conversations, context, state, record)
+
+    def may(self, name: str, context: Context | None = None) -> bool:
+        """Whether this context may have the tool now: the one decision for lists, searches and calls alike.
+
+        A tool that does not exist is one that nobody may have. `Selection.check` and `Session.check` ask this
+        too, and whether the model was offered the tool.
+        """
+        return name in self.visible(context)
+
+    def visible(self, context: Context | None = None) -> VisibleTools:
+        """All tools that this context may have now, as a collection of their names."""
+        return self._engine.visible(_checked_context(context))
+
+    def core(self, context: Context | None = None) -> VisibleTools:
+        """Those of `visible` that every selection has: pinned tools and the tools of base toolkits."""
+        return self.visible(context).core
 
     def why(self, name: str, context: Context | None = None) -> Verdict:
         """Whether this context may see the tool, and what decides it: a rule, its status or a setting.
@@ -371,7 +420,7 @@ class Toolroll:
             picked = self._home.recent(picked) or picked
         if not isinstance(picked, str):
             selection = picked = self._own(picked)
-            entries = tuple(replace(entry, name=_own_name(selection, entry.name)) for entry in entries)
+            entries = tuple(_of_selection(selection, entry) for entry in entries)
         return self._home.record(picked, entries, final=final, reporter=_checked_reporter(reporter), org=org)
 
     def receipt(self, picked: Selection) -> str:
@@ -502,14 +551,10 @@ class Toolroll:
         self.close()
 
     def _record_turn(
-        self,
-        picked: Selection,
-        called: Mapping[str, bool | None],
-        wanted: Mapping[str, bool | None],
-        final: bool,
+        self, exposure: Exposure, entries: tuple[Entry, ...], found: tuple[ShownTool, ...], final: bool
     ) -> None:
         """Records what a session reports of a turn."""
-        self.record(picked, called, wanted=wanted, final=final)
+        self._home.record(exposure, entries, final=final, reporter=None, org=None, found=found)
 
     def _own(self, picked: Selection) -> Selection:
         """The selection, if it was made here."""
@@ -553,9 +598,7 @@ def _session_context(session: object, context: Context | None) -> Context:
         raise InvalidInput(
             f"session: is {session!r:.80}, must be a name of at most {_LONGEST_SESSION:,} characters"
         )
-    if context is not None and not isinstance(context, Context):
-        raise InvalidInput(f"context: is {type(context).__name__}, must be toolroll.Context")
-    context = Context() if context is None else context
+    context = _checked_context(context)
     return context if context.session == session else replace(context, session=session)
 
 
@@ -574,13 +617,26 @@ def _checked_reporter(reporter: object) -> str | None:
     return reporter
 
 
-def _own_name(selection: Selection, name: str) -> str:
-    """The tool's own name, where it is one that the selection was sent under."""
-    if name in selection:
-        return name
-    with suppress(Denied):
-        return selection.check(name).name
-    return name
+def _of_selection(selection: Selection, entry: Entry) -> Entry:
+    """The entry by the tool's own name; a tool that was selected and not sent was wanted, not called."""
+    name = entry.name
+    if name not in selection:
+        name = own_name_of(name, selection.names) or name
+    is_unsent = entry.kind in WANTED and name in selection and name not in selection.shown
+    return Entry(name, WANTED[entry.kind] if is_unsent else entry.kind)
+
+
+def _checked_age(max_age_s: object) -> float:
+    is_number = isinstance(max_age_s, (int, float)) and not isinstance(max_age_s, bool)
+    if not is_number or not 0 <= max_age_s <= 86_400:  # type: ignore[operator]
+        raise InvalidInput(f"max_age_s: is {max_age_s!r:.80}, must be from 0 to 86400 seconds")
+    return float(max_age_s)  # type: ignore[arg-type]
+
+
+def _checked_context(context: Context | None) -> Context:
+    if context is not None and not isinstance(context, Context):
+        raise InvalidInput(f"context: is {type(context).__name__}, must be toolroll.Context")
+    return Context() if context is None else context
 
 
 def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:

@@ -134,6 +134,7 @@ def test_while_the_store_is_away_a_conversation_goes_on_with_what_is_known_here(
         with monkeypatch.context() as broken:
             broken.setattr(SessionStore, "read", away)
             broken.setattr(SessionStore, "write_all", away)
+            broken.setattr(SessionStore, "replace", away)
             session = roll.session("here")
             assert session.loaded == ("create_event",)
             assert roll.session("new").loaded == ()
@@ -247,6 +248,6 @@ def test_a_conversation_with_long_names_is_kept_all_the_same(url, tmp_path):
             Context(session="long"), roll._home.engine.snapshot.pipeline("").retention
         )
         live.change(lambda now: now.load([f"{'🙂' * 120}{at}" for at in range(128)]))
-        roll._home._conversations.note(Context(session="long"), live)
+        roll._home._conversations.save(Context(session="long"), live)
         assert roll.flush()
         assert roll.health()["sessions"]["refused"] == 0

@@ -19,7 +19,7 @@ import pytest
 
 from toolroll import Context, Profile, Route, Rule, Tool, Toolkit, Toolroll
 from toolroll import roll as toolroll_roll
-from toolroll.errors import EmbedderUnavailable, InvalidDefinition, InvalidInput, NotFound
+from toolroll.errors import Denied, EmbedderUnavailable, InvalidDefinition, InvalidInput, NotFound
 from toolroll.tools import Definitions
 
 WEATHER = {
@@ -77,7 +77,9 @@ def test_a_selection_keeps_the_catalog_it_was_made_from():
     roll = Toolroll.from_tools([Tool("a", "alpha")])
     picked = roll.select("alpha", k=1)
     roll.refresh([Tool("b", "beta")])
-    assert picked.check("a").name == "a"
+    assert picked.names == ("a",)
+    with pytest.raises(Denied):  # what is deleted cannot be called any more
+        picked.check("a")
     assert "alpha" in picked.schemas("openai")[0]["function"]["description"]
 
 

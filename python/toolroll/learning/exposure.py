@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll.identity import ToolKey
+
+_TOOL = struct.Struct("<QQQd")  # a tool's three keys, and its share of calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +98,18 @@ class Exposure:
             None if vector is None else np.frombuffer(base64.b64decode(vector, validate=True), np.float16),
             record["space"],
         )
+
+
+def pack_tools(tools: Iterable[ShownTool]) -> bytes:
+    """The tools without their names: three keys and the expected calls of each."""
+    return b"".join([_TOOL.pack(*tool.key, tool.expected) for tool in tools])
+
+
+def unpack_tools(names: Sequence[str], packed: bytes) -> tuple[ShownTool, ...]:
+    """Reverses `pack_tools`. Raises ValueError if the bytes are not those of so many tools."""
+    if len(packed) != len(names) * _TOOL.size:
+        raise ValueError(f"has {len(packed)} bytes of keys for {len(names)} tools")
+    return tuple(
+        ShownTool(name, ToolKey(arm, intent, group), expected)
+        for name, (arm, intent, group, expected) in zip(names, _TOOL.iter_unpack(packed), strict=True)
+    )

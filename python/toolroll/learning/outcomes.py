@@ -20,6 +20,12 @@ Kind: TypeAlias = Literal[
     "meant",  # what the user said should have been called
 ]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
+# What a call of a tool that was not shown is, by what a call of a shown one would be.
+WANTED: Mapping[Kind, Kind] = {
+    "succeeded": "wanted_succeeded",
+    "failed": "wanted_failed",
+    "called": "wanted",
+}
 NOT_SHOWN: frozenset[str] = frozenset({"wanted_succeeded", "wanted_failed", "wanted", "meant"})
 
 Called: TypeAlias = "Mapping[str, bool | None] | Iterable[str]"

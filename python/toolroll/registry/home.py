@@ -56,6 +56,7 @@ class RegistryHome:
         *,
         profile: str,
         sessions_s: float | None,
+        max_age_s: float,
         progress: Progress | None,
     ) -> None:
         """Reads the registry, builds the shared catalog and begins to follow.
@@ -67,6 +68,7 @@ class RegistryHome:
             recording: how events and outcomes are kept.
             profile: the name of the builder's profile, for events.
             sessions_s: seconds after which an unused conversation is deleted; None for never.
+            max_age_s: seconds for which this process believes what it has of a conversation.
             progress: called with (texts embedded, in all).
 
         Raises:
@@ -97,7 +99,7 @@ class RegistryHome:
             poll_s=follow.poll_s,
             organisations=follow.organisations,
         )
-        self._conversations = StoredConversations(database, MOST_CONVERSATIONS, sessions_s)
+        self._conversations = StoredConversations(database, MOST_CONVERSATIONS, sessions_s, max_age_s)
         self._refresher.on_change = self._recording.follower.wake
         self._refresher.start()
         self._recording.writer.take_over()
@@ -118,15 +120,15 @@ class RegistryHome:
 
     def record(
         self,
-        picked: Selection | str,
+        picked: Selection | Exposure | str,
         entries: tuple[Entry, ...],
         *,
         final: bool,
         reporter: str | None,
         org: str | None,
+        found: tuple[ShownTool, ...] | None = None,
     ) -> RecordResult:
         """Writes the report to the journal; the errors are those of `Toolroll.record`."""
-        found = None
         if isinstance(picked, Selection):
             found = not_shown(picked, [entry.name for entry in entries if entry.kind in NOT_SHOWN])
         return self._recording.record(

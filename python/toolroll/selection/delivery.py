@@ -13,18 +13,21 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from toolroll._core import Bitset
 from toolroll.arrays import Rows, Scores
 from toolroll.catalog.catalog import Catalog
-from toolroll.errors import Denied, InvalidInput, NotFound
+from toolroll.context import Context
+from toolroll.errors import InvalidInput, NotFound
 from toolroll.formats.meta_tools import CALL_TOOL, SEARCH_TOOLS
 from toolroll.formats.providers import PROVIDERS, How, Provider, provider_of
 from toolroll.formats.schemas import PLAIN, Form, convert_all, provider_name
 from toolroll.formats.schemas.form import names_of, tools_of
 from toolroll.formats.schemas.names import is_replaced
 from toolroll.formats.schemas.requests import answer_search, client_search, only, required
+from toolroll.selection.calls import Calls, DeliveryRecord, check_call
 from toolroll.tools import Tool
 
 __all__ = ["Delivery", "Offer", "answer_search", "deliver"]
@@ -47,6 +50,8 @@ class Offer:
         rows: int32[n], the selected ones, in order.
         scores: float32[n], aligned with rows.
         is_required: whether the caller named the tools.
+        context: the caller's.
+        calls: what `Delivery.check` asks.
     """
 
     catalog: Catalog
@@ -54,6 +59,8 @@ class Offer:
     rows: Rows
     scores: Scores
     is_required: bool
+    context: Context
+    calls: Calls
 
     @property
     def definitions(self) -> tuple[Tool, ...]:
@@ -114,23 +121,33 @@ class Delivery:
         raise NotFound(f"tool {sent!r:.200}: is not among the tools that {self.provider} was sent")
 
     def check(self, sent: str) -> Tool:
-        """The tool, or meta-tool, that the model may call at once under this name.
+        """The tool, or meta-tool, that the model may call under this name.
 
-        The session knows what a search has found since.
+        A call passes if the tool was sent, or the conversation has found or loaded it since, and if the
+        newest policy allows it.
 
         Raises:
-            Denied: it was not offered, or there is no such tool.
+            Denied: it was not offered, or policy does not allow it any more, or there is no such tool.
         """
-        own = self._names.get(sent, "") if isinstance(sent, str) else ""
-        if own not in self.allowed:
-            raise Denied(
-                f"tool {sent!r:.200}: was not offered in this turn; "
-                f"offered: {', '.join(sorted(self.allowed)) or 'none'}"
-            )
-        for tool in self._meta:  # a tool of the catalog that has the name of one is left out
-            if tool.name == own:
-                return tool
-        return self._offer.catalog.tools[self._offer.catalog.names[own]]
+        offer = self._offer
+        return check_call(sent, offer.context, self._shown, offer.calls, self.meta_tools)
+
+    @cached_property
+    def record(self) -> DeliveryRecord:
+        """How the selection reached the model."""
+        shown = self._shown
+        first = tuple([tool.name for tool in self._offer.definitions if tool.name in shown])
+        listed = (*first, *sorted(shown.difference(first)))
+        return DeliveryRecord(self.provider, self.how, listed, tuple(self.meta_tools))
+
+    @cached_property
+    def meta_tools(self) -> Mapping[str, Tool]:
+        """Name → meta-tool, of those that were sent."""
+        return {tool.name: tool for tool in self._meta if tool.name in self.allowed}
+
+    @cached_property
+    def _shown(self) -> frozenset[str]:
+        return self.allowed.difference(self.meta_tools)
 
 
 def deliver(

@@ -8,13 +8,13 @@ import operator
 import os
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, TypedDict
+from dataclasses import dataclass
+from typing import NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import Bitset, Learned, latin_share
+from toolroll._core import Learned, latin_share
 from toolroll.arrays import Part, Vector
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.message_text import Reading
@@ -24,14 +24,19 @@ from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, Failure, InvalidInput
 from toolroll.identity import key
 from toolroll.learning.exposure import Exposure
+from toolroll.selection.calls import Calls, DeliveryRecord
 from toolroll.selection.exposure import exposure_of
 from toolroll.selection.message_classifier import MessageClassifier
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.random_bytes import random_bytes
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
+from toolroll.selection.visible import VisibleTools
+from toolroll.tools import Tool
 
 _log = logging.getLogger("toolroll")
+
+T = TypeVar("T")
 
 _ANYONE = Context()
 _NOTHING_FAILED: tuple[Failure, ...] = ()
@@ -41,7 +46,7 @@ def _nothing_learned(org: str) -> Learned | None:
     return None
 
 
-def _ignore(event: object) -> None:
+def _ignore(*event: object) -> None:
     pass
 
 
@@ -68,7 +73,12 @@ class RequestOptions(TurnOptions, total=False):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """One call of `select`, as its caller wrote it; see `Toolroll.select` for the fields."""
+    """One call of `select`, as its caller wrote it; see `Toolroll.select` for the fields.
+
+    Attributes:
+        shown: names that the same turn has shown before; None for the first step of a turn.
+        event_id: of the turn, for a further step of it; "" for a new event.
+    """
 
     message: str
     context: Context | None = None
@@ -80,6 +90,8 @@ class Request:
     history: Sequence[object] = ()
     vector: npt.ArrayLike | None = None
     strict: bool = False
+    shown: tuple[str, ...] | None = None
+    event_id: str = ""
 
 
 class _Begun(NamedTuple):
@@ -95,6 +107,7 @@ class _Begun(NamedTuple):
     given: Vector | None
     started: int  # nanoseconds
     read: int
+    is_search: bool
 
 
 class Engine:
@@ -108,6 +121,7 @@ class Engine:
         learned: Callable[[str], Learned | None] = _nothing_learned,
         observe: Callable[[Selection], object] = _ignore,
         want: Callable[[str], object] = _ignore,
+        delivered: Callable[[str, DeliveryRecord], object] = _ignore,
         clock: Callable[[], float] = time.time,
         draw: Callable[[], int] = _random_seed,
     ) -> None:
@@ -119,12 +133,13 @@ class Engine:
             learned: organisation → what its outcomes have taught.
             observe: called with every selection.
             want: called with an organisation that asks before its own pipeline is built.
+            delivered: called with an event id and how its selection reached the model.
             clock: seconds since the epoch.
             draw: the seed of a turn that belongs to no session.
         """
         self._snapshot = snapshot
         self._embedder = embedder
-        self._learned, self._observe, self._want = learned, observe, want
+        self._learned, self._observe, self._want, self._delivered = learned, observe, want, delivered
         self._clock, self._draw = clock, draw
         self._is_english = embedder is not None and embedder.is_english
         self._classifier = MessageClassifier(embedder)
@@ -144,13 +159,21 @@ class Engine:
         if not was_whole and not snapshot.shared.lasting_failures:
             _log.warning("selection is whole again")
 
-    def select(self, request: Request, conversation: Conversation | None = None) -> Selection:
-        """Gathers, decides and logs. conversation: what the turn belongs to, in this turn."""
+    def select(
+        self, request: Request, conversation: Conversation | None = None, calls: Calls | None = None
+    ) -> Selection:
+        """Gathers, decides and logs.
+
+        conversation: what the turn belongs to, in this turn. calls: what the selection's check asks; None for
+        this engine.
+        """
         begun = self._begin(request)
         vectors, failures = _embed(begun.embedder, begun.reading, begun.given)
-        return self._finish(begun, vectors, failures, conversation)
+        return self._finish(begun, vectors, failures, conversation, calls)
 
-    async def aselect(self, request: Request, conversation: Conversation | None = None) -> Selection:
+    async def aselect(
+        self, request: Request, conversation: Conversation | None = None, calls: Calls | None = None
+    ) -> Selection:
         """The same; an embedder that may wait does so outside the event loop."""
         begun = self._begin(request)
         embedder = begun.embedder
@@ -158,9 +181,9 @@ class Engine:
             vectors, failures = _embed(embedder, begun.reading, begun.given)
         else:
             vectors, failures = await asyncio.to_thread(_embed, embedder, begun.reading, begun.given)
-        return self._finish(begun, vectors, failures, conversation)
+        return self._finish(begun, vectors, failures, conversation, calls)
 
-    def _begin(self, request: Request) -> _Begun:
+    def _begin(self, request: Request, *, is_search: bool = False) -> _Begun:
         snapshot, context, vector = self._snapshot, _checked(request.context), request.vector
         variant, pipeline = snapshot.variant_for(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
@@ -168,47 +191,83 @@ class Engine:
         reading = pipeline.reader.read(request.message, request.history)
         read = time.perf_counter_ns()
         # No embedding where no stage of this turn reads vectors, or the catalog has none to compare with.
-        asks = pipeline.reads_vectors and pipeline.catalog.dim and not context.required
+        asks = pipeline.catalog.dim and (is_search or (pipeline.reads_vectors and not context.required))
         embedder = self._embedder if asks else None
-        return _Begun(request, context, snapshot, variant, pipeline, reading, embedder, given, started, read)
-
-    def again(self, selection: Selection, conversation: Conversation) -> Selection:
-        """The same turn decided again, for what its conversation holds by now; no event of its own."""
-        snapshot, turn = self._snapshot, selection.turn
-        _, pipeline = snapshot.variant_for(turn.context)
-        turn = replace(
-            turn,
-            conversation=conversation,
-            room=pipeline.retention.room(conversation),
-            vector=turn.vector if pipeline.catalog.dim else None,
-            stored=snapshot.settings(turn.context.org),
-            revision=snapshot.revision,
+        return _Begun(
+            request, context, snapshot, variant, pipeline, reading, embedder, given, started, read, is_search
         )
-        return pipeline.decide(turn, random_bytes()[:12].hex(), snapshot.failures(turn.context.org))
+
+    def resume(self, request: Request, conversation: Conversation, calls: Calls) -> Selection:
+        """What a turn has shown and loaded so far, by the newest policy; no retrieval and no event.
+
+        request: without a message, and with what the turn has shown. conversation: in this turn.
+        """
+        snapshot, context = self._snapshot, _checked(request.context)
+        _, pipeline = snapshot.variant_for(context)
+        turn = Turn(
+            text="",
+            context=context,
+            max_tools=request.max_tools,
+            budget_tokens=request.budget_tokens,
+            stored=snapshot.settings(context.org),
+            revision=snapshot.revision,
+            conversation=conversation,
+            shown=request.shown or (),
+            engine_id=self.id,
+        )
+        return pipeline.decide(turn, request.event_id, snapshot.failures(context.org), calls=calls)
 
     def find(self, query: str, context: Context, k: int) -> Selection:
         """What this caller may have that fits the query best; no event, and core tools count as others do."""
-        snapshot = self._snapshot
-        variant, pipeline = snapshot.variant_for(context)
-        reading = pipeline.reader.read(query, ())
-        embedder = self._embedder if pipeline.catalog.dim else None
-        vectors, failures = _embed(embedder, reading, None)
-        request = Request(query, context, k)
-        begun = _Begun(request, context, snapshot, variant, pipeline, reading, embedder, None, 0, 0)
-        return pipeline.find(self._turn(begun, vectors, None), (*snapshot.failures(context.org), *failures))
+        begun = self._begin(Request(query, context, k), is_search=True)
+        vectors, failures = _embed(begun.embedder, begun.reading, None)
+        turn = self._turn(begun, vectors, None)
+        return begun.pipeline.decide(turn, "", (*begun.snapshot.failures(turn.context.org), *failures))
 
-    def allowed(self, context: Context) -> tuple[Catalog, Bitset]:
-        """The catalog, and the rows of it that this caller may have."""
+    def search(
+        self, query: str, context: Context, k: int, conversation: Conversation, calls: Calls
+    ) -> Selection:
+        """The same as a turn of its own, with an event: the query is its message."""
+        begun = self._begin(Request(query, context, k), is_search=True)
+        vectors, failures = _embed(begun.embedder, begun.reading, None)
+        return self._finish(begun, vectors, failures, conversation, calls)
+
+    # One decision, for lists and calls alike (`Calls`).
+
+    def visible(self, context: Context) -> VisibleTools:
+        """The tools that this caller may have now."""
         snapshot = self._snapshot
         pipeline = snapshot.pipeline(context.org)
         turn = Turn("", context, stored=snapshot.settings(context.org), revision=snapshot.revision)
-        return pipeline.catalog, pipeline.allowed(turn)
+        return VisibleTools.of(pipeline.catalog, pipeline.allowed(turn), context)
+
+    def may(self, name: str, context: Context) -> Tool | None:
+        """The tool of this own name, if this caller may have it now."""
+        return self.visible(context).get(name)
+
+    def granted(self) -> tuple[str, ...]:
+        """Nothing: a selection without a conversation finds and loads no more."""
+        return ()
+
+    def refresh(self) -> bool:
+        """False: there is no conversation to read again."""
+        return False
+
+    def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> None:
+        """Takes note of how a selection reached the model."""
+        self._delivered(event_id, record)
 
     def exposure(self, selection: Selection, reporter: str) -> Exposure:
         """What a selection showed. reporter: who reports what came of it; "" for the application itself."""
         turn = selection.turn
         category = turn.category or self._classifier.category(turn.text, turn.vector)
         return exposure_of(selection, reporter, category)
+
+    async def arun(self, call: Callable[[], T], *, is_embedding: bool = False) -> T:
+        """What the call returns, from a thread if it may wait. is_embedding: it waits for nothing else."""
+        if is_embedding and (self._embedder is None or self._embedder.is_instant):
+            return call()
+        return await asyncio.to_thread(call)
 
     def now(self) -> float:
         """Seconds since the epoch, by the engine's clock."""
@@ -248,7 +307,9 @@ class Engine:
             learned=learned,
             category="" if learned is None else self._classifier.category(reading.text, vectors[0]),
             conversation=conversation,
-            room=begun.pipeline.retention.room(conversation),
+            shown=request.shown,
+            is_search=begun.is_search,
+            room=1.0 if begun.is_search else begun.pipeline.retention.room(conversation),
             variant=begun.variant,
             engine_id=self.id,
         )
@@ -259,6 +320,7 @@ class Engine:
         vectors: Sequence[Vector | None],
         failures: tuple[Failure, ...],
         conversation: Conversation | None,
+        calls: Calls | None,
     ) -> Selection:
         timings = (("read", begun.read - begun.started), ("embed", time.perf_counter_ns() - begun.read))
         snapshot, pipeline, org = begun.snapshot, begun.pipeline, begun.context.org
@@ -268,8 +330,11 @@ class Engine:
             self.used[org] = time.perf_counter_ns()
         if org in snapshot.awaited:
             self._want(org)
-        selection = pipeline.decide(turn, random_bytes()[:12].hex(), (*lasting, *failures), timings)
-        self._observe(selection)
+        calls = self if calls is None else calls
+        event_id = begun.request.event_id or random_bytes()[:12].hex()
+        selection = pipeline.decide(turn, event_id, (*lasting, *failures), timings, calls)
+        if not begun.request.event_id:
+            self._observe(selection)
         if begun.request.strict and selection.failures:
             raise selection.failures[0].error
         # Whoever found a lasting failure has logged it: it comes and goes with the organisation that asks.

@@ -33,6 +33,7 @@ KEPT = {
     "pinned": "pinned",
     "always_include": "asked for by the call",
     "listing": "kept by the conversation",
+    "shown": "shown or loaded in this turn",
 }
 _ALWAYS = (KEPT["base"], KEPT["pinned"])
 
@@ -55,6 +56,7 @@ REMOVED = {
     "retrieval.no_tool": "no tool seems to serve this message",
     "cap.k": "cut: beyond k",
     "listing": "cut: new, and not among the first of this turn",
+    "shown": "not shown in this turn",
     "cap.max_tools": "cut: beyond max_tools",
     "cap.budget": "cut: beyond the token budget",
 }

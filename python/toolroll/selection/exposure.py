@@ -22,8 +22,8 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
     reporter: who will report its outcome; "" for the application itself. category: of the message.
     """
     turn, catalog = selection.turn, selection.catalog
-    context = turn.context
-    rows = selection.rows.tolist()
+    context, shown = turn.context, selection.shown
+    rows = [catalog.names[name] for name in shown]
     keys = [catalog.tool_key(row) for row in rows]
     expected = _expected(selection, rows)
     return Exposure(
@@ -34,7 +34,7 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
         context.page,
         context.tier,
         category,
-        tuple(map(ShownTool, selection.names, keys, expected)),
+        tuple(map(ShownTool, shown, keys, expected)),
         None if turn.vector is None or not turn.trust else turn.vector.astype(np.float16),
         catalog.space if turn.vector is not None else "",
     )
@@ -42,11 +42,11 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
 
 def not_shown(selection: Selection, names: Iterable[str]) -> tuple[ShownTool, ...]:
     """The tools among the names that this caller could have been shown and was not."""
-    catalog, candidates = selection.catalog, selection.candidates
+    catalog, candidates, shown = selection.catalog, selection.candidates, selection.shown
     found = []
     for name in names:
         row = catalog.names.get(name)
-        if row is not None and name not in selection and row in candidates.allowed:
+        if row is not None and name not in shown and row in candidates.allowed:
             found.append(ShownTool(name, catalog.tool_key(row), 0.0))
     return tuple(found)
 

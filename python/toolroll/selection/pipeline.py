@@ -16,6 +16,7 @@ from toolroll.catalog.message_text import Reader
 from toolroll.context import Turn
 from toolroll.conversation import Retention
 from toolroll.errors import Failure
+from toolroll.selection.calls import Calls
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.selection import Selection
 from toolroll.selection.stages import Stage
@@ -35,6 +36,7 @@ class Pipeline:
         whole: instead of soft, when `passes_through` holds.
         soft: the usual stages, in order.
         search: instead of soft, for a search: core tools count no more than others.
+        continued: after all of these, for a further step of a turn that has shown tools.
         passes_through: whether all candidates are few enough to be selected.
         withdrawn: rows that must not be selected any more, though they are still indexed.
         lasting_failures: of every selection until the next catalog, such as tools without vectors.
@@ -51,6 +53,7 @@ class Pipeline:
     soft: tuple[Stage, ...]
     passes_through: Callable[[Candidates, Turn], bool]
     search: tuple[Stage, ...] = ()
+    continued: tuple[Stage, ...] = ()
     reader: Reader = _AS_IT_IS
     reads_vectors: bool = True
     lasting_failures: tuple[Failure, ...] = ()
@@ -100,26 +103,32 @@ class Pipeline:
         event_id: str = "",
         failures: tuple[Failure, ...] = (),
         timings: tuple[tuple[str, int], ...] = (),
+        calls: Calls | None = None,
     ) -> Selection:
         """Selects. Pure but for the clock of its timings: the same turn gives the same tools.
 
-        failures, timings: of the steps before the decision, such as embedding the message.
+        failures, timings: of the steps before the decision, such as embedding the message. calls: what the
+        selection's `check` asks later.
         """
         runner = _StageRunner([*self.lasting_failures, *failures], list(timings))
         candidates = self._allowed(turn, runner)
-        if turn.context.required:
+        if turn.is_search:
+            stages = self.search
+        elif turn.shown is not None and not turn.text:
+            stages = ()
+        elif turn.context.required:
             stages = self.required
         elif self.passes_through(candidates, turn):
             candidates = candidates.narrow(candidates.allowed, "pass_through")
             stages = self.whole
         else:
             stages = self.soft
-        return self._selection(stages, candidates, turn, runner, event_id)
-
-    def find(self, turn: Turn, failures: tuple[Failure, ...] = ()) -> Selection:
-        """The tools that fit the text best; core tools count no more than others. As pure as `decide`."""
-        runner = _StageRunner([*self.lasting_failures, *failures], [])
-        return self._selection(self.search, self._allowed(turn, runner), turn, runner, "")
+        if turn.shown is not None:
+            stages += self.continued
+        for stage in stages:
+            candidates, _ = runner.run(stage, candidates, turn)
+        failed, spent = tuple(runner.failures), tuple(runner.timings)
+        return Selection.of(candidates, self.catalog, turn, failed, spent, event_id, calls)
 
     def allowed(self, turn: Turn) -> Bitset:
         """The rows that the hard stages leave to the caller."""
@@ -132,20 +141,6 @@ class Pipeline:
             if failed:
                 candidates = candidates.forbid(self.catalog.not_public, "failed.closed")
         return candidates
-
-    def _selection(
-        self,
-        stages: tuple[Stage, ...],
-        candidates: Candidates,
-        turn: Turn,
-        runner: _StageRunner,
-        event_id: str,
-    ) -> Selection:
-        for stage in stages:
-            candidates, _ = runner.run(stage, candidates, turn)
-        return Selection.of(
-            candidates, self.catalog, turn, tuple(runner.failures), tuple(runner.timings), event_id
-        )
 
 
 @dataclass(slots=True)

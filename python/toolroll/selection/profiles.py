@@ -26,6 +26,7 @@ from toolroll.selection.stages.affinity import Affinity
 from toolroll.selection.stages.always_included import AlwaysIncluded
 from toolroll.selection.stages.availability import Availability
 from toolroll.selection.stages.cap import Cap
+from toolroll.selection.stages.continued_turn import ContinuedTurn
 from toolroll.selection.stages.conversation_list import ConversationList
 from toolroll.selection.stages.learning import Learning, LearningRule, Thompson
 from toolroll.selection.stages.page import Page
@@ -313,6 +314,7 @@ def compose(
             order,
         ),
         search=(retrieval, *learning, replace(cap, core={}, max_tools=None)),
+        continued=(ContinuedTurn(catalog.names, cap, retention),),
         passes_through=PassThrough(catalog, p.pass_through_tools, p.pass_through_tokens),
         reader=Reader(
             catalog.speller if p.spelling else None,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from toolroll.arrays import Rows
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Turn
-from toolroll.errors import Denied, Failure, NotFound
+from toolroll.errors import Failure, NotFound
 from toolroll.formats.providers import How
-from toolroll.formats.schemas import PROVIDERS, Form, Loss, convert_all, losses, provider_names
-from toolroll.formats.schemas.names import is_replaced
+from toolroll.formats.schemas import Form, Loss, convert_all, losses, provider_names
 from toolroll.selection import explanation
+from toolroll.selection.calls import Calls, FixedCalls, check_call
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.delivery import Delivery, Offer, deliver
 from toolroll.selection.explanation import Trail
@@ -48,6 +48,7 @@ class Selection:
         failures: of stages and dependencies; `degraded` has their names.
         timings: (stage, nanoseconds) in the order they ran.
         event_id: identifies this selection in outcomes.
+        calls: what `check` asks.
     """
 
     names: tuple[str, ...]
@@ -57,6 +58,8 @@ class Selection:
     failures: tuple[Failure, ...]
     timings: tuple[tuple[str, int], ...]
     event_id: str
+    calls: Calls
+    _deliveries: list[Delivery] = field(default_factory=list, init=False)  # the last one counts
 
     @classmethod
     def of(
@@ -67,13 +70,15 @@ class Selection:
         failures: tuple[Failure, ...],
         timings: tuple[tuple[str, int], ...],
         event_id: str,
+        calls: Calls | None = None,
     ) -> Selection:
-        """Reads the names off the final candidates."""
+        """Reads the names off the final candidates. calls: None for the policy of this decision."""
         if candidates.pool is not None:  # the stage that cuts has failed: everything allowed, by name
             candidates = candidates.narrow(candidates.pool.rows(), "failed.open")
         tools = catalog.tools
         names = tuple([tools[row].name for row in candidates.rows.tolist()])
-        return cls(names, candidates, catalog, turn, failures, timings, event_id)
+        calls = FixedCalls(catalog, candidates.allowed) if calls is None else calls
+        return cls(names, candidates, catalog, turn, failures, timings, event_id, calls)
 
     @property
     def rows(self) -> Rows:
@@ -150,35 +155,49 @@ class Selection:
         must_call: the model must call a tool.
         strict, json_schema, returns: as in `schemas`.
 
+        Calls are checked and outcomes are learnt by what the last delivery sent, not by what was selected.
+
         Raises:
             InvalidInput: the provider is unknown or cannot do this; more tools than it takes.
         """
         form = Form(strict, json_schema, returns)
-        return deliver(
+        delivery = deliver(
             self._offer, provider, how, core=core, meta_tools=meta_tools, must_call=must_call, form=form
         )
+        self._deliveries[:] = [delivery]
+        self.calls.deliver(self.event_id, delivery.record, self.catalog)
+        return delivery
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Own names of the tools that the model may call at once: those of the last delivery.
+
+        Without a delivery, the selected ones.
+        """
+        return self._deliveries[0].record.shown if self._deliveries else self.names
+
+    @property
+    def delivery(self) -> Delivery | None:
+        """The last delivery."""
+        return self._deliveries[0] if self._deliveries else None
 
     def sent_names(self, provider: str) -> dict[str, str]:
         """Name that the provider's model will call → the tool's own name."""
         return provider_names(self.names, provider)
 
     def check(self, name: str) -> Tool:
-        """The tool of this name, its own or one it was sent under, if it was offered.
+        """The tool that the model may call under this name, its own or one it was sent under.
 
-        Listing and calling go through this one decision.
+        A call passes if the tool was shown in this selection, or its conversation has found or loaded it
+        since, and if the newest policy allows it. `Delivery.check` and `Session.check` decide alike.
 
         Raises:
-            Denied: the tool was not offered in this selection, or there is no such tool. A name that looks
-                like a replaced one is no tool's own: a tool that has it is sent under another name.
+            Denied: the tool was not offered, or policy does not allow it any more, or there is none.
         """
-        if not isinstance(name, str):  # from a model's reply, so it may be anything
-            raise Denied(f"tool {name!r:.80}: is no name; offered: {', '.join(self.names) or 'none'}")
-        own = self._sent_as.get(name, "" if is_replaced(name) else name)
-        if own not in self._offered:
-            raise Denied(
-                f"tool {name!r}: was not offered in this turn; offered: {', '.join(self.names) or 'none'}"
-            )
-        return self.catalog.tools[self.catalog.names[own]]
+        delivery = self.delivery
+        if delivery is not None:
+            return delivery.check(name)
+        return check_call(name, self.turn.context, self._offered, self.calls)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._offered
@@ -192,14 +211,6 @@ class Selection:
     @cached_property
     def _offered(self) -> frozenset[str]:
         return frozenset(self.names)
-
-    @cached_property
-    def _sent_as(self) -> dict[str, str]:
-        """Names that some provider is sent in place of the tools' own → the tools' own."""
-        sent: dict[str, str] = {}
-        for provider in PROVIDERS:
-            sent |= {name: own for name, own in self.sent_names(provider).items() if name != own}
-        return sent
 
     def __repr__(self) -> str:
         return f"<Selection {self.summary()}>"
@@ -349,4 +360,6 @@ class Selection:
             self.rows,
             self.candidates.scores,
             bool(self.turn.context.required),
+            self.turn.context,
+            self.calls,
         )

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolroll._core import Bitset
-from toolroll.catalog.catalog import Catalog
 from toolroll.errors import InvalidInput
 from toolroll.formats.meta_tools import META_TOOLS
+from toolroll.formats.schemas import own_name_of
+from toolroll.formats.schemas.names import is_replaced
+from toolroll.selection.visible import VisibleTools
 from toolroll.sessions import replies
 from toolroll.tools import Tool
 
@@ -22,27 +23,28 @@ _BETWEEN = re.compile(r"[,;\n]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class VisibleTools:
-    """The tools that one caller may have now.
+class NameLookup:
+    """Finds tools that one caller may have by what callers and models write.
 
     Attributes:
-        catalog: of these tools.
-        allowed: rows that the caller may have.
-        own: from a name that a tool was sent under to its own; None where it is none's.
+        visible: the tools that the caller may have.
         find: what a search for a text finds, names, best first.
     """
 
-    catalog: Catalog
-    allowed: Bitset
-    own: Callable[[str], str | None]
+    visible: VisibleTools
     find: Callable[[str], Sequence[str]]
+
+    def own(self, name: str) -> str | None:
+        """The own name of the tool that the model was, or would be, sent under this one.
+
+        A name that looks like a replaced one is nobody's own: otherwise a tool that is called what another
+        one is sent as would get its calls as soon as that is gone. None where no tool is sent under it.
+        """
+        return own_name_of(name, self.visible) if is_replaced(name) else name
 
     def get(self, name: str | None) -> Tool | None:
         """The tool of this own name, if the caller may have it. None passes for a meta-tool."""
-        if name is None or name in META_NAMES:
-            return None
-        row = self.catalog.names.get(name)
-        return self.catalog.tools[row] if row is not None and row in self.allowed else None
+        return None if name is None or name in META_NAMES else self.visible.get(name)
 
     def resolve(self, names: Iterable[str]) -> tuple[list[Tool], dict[str, Sequence[str]]]:
         """The tools of these names, and the other names with the nearest that there are.
@@ -63,21 +65,16 @@ class VisibleTools:
     def nearest(self, name: str) -> Sequence[str]:
         """Names spelt like this one, or of what it seems to ask for."""
         found = self.find(name.replace("_", " "))
-        names = found
-        if len(self.allowed) <= _COMPARED:
-            names = [self.catalog.tools[row].name for row in self.allowed.rows().tolist()]
+        names = self.visible.names if len(self.visible) <= _COMPARED else found
         return replies.near(name, names) or found[:3]
 
-    def is_core(self, tool: Tool) -> bool:
-        """Whether the tool is in every selection."""
-        row = self.catalog.names[tool.name]
-        return row in self.catalog.base or row in self.catalog.pinned
-
     def _of_toolkit(self, name: str) -> list[Tool]:
-        rows = self.catalog.below.get(name)
+        """The tools of a toolkit, its members among them."""
+        catalog, allowed = self.visible.catalog, self.visible.rows
+        rows = catalog.routes.rows.get(name)
         if rows is None:
             return []
-        tools = [self.catalog.tools[row] for row in rows[self.allowed.holds(rows)].tolist()]
+        tools = [catalog.tools[row] for row in rows[allowed.holds(rows)].tolist()]
         return tools if len(tools) <= MOST_TOGETHER else []
 
 

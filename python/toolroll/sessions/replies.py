@@ -83,8 +83,12 @@ def unloaded(
     there: Sequence[Tool],
     unknown: Mapping[str, Sequence[str]],
     stays: Sequence[Tool] = (),
+    absent: Sequence[Tool] = (),
 ) -> Answer:
-    """Of an unload. there: that cannot be unloaded. stays: that this turn selects all the same."""
+    """Of an unload.
+
+    there: that cannot be unloaded. stays: that this turn selects all the same. absent: that were not loaded.
+    """
     said = []
     if tools:
         said.append(f"Unloaded: {_names(tools)}.")
@@ -92,6 +96,8 @@ def unloaded(
         said.append(f"Not loaded any more, but selected for this message: {_names(stays)}.")
     if there:
         said.append(f"Cannot be unloaded, always there: {_names(there)}.")
+    if absent:
+        said.append(f"Not loaded: {_names(absent)}.")
     said += _unknown(unknown)
     return Answer(" ".join(said), (*tools, *stays), tuple(unknown), None, not (tools or stays))
 
@@ -104,6 +110,11 @@ def everything(count: int, of: int) -> Answer:
             "for others, and use call_tool for them."
         )
     return Answer(f"All {count} tools are loaded, for this turn only.")
+
+
+def everything_next(count: int) -> Answer:
+    """Of a fallback between two turns. count: tools that the next turn may have."""
+    return Answer(f"The next turn begins with all tools: {count}, as far as its list has room for them.")
 
 
 def found(tools: Sequence[Tool], queries: Sequence[str], doubtful: Sequence[str]) -> Answer:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import Bitset
 from toolroll.context import Context
 from toolroll.conversation import Conversation, heard
-from toolroll.errors import Denied, InvalidInput, NotFound
+from toolroll.errors import InvalidInput, NotFound
 from toolroll.formats.meta_tools import (
     MANAGE_TOOLS,
+    META_TOOLS,
     MOST_FOUND,
     MOST_QUERIES,
     SEARCH_TOOLS,
@@ -25,32 +25,41 @@ from toolroll.formats.meta_tools import (
     read_manage,
     read_search,
 )
-from toolroll.formats.schemas import own_name_of
-from toolroll.formats.schemas.names import is_replaced
 from toolroll.learning.deduplication import MOST_FOUND as MOST_WANTED
-from toolroll.learning.outcomes import Called, read_called
+from toolroll.learning.exposure import Exposure, ShownTool
+from toolroll.learning.outcomes import WANTED, Called, Entry, Kind, read_called
+from toolroll.selection.calls import check_call
 from toolroll.selection.engine import Engine, Request, TurnOptions
-from toolroll.selection.exposure import not_shown
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 from toolroll.sessions import replies
 from toolroll.sessions.hints import hints
-from toolroll.sessions.name_lookup import META_NAMES, VisibleTools, listed
+from toolroll.sessions.name_lookup import META_NAMES, NameLookup, listed
 from toolroll.sessions.replies import Answer, ToolCall
+from toolroll.sessions.session_calls import SessionCalls
 from toolroll.sessions.state import Conversations, ConversationState
+from toolroll.sessions.turn_record import MOST_RECORDS, TurnRecord
 from toolroll.tools import Tool
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-# Takes the selection of a turn, what was called of it, what was called beside it, and whether that is all.
-Record = Callable[[Selection, Mapping[str, bool | None], Mapping[str, bool | None], bool], object]
+    from toolroll.formats.providers import How
+    from toolroll.selection.delivery import Delivery
+
+# Takes an event, its outcomes, the tools among them that were not shown, and whether that is all.
+Record = Callable[[Exposure, tuple[Entry, ...], tuple[ShownTool, ...], bool], object]
+
+RETRY_S = 600.0  # for so long, the same message again may be the same request
+_META = {tool.name: tool for tool in META_TOOLS}
 
 
 class Session:
     """One conversation: a selection each turn, and the tools that it keeps from turn to turn.
 
-    `Toolroll.session` makes it. It is for one turn at a time; several of one conversation share its state.
+    `Toolroll.session` makes it. Everything that a turn has shown is part of the conversation's state, so a
+    turn may begin in one process and go on in another: get a session for each request. Over a store, a change
+    is known to every process when the call returns; in an event loop, use the calls that begin with "a".
     """
 
     def __init__(
@@ -63,37 +72,31 @@ class Session:
     ) -> None:
         """Made by `Toolroll.session`.
 
-        conversations: where the state is kept; it hears of every change. record: records the outcome of a
-        turn; None where nothing is learnt.
+        conversations: where the state is kept. record: records the outcome of a turn; None where nothing is
+        learnt.
         """
-        self._context = context
-        self._engine = engine
-        self._conversations = conversations
-        self._state = state
-        self._record = record
-        self._visible: tuple[Snapshot, Context, VisibleTools] | None = None  # of the last `_tools`
-        self._first: Selection | None = None  # of this turn: what outcomes are reported of
+        self._engine, self._conversations, self._state, self._record = engine, conversations, state, record
+        self._calls = SessionCalls(engine, conversations, context, state)
+        # What was selected here last, and what the conversation and the policy were then.
         self._selection: Selection | None = None
-        self._seen: Conversation | None = None  # what was held when `_picked` was selected
-        self._is_reported = False
-        self._wanted: set[str] = set()  # called in this turn, and not shown by its first selection
+        self._seen: tuple[Conversation, Snapshot] | None = None
 
     @property
     def context(self) -> Context:
         """Who talks, from where; may be replaced between turns by another of the same organisation."""
-        return self._context
+        return self._calls.context
 
     @context.setter
     def context(self, context: Context) -> None:
         if not isinstance(context, Context):
             raise InvalidInput(f"context: is {type(context).__name__}, must be toolroll.Context")
-        own = self._context
+        own = self.context
         if context.org != own.org or context.session not in ("", own.session):
             raise InvalidInput(
                 f"context: is of organisation {context.org!r:.80} and session {context.session!r:.80}, this "
                 f"session is {own.session!r:.80} of {own.org!r:.80}; ask the Toolroll for the other one"
             )
-        self._context = context if context.session else replace(context, session=own.session)
+        self._calls.context = context if context.session else replace(context, session=own.session)
 
     # A turn.
 
@@ -110,14 +113,19 @@ class Session:
         vector: npt.ArrayLike | None = None,
         strict: bool = False,
     ) -> Selection:
-        """Begins a turn and picks its tools: the arguments are those of `Toolroll.select`, but for two.
+        """Begins a turn and picks its tools, or goes on with the turn if the message is the same.
+
+        The arguments are those of `Toolroll.select`, but for two. A request that is sent again, and a further
+        step of a model that calls tools, belong to the same turn and the same event: what the turn has shown
+        stays, and what was loaded since comes behind.
 
         Args:
             message: what the user wrote.
             k: how many tools retrieval finds in a turn. The list is longer: it has what the conversation
                 holds, and keeps what was sent before (`docs/sessions.md`).
             history: the messages before this one: the number of the turn is counted from them.
-            turn: its number, where the caller knows it. Without both it is the next one.
+            turn: its number, where the caller knows it. Without both it is the next one, unless the turn is
+                still open and its message is the same.
             max_tools: see `Toolroll.select`, as for the rest.
             budget_tokens: how many tokens the schemas may cost.
             always_include: names of tools to select whatever the message says.
@@ -127,7 +135,7 @@ class Session:
         Raises:
             InvalidInput: an argument is of the wrong type or out of range. Nothing else, unless strict.
         """
-        held, now = self._begun(message, history, turn)
+        held, now, same = self._begun(message, history, turn)
         request = Request(
             message,
             self.context,
@@ -139,8 +147,11 @@ class Session:
             history,
             vector,
             strict,
+            *_step(same),
         )
-        return self._keep(self._engine.select(request, now), now, held)
+        selection = self._keep(self._engine.select(request, now, self._calls), now, held, same)
+        self._save()
+        return selection
 
     async def aselect(
         self,
@@ -151,59 +162,78 @@ class Session:
         turn: int | None = None,
         **options: Unpack[TurnOptions],
     ) -> Selection:
-        """`select` for an event loop: an embedder that waits does so in a thread."""
-        held, now = self._begun(message, history, turn)
-        request = Request(message, self.context, k, history=history, **options)
-        return self._keep(await self._engine.aselect(request, now), now, held)
+        """`select` for an event loop: an embedder or a store that waits does so in a thread."""
+        held, now, same = self._begun(message, history, turn)
+        shown, event_id = _step(same)
+        request = Request(
+            message, self.context, k, history=history, shown=shown, event_id=event_id, **options
+        )
+        selection = self._keep(await self._engine.aselect(request, now, self._calls), now, held, same)
+        await self._asave()
+        return selection
 
     @property
     def selection(self) -> Selection:
-        """What the model may be sent now: this turn's selection, with what was loaded since.
+        """What the model may be sent now: what this turn has shown, and what was loaded since.
+
+        Another process than the one that selected has it, too, without scores and reasons.
 
         Raises:
-            InvalidInput: nothing was selected yet.
+            InvalidInput: no turn is open.
         """
-        if self._selection is None:
+        turn = self._turn()
+        if turn is None:
             raise InvalidInput("session: has no turn yet; call select(message) first")
-        if self._state.held is not self._seen:
-            held, now = self._state.held, self._state.now
-            self._seen, self._selection = held, self._engine.again(self._selection, now)
-            self._send(self._selection, now, held)
-        return self._selection
+        held, snapshot = self._state.held, self._engine.snapshot
+        last = self._selection
+        if last is not None and last.event_id != turn.event_id:
+            last = None
+        if last is None or self._seen is None or self._seen[0] is not held or self._seen[1] is not snapshot:
+            selection = self._resumed(turn)
+            if last is None or last.names != selection.names:
+                last = selection
+            self._selection, self._seen = last, (held, snapshot)
+        return last
+
+    def deliver(self, provider: str, how: How = "replace", **options: Any) -> Delivery:
+        """`Selection.deliver` of the open turn's selection, in any process.
+
+        Raises:
+            InvalidInput: no turn is open; or as `Selection.deliver`.
+        """
+        return self.selection.deliver(provider, how, **options)
 
     def used(self, called: Called) -> tuple[str, ...]:
         """Says which tools the model called in this turn: they stay for some turns, and outcomes are learnt.
 
-        called: as for `Toolroll.record`: name → whether it worked, None where that is not known; or names.
-            Of those that were not shown, the first eight of a turn are learnt from.
+        Any process may say it. A tool that was neither shown nor found nor loaded counts for nothing.
+
+        called: as for `Toolroll.record`: name → whether it worked, None where that is not known; or names; or
+            pairs of both, one for each call. Of those that were not shown, the first eight of a turn are
+            learnt from.
 
         Returns:
-            Names that are none of a tool that this caller may have; they count for nothing.
+            Names of tools that this caller may not have or was not offered; they count for nothing.
 
         Raises:
             InvalidInput: the argument is of the wrong type.
             StoreUnavailable: as `record` of a registry does; what was called counts for the conversation.
         """
-        entries = read_called(called, (), ())
-        own = {entry.name: self._own(entry.name) for entry in entries}
-        said = {name: _OUTCOMES[entry.kind] for entry in entries if (name := own[entry.name]) is not None}
-        said = {name: worked for name, worked in said.items() if name not in META_NAMES}
-        tools = self._tools()
-        called_now = [tool for name in said if (tool := tools.get(name)) is not None]
-        known = [tool.name for tool in called_now]
-        core = {tool.name for tool in called_now if tools.is_core(tool)}
-        self._state.change(lambda now: now.use(known, core))
-        self._told()
-        if self._record is not None and self._first is not None:
-            self._is_reported = True
-            shown = {name: said[name] for name in known if name in self._first}
-            for left_out in not_shown(self._first, known):
-                if len(self._wanted) < MOST_WANTED:
-                    self._wanted.add(left_out.name)
-            beside = {name: said[name] for name in known if name in self._wanted}
-            if shown or beside:
-                self._record(self._first, shown, beside, False)
-        return tuple(name or sent for sent, name in own.items() if name not in (*known, *META_NAMES))
+        kinds, refused = self._offered(read_called(called))
+        if refused and self._calls.refresh():  # another process may have offered them
+            kinds, refused = self._offered(read_called(called))
+        self._use(kinds)
+        self._save()
+        return refused
+
+    async def aused(self, called: Called) -> tuple[str, ...]:
+        """`used` for an event loop."""
+        kinds, refused = self._offered(read_called(called))
+        if refused and await self._conversations.arefresh(self.context, self._state):
+            kinds, refused = self._offered(read_called(called))
+        await self._engine.arun(lambda: self._use(kinds))
+        await self._asave()
+        return refused
 
     def end_turn(self) -> tuple[str, ...]:
         """Closes the turn: what was shown and not called is known now, if `used` was told of any call.
@@ -217,12 +247,15 @@ class Session:
         Raises:
             StoreUnavailable: as `record` of a registry does.
         """
-        if self._record is not None and self._first is not None and self._is_reported:
-            self._is_reported = False
-            self._record(self._first, {}, {}, True)
-        self._first = self._selection = None
-        now = self._state.now
-        return self._those_allowed(now.idle(now.turn + 1, self._state.retention))
+        idle = self._end()
+        self._save()
+        return idle
+
+    async def aend_turn(self) -> tuple[str, ...]:
+        """`end_turn` for an event loop."""
+        idle = await self._engine.arun(self._end)
+        await self._asave()
+        return idle
 
     def delete(self) -> bool:
         """Deletes what the conversation holds, here and in the store; whether there was anything.
@@ -230,7 +263,11 @@ class Session:
         Raises:
             StoreUnavailable: it may still be in the store.
         """
-        return self._conversations.forget(self._context.org, self._context.session)
+        return self._conversations.forget(self.context.org, self.context.session)
+
+    async def adelete(self) -> bool:
+        """`delete` for an event loop."""
+        return await self._conversations.aforget(self.context.org, self.context.session)
 
     # Tools on demand.
 
@@ -242,74 +279,74 @@ class Session:
         Raises:
             InvalidInput: the argument is of the wrong type.
         """
-        there, new, unknown = self._named(names)
-        try:
-            self._state.change(lambda now: now.load([tool.name for tool in new]))
-        except InvalidInput as error:
-            return replies.refused(str(error))
-        self._told()
-        shown = () if self._selection is None else self.selection.names
-        hidden = [tool for tool in new if self._selection is not None and tool.name not in shown]
-        return replies.loaded(new, there, unknown, hidden)
+        answer = self._load(names)
+        self._save()
+        return answer
+
+    async def aload(self, names: str | Iterable[str]) -> Answer:
+        """`load` for an event loop."""
+        answer = self._load(names)
+        await self._asave()
+        return answer
 
     def unload(self, names: str | Iterable[str]) -> Answer:
-        """Takes tools out of the conversation, wherever it has them from; core tools stay."""
-        there, gone, unknown = self._named(names)
-        self._state.change(lambda now: now.unload({tool.name for tool in gone}))
-        self._told()
-        shown = () if self._selection is None else self.selection.names
-        stays = [tool for tool in gone if tool.name in shown]
-        return replies.unloaded([tool for tool in gone if tool.name not in shown], there, unknown, stays)
+        """Takes tools out of the conversation, wherever it has them from; core tools stay.
+
+        What the turn has shown stays until it is over.
+        """
+        answer = self._unload(names)
+        self._save()
+        return answer
+
+    async def aunload(self, names: str | Iterable[str]) -> Answer:
+        """`unload` for an event loop."""
+        answer = self._unload(names)
+        await self._asave()
+        return answer
 
     def fallback(self) -> Answer:
-        """Loads everything that policy and settings allow, for this turn only."""
-        self._state.change(Conversation.fallback)
-        self._told()
-        most = len(self._tools().allowed)
-        return replies.everything(most if self._selection is None else len(self.selection), most)
+        """Loads everything that policy and settings allow: for this turn only, or for the next one."""
+        answer = self._fallback()
+        self._save()
+        return answer
+
+    async def afallback(self) -> Answer:
+        """`fallback` for an event loop."""
+        answer = self._fallback()
+        await self._asave()
+        return answer
 
     def search(self, *queries: str, k: int = 5) -> tuple[Tool, ...]:
         """Finds tools that were not shown, too: the best k of each query, the best of all queries first.
 
-        What it finds may be called (`check`); called, it counts as wanted.
+        What it finds may be called (`check`). Where a turn was selected, a found tool that is called counts
+        as wanted. Where none was, as in MCP, the search is the turn: its queries are messages, what it finds
+        was shown, and the next call is the outcome.
 
         Raises:
             InvalidInput: a query is no text, or there are none, or more than five; k is not from 1 to 20.
         """
-        if not 1 <= len(queries) <= MOST_QUERIES:
-            raise InvalidInput(f"search: has {len(queries)} queries, must have 1 to {MOST_QUERIES}")
-        for query in queries:
-            if not isinstance(query, str) or not query.strip():
-                raise InvalidInput(f"search: query is {query!r:.80}, must be text")
-        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_FOUND:
-            raise InvalidInput(f"search: k is {k!r:.80}, must be from 1 to {MOST_FOUND}")
-        return self._found(queries, k)[0]
+        _check_search(queries, k)
+        found, _ = self._find(queries, k)
+        self._save()
+        return found
 
-    def _found(self, queries: Sequence[str], k: int) -> tuple[tuple[Tool, ...], list[str]]:
-        """What the queries find, and those of them that no tool seems to serve."""
-        found = [self._engine.find(query, self.context, k) for query in queries]
-        doubtful = [query for query, one in zip(queries, found, strict=True) if not one.has_match]
-        ranked = [[selection.catalog.tools[row] for row in selection.rows.tolist()] for selection in found]
-        tools = self._tools()
-        together = {
-            tool.name: tool
-            for rank in zip_longest(*ranked)
-            for tool in rank
-            if tool is not None and tools.get(tool.name) is not None
-        }
-        self._state.change(lambda now: now.find(together))
-        self._told()
-        return tuple(together.values()), doubtful
+    async def asearch(self, *queries: str, k: int = 5) -> tuple[Tool, ...]:
+        """`search` for an event loop: an embedder that waits does so in a thread."""
+        _check_search(queries, k)
+        found, _ = await self._engine.arun(lambda: self._find(queries, k), is_embedding=True)
+        await self._asave()
+        return found
 
     def hints(self, budget_tokens: int = 2_000) -> str:
         """Name and description of what the model is not shown now and could load, for its prompt.
 
         budget_tokens: estimated tokens of the text; the less room there is, the less is said of each tool.
         """
-        tools = self._tools()
-        catalog = tools.catalog
-        rows = np.setdiff1d(tools.allowed.rows(), np.concatenate((catalog.base, catalog.pinned)))
-        if self._selection is not None and self.selection.catalog is catalog:
+        visible = self._calls.visible()
+        catalog = visible.catalog
+        rows = np.setdiff1d(visible.rows.rows(), np.concatenate((catalog.base, catalog.pinned)))
+        if self._turn() is not None and self.selection.catalog is catalog:
             rows = rows[~np.isin(rows, self.selection.rows)]
         try:
             return hints(catalog, rows, operator.index(budget_tokens))
@@ -326,48 +363,32 @@ class Session:
         Raises:
             NotFound: there is no meta-tool of that name.
         """
-        if name not in META_NAMES:
-            raise NotFound(f"meta-tool {name!r:.80}: must be one of {', '.join(META_NAMES)}")
-        try:
-            if name == MANAGE_TOOLS.name:
-                mode, names = read_manage(arguments)
-                if mode == "fallback":
-                    return self.fallback()
-                return self.load(names) if mode == "load" else self.unload(names)
-            if name == SEARCH_TOOLS.name:
-                queries, limit = read_search(arguments)
-                tools, doubtful = self._found(queries, limit)
-                return replies.found(tools, queries, doubtful)
-            wanted, given = read_call(arguments)
-        except InvalidInput as error:
-            return replies.refused(str(error))
-        there = self._tools()
-        if (tool := there.get(self._own(wanted))) is None:
-            return replies.unknown_tool(wanted, there.nearest(wanted))
-        own = tool.name
-        self._state.change(lambda now: now.find([own]))
-        self._told()
-        return Answer("", (tool,), call=ToolCall(tool, given))
+        answer = self._answer(name, arguments)
+        self._save()
+        return answer
+
+    async def aanswer(self, name: str, arguments: object) -> Answer:
+        """`answer` for an event loop."""
+        answer = await self._engine.arun(lambda: self._answer(name, arguments), is_embedding=True)
+        await self._asave()
+        return answer
 
     def check(self, name: str) -> Tool:
-        """The tool of this name, if the model was offered it, or found it in this conversation.
+        """The tool, or meta-tool, that the model may call under this name, its own or one it was sent under.
+
+        A call passes if the tool was shown in this turn, or found or loaded by the conversation, in whatever
+        process, and if the newest policy allows it.
 
         Raises:
-            Denied: it was not, or policy does not allow it any more, or there is none.
+            Denied: the tool was not offered, or policy does not allow it any more, or there is none.
         """
-        own: str | None = None
-        if isinstance(name, str):
-            if self._selection is not None:
-                with suppress(Denied):
-                    own = self.selection.check(name).name
-            own, now = own or self._own(name), self._state.now
-            is_held = own in now.found or any(one.name == own for one in now.loaded)
-            if not is_held and (self._selection is None or own not in self.selection):
-                own = None
-        tool = self._tools().get(own)  # policy may have changed since
-        if tool is not None:
-            return tool
-        raise Denied(f"tool {name!r:.80}: was not offered in this conversation; search for it or load it")
+        return check_call(name, self.context, (), self._calls, self._meta_tools())
+
+    async def acheck(self, name: str) -> Tool:
+        """`check` for an event loop: it also sees what another process has offered a moment ago."""
+        if isinstance(name, str) and name not in self._calls.granted():
+            await self._conversations.arefresh(self.context, self._state)
+        return self.check(name)
 
     # What there is.
 
@@ -391,81 +412,260 @@ class Session:
 
     # Underneath.
 
-    def _those_allowed(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Others of an organisation may have loaded what this caller must not know of."""
-        tools = self._tools()
-        return tuple(name for name in names if tools.get(name) is not None)
+    def _turn(self) -> TurnRecord | None:
+        """The selection of the open turn, as its record; None where there is none."""
+        open_turns = self._calls.open_turns()
+        return open_turns[0] if open_turns and not open_turns[0].is_search else None
 
     def _begun(
         self, message: str, history: Sequence[object], turn: int | None
-    ) -> tuple[Conversation, Conversation]:
-        """What is held, and the conversation in the turn that begins."""
+    ) -> tuple[Conversation, Conversation, TurnRecord | None]:
+        """What is held, the conversation in this turn, and what the same turn has shown before, if it has."""
         if isinstance(history, (str, bytes)) or not isinstance(history, Sequence):
             raise InvalidInput(f"history: is {history!r:.80}, must be a sequence of messages")
-        held, now = self._state.held, self._state.now
+        held, now, last = self._state.held, self._state.now, self._turn()
+        is_open = last is not None and self._engine.now() - last.at < RETRY_S
         if turn is None:
-            turn = now.number(message, history)
+            turn = now.number(message, history, is_open=is_open)
         elif isinstance(turn, bool) or not isinstance(turn, int) or turn < 1:
             raise InvalidInput(f"turn: is {turn!r:.80}, must be a whole number of at least 1")
-        return held, now.at(turn, self._state.retention, heard(message))
+        is_same = last is not None and turn == now.turn and heard(message) == now.heard
+        return held, now.at(turn, self._state.retention, heard(message)), last if is_same else None
 
-    def _keep(self, picked: Selection, now: Conversation, held: Conversation) -> Selection:
-        self._first = self._selection = picked
-        self._seen, self._is_reported, self._wanted = held, False, set()
-        self._send(picked, now, held)
-        return picked
+    def _keep(
+        self, selection: Selection, now: Conversation, held: Conversation, same: TurnRecord | None
+    ) -> Selection:
+        """Keeps what was selected. same: the record of this turn, for a further step of it."""
+        self._selection, self._seen = selection, (held, self._engine.snapshot)
+        turns = self._state.turns
+        if same is None:
+            limits = selection.turn.max_tools, selection.turn.budget_tokens
+            exposure = self._engine.exposure(selection, "")
+            turns = (TurnRecord.of(exposure, now.turn, selection.turn.revision, limits),)
+        self._state.select(self._with_list(selection, now, same is not None), held, turns)
+        return selection
 
-    def _send(self, picked: Selection, now: Conversation, held: Conversation) -> None:
-        """The list that the next turn begins with. held: what the conversation held when it was selected."""
-        if not self.context.required:  # a short cut leaves the conversation's list alone
-            tools = picked.catalog.tools
-            selected = [tools[row].name for row in picked.candidates.before_list.tolist()]
-            now = now.sent(picked.names, {*selected, *now.held(self._state.retention)})
-        self._state.sent(now, held)
-        self._told()
+    def _with_list(self, selection: Selection, now: Conversation, is_step: bool) -> Conversation:
+        """The conversation with the list that the next turn begins with."""
+        if self.context.required:  # a short cut leaves the conversation's list alone
+            return now
+        picked = {*now.held(self._state.retention)}
+        if not is_step:
+            tools = selection.catalog.tools
+            picked.update([tools[row].name for row in selection.candidates.before_list.tolist()])
+        return now.sent(selection.names, picked)
 
-    def _told(self) -> None:
-        self._conversations.note(self.context, self._state)
+    def _resumed(self, turn: TurnRecord) -> Selection:
+        """What the turn has shown and loaded since, by the newest policy."""
+        held, now, context = self._state.held, self._state.now, self.context
+        if turn.provider and not context.provider:  # its limit counts for what is loaded
+            context = replace(context, provider=turn.provider)
+        request = Request(
+            "",
+            context,
+            None,
+            turn.max_tools,
+            turn.budget_tokens,
+            shown=turn.selected or turn.names,
+            event_id=turn.event_id,
+        )
+        selection = self._engine.resume(request, now, self._calls)
+        self._state.select(self._with_list(selection, now, True), held, self._state.turns)
+        return selection
 
-    def _tools(self) -> VisibleTools:
-        """What this caller may have now.
+    def _offered(self, entries: Iterable[Entry]) -> tuple[dict[str, Kind], tuple[str, ...]]:
+        """The outcomes of tools that were offered, by own name, and the other names."""
+        lookup, granted = self._lookup(), self._calls.granted()
+        kinds: dict[str, Kind] = {}
+        refused = []
+        for entry in entries:
+            own = lookup.own(entry.name)
+            if own in META_NAMES:
+                continue
+            if own is None or own not in granted or lookup.get(own) is None:
+                refused.append(entry.name if own is None else own)
+            else:
+                kinds[own] = entry.kind
+        return kinds, tuple(refused)
 
-        It is worked out once for a snapshot and a context: rules, settings and catalog change by a new
-        snapshot. Only settings that the caller passes as a mapping may change unseen.
+    def _use(self, kinds: dict[str, Kind]) -> None:
+        """Takes note of calls."""
+        if not kinds:
+            return
+        visible = self._calls.visible()
+        core = {name for name in kinds if visible.is_core(visible.catalog.tools[visible.catalog.names[name]])}
+        self._state.change(lambda now: now.use(list(kinds), core))
+        if self._record is not None:
+            self._report(kinds)
+
+    def _report(self, kinds: dict[str, Kind]) -> None:
+        """Records outcomes with the events that showed the tools, the newest first.
+
+        A tool that none has shown was wanted when the newest was made.
         """
-        snapshot, context = self._engine.snapshot, self._context
-        known = self._visible
-        if known is not None and known[0] is snapshot and known[1] is context:
-            return known[2]
-        catalog, allowed = self._engine.allowed(context)
-        if context.required:  # nothing else can be had
-            rows = [catalog.names[name] for name in context.required if name in catalog.names]
-            allowed = allowed & Bitset.of(len(catalog), np.array(rows, np.int32))
-        tools = VisibleTools(catalog, allowed, self._own, self._names_for)
-        if not isinstance(context.settings, Mapping) or not context.settings:
-            self._visible = snapshot, context, tools
-        return tools
+        assert self._record is not None
+        left, turns = dict(kinds), self._calls.open_turns()
+        shown = [{name: left.pop(name) for name in turn.names if name in left} for turn in turns]
+        for turn, kinds_of in zip(turns, shown, strict=True):
+            others = left if turn is turns[0] else {}
+            wanted = tuple(dict.fromkeys((*turn.wanted, *others)))[:MOST_WANTED]
+            entries = [Entry(name, kind) for name, kind in kinds_of.items()]
+            entries += [Entry(name, WANTED[kind]) for name, kind in others.items() if name in wanted]
+            if not entries:
+                continue
+            found = self._unshown([name for name in others if name in wanted])
+            self._state.change_turn(turn.event_id, partial(replace, is_reported=True, wanted=wanted))
+            self._record(turn.exposure(self.context.org, self.context.user), tuple(entries), found, False)
+
+    def _unshown(self, names: Iterable[str]) -> tuple[ShownTool, ...]:
+        catalog = self._calls.visible().catalog
+        return tuple([ShownTool(name, catalog.tool_key(catalog.names[name]), 0.0) for name in names])
+
+    def _end(self) -> tuple[str, ...]:
+        for turn in self._calls.open_turns():
+            self._state.change_turn(turn.event_id, lambda one: replace(one, is_over=True))
+            if self._record is not None and turn.is_reported:
+                self._record(turn.exposure(self.context.org, self.context.user), (), (), True)
+        self._selection = self._seen = None
+        now = self._state.now
+        return self._those_allowed(now.idle(now.turn + 1, self._state.retention))
+
+    def _load(self, names: str | Iterable[str]) -> Answer:
+        there, new, unknown = self._named(names)
+        try:
+            self._state.change(lambda now: now.load([tool.name for tool in new]))
+        except InvalidInput as error:
+            return replies.refused(str(error))
+        if self._turn() is None:
+            return replies.loaded(new, there, unknown, [])
+        shown = self.selection.names
+        return replies.loaded(new, there, unknown, [tool for tool in new if tool.name not in shown])
+
+    def _unload(self, names: str | Iterable[str]) -> Answer:
+        there, gone, unknown = self._named(names)
+        now, turn = self._state.now, self._turn()
+        held = {*now.held(self._state.retention), *now.found, *now.listed}
+        shown = () if turn is None else (*turn.names, *turn.selected)
+        self._state.change(lambda now: now.unload({tool.name for tool in gone}))
+        stays = [tool for tool in gone if tool.name in shown]
+        rest = [tool for tool in gone if tool.name not in shown]
+        if turn is not None:
+            self._resumed(turn)  # the next turn's list begins without them
+        return replies.unloaded(
+            [tool for tool in rest if tool.name in held],
+            there,
+            unknown,
+            stays,
+            [tool for tool in rest if tool.name not in held],
+        )
+
+    def _fallback(self) -> Answer:
+        is_open = self._turn() is not None
+        self._state.change(lambda now: now.fallback(is_open=is_open))
+        most = len(self._calls.visible())
+        if not is_open:
+            return replies.everything_next(most)
+        return replies.everything(len(self.selection), most)
+
+    def _find(self, queries: Sequence[str], k: int) -> tuple[tuple[Tool, ...], list[str]]:
+        """What the queries find, and those of them that no tool seems to serve."""
+        if self._turn() is None:
+            found = self._searched(queries, k)
+        else:
+            found = [self._engine.find(query, self.context, k) for query in queries]
+        doubtful = [query for query, one in zip(queries, found, strict=True) if not one.has_match]
+        lookup = self._lookup()
+        together = {
+            name: tool
+            for rank in zip_longest(*(one.names for one in found))
+            for name in rank
+            if name is not None and (tool := lookup.get(name)) is not None
+        }
+        self._state.change(lambda now: now.find(together))
+        return tuple(together.values()), doubtful
+
+    def _searched(self, queries: Sequence[str], k: int) -> list[Selection]:
+        """Searches as a turn of its own."""
+        held, now, open_searches = self._state.held, self._state.now, self._calls.open_turns()
+        text = "\n".join(queries)
+        is_open = any(not one.is_reported for one in open_searches)
+        now = now.at(now.number(text, (), is_open=is_open), self._state.retention, heard(text))
+        found = [self._engine.search(query, self.context, k, now, self._calls) for query in queries]
+        turns = [
+            TurnRecord.of(self._engine.exposure(one, ""), now.turn, one.turn.revision, is_search=True)
+            for one in found
+        ]
+        before = [one for one in open_searches if one.turn != now.turn]
+        self._state.select(now, held, (*turns, *before)[:MOST_RECORDS])
+        return found
+
+    def _answer(self, name: str, arguments: object) -> Answer:
+        if name not in META_NAMES:
+            raise NotFound(f"meta-tool {name!r:.80}: must be one of {', '.join(META_NAMES)}")
+        try:
+            if name == MANAGE_TOOLS.name:
+                mode, names = read_manage(arguments)
+                if mode == "fallback":
+                    return self._fallback()
+                return self._load(names) if mode == "load" else self._unload(names)
+            if name == SEARCH_TOOLS.name:
+                queries, limit = read_search(arguments)
+                tools, doubtful = self._find(queries, limit)
+                return replies.found(tools, queries, doubtful)
+            wanted, given = read_call(arguments)
+        except InvalidInput as error:
+            return replies.refused(str(error))
+        lookup = self._lookup()
+        if (tool := lookup.get(lookup.own(wanted))) is None:
+            return replies.unknown_tool(wanted, lookup.nearest(wanted))
+        own = tool.name
+        self._state.change(lambda now: now.find([own]))
+        return Answer("", (tool,), call=ToolCall(tool, given))
+
+    def _meta_tools(self) -> dict[str, Tool]:
+        """The meta-tools that the open turn was delivered with."""
+        turn = self._turn()
+        if turn is None or not turn.meta_tools:
+            return {}
+        delivery = None if self._selection is None else self._selection.delivery
+        known = _META if delivery is None else {**_META, **delivery.meta_tools}
+        return {name: known[name] for name in turn.meta_tools if name in known}
+
+    def _those_allowed(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Others of an organisation may have loaded what this caller must not know of."""
+        lookup = self._lookup()
+        return tuple([name for name in names if lookup.get(name) is not None])
+
+    def _lookup(self) -> NameLookup:
+        return NameLookup(self._calls.visible(), self._names_for)
 
     def _names_for(self, text: str) -> Sequence[str]:
         return self._engine.find(text, self.context, MOST_FOUND).names
 
     def _named(self, names: object) -> tuple[list[Tool], list[Tool], dict[str, Sequence[str]]]:
         """Core tools of these names, the others, and names of none."""
-        tools = self._tools()
-        found, unknown = tools.resolve(listed(names))
-        core = [tool for tool in found if tools.is_core(tool)]
-        return core, [tool for tool in found if not tools.is_core(tool)], unknown
+        visible = self._calls.visible()
+        found, unknown = self._lookup().resolve(listed(names))
+        core = [tool for tool in found if visible.is_core(tool)]
+        return core, [tool for tool in found if not visible.is_core(tool)], unknown
 
-    def _own(self, name: str) -> str | None:
-        """The own name of the tool that the model was, or would be, sent under this one.
+    def _save(self) -> None:
+        self._conversations.save(self.context, self._state)
 
-        A name that looks like a replaced one is nobody's own: otherwise a tool that is called what another
-        one is sent as would get its calls as soon as that is gone. None where no tool is sent under it.
-        """
-        if not is_replaced(name):
-            return name
-        catalog, allowed = self._engine.allowed(self.context)
-        return own_name_of(name, (catalog.tools[row].name for row in allowed.rows().tolist()))
+    async def _asave(self) -> None:
+        await self._conversations.asave(self.context, self._state)
 
 
-_OUTCOMES: Mapping[str, bool | None] = {"succeeded": True, "failed": False, "called": None}
+def _step(same: TurnRecord | None) -> tuple[tuple[str, ...] | None, str]:
+    """What the turn has shown, and its event, for a further step of it."""
+    return (None, "") if same is None else (same.selected or same.names, same.event_id)
+
+
+def _check_search(queries: Sequence[str], k: int) -> None:
+    if not 1 <= len(queries) <= MOST_QUERIES:
+        raise InvalidInput(f"search: has {len(queries)} queries, must have 1 to {MOST_QUERIES}")
+    for query in queries:
+        if not isinstance(query, str) or not query.strip():
+            raise InvalidInput(f"search: query is {query!r:.80}, must be text")
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_FOUND:
+        raise InvalidInput(f"search: k is {k!r:.80}, must be from 1 to {MOST_FOUND}")

@@ -78,6 +78,7 @@ def test_what_a_conversation_has_is_said_by_why_it_has_it():
     session = Toolroll.from_tools(TOOLS, embedder="none", profile=profile).session("s")
     session.select("same words tool 01")
     session.load(["tool_50"])
+    assert session.search("tool 40", k=1)[0].name == "tool_40"
     session.used(["tool_40"])
     said = facts(session.select("same words tool 20").log_lines()[0])
     assert (said["loaded"], said["sticky"], said["core"]) == ("1", "1", "1")

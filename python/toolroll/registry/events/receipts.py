@@ -21,8 +21,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.errors import Denied, InvalidInput
-from toolroll.learning.exposure import Exposure
-from toolroll.registry.events.rows import pack_tools, unpack_tools
+from toolroll.learning.exposure import Exposure, pack_tools, unpack_tools
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 

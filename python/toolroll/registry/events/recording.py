@@ -135,7 +135,7 @@ class Recording(Generic[L]):
 
     def record(
         self,
-        picked: Selection | str,
+        picked: Selection | Exposure | str,
         entries: tuple[Entry, ...],
         *,
         final: bool,
@@ -157,8 +157,10 @@ class Recording(Generic[L]):
         return RecordResult(exposure.event_id, self.writer.record(exposure, report, now))
 
     def _exposure(
-        self, picked: Selection | str, org: str | None, now: float, reporter: str | None
+        self, picked: Selection | Exposure | str, org: str | None, now: float, reporter: str | None
     ) -> Exposure:
+        if isinstance(picked, Exposure):
+            return picked
         if isinstance(picked, Selection):
             reporter = picked.turn.context.user if reporter is None else reporter
             exposure = self.writer.known(picked.event_id, reporter) or self._exposure_of(picked, reporter)

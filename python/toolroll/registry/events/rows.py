@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import struct
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, Literal, TypeAlias
@@ -15,10 +14,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import sqlalchemy as sa
 
-from toolroll.identity import ToolKey
 from toolroll.learning.deduplication import EventState, ReportedOutcome, Step
 from toolroll.learning.effects import EFFECTS, Change
-from toolroll.learning.exposure import Exposure, ShownTool
+from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_tools
 from toolroll.learning.outcomes import Report
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -27,7 +25,6 @@ MessageForm: TypeAlias = Literal["kept", "hashed", "dropped"]
 
 LONGEST_WORD = 128  # characters of names in a context, which are in keys of indexes
 _FORM = 1  # of a record in the journal
-_TOOL = struct.Struct("<QQQd")  # a tool's three keys, and its share of calls
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _NO_NUL = {0: "\u2400"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
@@ -124,21 +121,6 @@ class ReceivedReport:
             {"event_id": event_id, "entries": record["said"], "found": [], "is_final": record["final"]}
         )
         return cls(exposure, replace(report, found=tools[count:]), float(record["at"]))
-
-
-def pack_tools(tools: Iterable[ShownTool]) -> bytes:
-    """The tools without their names: three keys and the expected calls of each."""
-    return b"".join([_TOOL.pack(*tool.key, tool.expected) for tool in tools])
-
-
-def unpack_tools(names: Sequence[str], packed: bytes) -> tuple[ShownTool, ...]:
-    """Reverses `pack_tools`. Raises ValueError if the bytes are not those of so many tools."""
-    if len(packed) != len(names) * _TOOL.size:
-        raise ValueError(f"has {len(packed)} bytes of keys for {len(names)} tools")
-    return tuple(
-        ShownTool(name, ToolKey(arm, intent, group), expected)
-        for name, (arm, intent, group, expected) in zip(names, _TOOL.iter_unpack(packed), strict=True)
-    )
 
 
 def normal(exposure: Exposure) -> Exposure:

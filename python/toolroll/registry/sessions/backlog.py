@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from toolroll.registry.events.rows import instant
 from toolroll.registry.sessions.records import Key, Record, StoredSession
@@ -47,7 +48,8 @@ class Backlog:
     def __init__(self, most: int) -> None:
         """most: how many sessions may wait."""
         self._most = most
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._claimed: set[Key] = set()
         self._waiting: OrderedDict[Key, PendingRecord] = OrderedDict()
         self._writing: dict[Key, PendingRecord] = {}
 
@@ -65,6 +67,26 @@ class Backlog:
             self._waiting.popitem(last=False)
             return True
 
+    def claim(self, key: Key, timeout_s: float) -> bool:
+        """Takes the session out, for a caller that writes it; `take` passes over it until `release`.
+
+        Waits until no other thread writes the session. Whether that was in time.
+        """
+        with self._lock:
+            if not self._lock.wait_for(
+                lambda: key not in self._claimed and key not in self._writing, timeout_s
+            ):
+                return False
+            self._claimed.add(key)
+            self._waiting.pop(key, None)
+            return True
+
+    def release(self, key: Key) -> None:
+        """Ends a claim."""
+        with self._lock:
+            self._claimed.discard(key)
+            self._lock.notify_all()
+
     def of(self, key: Key) -> PendingRecord | None:
         """The latest record of a session, unless it is written."""
         with self._lock:
@@ -74,9 +96,9 @@ class Backlog:
         """The sessions that have waited longest. Call `done` for the written ones, then `give_back`."""
         with self._lock:
             assert not self._writing, "one batch at a time"
-            for _ in range(min(most, len(self._waiting))):
-                key, noted = self._waiting.popitem(last=False)
-                self._writing[key] = noted
+            free = (key for key in self._waiting if key not in self._claimed)
+            for key in list(islice(free, most)):
+                self._writing[key] = self._waiting.pop(key)
             return dict(self._writing)
 
     def done(self, keys: Iterable[Key]) -> None:
@@ -84,6 +106,7 @@ class Backlog:
         with self._lock:
             for key in keys:
                 self._writing.pop(key, None)
+            self._lock.notify_all()
 
     def give_back(self) -> int:
         """Lets the taken sessions that are not done wait again, first. Returns how many had no room."""
@@ -93,6 +116,7 @@ class Backlog:
                 self._waiting[key] = noted if newer is None else replace(newer, since=noted.since)
                 self._waiting.move_to_end(key, last=False)
             self._writing.clear()
+            self._lock.notify_all()
             over = max(0, len(self._waiting) - self._most)
             for _ in range(over):
                 self._waiting.popitem(last=False)

@@ -45,6 +45,12 @@ _TEXT = sa.cast(_C.record, sa.Text).label("record")
 _ONE = sa.select(_TEXT, _C.version, _C.updated_at, _C.expires_at).where(
     _C.org == sa.bindparam("of_org"), _C.session == sa.bindparam("of_session")
 )
+_REPLACE = sa.update(_TABLE).where(
+    _C.org == sa.bindparam("of_org"),
+    _C.session == sa.bindparam("of_session"),
+    _C.version == sa.bindparam("of_version"),
+)
+_INSERT = sa.insert(_TABLE)
 _SOME = 128  # keys in a query
 _SOME_GONE = 500  # sessions that one transaction deletes
 _LONGEST_S = 100 * 365 * 24 * 3_600.0
@@ -100,7 +106,7 @@ class SessionStore:
             StoreUnavailable: the store cannot be read.
         """
         key = key_of(org, session)
-        with self._database.reading() as connection:
+        with self._database.autocommit() as connection:
             row = connection.execute(_ONE, {"of_org": key[0], "of_session": key[1]}).first()
         if row is None or _has_expired(row, _now()):
             return None
@@ -128,6 +134,39 @@ class SessionStore:
             f"session {session!r:.80} of organisation {org!r:.80}: is not at version {version} any more: "
             "another process wrote or deleted it; read it again"
         )
+
+    def replace(self, draft: Draft, mark: int) -> int | None:
+        """Writes one session quickly, if it still has the draft's version; returns the new version.
+
+        None if it has another version, or the draft's is not known: then `write_all` decides.
+
+        Raises:
+            InvalidInput: the record cannot be stored.
+            StoreUnavailable: nothing was written, or nobody knows.
+        """
+        if draft.version is None:
+            return None
+        turn = turn_in(draft.record, draft.key)
+        version = next_version(draft.version, mark) if draft.version else first_version(mark)
+        values = {
+            "turn": turn,
+            "record": dict(draft.record),
+            "version": version,
+            "updated_at": draft.at,
+            "expires_at": _expiry(draft.at, self._lifetime_s),
+        }
+        try:
+            with self._database.autocommit() as connection:
+                if draft.version:
+                    of = {"of_org": draft.key[0], "of_session": draft.key[1], "of_version": draft.version}
+                    is_written = connection.execute(_REPLACE, {**of, **values}).rowcount > 0
+                else:
+                    row = {"org": draft.key[0], "session": draft.key[1], "created_at": draft.at, **values}
+                    connection.execute(_INSERT, row)
+                    is_written = True
+        except Conflict:  # another process has begun the session
+            return None
+        return version if is_written else None
 
     def write_all(
         self, drafts: Iterable[Draft], merge: Merge | None = None, mark: int = 0
@@ -334,7 +373,7 @@ class _Batch:
             "version": first_version(mark) if before is None else next_version(before.version, mark),
             "created_at": at if begins or before is None else before.created_at,
             "updated_at": at,
-            "expires_at": None if self._lifetime_s is None else at + timedelta(seconds=self._lifetime_s),
+            "expires_at": _expiry(at, self._lifetime_s),
         }
 
 
@@ -367,6 +406,10 @@ def _read(text: str | None) -> Record | None:
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def _expiry(at: datetime, lifetime_s: float | None) -> datetime | None:
+    return None if lifetime_s is None else at + timedelta(seconds=lifetime_s)
 
 
 def _has_expired(row: sa.Row[Any], now: datetime) -> bool:

@@ -7,11 +7,13 @@ are merged. A process that is killed loses its last records.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from functools import partial
 from typing import Any, TypeVar
 
@@ -26,7 +28,7 @@ _log = logging.getLogger("toolroll")
 
 MOST_WAITING = 100_000  # sessions; beyond, the one that has waited longest is dropped
 WRITE_EVERY_S = 0.2  # larger batches cost less, and of several records of a session only the last is written
-READ_S = 2.0
+READ_S = WRITE_S = 2.0
 _BATCH = 256
 _MOST_READ = 200_000  # sessions whose version is remembered
 _READERS = 8
@@ -117,6 +119,67 @@ class SessionWriter:
             self._drop(1, f"{self._most:,} already wait for the store")
         self._worker.wake()
 
+    def save(
+        self, org: str, session: str, record: Callable[[], Record], timeout_s: float = WRITE_S
+    ) -> Record | None:
+        """Writes the state of a session now, and returns when every process that reads it sees it.
+
+        record: returns the newest state; called once the session is this thread's to write.
+
+        Returns:
+            What the store has now, if another process had written the session since it was read here; else
+            None.
+
+        Raises:
+            InvalidInput: the record cannot be stored, or no session can have this id.
+            StoreUnavailable: the store does not answer in time; the record is written in the background.
+        """
+        key = key_of(org, session)
+        if self._is_closed:
+            raise StoreUnavailable(f"session {session!r:.80}: the registry is closed")
+        deadline = time.monotonic() + timeout_s
+        if not self._backlog.claim(key, timeout_s):
+            self.note(org, session, record)
+            raise StoreUnavailable(f"session {session!r:.80}: is still being written", retry_after_s=1.0)
+        # A call that does not return in time still holds the claim, and ends it when it returns.
+        return self._in_time(lambda: self._write_claimed(key, record), deadline, key)
+
+    def _write_claimed(self, key: Key, record: Callable[[], Record]) -> Record | None:
+        try:
+            return self._write_one(Draft(key, record(), self._read.get(key), _now()))
+        except StoreUnavailable:
+            self._backlog.put(key, record, self._read.get(key))
+            self._worker.wake()
+            raise
+        finally:
+            self._backlog.release(key)
+
+    def _write_one(self, draft: Draft) -> Record | None:
+        version = self._store.replace(draft, self._mark)
+        if version is not None:
+            self._remember(draft.key, version)
+            self.counts.written += 1
+            return None
+        done: dict[Key, WriteResult | InvalidInput] = {}
+        while draft.key not in done:  # two processes may begin a session at the same time
+            done = self._store.write_all([draft], self._merge, self._mark)
+        result = done[draft.key]
+        if isinstance(result, InvalidInput):
+            raise result
+        self._remember(draft.key, result.version)
+        self.counts.written += 1
+        self.counts.merged += result.is_merged
+        if not result.is_merged:
+            return None
+        found = self._store.read(*draft.key)
+        return None if found is None else found.record
+
+    async def asave(
+        self, org: str, session: str, record: Callable[[], Record], timeout_s: float = WRITE_S
+    ) -> Record | None:
+        """`save` for an event loop."""
+        return await asyncio.to_thread(self.save, org, session, record, timeout_s)
+
     def read(self, org: str, session: str, timeout_s: float = READ_S) -> StoredSession | None:
         """The session from this process, from the store, or merged from both; None if there is none.
 
@@ -148,6 +211,10 @@ class SessionWriter:
         both = merged(self._merge, found.record, here.made(), key)
         return StoredSession(both, version, max(found.updated_at, instant(here.at)))
 
+    async def aread(self, org: str, session: str, timeout_s: float = READ_S) -> StoredSession | None:
+        """`read` for an event loop."""
+        return await asyncio.to_thread(self.read, org, session, timeout_s)
+
     def forget(self, org: str, session: str, timeout_s: float = READ_S) -> bool:
         """Deletes the session here and in the store; whether there was one.
 
@@ -167,6 +234,10 @@ class SessionWriter:
                 return self._store.forget(*key)
 
         return self._in_time(delete, time.monotonic() + timeout_s, key) or was_here
+
+    async def aforget(self, org: str, session: str, timeout_s: float = READ_S) -> bool:
+        """`forget` for an event loop."""
+        return await asyncio.to_thread(self.forget, org, session, timeout_s)
 
     def flush(self, timeout_s: float) -> bool:
         """Whether all records so far are in the store, or refused; waits that long for it."""
@@ -272,3 +343,7 @@ class SessionWriter:
             return True
         self._pruned_at = time.monotonic()
         return False
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)

@@ -92,6 +92,7 @@ class Database:
         self.dialect, self.url = address.dialect, address.text
         self._address, self._wait_s = address, wait_s
         self._engine = engines.engine_for(address, wait_s)
+        self._unsynced = engines.engine_for(address, wait_s, is_synced=False)
         self._pid = os.getpid()
         self._file: sqlite_file.Identity | None = None  # the file and the log that the connections have open
         self._log: sqlite_file.Identity | None = None
@@ -183,6 +184,18 @@ class Database:
                     )
                 yield connection
 
+    @contextmanager
+    def autocommit(self) -> Iterator[sa.Connection]:
+        """A connection on which each statement is a transaction of its own, for what must be quick.
+
+        The commit does not wait for the disk: a power cut may lose the last statements, the end of the
+        process loses none.
+        """
+        with self._translated(writes=True):
+            self._connected()
+            with self._unsynced.connect() as connection:
+                yield connection
+
     def revision(self) -> int:
         """The number of changes so far."""
         with self.reading() as connection:
@@ -193,6 +206,7 @@ class Database:
         self._is_closed = True
         if os.getpid() == self._pid:
             self._engine.dispose()
+            self._unsynced.dispose()
 
     def identity(self) -> sqlite_file.Identity | None:
         """Identifies the SQLite file; the value changes if another file takes its place.
@@ -222,8 +236,9 @@ class Database:
         if self._is_closed:
             raise StoreUnavailable(f"{self.url}: is closed; open it again")
         if os.getpid() != self._pid:
-            _inherited.append(self._engine.pool)
-            self._engine.dispose(close=False)
+            for engine in (self._engine, self._unsynced):
+                _inherited.append(engine.pool)
+                engine.dispose(close=False)
             self._pid = os.getpid()
         if self._address.path is not None:
             self._follow_file(self._address.path)
@@ -247,6 +262,7 @@ class Database:
             )
         logger.info("%s: was replaced; opening the new file", self.url)
         self._engine.dispose()
+        self._unsynced.dispose()
         with self._engine.connect() as connection:
             if not schema.check(connection, self._address, create=False, migrate=False):
                 raise schema.no_registry(self._address)

@@ -34,10 +34,14 @@ _POSTGRESQL: dict[str, Any] = {
 }
 
 
-def engine_for(address: Address, wait_s: float) -> sa.Engine:
-    """An engine that has not connected yet."""
+def engine_for(address: Address, wait_s: float, *, is_synced: bool = True) -> sa.Engine:
+    """An engine that has not connected yet.
+
+    is_synced: whether a commit waits for the disk. Without, each statement is a transaction of its own, and a
+    power cut may lose the last ones; the end of a process loses none.
+    """
     if address.path is not None:
-        return _sqlite(address, address.path, wait_s)
+        return _sqlite(address, address.path, wait_s, is_synced)
     try:
         import psycopg  # noqa: F401
     except ImportError as error:
@@ -49,11 +53,19 @@ def engine_for(address: Address, wait_s: float) -> sa.Engine:
     # Behind a pooler, a prepared statement may belong to another client.
     return sa.create_engine(
         address.url,
-        connect_args={"prepare_threshold": None, **options},
-        pool_pre_ping=True,
+        connect_args={
+            "prepare_threshold": None,
+            **options,
+            **({} if is_synced else {"options": "-c synchronous_commit=off"}),
+        },
         json_serializer=_json,
         **_POOL,
+        **(_PINGED if is_synced else _UNSYNCED),
     )
+
+
+_PINGED: dict[str, Any] = {"pool_pre_ping": True}
+_UNSYNCED: dict[str, Any] = {"isolation_level": "AUTOCOMMIT"}
 
 
 def _is_worth_logging(record: logging.LogRecord) -> bool:
@@ -72,7 +84,7 @@ def sqlite_module() -> ModuleType:
         return importlib.import_module("sqlite3")
 
 
-def _sqlite(address: Address, path: Path, wait_s: float) -> sa.Engine:
+def _sqlite(address: Address, path: Path, wait_s: float, is_synced: bool) -> sa.Engine:
     module = sqlite_module()
     if module.sqlite_version_info < SOUND_SQLITE:
         logger.warning(
@@ -89,7 +101,8 @@ def _sqlite(address: Address, path: Path, wait_s: float) -> sa.Engine:
         connection = module.connect(
             uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False, factory=factory
         )
-        for pragma in ("foreign_keys=ON", "synchronous=FULL", "trusted_schema=OFF", "cell_size_check=ON"):
+        synchronous = f"synchronous={'FULL' if is_synced else 'NORMAL'}"
+        for pragma in ("foreign_keys=ON", synchronous, "trusted_schema=OFF", "cell_size_check=ON"):
             connection.execute(f"PRAGMA {pragma}").close()
         return connection
 
@@ -99,7 +112,7 @@ def _sqlite(address: Address, path: Path, wait_s: float) -> sa.Engine:
 
     @sa.event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
-        how = connection.get_execution_options().get(BEGIN, "BEGIN")
+        how = connection.get_execution_options().get(BEGIN, "BEGIN" if is_synced else "")
         if how:
             connection.exec_driver_sql(how)
 

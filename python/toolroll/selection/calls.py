@@ -1,0 +1,133 @@
+"""Whether a model may call a tool: one decision, shared by selections, deliveries and sessions.
+
+A tool may be called if it was shown in the turn, or found or loaded by the conversation, and if the newest
+policy allows it. Listing asks the same policy, so that nothing that is hidden can be called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from toolroll._core import Bitset
+from toolroll.catalog.catalog import Catalog
+from toolroll.context import Context
+from toolroll.errors import Denied
+from toolroll.formats.providers import How
+from toolroll.formats.schemas import own_name_of
+from toolroll.formats.schemas.names import is_replaced
+from toolroll.tools import Tool
+
+_MOST_NAMES = 50  # in an error
+_NO_META: Mapping[str, Tool] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRecord:
+    """How a selection reached the model.
+
+    Attributes:
+        provider, how: as in `Selection.deliver`.
+        shown: own names of the tools that the model may call at once, in the order of the selection.
+        meta_tools: names of the meta-tools that were sent.
+    """
+
+    provider: str
+    how: How
+    shown: tuple[str, ...]
+    meta_tools: tuple[str, ...] = ()
+
+
+class Calls(Protocol):
+    """What a check asks for beside what was shown."""
+
+    def may(self, name: str, context: Context) -> Tool | None:
+        """The tool of this own name, if the newest policy allows it to this context."""
+
+    def granted(self) -> Collection[str]:
+        """Own names of tools that the conversation has shown in this turn, found or loaded."""
+
+    def refresh(self) -> bool:
+        """Reads again what other processes have added; whether there was anything to read."""
+
+    def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> object:
+        """Takes note of how a selection reached the model. catalog: of the selection."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FixedCalls:
+    """The policy of one decision, for a selection that no engine made.
+
+    Attributes:
+        catalog: of the decision.
+        allowed: rows that its hard stages left.
+    """
+
+    catalog: Catalog
+    allowed: Bitset
+
+    def may(self, name: str, context: Context) -> Tool | None:
+        """The tool, if the decision allowed it."""
+        row = self.catalog.names.get(name)
+        return self.catalog.tools[row] if row is not None and row in self.allowed else None
+
+    def granted(self) -> Collection[str]:
+        """Nothing: there is no conversation."""
+        return ()
+
+    def refresh(self) -> bool:
+        """False: there is nothing to read."""
+        return False
+
+    def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> None:
+        """Does nothing."""
+
+
+def check_call(
+    name: object,
+    context: Context,
+    shown: Collection[str],
+    calls: Calls,
+    meta_tools: Mapping[str, Tool] = _NO_META,
+) -> Tool:
+    """The tool that the model may call under this name, its own or one that it was sent under.
+
+    A name that looks like a replaced one is no tool's own: a tool that has it is sent under another name.
+
+    Args:
+        name: from the model's reply, so it may be anything.
+        context: the caller's.
+        shown: own names of the tools that the turn has shown.
+        calls: answers for the newest policy, and for the conversation.
+        meta_tools: name → meta-tool, of those that were sent. No other tool can have their names.
+
+    Raises:
+        Denied: the tool was not offered, or policy does not allow it any more, or there is none.
+    """
+    if not isinstance(name, str):
+        raise Denied(f"tool {name!r:.80}: is no name; {_offered((*shown, *meta_tools))}")
+    if name in meta_tools:
+        return meta_tools[name]
+    own = _own(name, shown, calls)
+    if own is None and calls.refresh():
+        own = _own(name, shown, calls)
+    if own is None:
+        raise Denied(f"tool {name!r:.200}: was not offered in this turn; {_offered((*shown, *meta_tools))}")
+    tool = calls.may(own, context)
+    if tool is None:
+        raise Denied(f"tool {name!r:.200}: was offered in this turn and is not allowed any more")
+    return tool
+
+
+def _own(name: str, shown: Collection[str], calls: Calls) -> str | None:
+    """The own name of a tool that was offered; None if none was offered under this name."""
+    if not is_replaced(name):
+        return name if name in shown or name in calls.granted() else None
+    return own_name_of(name, [*shown, *calls.granted()])
+
+
+def _offered(names: Collection[str]) -> str:
+    some = ", ".join(list(names)[:_MOST_NAMES])
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"offered: {some}{more}" if some else "offered: none"

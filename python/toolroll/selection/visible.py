@@ -1,0 +1,82 @@
+"""The tools that one caller may have now: the decision that lists, searches and calls share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from toolroll._core import Bitset
+from toolroll.catalog.catalog import Catalog
+from toolroll.context import Context
+from toolroll.tools import Tool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VisibleTools:
+    """The tools that policy, status and settings leave to one caller.
+
+    It is a collection of names, in alphabetical order: `"get_forecast" in visible`, `len(visible)`,
+    `list(visible)`. It describes the moment in which it was made.
+
+    Attributes:
+        catalog: the catalog of the caller's organisation.
+        rows: a bitset over the catalog.
+    """
+
+    catalog: Catalog
+    rows: Bitset
+
+    @classmethod
+    def of(cls, catalog: Catalog, allowed: Bitset, context: Context) -> VisibleTools:
+        """allowed: rows that the hard stages leave. A context that requires tools may have no others."""
+        if context.required:
+            required = [catalog.names[name] for name in context.required if name in catalog.names]
+            allowed = allowed & Bitset.of(len(catalog), np.array(required, np.int32))
+        return cls(catalog, allowed)
+
+    def get(self, name: object) -> Tool | None:
+        """The tool of this own name; None if there is none, or the caller may not have it."""
+        row = self.catalog.names.get(name) if isinstance(name, str) else None
+        return self.catalog.tools[row] if row is not None and row in self.rows else None
+
+    def is_core(self, tool: Tool) -> bool:
+        """Whether the tool is in every selection: pinned, or of a base toolkit."""
+        row = self.catalog.names[tool.name]
+        return row in self.catalog.base or row in self.catalog.pinned
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in alphabetical order."""
+        return tuple([tool.name for tool in self.definitions])
+
+    @property
+    def definitions(self) -> tuple[Tool, ...]:
+        """The tools as `Tool` values."""
+        tools = self.catalog.tools
+        return tuple([tools[row] for row in self.rows.rows().tolist()])
+
+    @property
+    def tools(self) -> tuple[Any, ...]:
+        """The tools as the caller defined them; a `Tool` for one from a file."""
+        return tuple([tool if tool.original is None else tool.original for tool in self.definitions])
+
+    @property
+    def core(self) -> VisibleTools:
+        """Those that are in every selection: pinned tools and those of base toolkits."""
+        rows = np.union1d(self.catalog.base, self.catalog.pinned).astype(np.int32)
+        return VisibleTools(self.catalog, self.rows & Bitset.of(len(self.catalog), rows))
+
+    def __contains__(self, name: object) -> bool:
+        return self.get(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"<VisibleTools: {len(self)} of {len(self.catalog)}>"

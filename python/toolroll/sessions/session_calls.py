@@ -1,0 +1,86 @@
+"""What the selections, deliveries and checks of one session share: its caller, its state, its policy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from toolroll.catalog.catalog import Catalog
+from toolroll.context import Context
+from toolroll.selection.calls import DeliveryRecord
+from toolroll.selection.engine import Engine
+from toolroll.selection.snapshot import Snapshot
+from toolroll.selection.visible import VisibleTools
+from toolroll.sessions.name_lookup import META_NAMES
+from toolroll.sessions.state import Conversations, ConversationState
+from toolroll.sessions.turn_record import TurnRecord
+from toolroll.tools import Tool
+
+
+class SessionCalls:
+    """Answers the checks of a session and of its selections (`Calls`).
+
+    Attributes:
+        context: the caller's; the session may replace it.
+        state: of the conversation.
+    """
+
+    def __init__(
+        self, engine: Engine, conversations: Conversations, context: Context, state: ConversationState
+    ) -> None:
+        self.context, self.state = context, state
+        self._engine, self._conversations = engine, conversations
+        self._visible: tuple[Snapshot, Context, VisibleTools] | None = None
+
+    def visible(self) -> VisibleTools:
+        """What this caller may have now.
+
+        It is worked out once for a snapshot and a context: rules, settings and catalog change by a new
+        snapshot. Only settings that the caller passes as a mapping may change unseen.
+        """
+        snapshot, context, known = self._engine.snapshot, self.context, self._visible
+        if known is not None and known[0] is snapshot and known[1] is context:
+            return known[2]
+        visible = self._engine.visible(context)
+        if not isinstance(context.settings, Mapping) or not context.settings:
+            self._visible = snapshot, context, visible
+        return visible
+
+    def open_turns(self) -> Sequence[TurnRecord]:
+        """The selection of the turn that is open, or the searches since the last call; newest first."""
+        state = self.state
+        turn = state.now.turn
+        return [one for one in state.turns if not one.is_over and (one.turn == turn or one.is_search)]
+
+    # `Calls`
+
+    def may(self, name: str, context: Context) -> Tool | None:
+        """The tool, if this caller may have it. No tool of the catalog passes for a meta-tool."""
+        return None if name in META_NAMES else self.visible().get(name)
+
+    def granted(self) -> Collection[str]:
+        """What the conversation has shown in this turn, found or loaded."""
+        now = self.state.now
+        if now.is_whole:
+            return self.visible()
+        names = {one.name for one in now.loaded}
+        names.update(now.found)
+        for turn in self.open_turns():
+            names.update(turn.names)
+        return names
+
+    def refresh(self) -> bool:
+        """Reads again what other processes have found and loaded."""
+        return self._conversations.refresh(self.context, self.state)
+
+    def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> None:
+        """Keeps with the turn how it was delivered."""
+        turn = next((one for one in self.state.turns if one.event_id == event_id), None)
+        if turn is None:
+            return
+        selected, now = {*turn.names, *turn.selected}, self.state.now
+        since = {*now.found, *(one.name for one in now.loaded)} - selected  # granted by themselves
+        record = replace(record, shown=tuple([name for name in record.shown if name not in since]))
+        if not turn.is_delivered(record):
+            self.state.change_turn(event_id, lambda one: one.delivered(record, catalog))
+            self._conversations.save(self.context, self.state)

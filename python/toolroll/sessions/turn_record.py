@@ -1,0 +1,239 @@
+"""What one turn of a conversation has put before the model, in a form that travels between processes."""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from toolroll.catalog.catalog import Catalog
+from toolroll.errors import InvalidInput
+from toolroll.formats.providers import PROVIDERS
+from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_tools
+from toolroll.selection.calls import DeliveryRecord
+
+MOST_RECORDS = 6  # of one conversation: a turn's selection, or its last searches
+MOST_SHOWN = 1_024  # tools in a record; beyond, the conversation's list is the better record
+_LONGEST = 4_096  # characters of a text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnRecord:
+    """One event of a conversation: a selection, or a search where nothing was selected.
+
+    It says which tools may be called, and holds what it takes to learn from the calls.
+
+    Attributes:
+        event_id: of the selection or search.
+        turn: number of the turn.
+        at: when it was decided, seconds since the epoch.
+        revision: of the registry whose policy was in force; 0 without one.
+        names: own names of the tools that were shown, in order.
+        keys: the packed keys of these tools (`pack_tools`).
+        page, tier, category: the context that outcomes belong to.
+        selected: names of the whole selection, where the delivery sent others; () where it is `names`.
+        provider, how: of the delivery; "" before it.
+        meta_tools: names of the meta-tools that were sent.
+        max_tools, budget_tokens: limits of the turn.
+        is_search: whether it is a search.
+        is_reported: whether outcomes were reported.
+        is_over: whether the turn has ended.
+        wanted: tools that were called in this turn and not shown.
+        vector: the message's vector as float16 bytes, in the process that selected; b"" elsewhere.
+        space: identity of the embedder of the vector.
+    """
+
+    event_id: str
+    turn: int
+    at: float
+    revision: int
+    names: tuple[str, ...]
+    keys: bytes
+    page: str = ""
+    tier: str = ""
+    category: str = ""
+    selected: tuple[str, ...] = ()
+    provider: str = ""
+    how: str = ""
+    meta_tools: tuple[str, ...] = ()
+    max_tools: int | None = None
+    budget_tokens: int | None = None
+    is_search: bool = False
+    is_reported: bool = False
+    is_over: bool = False
+    wanted: tuple[str, ...] = ()
+    vector: bytes = b""
+    space: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        exposure: Exposure,
+        turn: int,
+        revision: int,
+        limits: tuple[int | None, int | None] = (None, None),
+        *,
+        is_search: bool = False,
+    ) -> TurnRecord:
+        """limits: max_tools and budget_tokens of the turn."""
+        return cls(
+            exposure.event_id,
+            turn,
+            exposure.at,
+            revision,
+            tuple([tool.name for tool in exposure.shown]),
+            pack_tools(exposure.shown),
+            exposure.page,
+            exposure.tier,
+            exposure.category,
+            max_tools=limits[0],
+            budget_tokens=limits[1],
+            is_search=is_search,
+            vector=b"" if exposure.vector is None else exposure.vector.tobytes(),
+            space=exposure.space,
+        )
+
+    def exposure(self, org: str, reporter: str) -> Exposure:
+        """What was shown, for a report on it."""
+        vector = np.frombuffer(self.vector, np.float16) if self.vector else None
+        return Exposure(
+            self.event_id,
+            org,
+            self.at,
+            reporter,
+            self.page,
+            self.tier,
+            self.category,
+            self._tools(),
+            vector,
+            self.space if self.vector else "",
+        )
+
+    def delivered(self, delivery: DeliveryRecord, catalog: Catalog) -> TurnRecord:
+        """The same, of which the delivery has sent these tools. catalog: of the selection."""
+        known = {tool.name: tool for tool in self._tools()}
+        shown = [
+            known.get(name) or ShownTool(name, catalog.tool_key(catalog.names[name]), 0.0)
+            for name in delivery.shown
+        ]
+        return replace(
+            self,
+            names=tuple([tool.name for tool in shown]),
+            keys=pack_tools(shown),
+            selected=self.selected or self.names,
+            provider=delivery.provider,
+            how=delivery.how,
+            meta_tools=delivery.meta_tools,
+        )
+
+    def is_delivered(self, delivery: DeliveryRecord) -> bool:
+        """Whether this is known."""
+        return (self.provider, self.how, self.names, self.meta_tools) == (
+            delivery.provider,
+            delivery.how,
+            delivery.shown,
+            delivery.meta_tools,
+        )
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain values for JSON, without the vector."""
+        return {
+            "id": self.event_id,
+            "turn": self.turn,
+            "at": self.at,
+            "revision": self.revision,
+            "names": list(self.names),
+            "keys": b64encode(self.keys).decode(),
+            "where": [self.page, self.tier, self.category],
+            "selected": list(self.selected),
+            "delivery": [self.provider, self.how, list(self.meta_tools)],
+            "limits": [self.max_tools, self.budget_tokens],
+            "flags": [self.is_search, self.is_reported, self.is_over],
+            "wanted": list(self.wanted),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> TurnRecord:
+        """From what `to_record` gave.
+
+        Raises:
+            InvalidInput: it is something else.
+        """
+        try:
+            names = _texts(record["names"])
+            keys = b64decode(record["keys"], validate=True)
+            unpack_tools(names, keys)
+            page, tier, category = _texts(record["where"])
+            provider, how, meta_tools = record["delivery"]
+            if provider and how not in PROVIDERS[provider].hows:
+                raise ValueError(f"has a delivery by {how!r:.80}")
+            max_tools, budget_tokens = (None if one is None else int(one) for one in record["limits"])
+            is_search, is_reported, is_over = map(bool, record["flags"])
+            return cls(
+                event_id=_texts([record["id"]])[0],
+                turn=int(record["turn"]),
+                at=float(record["at"]),
+                revision=int(record["revision"]),
+                names=names,
+                keys=keys,
+                page=page,
+                tier=tier,
+                category=category,
+                selected=_texts(record["selected"]),
+                provider=provider,
+                how=how,
+                meta_tools=_texts(meta_tools),
+                max_tools=max_tools,
+                budget_tokens=budget_tokens,
+                is_search=is_search,
+                is_reported=is_reported,
+                is_over=is_over,
+                wanted=_texts(record["wanted"]),
+            )
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(f"turn: the record is no turn of ours: {error}"[:300]) from error
+
+    def _tools(self) -> tuple[ShownTool, ...]:
+        return unpack_tools(self.names, self.keys)
+
+
+def merged_records(
+    one: Iterable[TurnRecord], other: Iterable[TurnRecord], turn: int
+) -> tuple[TurnRecord, ...]:
+    """What two processes know of the turns up to this one, newest first; the same whichever way round."""
+    found: dict[str, TurnRecord] = {}
+    for record in (*one, *other):
+        if record.turn <= turn:
+            known = found.get(record.event_id)
+            found[record.event_id] = record if known is None else _both(known, record)
+    newest = sorted(found.values(), key=lambda record: (-record.turn, -record.at, record.event_id))
+    return tuple(newest[:MOST_RECORDS])
+
+
+def _both(one: TurnRecord, other: TurnRecord) -> TurnRecord:
+    """One event as two processes know it: the delivery counts, and what either has reported."""
+    first, second = sorted(
+        (one, other), key=lambda each: (not each.provider, each.provider, each.how, each.names)
+    )
+    return replace(
+        first,
+        is_reported=one.is_reported or other.is_reported,
+        is_over=one.is_over or other.is_over,
+        wanted=tuple(sorted({*one.wanted, *other.wanted})),
+        vector=first.vector or second.vector,
+        space=first.space or second.space,
+    )
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, (list, tuple)) or len(values) > MOST_SHOWN:
+        raise TypeError(f"has a {type(values).__name__} where a list of texts must be")
+    for value in values:
+        if not isinstance(value, str) or len(value) > _LONGEST:
+            raise TypeError(f"has a {type(value).__name__} where a text must be")
+        value.encode()  # half of a surrogate pair is no text
+    return tuple([sys.intern(value) for value in values])

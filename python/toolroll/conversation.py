@@ -156,7 +156,7 @@ class Conversation:
         return replace(self, loaded=tuple(loaded.values()))
 
     def unload(self, names: Collection[str]) -> Conversation:
-        """Without these tools: neither loaded nor kept because they were called or sent."""
+        """Without these tools: neither loaded nor kept because they were called, found or sent."""
         stays = [at for at, name in enumerate(self.listed) if name not in names]
         called = tuple([(turn, tuple([n for n in used if n not in names])) for turn, used in self.called])
         return replace(
@@ -165,6 +165,7 @@ class Conversation:
             called=tuple([entry for entry in called if entry[1]]),
             listed=tuple([self.listed[at] for at in stays]),
             picked=tuple([self.picked[at] for at in stays]),
+            found=tuple([name for name in self.found if name not in names]),
         )
 
     def fallback(self, *, is_open: bool = True) -> Conversation:

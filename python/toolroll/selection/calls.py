@@ -20,7 +20,7 @@ from toolroll.formats.schemas.names import is_replaced
 from toolroll.tools import Tool
 
 _MOST_NAMES = 50  # in an error
-_NO_META: Mapping[str, Tool] = {}
+NO_META: Mapping[str, Tool] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class DeliveryRecord:
     Attributes:
         provider, how: as in `Selection.deliver`.
         shown: own names of the tools that the model may call at once, in the order of the selection.
-        meta_tools: names of the meta-tools that were sent.
+        meta_tools: the meta-tools that were sent.
     """
 
     provider: str
     how: How
     shown: tuple[str, ...]
-    meta_tools: tuple[str, ...] = ()
+    meta_tools: tuple[Tool, ...] = ()
 
 
 class Calls(Protocol):
@@ -45,8 +45,14 @@ class Calls(Protocol):
     def may(self, name: str, context: Context) -> Tool | None:
         """The tool of this own name, if the newest policy allows it to this context."""
 
+    def shown(self, event_id: str) -> tuple[str, ...] | None:
+        """Own names of the tools that another process has delivered for this event; None for none."""
+
     def granted(self) -> Collection[str]:
         """Own names of tools that the conversation has shown in this turn, found or loaded."""
+
+    def meta_tools(self) -> Mapping[str, Tool]:
+        """Name → meta-tool, of those that the conversation was sent in this turn."""
 
     def refresh(self) -> bool:
         """Reads again what other processes have added; whether there was anything to read."""
@@ -72,9 +78,17 @@ class FixedCalls:
         row = self.catalog.names.get(name)
         return self.catalog.tools[row] if row is not None and row in self.allowed else None
 
+    def shown(self, event_id: str) -> tuple[str, ...] | None:
+        """None: no other process knows the selection."""
+        return None
+
     def granted(self) -> Collection[str]:
         """Nothing: there is no conversation."""
         return ()
+
+    def meta_tools(self) -> Mapping[str, Tool]:
+        """None: there is no conversation."""
+        return NO_META
 
     def refresh(self) -> bool:
         """False: there is nothing to read."""
@@ -89,7 +103,7 @@ def check_call(
     context: Context,
     shown: Collection[str],
     calls: Calls,
-    meta_tools: Mapping[str, Tool] = _NO_META,
+    meta_tools: Mapping[str, Tool] | None = None,
 ) -> Tool:
     """The tool that the model may call under this name, its own or one that it was sent under.
 
@@ -100,11 +114,13 @@ def check_call(
         context: the caller's.
         shown: own names of the tools that the turn has shown.
         calls: answers for the newest policy, and for the conversation.
-        meta_tools: name → meta-tool, of those that were sent. No other tool can have their names.
+        meta_tools: name → meta-tool, of those that were sent; None for those of the conversation. No other
+            tool can have their names.
 
     Raises:
         Denied: the tool was not offered, or policy does not allow it any more, or there is none.
     """
+    meta_tools = calls.meta_tools() if meta_tools is None else meta_tools
     if not isinstance(name, str):
         raise Denied(f"tool {name!r:.80}: is no name; {_offered((*shown, *meta_tools))}")
     if name in meta_tools:

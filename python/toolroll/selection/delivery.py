@@ -138,7 +138,7 @@ class Delivery:
         shown = self._shown
         first = tuple([tool.name for tool in self._offer.definitions if tool.name in shown])
         listed = (*first, *sorted(shown.difference(first)))
-        return DeliveryRecord(self.provider, self.how, listed, tuple(self.meta_tools))
+        return DeliveryRecord(self.provider, self.how, listed, tuple(self.meta_tools.values()))
 
     @cached_property
     def meta_tools(self) -> Mapping[str, Tool]:

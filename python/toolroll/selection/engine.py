@@ -7,7 +7,7 @@ import logging
 import operator
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypedDict, TypeVar
 
@@ -24,7 +24,7 @@ from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, Failure, InvalidInput
 from toolroll.identity import key
 from toolroll.learning.exposure import Exposure
-from toolroll.selection.calls import Calls, DeliveryRecord
+from toolroll.selection.calls import NO_META, Calls, DeliveryRecord
 from toolroll.selection.exposure import exposure_of
 from toolroll.selection.message_classifier import MessageClassifier
 from toolroll.selection.pipeline import Pipeline
@@ -245,9 +245,17 @@ class Engine:
         """The tool of this own name, if this caller may have it now."""
         return self.visible(context).get(name)
 
+    def shown(self, event_id: str) -> tuple[str, ...] | None:
+        """None: no other process knows a selection without a conversation."""
+        return None
+
     def granted(self) -> tuple[str, ...]:
         """Nothing: a selection without a conversation finds and loads no more."""
         return ()
+
+    def meta_tools(self) -> Mapping[str, Tool]:
+        """None: there is no conversation."""
+        return NO_META
 
     def refresh(self) -> bool:
         """False: there is no conversation to read again."""

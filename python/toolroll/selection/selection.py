@@ -174,7 +174,10 @@ class Selection:
 
         Without a delivery, the selected ones.
         """
-        return self._deliveries[0].record.shown if self._deliveries else self.names
+        if self._deliveries:
+            return self._deliveries[0].record.shown
+        elsewhere = self.calls.shown(self.event_id)
+        return self.names if elsewhere is None else elsewhere
 
     @property
     def delivery(self) -> Delivery | None:
@@ -197,7 +200,7 @@ class Selection:
         delivery = self.delivery
         if delivery is not None:
             return delivery.check(name)
-        return check_call(name, self.turn.context, self._offered, self.calls)
+        return check_call(name, self.turn.context, self.shown, self.calls)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._offered

@@ -17,7 +17,6 @@ from toolroll.conversation import Conversation, heard
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.formats.meta_tools import (
     MANAGE_TOOLS,
-    META_TOOLS,
     MOST_FOUND,
     MOST_QUERIES,
     SEARCH_TOOLS,
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 Record = Callable[[Exposure, tuple[Entry, ...], tuple[ShownTool, ...], bool], object]
 
 RETRY_S = 600.0  # for so long, the same message again may be the same request
-_META = {tool.name: tool for tool in META_TOOLS}
 
 
 class Session:
@@ -382,7 +380,7 @@ class Session:
         Raises:
             Denied: the tool was not offered, or policy does not allow it any more, or there is none.
         """
-        return check_call(name, self.context, (), self._calls, self._meta_tools())
+        return check_call(name, self.context, (), self._calls)
 
     async def acheck(self, name: str) -> Tool:
         """`check` for an event loop: it also sees what another process has offered a moment ago."""
@@ -621,15 +619,6 @@ class Session:
         own = tool.name
         self._state.change(lambda now: now.find([own]))
         return Answer("", (tool,), call=ToolCall(tool, given))
-
-    def _meta_tools(self) -> dict[str, Tool]:
-        """The meta-tools that the open turn was delivered with."""
-        turn = self._turn()
-        if turn is None or not turn.meta_tools:
-            return {}
-        delivery = None if self._selection is None else self._selection.delivery
-        known = _META if delivery is None else {**_META, **delivery.meta_tools}
-        return {name: known[name] for name in turn.meta_tools if name in known}
 
     def _those_allowed(self, names: Iterable[str]) -> tuple[str, ...]:
         """Others of an organisation may have loaded what this caller must not know of."""

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
-from toolroll.selection.calls import DeliveryRecord
+from toolroll.formats.meta_tools import META_TOOLS
+from toolroll.selection.calls import NO_META, DeliveryRecord
 from toolroll.selection.engine import Engine
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.visible import VisibleTools
@@ -30,6 +31,7 @@ class SessionCalls:
     ) -> None:
         self.context, self.state = context, state
         self._engine, self._conversations = engine, conversations
+        self._meta = {tool.name: tool for tool in META_TOOLS}
         self._visible: tuple[Snapshot, Context, VisibleTools] | None = None
 
     def visible(self) -> VisibleTools:
@@ -58,6 +60,11 @@ class SessionCalls:
         """The tool, if this caller may have it. No tool of the catalog passes for a meta-tool."""
         return None if name in META_NAMES else self.visible().get(name)
 
+    def shown(self, event_id: str) -> tuple[str, ...] | None:
+        """What the turn was delivered with, in whatever process."""
+        turn = next((one for one in self.state.turns if one.event_id == event_id), None)
+        return turn.names if turn is not None and turn.provider else None
+
     def granted(self) -> Collection[str]:
         """What the conversation has shown in this turn, found or loaded."""
         now = self.state.now
@@ -69,6 +76,13 @@ class SessionCalls:
             names.update(turn.names)
         return names
 
+    def meta_tools(self) -> Mapping[str, Tool]:
+        """Those that the open turn was delivered with. Another process knows our own ones only."""
+        open_turns = self.open_turns()
+        if not open_turns or not open_turns[0].meta_tools:
+            return NO_META
+        return {name: self._meta[name] for name in open_turns[0].meta_tools if name in self._meta}
+
     def refresh(self) -> bool:
         """Reads again what other processes have found and loaded."""
         return self._conversations.refresh(self.context, self.state)
@@ -78,6 +92,7 @@ class SessionCalls:
         turn = next((one for one in self.state.turns if one.event_id == event_id), None)
         if turn is None:
             return
+        self._meta |= {tool.name: tool for tool in record.meta_tools}
         selected, now = {*turn.names, *turn.selected}, self.state.now
         since = {*now.found, *(one.name for one in now.loaded)} - selected  # granted by themselves
         record = replace(record, shown=tuple([name for name in record.shown if name not in since]))

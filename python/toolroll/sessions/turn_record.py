@@ -127,7 +127,7 @@ class TurnRecord:
             selected=self.selected or self.names,
             provider=delivery.provider,
             how=delivery.how,
-            meta_tools=delivery.meta_tools,
+            meta_tools=tuple([tool.name for tool in delivery.meta_tools]),
         )
 
     def is_delivered(self, delivery: DeliveryRecord) -> bool:
@@ -136,7 +136,7 @@ class TurnRecord:
             delivery.provider,
             delivery.how,
             delivery.shown,
-            delivery.meta_tools,
+            tuple([tool.name for tool in delivery.meta_tools]),
         )
 
     def to_record(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import importlib
 import json
 import logging
 from pathlib import Path
+from threading import Event
 from types import ModuleType
 from typing import Any
 from weakref import WeakSet
@@ -34,12 +35,12 @@ _POSTGRESQL: dict[str, Any] = {
 }
 
 
-def engine_for(address: Address, wait_s: float) -> sa.Engine:
-    """An engine that has not connected yet."""
+def engine_for(address: Address, wait_s: float, is_closing: Event) -> sa.Engine:
+    """An engine that has not connected yet. is_closing: ends the calls that wait for PostgreSQL."""
     if address.path is not None:
         return _sqlite(address, address.path, wait_s)
     try:
-        import psycopg  # noqa: F401
+        from toolroll.registry.store.interruptible import connection_class
     except ImportError as error:
         raise StoreUnavailable(
             f"{address.text}: needs psycopg: pip install 'toolroll[postgres]' ({error})"
@@ -47,13 +48,25 @@ def engine_for(address: Address, wait_s: float) -> sa.Engine:
     logging.getLogger("psycopg").addFilter(_is_worth_logging)
     options = {name: value for name, value in _POSTGRESQL.items() if name not in address.url.query}
     # Behind a pooler, a prepared statement may belong to another client.
-    return sa.create_engine(
+    engine = sa.create_engine(
         address.url,
         connect_args={"prepare_threshold": None, **options},
         pool_pre_ping=True,
         json_serializer=_json,
         **_POOL,
     )
+    connections = connection_class(is_closing)
+
+    @sa.event.listens_for(engine, "do_connect")
+    def connect(dialect: Any, record: Any, arguments: list[Any], options: dict[str, Any]) -> Any:
+        return connections.connect(*arguments, **options)
+
+    @sa.event.listens_for(engine, "checkin")
+    def close_last(connection: Any, record: Any) -> None:
+        if is_closing.is_set() and connection is not None:  # `dispose` closed only those that were idle
+            record.close()
+
+    return engine
 
 
 def _is_worth_logging(record: logging.LogRecord) -> bool:

@@ -5,21 +5,27 @@ After a fork the child has none of its parent's threads, and a lock that was hel
 
 from __future__ import annotations
 
+import contextvars
+import itertools
 import logging
 import os
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Condition, Event, Thread
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from toolroll.errors import ToolrollError
 
 _log = logging.getLogger("toolroll")
 
 HOLD_S = 1.0  # how long a fork waits for a lock
+IDLE_S = 1.0  # after which a thread of a pool ends
 
 T = TypeVar("T")
 
@@ -37,27 +43,45 @@ def survive_forks(
             called at each fork. A lock that is not free within a second is skipped.
         in_child: replaces the owner's locks and threads.
     """
-    if not hasattr(os, "register_at_fork"):
-        return
-    this = weakref.ref(owner)
-    held: list[threading.Lock] = []
+    number = next(_numbers)
+    this = weakref.ref(owner, lambda _: _survivors.pop(number, None))
 
-    def hold() -> None:
+    def held() -> Iterable[threading.Lock]:
         alive = this()
-        if alive is not None:
-            held.extend(lock for lock in locks(alive) if lock.acquire(timeout=HOLD_S))
-
-    def release() -> None:
-        while held:
-            held.pop().release()
+        return () if alive is None else [lock for lock in locks(alive) if lock.acquire(timeout=HOLD_S)]
 
     def reset() -> None:
-        release()
         alive = this()
         if alive is not None:
             in_child(alive)
 
-    os.register_at_fork(before=hold, after_in_parent=release, after_in_child=reset)
+    _survivors[number] = (held, reset)
+
+
+# By the order of their registration. Python never forgets a function of `os.register_at_fork`, so one set of
+# functions serves all owners: an entry goes with its owner.
+_survivors: dict[int, tuple[Callable[[], Iterable[threading.Lock]], Callable[[], None]]] = {}
+_numbers = itertools.count()
+_held = threading.local()  # the locks that the forking thread holds
+
+
+def _hold_locks() -> None:
+    _held.locks = [lock for held, _ in reversed(list(_survivors.values())) for lock in held()]
+
+
+def _release_locks() -> None:
+    for lock in _held.__dict__.pop("locks", ()):
+        lock.release()
+
+
+def _begin_in_child() -> None:
+    _release_locks()
+    for _, reset in list(_survivors.values()):
+        reset()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold_locks, after_in_parent=_release_locks, after_in_child=_begin_in_child)
 
 
 class Worker:
@@ -100,6 +124,7 @@ class Worker:
         )
         self._name, self._subject, self._batch_s, self._retry_s = name, subject, batch_s, retry_s
         self.is_stopped = False
+        self._last: Callable[[], object] | None = None
         self._reset()
         survive_forks(self, lambda one: (one.lock,) if holds_forks and one.is_started else (), Worker._reset)
 
@@ -155,22 +180,36 @@ class Worker:
         self.request_stop()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout_s)
+            thread.join(max(0.0, timeout_s))
 
     def request_stop(self, _: object = None) -> None:
         """Ends the thread after its present step, without waiting for that."""
         self.is_stopped = True
         self._signals.put(None)
 
+    def end_with(self, last: Callable[[], object]) -> None:
+        """Ends the thread after its present step, and calls `last` in it if it has been started.
+
+        Garbage collection may call this: it takes no lock and starts no thread.
+        """
+        self._last = last
+        self.request_stop()
+
     def _start(self) -> None:
         with self._starting:
             if self._thread is None and not self.is_stopped:
-                thread = Thread(target=self._run, name=self._name, daemon=True)
+                thread = Thread(target=self._run_to_end, name=self._name, daemon=True)
                 try:
                     thread.start()
                 except RuntimeError:  # the system has no more threads
                     return
                 self._thread = thread
+
+    def _run_to_end(self) -> None:
+        self._run()
+        last, self._last = self._last, None
+        if last is not None:
+            last()
 
     def _run(self) -> None:
         pause_s: float | None = None
@@ -216,7 +255,8 @@ class Worker:
     def _report(self, error: Exception | None) -> None:
         if self._subject and error is None and self.error is not None:
             _log.warning("%s: succeeded again", self._subject)
-        if self._subject and error is not None and self.error is None:
+        is_new = error is not None and self.error is None and not self.is_stopped
+        if self._subject and is_new:
             is_known = isinstance(error, ToolrollError)
             _log.warning("%s: failed, will try again: %s", self._subject, error, exc_info=not is_known)
         if error is None:
@@ -233,15 +273,21 @@ class Full(Exception):
 
 
 class CallPool:
-    """Runs calls with a deadline, each on one of at most `count` daemon threads.
+    """Runs calls on at most `count` daemon threads, each before a deadline.
 
-    Safe to share between threads. The child of a fork needs a pool of its own: the parent's calls never
-    return there. Starting a thread takes about 0.1 ms.
+    A thread starts when a call finds none that is idle, and ends when it has been idle for a second. `run`
+    waits in a thread, `arun` in an event loop. Safe to share between threads. The child of a fork begins
+    without threads and calls: those of the parent never return there.
     """
 
     def __init__(self, count: int, name: str) -> None:
         """name: the threads' name."""
-        self._slots, self._name = _Slots(count), name
+        self._count, self._name = count, name
+        self._reset()
+        survive_forks(self, lambda pool: (), CallPool._reset)
+
+    def _reset(self) -> None:
+        self._threads = _Threads(self._count, self._name)
 
     def run(self, call: Callable[[], T], timeout_s: float) -> T:
         """Returns what `call` returns, and raises what it raises.
@@ -250,71 +296,207 @@ class CallPool:
             Overdue: it took longer than `timeout_s`.
             Full: all threads were taken for that long, or all of them run calls that were given up.
         """
-        slots, deadline = self._slots, time.monotonic() + timeout_s
-        slots.enter(deadline)
-        task = _Task(call, slots)
+        threads, done = self._threads, Event()
+        task = _Task(call, done.set)
+        threads.start(task)
         try:
-            Thread(target=task.work, name=self._name, daemon=True).start()
-        except RuntimeError as error:  # the system has no more threads
-            slots.leave(task)
-            raise Full(str(error)) from error
-        try:
-            task.done.wait(max(0.0, deadline - time.monotonic()))
+            done.wait(max(0.0, timeout_s))
         finally:
-            in_time = slots.collect(task)
-        if not in_time:
-            raise Overdue(f"no answer in {round(timeout_s, 2):g} s")
-        if task.error is not None:
-            raise task.error
-        return task.result
+            threads.give_up(task, is_lost=True)
+        return task.outcome(timeout_s)
+
+    async def arun(
+        self, call: Callable[[], T], timeout_s: float | None = None, *, start_s: float | None = None
+    ) -> T:
+        """The same for an event loop. The call sees the context variables of its caller.
+
+        If the caller is cancelled, a call that has not begun never will; one that has begun runs to its end.
+
+        Args:
+            call: may wait.
+            timeout_s: as for `run`; None waits for as long as it takes.
+            start_s: how long to wait for a thread; None for no limit of its own.
+
+        Raises:
+            Overdue: it took longer than `timeout_s`.
+            Full: all threads were taken for that long, or all of them run calls that were given up.
+        """
+        import asyncio  # the caller has imported it; a process without an event loop does without
+
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        def notify() -> None:
+            with suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(wake)
+
+        def refuse() -> None:
+            if threads.withdraw(task):
+                wake()
+
+        threads = self._threads
+        task = _Task(partial(contextvars.copy_context().run, call), notify)
+        threads.start(task)
+        limits = ((timeout_s, wake), (start_s, refuse))
+        timers = [loop.call_later(limit_s, end) for limit_s, end in limits if limit_s is not None]
+        is_overdue = False
+        try:
+            await woken
+            is_overdue = True  # if it is not done
+        finally:
+            for timer in timers:
+                timer.cancel()
+            threads.give_up(task, is_lost=is_overdue)
+        return task.outcome(timeout_s)
+
+    def stop(self, timeout_s: float = 0.0) -> bool:
+        """Has each thread end with its call; whether none is left within `timeout_s`.
+
+        A later call is run as before, on a thread of its own.
+        """
+        return self._threads.stop(time.monotonic() + timeout_s)
 
 
 class _Task(Generic[T]):
-    result: T
+    """A call and what has become of it; the lock of its `_Threads` guards the state."""
 
-    def __init__(self, call: Callable[[], T], slots: _Slots) -> None:
-        self._call, self._slots = call, slots
+    _result: T
+
+    def __init__(self, call: Callable[[], T], notify: Callable[[], object]) -> None:
+        """notify: called once, in any thread, when the task is done."""
+        self._call, self.notify = call, notify
         self.error: BaseException | None = None
-        self.done = Event()
-        self.is_given_up = False
+        self.is_done = self.is_lost = False
 
     def work(self) -> None:
         try:
-            self.result = self._call()
-        except BaseException as error:  # raised again in the caller's thread
+            self._result = self._call()
+        except BaseException as error:  # raised again by `outcome`
             self.error = error
-        self._slots.leave(self)
+
+    def outcome(self, timeout_s: float | None) -> T:
+        """What the call returned.
+
+        Raises:
+            Overdue: it has not returned.
+        """
+        if not self.is_done:
+            raise Overdue(f"no answer in {round(timeout_s or 0.0, 2):g} s")
+        if self.error is not None:
+            try:
+                raise self.error
+            finally:
+                self.error = None  # else the error holds its traceback, and that this task
+        return self._result
 
 
-class _Slots:
-    """Counts the threads that are taken, and those among them whose call was given up."""
+class _Threads:
+    """The threads of a `CallPool` and the calls that wait for one.
 
-    def __init__(self, count: int) -> None:
-        self._count, self._taken, self._lost = count, 0, 0
-        self._changed = Condition()
+    An idle thread keeps this alive, and not the pool.
+    """
 
-    def enter(self, deadline: float) -> None:
-        with self._changed:
-            while self._taken == self._count:
-                if self._lost == self._count:
-                    raise Full(f"all {self._count} threads are lost to calls that never returned")
-                if not self._changed.wait(max(0.0, deadline - time.monotonic())):
-                    raise Full(f"all {self._count} threads are taken")
-            self._taken += 1
+    def __init__(self, count: int, name: str) -> None:
+        self._count, self._name = count, name
+        self._idle_s = IDLE_S
+        self._waiting: deque[_Task[Any]] = deque()
+        self._started = self._idle = 0
+        self._lost = 0  # threads whose call was given up
+        lock = threading.Lock()
+        self._begun, self._ended = Condition(lock), Condition(lock)  # a task waits; a thread has ended
 
-    def leave(self, task: _Task[T]) -> None:
-        with self._changed:
-            self._taken -= 1
-            self._lost -= task.is_given_up
-            task.done.set()
-            self._changed.notify()
+    def start(self, task: _Task[Any]) -> None:
+        """Has a thread run the task as soon as one is free.
 
-    def collect(self, task: _Task[T]) -> bool:
-        """Whether the task is done; if not, it is given up."""
-        with self._changed:
-            if not task.done.is_set():
-                task.is_given_up = True
-                self._lost += 1
-                if self._lost == self._count:
-                    self._changed.notify_all()
-            return not task.is_given_up
+        Raises:
+            Full: all threads are lost, or the system has none to give.
+        """
+        with self._begun:
+            if self._lost >= self._count:
+                raise Full(self._all_lost)
+            self._waiting.append(task)
+            is_short = len(self._waiting) > self._idle and self._started < self._count
+            self._started += is_short
+            self._begun.notify()
+        if is_short:
+            try:
+                Thread(target=self._run, name=self._name, daemon=True).start()
+            except RuntimeError as error:  # the system has no more threads
+                self._without_thread(task, error)
+
+    def _without_thread(self, task: _Task[Any], error: RuntimeError) -> None:
+        with self._ended:
+            self._started -= 1
+            self._ended.notify_all()
+            if self._started or task not in self._waiting:
+                return  # another thread will run it
+            self._waiting.remove(task)
+        raise Full(str(error)) from error
+
+    def withdraw(self, task: _Task[Any]) -> bool:
+        """Takes back a task that has not begun; False if it has."""
+        with self._begun:
+            if task not in self._waiting:
+                return False
+            self._waiting.remove(task)
+            task.error, task.is_done = Full(f"all {self._count} threads are taken"), True
+            return True
+
+    def give_up(self, task: _Task[Any], *, is_lost: bool) -> None:
+        """Lets go of a task that nobody waits for any more.
+
+        is_lost: whether a task that is running is to count as one that may never return.
+        """
+        if self.withdraw(task):
+            return
+        with self._begun:
+            if task.is_done:
+                return
+            task.is_lost = is_lost
+            self._lost += is_lost
+            if self._lost < self._count:
+                return
+            refused = list(self._waiting)
+            self._waiting.clear()
+            for one in refused:
+                one.error, one.is_done = Full(self._all_lost), True
+        for one in refused:
+            one.notify()
+
+    def stop(self, deadline: float) -> bool:
+        with self._begun:
+            self._idle_s = 0.0
+            self._begun.notify_all()
+            return self._ended.wait_for(lambda: not self._started, max(0.0, deadline - time.monotonic()))
+
+    @property
+    def _all_lost(self) -> str:
+        return f"all {self._count} threads are lost to calls that never returned"
+
+    def _run(self) -> None:
+        while (task := self._next()) is not None:
+            task.work()
+            with self._begun:
+                task.is_done = True
+                self._lost -= task.is_lost
+            task.notify()
+            del task  # an idle thread keeps no result alive
+
+    def _next(self) -> _Task[Any] | None:
+        """The next task; None if there was none for a while."""
+        with self._begun:
+            until = time.monotonic() + self._idle_s
+            while not self._waiting:
+                left = min(until - time.monotonic(), self._idle_s)
+                if left <= 0:
+                    self._started -= 1
+                    self._ended.notify_all()
+                    return None
+                self._idle += 1
+                self._begun.wait(left)
+                self._idle -= 1
+            return self._waiting.popleft()

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import os
 import subprocess
 import sys
 import threading
 import time
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
 from threading import Event, Thread
 
 import pytest
 
+from toolroll import _threads
 from toolroll._threads import CallPool, Full, Overdue
 
 
@@ -104,3 +111,141 @@ def test_a_call_that_never_returns_does_not_hold_up_the_end_of_the_process() -> 
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "given up\n"
+
+
+def test_an_idle_thread_serves_the_next_call_and_ends_when_there_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_threads, "IDLE_S", 0.2)
+    workers = CallPool(4, "idle")
+    assert len({workers.run(threading.get_ident, 5) for _ in range(20)}) == 1
+    wait_until(lambda: not running("idle"))
+    assert workers.run(lambda: "another thread", 5) == "another thread"
+
+
+def test_stopping_ends_idle_threads_at_once_and_later_calls_still_run() -> None:
+    workers = CallPool(4, "stopped")
+    workers.run(lambda: None, 5)
+    assert workers.stop(5) and not running("stopped")
+    assert workers.run(lambda: 1, 5) == 1
+    let_go = Event()
+    with pytest.raises(Overdue):
+        workers.run(let_go.wait, 0.01)
+    assert not workers.stop(0.05)
+    let_go.set()
+    assert workers.stop(5)
+
+
+def test_an_idle_thread_keeps_neither_its_pool_nor_a_result_alive() -> None:
+    class Result:
+        pass
+
+    workers = CallPool(1, "forgetful")
+    result, pool = weakref.ref(workers.run(Result, 5)), weakref.ref(workers)
+    del workers
+    gc.collect()
+    wait_until(lambda: result() is None and pool() is None)
+
+
+# In an event loop.
+
+
+def test_an_awaited_call_returns_raises_and_sees_the_context_of_its_caller() -> None:
+    workers, word = CallPool(2, "test"), ContextVar("word", default="unset")
+
+    async def main() -> None:
+        word.set("ours")
+        assert await workers.arun(word.get) == "ours"
+        with pytest.raises(ZeroDivisionError):
+            await workers.arun(lambda: 1 // 0)
+        assert (
+            await asyncio.gather(*(workers.arun(lambda: time.sleep(0.01)) for _ in range(20))) == [None] * 20
+        )
+
+    asyncio.run(main())
+    assert word.get() == "unset"
+
+
+def test_an_awaited_call_that_hangs_is_given_up_and_the_next_one_does_not_wait() -> None:
+    workers, let_go = CallPool(1, "test"), Event()
+
+    async def main() -> None:
+        with pytest.raises(Overdue, match=r"0\.05 s"):
+            await workers.arun(let_go.wait, 0.05)
+        with pytest.raises(Full, match="all 1 threads are lost"):
+            await workers.arun(lambda: None, 3600)
+        let_go.set()
+
+    asyncio.run(main())
+
+
+def test_a_call_that_has_not_begun_can_be_given_up_while_one_that_has_is_waited_for() -> None:
+    workers, let_go = CallPool(1, "test"), Event()
+
+    async def main() -> None:
+        first = asyncio.ensure_future(workers.arun(let_go.wait, start_s=0.01))
+        await asyncio.sleep(0.05)
+        with pytest.raises(Full, match="all 1 threads are taken"):
+            await workers.arun(lambda: None, start_s=0.01)
+        let_go.set()
+        assert await first
+
+    asyncio.run(main())
+
+
+def test_of_cancelled_callers_a_waiting_call_never_runs_and_a_running_one_does_no_harm() -> None:
+    workers, let_go, ran = CallPool(1, "test"), Event(), []
+
+    async def main() -> None:
+        first = asyncio.ensure_future(workers.arun(lambda: (let_go.wait(), ran.append("first"))))
+        second = asyncio.ensure_future(workers.arun(lambda: ran.append("second")))
+        await asyncio.sleep(0.05)
+        first.cancel()
+        second.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        assert first.cancelled() and second.cancelled()
+        third = asyncio.ensure_future(workers.arun(lambda: ran.append("third"), 30))
+        await asyncio.sleep(0.05)  # the thread is busy, not lost
+        let_go.set()
+        await third
+
+    asyncio.run(main())
+    assert ran == ["first", "third"]
+
+
+def test_a_call_whose_event_loop_was_closed_ends_quietly() -> None:
+    workers, let_go = CallPool(1, "test"), Event()
+
+    async def main() -> None:
+        asyncio.ensure_future(workers.arun(let_go.wait))  # noqa: RUF006  cancelled with the loop
+        await asyncio.sleep(0.05)
+
+    asyncio.run(main())
+    let_go.set()
+    assert workers.run(lambda: "still there", 5) == "still there"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_the_child_of_a_fork_has_threads_of_its_own() -> None:
+    workers, let_go = CallPool(1, "test"), Event()
+    with pytest.raises(Overdue):
+        workers.run(let_go.wait, 0.01)
+    child = os.fork()
+    if not child:
+        in_thread = workers.run(lambda: 1, 5)
+        awaited = asyncio.run(workers.arun(lambda: 2, 5))
+        os._exit(in_thread + awaited)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    let_go.set()
+
+
+def running(name: str) -> int:
+    return sum(thread.name == name for thread in threading.enumerate())
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < until, "never came true"
+        time.sleep(0.005)

@@ -89,6 +89,15 @@ def test_nobody_is_kept_alive():
     assert forked(lambda: "well") == "well"
 
 
+@needs_fork
+def test_of_an_owner_that_is_gone_nothing_is_left():
+    before = len(_threads._survivors)
+    for _ in range(100):
+        Holder()
+    gc.collect()
+    assert len(_threads._survivors) <= before
+
+
 # The worker.
 
 
@@ -226,6 +235,15 @@ def test_a_worker_that_was_stopped_runs_no_step(made):
     time.sleep(0.05)
     assert owner.calls == 1
     assert not any(thread.name == "test-worker" for thread in threading.enumerate())
+
+
+def test_a_worker_ends_with_the_last_call_that_it_is_given(made):
+    owner, last = made(), []
+    owner.worker.wake()
+    soon(lambda: owner.calls == 1)
+    owner.worker.end_with(lambda: last.append(threading.current_thread().name))
+    soon(lambda: last == ["test-worker"])
+    soon(lambda: not any(thread.name == "test-worker" for thread in threading.enumerate()))
 
 
 def test_the_lock_keeps_the_step_from_running(made):

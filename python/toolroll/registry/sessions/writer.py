@@ -7,14 +7,12 @@ are merged. A process that is killed loses its last records.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from functools import partial
 from typing import Any, TypeVar
 
 from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
@@ -137,14 +135,12 @@ class SessionWriter:
         key = key_of(org, session)
         if self._is_closed:
             raise StoreUnavailable(f"session {session!r:.80}: the registry is closed")
-        deadline = time.monotonic() + timeout_s
-        if not self._backlog.claim(key, timeout_s):
-            self.note(org, session, record)
-            raise StoreUnavailable(f"session {session!r:.80}: is still being written", retry_after_s=1.0)
-        # A call that does not return in time still holds the claim, and ends it when it returns.
-        return self._in_time(lambda: self._write_claimed(key, record), deadline, key)
+        return self._in_time(lambda: self._write_now(key, record, timeout_s), timeout_s, key)
 
-    def _write_claimed(self, key: Key, record: Callable[[], Record]) -> Record | None:
+    def _write_now(self, key: Key, record: Callable[[], Record], timeout_s: float) -> Record | None:
+        if not self._backlog.claim(key, timeout_s):
+            self._backlog.put(key, record, self._read.get(key))
+            raise StoreUnavailable(f"session {key[1]!r:.80}: is still being written", retry_after_s=1.0)
         try:
             return self._write_one(Draft(key, record(), self._read.get(key), _now()))
         except StoreUnavailable:
@@ -178,7 +174,10 @@ class SessionWriter:
         self, org: str, session: str, record: Callable[[], Record], timeout_s: float = WRITE_S
     ) -> Record | None:
         """`save` for an event loop."""
-        return await asyncio.to_thread(self.save, org, session, record, timeout_s)
+        key = key_of(org, session)
+        if self._is_closed:
+            raise StoreUnavailable(f"session {session!r:.80}: the registry is closed")
+        return await self._ain_time(lambda: self._write_now(key, record, timeout_s), timeout_s, key)
 
     def read(self, org: str, session: str, timeout_s: float = READ_S) -> StoredSession | None:
         """The session from this process, from the store, or merged from both; None if there is none.
@@ -189,18 +188,43 @@ class SessionWriter:
             InvalidInput: no session can have this id, or the two records cannot be merged.
             StoreUnavailable: no record waits here, and the store does not answer in time.
         """
-        key, deadline = key_of(org, session), time.monotonic() + timeout_s
+        key = key_of(org, session)
+        try:
+            found, here = self._in_time(lambda: self._look(key), timeout_s, key)
+        except StoreUnavailable:
+            return self._waiting(key)
+        return self._both(key, found, here)
+
+    async def aread(self, org: str, session: str, timeout_s: float = READ_S) -> StoredSession | None:
+        """`read` for an event loop."""
+        key = key_of(org, session)
+        try:
+            found, here = await self._ain_time(lambda: self._look(key), timeout_s, key)
+        except StoreUnavailable:
+            return self._waiting(key)
+        return self._both(key, found, here)
+
+    def _look(self, key: Key) -> tuple[StoredSession | None, PendingRecord | None]:
+        """The session in the store, and what waits here."""
         for _ in range(_MOST_LOOKS):
             here = self._backlog.of(key)
-            try:
-                found = self._in_time(partial(self._store.read, *key), deadline, key)
-            except StoreUnavailable:
-                if here is None:
-                    raise
-                return here.stored(here.version or 0)
+            found = self._store.read(*key)
             # A write during the read may be missing from its result.
             if here is None or self._backlog.of(key) is here:
                 break
+        return found, here
+
+    def _waiting(self, key: Key) -> StoredSession:
+        """The record that waits here; raises the error that is being handled if there is none."""
+        here = self._backlog.of(key)
+        if here is None:
+            raise
+        return here.stored(here.version or 0)
+
+    def _both(
+        self, key: Key, found: StoredSession | None, here: PendingRecord | None
+    ) -> StoredSession | None:
+        """The session in the store with what waits here."""
         version = 0 if found is None else found.version
         self._remember(key, version)
         here = self._backlog.of(key) or here
@@ -210,10 +234,6 @@ class SessionWriter:
             return here.stored(version)
         both = merged(self._merge, found.record, here.made(), key)
         return StoredSession(both, version, max(found.updated_at, instant(here.at)))
-
-    async def aread(self, org: str, session: str, timeout_s: float = READ_S) -> StoredSession | None:
-        """`read` for an event loop."""
-        return await asyncio.to_thread(self.read, org, session, timeout_s)
 
     def forget(self, org: str, session: str, timeout_s: float = READ_S) -> bool:
         """Deletes the session here and in the store; whether there was one.
@@ -226,18 +246,19 @@ class SessionWriter:
         """
         key = key_of(org, session)
         was_here = self._backlog.drop(key)
+        return self._in_time(lambda: self._delete(key), timeout_s, key) or was_here
+
+    def _delete(self, key: Key) -> bool:
         self._read.pop(key, None)
-
-        def delete() -> bool:
-            with self._worker.lock:  # after a write that is under way
-                self._backlog.drop(key)
-                return self._store.forget(*key)
-
-        return self._in_time(delete, time.monotonic() + timeout_s, key) or was_here
+        with self._worker.lock:  # after a write that is under way
+            self._backlog.drop(key)
+            return self._store.forget(*key)
 
     async def aforget(self, org: str, session: str, timeout_s: float = READ_S) -> bool:
         """`forget` for an event loop."""
-        return await asyncio.to_thread(self.forget, org, session, timeout_s)
+        key = key_of(org, session)
+        was_here = self._backlog.drop(key)
+        return await self._ain_time(lambda: self._delete(key), timeout_s, key) or was_here
 
     def flush(self, timeout_s: float) -> bool:
         """Whether all records so far are in the store, or refused; waits that long for it."""
@@ -261,11 +282,19 @@ class SessionWriter:
             "failing": self._worker.error,
         }
 
-    def _in_time(self, call: Callable[[], T], deadline: float, key: Key) -> T:
+    def _in_time(self, call: Callable[[], T], timeout_s: float, key: Key) -> T:
+        if self._store.is_local:  # another thread would cost more than the call
+            return call()
         try:
-            return self._pool.run(call, max(0.0, deadline - time.monotonic()))
+            return self._pool.run(call, timeout_s)
         except (Overdue, Full) as error:
-            raise StoreUnavailable(f"session {key[1]!r:.80}: {error}", retry_after_s=1.0) from error
+            raise _overdue(key, error) from error
+
+    async def _ain_time(self, call: Callable[[], T], timeout_s: float, key: Key) -> T:
+        try:
+            return await self._pool.arun(call, timeout_s)
+        except (Overdue, Full) as error:
+            raise _overdue(key, error) from error
 
     def _remember(self, key: Key, version: int) -> None:
         self._read.pop(key, None)  # so that it goes to the end
@@ -343,6 +372,10 @@ class SessionWriter:
             return True
         self._pruned_at = time.monotonic()
         return False
+
+
+def _overdue(key: Key, error: Exception) -> StoreUnavailable:
+    return StoreUnavailable(f"session {key[1]!r:.80}: {error}", retry_after_s=1.0)
 
 
 def _now() -> datetime:

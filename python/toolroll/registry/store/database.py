@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
+from threading import Event
 from typing import Any, NoReturn
 
 import sqlalchemy as sa
@@ -91,12 +92,12 @@ class Database:
         """Does not connect yet, and does not check the schema; see `open`."""
         self.dialect, self.url = address.dialect, address.text
         self._address, self._wait_s = address, wait_s
-        self._engine = engines.engine_for(address, wait_s)
-        self._unsynced = engines.engine_for(address, wait_s, is_synced=False)
+        self._is_closing = Event()
+        self._engine = engines.engine_for(address, wait_s, self._is_closing)
+        self._unsynced = engines.engine_for(address, wait_s, self._is_closing, is_synced=False)
         self._pid = os.getpid()
         self._file: sqlite_file.Identity | None = None  # the file and the log that the connections have open
         self._log: sqlite_file.Identity | None = None
-        self._is_closed = False
 
     @classmethod
     def open(cls, url: str, *, create: bool, migrate: bool, wait_s: float = WAIT_S) -> Database:
@@ -202,8 +203,12 @@ class Database:
             return int(connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one())
 
     def close(self) -> None:
-        """Closes the connections. Using the database afterwards raises StoreUnavailable."""
-        self._is_closed = True
+        """Closes the connections. Using the database afterwards raises StoreUnavailable.
+
+        So do calls of other threads that wait for PostgreSQL, within 0.1 s. A call that waits for a lock of
+        SQLite ends by itself.
+        """
+        self._is_closing.set()
         if os.getpid() == self._pid:
             self._engine.dispose()
             self._unsynced.dispose()
@@ -233,7 +238,7 @@ class Database:
         return translated(self._address, self._wait_s, writes=writes)
 
     def _connected(self) -> sa.Engine:
-        if self._is_closed:
+        if self._is_closing.is_set():
             raise StoreUnavailable(f"{self.url}: is closed; open it again")
         if os.getpid() != self._pid:
             for engine in (self._engine, self._unsynced):

@@ -6,6 +6,7 @@ import importlib
 import json
 import logging
 from pathlib import Path
+from threading import Event
 from types import ModuleType
 from typing import Any
 from weakref import WeakSet
@@ -20,6 +21,7 @@ from toolroll.registry.store.url import Address
 logger = logging.getLogger(__name__)
 
 SOUND_SQLITE = (3, 51, 3)  # older ones lose data when two connections race for the log
+QUICK_S = 2.0  # how long an unsynced SQLite waits for another writer
 BEGIN = "toolroll_begin"  # execution option: how a transaction begins on SQLite
 
 # Detects a dead connection within 15 seconds, even if the network drops its packets.
@@ -34,16 +36,22 @@ _POSTGRESQL: dict[str, Any] = {
 }
 
 
-def engine_for(address: Address, wait_s: float, *, is_synced: bool = True) -> sa.Engine:
+def engine_for(
+    address: Address, wait_s: float, is_closing: Event, *, is_synced: bool = True
+) -> sa.Engine:
     """An engine that has not connected yet.
 
-    is_synced: whether a commit waits for the disk. Without, each statement is a transaction of its own, and a
-    power cut may lose the last ones; the end of a process loses none.
+    Args:
+        address: of the database.
+        wait_s: the longest wait for another writer of a SQLite file.
+        is_closing: ends the calls that wait for PostgreSQL.
+        is_synced: whether a commit waits for the disk. Without, each statement is a transaction of its own,
+            and a power cut may lose the last ones; the end of a process loses none.
     """
     if address.path is not None:
-        return _sqlite(address, address.path, wait_s, is_synced)
+        return _sqlite(address, address.path, wait_s if is_synced else min(wait_s, QUICK_S), is_synced)
     try:
-        import psycopg  # noqa: F401
+        from toolroll.registry.store.interruptible import connection_class
     except ImportError as error:
         raise StoreUnavailable(
             f"{address.text}: needs psycopg: pip install 'toolroll[postgres]' ({error})"
@@ -51,7 +59,7 @@ def engine_for(address: Address, wait_s: float, *, is_synced: bool = True) -> sa
     logging.getLogger("psycopg").addFilter(_is_worth_logging)
     options = {name: value for name, value in _POSTGRESQL.items() if name not in address.url.query}
     # Behind a pooler, a prepared statement may belong to another client.
-    return sa.create_engine(
+    engine = sa.create_engine(
         address.url,
         connect_args={
             "prepare_threshold": None,
@@ -62,6 +70,18 @@ def engine_for(address: Address, wait_s: float, *, is_synced: bool = True) -> sa
         **_POOL,
         **(_PINGED if is_synced else _UNSYNCED),
     )
+    connections = connection_class(is_closing)
+
+    @sa.event.listens_for(engine, "do_connect")
+    def connect(dialect: Any, record: Any, arguments: list[Any], options: dict[str, Any]) -> Any:
+        return connections.connect(*arguments, **options)
+
+    @sa.event.listens_for(engine, "checkin")
+    def close_last(connection: Any, record: Any) -> None:
+        if is_closing.is_set() and connection is not None:  # `dispose` closed only those that were idle
+            record.close()
+
+    return engine
 
 
 _PINGED: dict[str, Any] = {"pool_pre_ping": True}

@@ -28,7 +28,7 @@ WANTED: Mapping[Kind, Kind] = {
 }
 NOT_SHOWN: frozenset[str] = frozenset({"wanted_succeeded", "wanted_failed", "wanted", "meant"})
 
-Called: TypeAlias = "Mapping[str, bool | None] | Iterable[str]"
+Called: TypeAlias = "Mapping[str, bool | None] | Iterable[str | tuple[str, bool | None]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,9 @@ def read_called(
     """The outcomes that a caller reports, one entry for each tool.
 
     called: name → whether it succeeded; None if that is unknown or not the tool's fault. A list of names
-        means that all succeeded. wanted: the same for tools that were not shown and that a search found.
+        means that all succeeded. A list of pairs has one for each call; of several calls of one tool the last
+        with a known result counts, so that a call that was tried again is no failure.
+    wanted: the same for tools that were not shown and that a search found.
     corrected: name → the tool that should have been called instead, or None if nobody said which; a list of
         names means None for each.
 
@@ -129,8 +131,14 @@ def _read(what: str, said: object) -> Mapping[str, bool | None]:
         return said
     if isinstance(said, (str, bytes)) or not isinstance(said, Iterable):
         raise InvalidInput(f"{what}: is {said!r:.80}, must map names of tools to whether they succeeded")
-    names = list(said)
-    for name in names:
+    calls: dict[str, bool | None] = {}
+    for one in said:
+        name, succeeded = one if isinstance(one, tuple) and len(one) == 2 else (one, True)
         if not isinstance(name, str):
-            raise InvalidInput(f"{what}: holds {name!r:.80}, must hold names of tools")
-    return dict.fromkeys(names, True)
+            raise InvalidInput(f"{what}: holds {one!r:.80}, must hold names of tools, or (name, succeeded)")
+        if succeeded is not None and not isinstance(succeeded, bool):
+            raise InvalidInput(
+                f"{what}: {name!r:.80} is {succeeded!r:.80}, must be True, False or None (unknown)"
+            )
+        calls[name] = calls.get(name) if succeeded is None else succeeded
+    return calls

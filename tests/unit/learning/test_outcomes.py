@@ -24,6 +24,18 @@ def test_each_value_says_what_became_of_its_tool():
     ]
 
 
+def test_success_can_be_said_for_each_call_and_the_last_known_result_counts():
+    said = read_called([("a", False), ("a", True), ("b", True), ("b", False), ("c", True), ("c", None), "d"])
+    assert {entry.name: entry.kind for entry in said} == {
+        "a": "succeeded",
+        "b": "failed",
+        "c": "succeeded",
+        "d": "succeeded",
+    }
+    with pytest.raises(InvalidInput, match="'a' is 1, must be True"):
+        read_called([("a", 1)])
+
+
 def test_a_correction_says_more_than_the_call():
     assert read_called({"a": True}, corrected={"a": "b"}) == (Entry("a", "corrected"), Entry("b", "meant"))
     assert read_called({"a": True}, corrected=["a"]) == (Entry("a", "corrected"),)

@@ -36,9 +36,7 @@ _POSTGRESQL: dict[str, Any] = {
 }
 
 
-def engine_for(
-    address: Address, wait_s: float, is_closing: Event, *, is_synced: bool = True
-) -> sa.Engine:
+def engine_for(address: Address, wait_s: float, is_closing: Event, *, is_synced: bool = True) -> sa.Engine:
     """An engine that has not connected yet.
 
     Args:

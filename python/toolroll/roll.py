@@ -26,9 +26,11 @@ from toolroll.learning.memory import RecordResult
 from toolroll.learning.outcomes import Called, read_called
 from toolroll.rules import PageMapping, Rule
 from toolroll.selection.engine import Request, RequestOptions
+from toolroll.selection.observer import Observer, OutcomeReport
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import Profile, profile
 from toolroll.selection.selection import Selection
+from toolroll.selection.telemetry import Counters
 from toolroll.selection.verdict import Verdict, judge
 from toolroll.sessions.session import Session
 from toolroll.tools import Definitions, Route, Toolkit
@@ -49,9 +51,11 @@ class Toolroll:
     `select` for each message. Close it at the end, or use it in a `with`.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, observers: Iterable[Observer] = ()) -> None:
         """home: what selects, learns and keeps conversations; the class methods make one."""
         self._home, self._engine = home, home.engine
+        for observer in observers:
+            self.observe(observer)
 
     @classmethod
     def from_tools(
@@ -68,6 +72,7 @@ class Toolroll:
         hnsw: bool = False,
         experiment: Experiment | None = None,
         progress: Progress | None = None,
+        observers: Iterable[Observer] = (),
     ) -> Toolroll:
         """From `Tool`s, OpenAI, Anthropic, Gemini or MCP definitions and annotated callables, mixed.
 
@@ -84,6 +89,7 @@ class Toolroll:
             hnsw: also builds an HNSW graph, which pays above some 50,000 tools.
             experiment: assigns selections to profiles (`docs/learning.md`).
             progress: called with (texts embedded, in all).
+            observers: called with each selection and each report (`docs/observability.md`).
 
         Raises:
             InvalidDefinition: a tool, toolkit or route is malformed, or a name is there twice.
@@ -96,7 +102,8 @@ class Toolroll:
             return _joined(newer, declared)
 
         builder = _builder(embedder, profile, hnsw, experiment)
-        return cls(MemoryHome(read(tools), builder, read=read, experiment=experiment, progress=progress))
+        home = MemoryHome(read(tools), builder, read=read, experiment=experiment, progress=progress)
+        return cls(home, observers)
 
     @classmethod
     def from_folder(
@@ -111,6 +118,7 @@ class Toolroll:
         hnsw: bool = False,
         experiment: Experiment | None = None,
         progress: Progress | None = None,
+        observers: Iterable[Observer] = (),
     ) -> Toolroll:
         """From a folder with one JSON file a toolkit, a folder with `tools.jsonl`, or one such file.
 
@@ -131,7 +139,8 @@ class Toolroll:
             return replace(found, rules=declared.rules, pages=declared.pages, tiers=declared.tiers)
 
         builder = _builder(embedder, profile, hnsw, experiment)
-        return cls(MemoryHome(read(None), builder, read=read, experiment=experiment, progress=progress))
+        home = MemoryHome(read(None), builder, read=read, experiment=experiment, progress=progress)
+        return cls(home, observers)
 
     @classmethod
     def from_definitions(
@@ -143,6 +152,7 @@ class Toolroll:
         hnsw: bool = False,
         experiment: Experiment | None = None,
         progress: Progress | None = None,
+        observers: Iterable[Observer] = (),
     ) -> Toolroll:
         """From definitions that were read before (`Definitions`). The arguments are those of `from_tools`.
 
@@ -156,7 +166,8 @@ class Toolroll:
             return _joined(newer, replace(definitions, tools=()))
 
         builder = _builder(embedder, profile, hnsw, experiment)
-        return cls(MemoryHome(definitions, builder, read=read, experiment=experiment, progress=progress))
+        home = MemoryHome(definitions, builder, read=read, experiment=experiment, progress=progress)
+        return cls(home, observers)
 
     @classmethod
     def open(
@@ -167,6 +178,7 @@ class Toolroll:
         profile: str | Profile = "default",
         hnsw: bool = False,
         progress: Progress | None = None,
+        observers: Iterable[Observer] = (),
         poll_s: float = 0.5,
         settings_s: float = 10.0,
         organisations: int = 1_000,
@@ -188,6 +200,7 @@ class Toolroll:
             profile: see `from_tools`.
             hnsw: see `from_tools`.
             progress: see `from_tools`.
+            observers: see `from_tools`.
             poll_s: seconds between polls of the registry, in case its notifications do not arrive.
             settings_s: seconds after which stored settings are read again.
             organisations: how many organisations' own catalogs are kept in memory.
@@ -221,7 +234,8 @@ class Toolroll:
                 profile=profile if isinstance(profile, str) else "custom",
                 sessions_s=sessions_s,
                 progress=progress,
-            )
+            ),
+            observers,
         )
 
     @classmethod
@@ -372,7 +386,12 @@ class Toolroll:
         if not isinstance(picked, str):
             selection = picked = self._own(picked)
             entries = tuple(replace(entry, name=_own_name(selection, entry.name)) for entry in entries)
-        return self._home.record(picked, entries, final=final, reporter=_checked_reporter(reporter), org=org)
+        reporter = _checked_reporter(reporter)
+        result = self._home.record(picked, entries, final=final, reporter=reporter, org=org)
+        outcomes = {entry.name: entry.kind for entry in entries}
+        report = OutcomeReport(result.event_id, result.org, outcomes, result.counted, final)
+        self._engine.telemetry.recorded(report)
+        return result
 
     def receipt(self, picked: Selection) -> str:
         """What to hand to a process that reports the outcome later: `record` takes it.
@@ -482,6 +501,27 @@ class Toolroll:
     def health(self) -> dict[str, Any]:
         """What a readiness probe asks: the catalog's revision and size, what has failed, what waits."""
         return self._home.health()
+
+    def counters(self) -> Counters:
+        """What this process has counted: selections, latency, failures, reports (`docs/observability.md`).
+
+        Asks no database, and costs some microseconds for each thread that has selected.
+        """
+        return self._home.counters()
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Calls the observer with each selection and each report from now on.
+
+        The calls come before the caller gets its result, so an observer must not wait. If it raises, the
+        first error is logged, and all are counted in `Counters.observer_errors`.
+
+        Returns:
+            A function that removes the observer.
+
+        Raises:
+            InvalidInput: it lacks one of the two methods of `Observer`, or one is a coroutine function.
+        """
+        return self._engine.telemetry.observe(observer)
 
     def close(self) -> None:
         """Stops background work; the last catalog goes on serving.

@@ -30,6 +30,7 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.random_bytes import random_bytes
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
+from toolroll.selection.telemetry import Counters, Telemetry
 
 _log = logging.getLogger("toolroll")
 
@@ -128,6 +129,8 @@ class Engine:
         self._clock, self._draw = clock, draw
         self._is_english = embedder is not None and embedder.is_english
         self._classifier = MessageClassifier(embedder)
+        self.telemetry = Telemetry()
+        self._catalog_since = clock()
         self.id = os.urandom(8).hex()  # names this engine in its turns
         self.used: dict[str, int] = {}  # organisation → when it last asked, for evicting the oldest pipeline
         self._degraded: tuple[str, ...] = ()  # of the last selection: a lasting failure is logged once
@@ -140,6 +143,8 @@ class Engine:
     def swap(self, snapshot: Snapshot) -> None:
         """Puts something else in place; turns under way finish with what they read."""
         was_whole = not self._snapshot.shared.lasting_failures
+        if snapshot.shared.catalog is not self._snapshot.shared.catalog:
+            self._catalog_since = self._clock()
         self._snapshot = snapshot
         if not was_whole and not snapshot.shared.lasting_failures:
             _log.warning("selection is whole again")
@@ -210,6 +215,12 @@ class Engine:
         category = turn.category or self._classifier.category(turn.text, turn.vector)
         return exposure_of(selection, reporter, category)
 
+    def counters(self) -> Counters:
+        """What was counted so far; see `Toolroll.counters`."""
+        return self.telemetry.counters(
+            now=self._clock(), catalog_since=self._catalog_since, build_s=self._snapshot.shared.build_s
+        )
+
     def now(self) -> float:
         """Seconds since the epoch, by the engine's clock."""
         return self._clock()
@@ -270,6 +281,7 @@ class Engine:
             self._want(org)
         selection = pipeline.decide(turn, random_bytes()[:12].hex(), (*lasting, *failures), timings)
         self._observe(selection)
+        self.telemetry.selected(selection, time.perf_counter_ns() - begun.started)
         if begun.request.strict and selection.failures:
             raise selection.failures[0].error
         # Whoever found a lasting failure has logged it: it comes and goes with the organisation that asks.

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from toolroll._counts import ConcurrentCounter
 from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.events.rows import instant
@@ -76,6 +77,7 @@ class SessionWriter:
         self._store, self._merge, self._most = store, merge, most
         self._read: OrderedDict[Key, int] = OrderedDict()  # session → the version that was read last
         self._is_closed = False
+        self._calls = ConcurrentCounter()  # from many threads
         self._begin()
         self._worker = Worker(
             self._write_batch, "toolroll-sessions", subject="sessions", batch_s=WRITE_EVERY_S
@@ -127,6 +129,7 @@ class SessionWriter:
             StoreUnavailable: no record waits here, and the store does not answer in time.
         """
         key, deadline = key_of(org, session), time.monotonic() + timeout_s
+        self._calls.add("reads")
         for _ in range(_MOST_LOOKS):
             here = self._backlog.of(key)
             try:
@@ -183,9 +186,12 @@ class SessionWriter:
 
     def health(self) -> dict[str, Any]:
         """How many records wait, for how long, the counts so far, and the last error."""
+        calls = self._calls.totals()
         return {
             "waiting": len(self._backlog),
             "waiting_s": round(self._backlog.waited_s(), 3),
+            "reads": calls["reads"],
+            "timeouts": calls["timeouts"],
             **asdict(self.counts),
             "failing": self._worker.error,
         }
@@ -194,6 +200,7 @@ class SessionWriter:
         try:
             return self._pool.run(call, max(0.0, deadline - time.monotonic()))
         except (Overdue, Full) as error:
+            self._calls.add("timeouts")
             raise StoreUnavailable(f"session {key[1]!r:.80}: {error}", retry_after_s=1.0) from error
 
     def _remember(self, key: Key, version: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import logging
 import re
 import shlex
 from pathlib import Path
@@ -63,6 +64,22 @@ def test_the_readme_is_read_in_a_few_minutes():
 def test_the_python_of_a_page_runs(page):
     for block in blocks((ROOT / "docs" / f"{page}.md").read_text("utf-8"), "python"):
         exec(compile(block, f"docs/{page}.md", "exec"), {})
+
+
+def test_the_python_of_the_observability_page_runs(caplog, capsys):
+    caplog.set_level(logging.DEBUG, "toolroll.selection")  # as the page sets it; restored afterwards
+    page = (ROOT / "docs" / "observability.md").read_text("utf-8")
+    world: dict[str, Any] = {}
+    for block in blocks(page, "python"):
+        if "toolroll.adapters" not in block:  # those run in tests/unit/adapters, where the packages are
+            exec(compile(block, "docs/observability.md", "exec"), world)
+    assert capsys.readouterr().out.startswith("1 {'succeeded': 1} {}\n")
+    _, record, _ = caplog.records
+    assert f"# {record.getMessage().split(' in ')[0]} in " in page
+    for field in vars(record).keys() - vars(logging.makeLogRecord({})).keys() - {"message", "asctime"}:
+        assert f"`{field}`" in page, field
+    offered, reported = world["audit"].lines
+    assert offered.endswith("acme offered 1") and reported.endswith("acme {'get_forecast': 'succeeded'}")
 
 
 def test_the_session_of_the_page_goes_as_it_says():

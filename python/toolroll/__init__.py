@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from toolroll.rules import PageMapping as PageMapping
     from toolroll.rules import Rule as Rule
     from toolroll.selection.delivery import Delivery as Delivery
+    from toolroll.selection.observer import Observer as Observer
+    from toolroll.selection.observer import OutcomeReport as OutcomeReport
     from toolroll.selection.profiles import Profile as Profile
     from toolroll.selection.selection import Selection as Selection
+    from toolroll.selection.telemetry import Counters as Counters
     from toolroll.sessions.session import Session as Session
     from toolroll.tools import Definitions as Definitions
     from toolroll.tools import Route as Route
@@ -40,6 +43,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Conflict": "toolroll.errors",
     "Context": "toolroll.context",
+    "Counters": "toolroll.selection.telemetry",
     "Definitions": "toolroll.tools",
     "Delivery": "toolroll.selection.delivery",
     "Denied": "toolroll.errors",
@@ -49,6 +53,8 @@ _HOMES = {
     "InvalidDefinition": "toolroll.errors",
     "InvalidInput": "toolroll.errors",
     "NotFound": "toolroll.errors",
+    "Observer": "toolroll.selection.observer",
+    "OutcomeReport": "toolroll.selection.observer",
     "PageMapping": "toolroll.rules",
     "Profile": "toolroll.selection.profiles",
     "Registry": "toolroll.registry.registry",

@@ -23,6 +23,7 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
+from toolroll.selection.telemetry import Counters
 from toolroll.sessions.state import Conversations, ConversationsInMemory
 from toolroll.tools import Definitions
 
@@ -100,6 +101,9 @@ class Home(Protocol):
 
     def health(self) -> dict[str, Any]:
         """What a readiness probe asks; see `Toolroll.health`."""
+
+    def counters(self) -> Counters:
+        """What this process has counted; see `Toolroll.counters`."""
 
     def close(self) -> None:
         """Ends background work."""
@@ -246,6 +250,10 @@ class MemoryHome:
             "degraded": [str(failure) for failure in failures],
             "sessions": {"held": len(self._conversations)},
         }
+
+    def counters(self) -> Counters:
+        """What this process has counted."""
+        return self._engine.counters()
 
     def close(self) -> None:
         """Does nothing: there is no background work."""

@@ -27,9 +27,11 @@ from toolroll.learning.memory import RecordResult
 from toolroll.learning.outcomes import WANTED, Called, Entry, read_called
 from toolroll.rules import PageMapping, Rule
 from toolroll.selection.engine import Request, RequestOptions
+from toolroll.selection.observer import Observer, OutcomeReport
 from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import Profile, profile
 from toolroll.selection.selection import Selection
+from toolroll.selection.telemetry import Counters
 from toolroll.selection.verdict import Verdict, judge
 from toolroll.selection.visible import VisibleTools
 from toolroll.sessions.session import Session
@@ -52,9 +54,11 @@ class Toolroll:
     `select` for each message. Close it at the end, or use it in a `with`.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, observers: Iterable[Observer] = ()) -> None:
         """home: what selects, learns and keeps conversations; the class methods make one."""
         self._home, self._engine = home, home.engine
+        for observer in observers:
+            self.observe(observer)
 
     @classmethod
     def from_tools(
@@ -71,6 +75,7 @@ class Toolroll:
         hnsw: bool = False,
         experiment: Experiment | None = None,
         progress: Progress | None = None,
+        observers: Iterable[Observer] = (),
     ) -> Toolroll:
         """From `Tool`s, OpenAI, Anthropic, Gemini or MCP definitions and annotated callables, mixed.
 
@@ -87,6 +92,7 @@ class Toolroll:
             hnsw: also builds an HNSW graph, which pays above some 50,000 tools.
             experiment: assigns selections to profiles (`docs/learning.md`).
             progress: called with (texts embedded, in all).
+            observers: called with each selection and each report (`docs/observability.md`).
 
         Raises:
             InvalidDefinition: a tool, toolkit or route is malformed, or a name is there twice.
@@ -99,7 +105,8 @@ class Toolroll:
             return _joined(newer, declared)
 
         builder = _builder(embedder, profile, hnsw, experiment)
-        return cls(MemoryHome(read(tools), builder, read=read, experiment=experiment, progress=progress))
+        home = MemoryHome(read(tools), builder, read=read, experiment=experiment, progress=progress)
+        return cls(home, observers)
 
     @classmethod
     def from_folder(
@@ -114,6 +121,7 @@ class Toolroll:
         hnsw: bool = False,
         experiment: Experiment | None = None,
         progress: Progress | None = None,
+        observers: Iterable[Observer] = (),
     ) -> Toolroll:
         """From a folder with one JSON file a toolkit, a folder with `tools.jsonl`, or one such file.
 
@@ -134,7 +142,8 @@ class Toolroll:
             return replace(found, rules=declared.rules, pages=declared.pages, tiers=declared.tiers)
 
         builder = _builder(embedder, profile, hnsw, experiment)
-        return cls(MemoryHome(read(None), builder, read=read, experiment=experiment, progress=progress))
+        home = MemoryHome(read(None), builder, read=read, experiment=experiment, progress=progress)
+        return cls(home, observers)
 
     @classmethod
     def from_definitions(
@@ -146,6 +155,7 @@ class Toolroll:
         hnsw: bool = False,
         experiment: Experiment | None = None,
         progress: Progress | None = None,
+        observers: Iterable[Observer] = (),
     ) -> Toolroll:
         """From definitions that were read before (`Definitions`). The arguments are those of `from_tools`.
 
@@ -159,7 +169,8 @@ class Toolroll:
             return _joined(newer, replace(definitions, tools=()))
 
         builder = _builder(embedder, profile, hnsw, experiment)
-        return cls(MemoryHome(definitions, builder, read=read, experiment=experiment, progress=progress))
+        home = MemoryHome(definitions, builder, read=read, experiment=experiment, progress=progress)
+        return cls(home, observers)
 
     @classmethod
     def open(
@@ -170,6 +181,7 @@ class Toolroll:
         profile: str | Profile = "default",
         hnsw: bool = False,
         progress: Progress | None = None,
+        observers: Iterable[Observer] = (),
         poll_s: float = 0.5,
         settings_s: float = 10.0,
         organisations: int = 1_000,
@@ -192,6 +204,7 @@ class Toolroll:
             profile: see `from_tools`.
             hnsw: see `from_tools`.
             progress: see `from_tools`.
+            observers: see `from_tools`.
             poll_s: seconds between polls of the registry, in case its notifications do not arrive.
             settings_s: seconds after which stored settings are read again.
             organisations: how many organisations' own catalogs are kept in memory.
@@ -229,7 +242,8 @@ class Toolroll:
                 sessions_s=sessions_s,
                 max_age_s=_checked_age(max_age_s),
                 progress=progress,
-            )
+            ),
+            observers,
         )
 
     @classmethod
@@ -421,7 +435,18 @@ class Toolroll:
         if not isinstance(picked, str):
             selection = picked = self._own(picked)
             entries = tuple(_of_selection(selection, entry) for entry in entries)
-        return self._home.record(picked, entries, final=final, reporter=_checked_reporter(reporter), org=org)
+        reporter = _checked_reporter(reporter)
+        return self._recorded(
+            self._home.record(picked, entries, final=final, reporter=reporter, org=org), entries, final
+        )
+
+    def _recorded(self, result: RecordResult, entries: tuple[Entry, ...], final: bool) -> RecordResult:
+        """Tells observers and counters of a report."""
+        outcomes = {entry.name: entry.kind for entry in entries}
+        self._engine.telemetry.recorded(
+            OutcomeReport(result.event_id, result.org, outcomes, result.counted, final)
+        )
+        return result
 
     def receipt(self, picked: Selection) -> str:
         """What to hand to a process that reports the outcome later: `record` takes it.
@@ -532,6 +557,27 @@ class Toolroll:
         """What a readiness probe asks: the catalog's revision and size, what has failed, what waits."""
         return self._home.health()
 
+    def counters(self) -> Counters:
+        """What this process has counted: selections, latency, failures, reports (`docs/observability.md`).
+
+        Asks no database, and costs some microseconds for each thread that has selected.
+        """
+        return self._home.counters()
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Calls the observer with each selection and each report from now on.
+
+        The calls come before the caller gets its result, so an observer must not wait. If it raises, the
+        first error is logged, and all are counted in `Counters.observer_errors`.
+
+        Returns:
+            A function that removes the observer.
+
+        Raises:
+            InvalidInput: it lacks one of the two methods of `Observer`, or one is a coroutine function.
+        """
+        return self._engine.telemetry.observe(observer)
+
     def close(self) -> None:
         """Stops background work; the last catalog goes on serving.
 
@@ -554,7 +600,8 @@ class Toolroll:
         self, exposure: Exposure, entries: tuple[Entry, ...], found: tuple[ShownTool, ...], final: bool
     ) -> None:
         """Records what a session reports of a turn."""
-        self._home.record(exposure, entries, final=final, reporter=None, org=None, found=found)
+        result = self._home.record(exposure, entries, final=final, reporter=None, org=None, found=found)
+        self._recorded(result, entries, final)
 
     def _own(self, picked: Selection) -> Selection:
         """The selection, if it was made here."""

@@ -497,11 +497,29 @@ def test_closing_while_the_store_is_away_comes_to_an_end(make, away, database):
     assert rows(database) == {}
 
 
+def test_reads_and_those_that_took_too_long_are_counted(make, database):
+    answers = threading.Event()
+
+    class Slow(SessionStore):
+        def read(self, org, session):
+            answers.wait(10)
+            return super().read(org, session)
+
+    keeper = make(Slow(database))
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            keeper.read("acme", "s", timeout_s=0.01)
+    answers.set()
+    assert keeper.read("acme", "s") is None
+    health = keeper.health()
+    assert (health["reads"], health["timeouts"]) == (3, 2)
+
+
 def test_one_that_nobody_used_has_no_thread(keeper):
     assert keeper.flush(1) and not threads()
     assert keeper.health() == {
-        "waiting": 0, "waiting_s": 0.0, "written": 0, "merged": 0, "dropped": 0, "refused": 0, "expired": 0,
-        "failing": None,
+        "waiting": 0, "waiting_s": 0.0, "reads": 0, "timeouts": 0,
+        "written": 0, "merged": 0, "dropped": 0, "refused": 0, "expired": 0, "failing": None,
     }  # fmt: skip
 
 

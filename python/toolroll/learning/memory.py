@@ -27,10 +27,12 @@ class RecordResult:
     Attributes:
         event_id: of the selection.
         counted: for how many tools the report said something new; 0 for a repetition.
+        org: the organisation of the selection.
     """
 
     event_id: str
     counted: int
+    org: str
 
 
 class Memory:
@@ -76,7 +78,7 @@ class Memory:
             if len(self._states) > MOST_EVENTS:
                 forgotten, _ = self._states.pop(next(iter(self._states)))
                 self._forgotten_until = max(self._forgotten_until, forgotten)
-            return RecordResult(exposure.event_id, len(step.changes))
+            return RecordResult(exposure.event_id, len(step.changes), exposure.org)
 
     def _fold(self, exposure: Exposure, changes: tuple[Change, ...], closes: float) -> None:
         vectors = None

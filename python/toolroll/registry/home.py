@@ -36,6 +36,7 @@ from toolroll.selection.exposure import not_shown
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
+from toolroll.selection.telemetry import Counters
 from toolroll.selection.verdict import judge
 
 MOST_CONVERSATIONS = 100_000  # in memory
@@ -208,6 +209,16 @@ class RegistryHome:
             "recording": self._recording.health(),
             "sessions": self._conversations.health(),
         }
+
+    def counters(self) -> Counters:
+        """What this process has counted, of its store too."""
+        sessions = self._conversations.health()
+        return replace(
+            self.engine.counters(),
+            session_reads=sessions["reads"],
+            session_timeouts=sessions["timeouts"],
+            journal_bytes=self._recording.writer.health()["outcomes"]["waiting_bytes"],
+        )
 
     def close(self) -> None:
         """Stops following the registry; the last catalog goes on serving.

@@ -31,6 +31,7 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.random_bytes import random_bytes
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
+from toolroll.selection.telemetry import Counters, Telemetry
 from toolroll.selection.visible import VisibleTools
 from toolroll.tools import Tool
 
@@ -143,6 +144,8 @@ class Engine:
         self._clock, self._draw = clock, draw
         self._is_english = embedder is not None and embedder.is_english
         self._classifier = MessageClassifier(embedder)
+        self.telemetry = Telemetry()
+        self._catalog_since = clock()
         self.id = os.urandom(8).hex()  # names this engine in its turns
         self.used: dict[str, int] = {}  # organisation → when it last asked, for evicting the oldest pipeline
         self._degraded: tuple[str, ...] = ()  # of the last selection: a lasting failure is logged once
@@ -155,6 +158,8 @@ class Engine:
     def swap(self, snapshot: Snapshot) -> None:
         """Puts something else in place; turns under way finish with what they read."""
         was_whole = not self._snapshot.shared.lasting_failures
+        if snapshot.shared.catalog is not self._snapshot.shared.catalog:
+            self._catalog_since = self._clock()
         self._snapshot = snapshot
         if not was_whole and not snapshot.shared.lasting_failures:
             _log.warning("selection is whole again")
@@ -277,6 +282,12 @@ class Engine:
             return call()
         return await asyncio.to_thread(call)
 
+    def counters(self) -> Counters:
+        """What was counted so far; see `Toolroll.counters`."""
+        return self.telemetry.counters(
+            now=self._clock(), catalog_since=self._catalog_since, build_s=self._snapshot.shared.build_s
+        )
+
     def now(self) -> float:
         """Seconds since the epoch, by the engine's clock."""
         return self._clock()
@@ -341,8 +352,9 @@ class Engine:
         calls = self if calls is None else calls
         event_id = begun.request.event_id or random_bytes()[:12].hex()
         selection = pipeline.decide(turn, event_id, (*lasting, *failures), timings, calls)
-        if not begun.request.event_id:
+        if not begun.request.event_id:  # else a further step of a turn
             self._observe(selection)
+            self.telemetry.selected(selection, time.perf_counter_ns() - begun.started)
         if begun.request.strict and selection.failures:
             raise selection.failures[0].error
         # Whoever found a lasting failure has logged it: it comes and goes with the organisation that asks.

@@ -44,6 +44,7 @@ class Pipeline:
         retention: how long a conversation keeps its tools.
         reader: makes the texts that retrieval looks for from a message.
         reads_vectors: whether a stage reads the message's vector; where none does, it is not embedded.
+        build_s: seconds that the build took, with the catalog's.
     """
 
     catalog: Catalog
@@ -60,6 +61,7 @@ class Pipeline:
     withdrawn: Bitset | None = None
     variants: Mapping[str, Pipeline] = field(default_factory=dict)
     retention: Retention = _RETENTION
+    build_s: float = 0.0
     _start: Candidates = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

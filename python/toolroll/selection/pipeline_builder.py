@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -43,14 +44,13 @@ class PipelineBuilder:
             InvalidDefinition: the definitions are malformed.
             EmbedderUnavailable: the embedder fails.
         """
-        return self._staged(Catalog.build(definitions, self.embedder, self._options, progress), policy)
+        return self._built(definitions, self.embedder, policy, progress)
 
     def by_words(
         self, definitions: Definitions, policy: EffectivePolicy, error: EmbedderUnavailable
     ) -> Pipeline:
         """The same without vectors, for an embedder that fails now; every selection names the failure."""
-        pipeline = self._staged(Catalog.build(definitions, None, self._options), policy)
-        return pipeline.lacking(Failure("embedder", error))
+        return self._built(definitions, None, policy, None).lacking(Failure("embedder", error))
 
     def stacked(self, shared: Pipeline, own: Definitions, policy: EffectivePolicy) -> Pipeline:
         """An organisation's pipeline, over the shared catalog and its own definitions.
@@ -89,6 +89,17 @@ class PipelineBuilder:
     @property
     def _at_once(self) -> bool:
         return self.embedder is None or self.embedder.is_instant
+
+    def _built(
+        self,
+        definitions: Definitions,
+        embedder: Embedder | None,
+        policy: EffectivePolicy,
+        progress: Progress | None,
+    ) -> Pipeline:
+        started = time.perf_counter()
+        catalog = Catalog.build(definitions, embedder, self._options, progress)
+        return replace(self._staged(catalog, policy), build_s=time.perf_counter() - started)
 
     def _staged(self, catalog: Catalog, policy: EffectivePolicy, platform: Policy | None = None) -> Pipeline:
         return self.varied(

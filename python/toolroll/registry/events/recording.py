@@ -154,7 +154,7 @@ class Recording(Generic[L]):
             shown = {tool.name for tool in exposure.shown}
             found = self._found_in(exposure, [name for name in names if name not in shown])
         report = Report(exposure.event_id, entries, found, final)
-        return RecordResult(exposure.event_id, self.writer.record(exposure, report, now))
+        return RecordResult(exposure.event_id, self.writer.record(exposure, report, now), exposure.org)
 
     def _exposure(
         self, picked: Selection | Exposure | str, org: str | None, now: float, reporter: str | None

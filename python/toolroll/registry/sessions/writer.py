@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
+from toolroll._counts import ConcurrentCounter
 from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.events.rows import instant
@@ -76,6 +77,7 @@ class SessionWriter:
         self._store, self._merge, self._most = store, merge, most
         self._read: OrderedDict[Key, int] = OrderedDict()  # session → the version that was read last
         self._is_closed = False
+        self._calls = ConcurrentCounter()  # from many threads
         self._begin()
         self._worker = Worker(
             self._write_batch, "toolroll-sessions", subject="sessions", batch_s=WRITE_EVERY_S
@@ -206,6 +208,7 @@ class SessionWriter:
 
     def _look(self, key: Key) -> tuple[StoredSession | None, PendingRecord | None]:
         """The session in the store, and what waits here."""
+        self._calls.add("reads")
         for _ in range(_MOST_LOOKS):
             here = self._backlog.of(key)
             found = self._store.read(*key)
@@ -275,9 +278,12 @@ class SessionWriter:
 
     def health(self) -> dict[str, Any]:
         """How many records wait, for how long, the counts so far, and the last error."""
+        calls = self._calls.totals()
         return {
             "waiting": len(self._backlog),
             "waiting_s": round(self._backlog.waited_s(), 3),
+            "reads": calls["reads"],
+            "timeouts": calls["timeouts"],
             **asdict(self.counts),
             "failing": self._worker.error,
         }
@@ -288,13 +294,17 @@ class SessionWriter:
         try:
             return self._pool.run(call, timeout_s)
         except (Overdue, Full) as error:
-            raise _overdue(key, error) from error
+            raise self._overdue(key, error) from error
 
     async def _ain_time(self, call: Callable[[], T], timeout_s: float, key: Key) -> T:
         try:
             return await self._pool.arun(call, timeout_s)
         except (Overdue, Full) as error:
-            raise _overdue(key, error) from error
+            raise self._overdue(key, error) from error
+
+    def _overdue(self, key: Key, error: Exception) -> StoreUnavailable:
+        self._calls.add("timeouts")
+        return StoreUnavailable(f"session {key[1]!r:.80}: {error}", retry_after_s=1.0)
 
     def _remember(self, key: Key, version: int) -> None:
         self._read.pop(key, None)  # so that it goes to the end
@@ -372,10 +382,6 @@ class SessionWriter:
             return True
         self._pruned_at = time.monotonic()
         return False
-
-
-def _overdue(key: Key, error: Exception) -> StoreUnavailable:
-    return StoreUnavailable(f"session {key[1]!r:.80}: {error}", retry_after_s=1.0)
 
 
 def _now() -> datetime:

@@ -1,0 +1,141 @@
+"""A `Toolroll`'s counters for Prometheus (`toolroll[prometheus]`).
+
+    from prometheus_client import REGISTRY
+    from toolroll.adapters.prometheus import ToolrollCollector
+
+    REGISTRY.register(ToolrollCollector(roll))
+
+Nothing is counted twice: each scrape reads `Toolroll.counters()` and `Toolroll.health()`, so selections cost
+no more than without the collector. Each process has its own numbers. The multi-process mode of
+`prometheus_client` does not read custom collectors: let Prometheus scrape each worker.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from toolroll.roll import Toolroll
+from toolroll.selection.telemetry import Counters
+
+
+class ToolrollCollector:
+    """Reads the counters of one `Toolroll` at each scrape. Safe to share between threads."""
+
+    def __init__(self, roll: Toolroll) -> None:
+        """roll: kept alive by the collector; unregister the collector to let go of it."""
+        self._roll = roll
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics, with their present values."""
+        counters, health = self._roll.counters(), self._roll.health()
+        yield from _of_selections(counters)
+        yield from _of_catalog(counters, health)
+        if "revision" in health:
+            yield from _of_registry(counters, health)
+
+
+def _of_selections(counters: Counters) -> Iterator[Metric]:
+    latency = counters.latency
+    bounds = [*map(str, latency.bounds_s), "+Inf"]
+    yield HistogramMetricFamily(
+        "toolroll_selection_duration_seconds",
+        "How long selections took.",
+        buckets=list(zip(bounds, latency.cumulative, strict=True)),
+        sum_value=latency.sum_s,
+    )
+    yield _counter(
+        "degraded_selections", "Selections in which a stage or dependency failed.", "stage", counters.degraded
+    )
+    yield _counter("reports", "Reports of outcomes that were recorded.", value=counters.reports)
+    yield _counter(
+        "outcomes", "Outcomes of tools as reported; a repetition counts again.", "kind", counters.outcomes
+    )
+    yield _counter(
+        "outcomes_counted", "Outcomes of tools that said something new.", value=counters.outcomes_counted
+    )
+    yield _counter("observer_errors", "Exceptions that observers raised.", value=counters.observer_errors)
+
+
+def _of_catalog(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metric]:
+    yield _gauge("catalog_tools", "Tools in the shared catalog.", health["tools"])
+    yield _gauge(
+        "catalog_loaded_timestamp_seconds",
+        "When the shared catalog began to serve, in seconds since the epoch.",
+        counters.catalog_since,
+    )
+    yield _gauge("catalog_build_seconds", "How long the shared catalog's build took.", counters.build_s)
+    yield _gauge(
+        "lasting_failures", "Failures that every selection has until somebody acts.", len(health["degraded"])
+    )
+    yield _gauge("conversations", "Conversations in memory.", health["sessions"]["held"])
+
+
+def _of_registry(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metric]:
+    sessions, events = health["sessions"], health["recording"]["events"]
+    reports, organisations = health["recording"]["outcomes"], health["organisations"]
+    yield _gauge("registry_revision", "Revision of the registry that was read last.", health["revision"])
+    yield _gauge(
+        "registry_read_timestamp_seconds",
+        "When the registry was last known to be current, in seconds since the epoch.",
+        time.time() - health["age_s"],
+    )
+    states = {
+        "ready": organisations["ready"],
+        "waiting": organisations["waiting"],
+        "failing": len(organisations["failing"]),
+    }
+    family = GaugeMetricFamily(
+        "toolroll_organisations", "Organisations with tools of their own.", labels=["state"]
+    )
+    for state, count in states.items():
+        family.add_metric([state], count)
+    yield family
+    yield _counter("session_reads", "Conversations read.", value=counters.session_reads or 0)
+    yield _counter(
+        "session_timeouts",
+        "Calls for a conversation that were not answered in time.",
+        value=counters.session_timeouts or 0,
+    )
+    yield _counter(
+        "session_writes",
+        "Writes of conversations.",
+        "result",
+        _some(sessions, "written", "dropped", "refused"),
+    )
+    yield _gauge("sessions_waiting", "Conversations that wait to be written.", sessions["waiting"])
+    yield _counter("events", "Selections for the event log.", "result", _some(events, "written", "dropped"))
+    yield _gauge("events_waiting", "Selections that wait for the event log.", events["waiting"])
+    yield _counter(
+        "stored_reports",
+        "Reports that reached the registry.",
+        "result",
+        _some(reports, "counted", "repeated", "refused"),
+    )
+    yield _gauge("journal_bytes", "Bytes of reports that wait for the registry.", counters.journal_bytes or 0)
+    yield _gauge(
+        "journal_wait_seconds", "How long the oldest waiting report has waited.", reports["waiting_s"]
+    )
+
+
+def _counter(
+    name: str, text: str, label: str | None = None, counts: Mapping[str, int] | None = None, value: int = 0
+) -> Metric:
+    """A total, or one for each value of the label. The format adds `_total` to the name."""
+    if label is None or counts is None:
+        return CounterMetricFamily(f"toolroll_{name}", text, value=value)
+    family = CounterMetricFamily(f"toolroll_{name}", text, labels=[label])
+    for key, count in counts.items():
+        family.add_metric([key], count)
+    return family
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"toolroll_{name}", text, value=value)
+
+
+def _some(counts: Mapping[str, int], *names: str) -> dict[str, int]:
+    return {name: counts[name] for name in names}

@@ -1,0 +1,48 @@
+"""The interface between a `Toolroll` and code that observes it, such as metrics, traces and audits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from toolroll.learning.outcomes import Kind
+from toolroll.selection.selection import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeReport:
+    """A report that was recorded. It does not say who reported.
+
+    Attributes:
+        event_id: of the selection.
+        org: the organisation of the selection.
+        outcomes: tool → "succeeded", "failed", "called" (the result is unknown), "corrected" (it was the
+            wrong tool), "meant" (it was the right one), or "wanted", "wanted_succeeded", "wanted_failed" (a
+            search found it afterwards).
+        counted: for how many of these tools the report said something new; 0 for a repetition.
+        final: False if more reports on this selection are expected.
+    """
+
+    event_id: str
+    org: str
+    outcomes: Mapping[str, Kind]
+    counted: int
+    final: bool
+
+
+class Observer(Protocol):
+    """Called with each selection and with each report of a `Toolroll`.
+
+    The calls come in the thread of the selection or the report, before the caller gets its result. So an
+    observer must not wait: it may count, or put something into a queue. Many threads may call it at once. If
+    it raises, the first error is logged, all errors are counted, and the selection goes on.
+
+    A subclass may define only one of the two methods.
+    """
+
+    def on_selection(self, selection: Selection) -> None:
+        """Called with each selection that becomes an event. Searches in a session are none."""
+
+    def on_report(self, report: OutcomeReport) -> None:
+        """Called with each report that `Toolroll.record` or a session has recorded."""

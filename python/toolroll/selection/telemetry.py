@@ -1,0 +1,216 @@
+"""What an engine says about its selections while it runs: counters, log records, calls of observers.
+
+All of it happens on the path of a selection, so nothing here waits. Neither counters nor log records hold the
+message, names of users or arguments of tools.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+from toolroll._counts import ConcurrentCounter, ConcurrentHistogram
+from toolroll._threads import survive_forks
+from toolroll.errors import InvalidInput
+from toolroll.selection.observer import Observer, OutcomeReport
+from toolroll.selection.selection import Selection
+
+_log = logging.getLogger("toolroll")
+_selection_log = logging.getLogger("toolroll.selection")
+
+# Upper ends of the buckets in microseconds: three a decade, from a small catalog to a slow embedder.
+_BOUNDS_US = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000)
+_BOUNDS_NS = tuple(1_000 * bound for bound in (*_BOUNDS_US, 1_000_000, 2_000_000, 5_000_000))
+BOUNDS_S = tuple(bound / 1e9 for bound in _BOUNDS_NS)
+
+# Keys of the counts, beside ("stage", name) and ("kind", name).
+_REPORTS, _COUNTED, _ERRORS = "reports", "counted", "observer errors"
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyHistogram:
+    """How long selections took.
+
+    Attributes:
+        bounds_s: upper ends of the buckets in seconds, ascending. The last bucket has none.
+        counts: selections in each bucket, one more than `bounds_s`. A bucket includes its upper end.
+        sum_s: seconds of all selections together.
+    """
+
+    bounds_s: tuple[float, ...]
+    counts: tuple[int, ...]
+    sum_s: float
+
+    @property
+    def cumulative(self) -> tuple[int, ...]:
+        """How many selections took at most as long as each bound; the last number is that of all."""
+        return tuple(accumulate(self.counts))
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What a `Toolroll` has counted in this process since it was made, or since the fork.
+
+    Totals are exact, whatever the number of threads, and never decrease. Two of them may be read a selection
+    apart.
+
+    Attributes:
+        selections: how many became an event.
+        degraded: stage or dependency → selections that it failed in.
+        latency: how long selections took, from reading the message to the decision.
+        reports: how many were recorded.
+        outcomes: kind of outcome → how often it was reported for a tool; a repetition counts again.
+        outcomes_counted: outcomes that said something new.
+        observer_errors: exceptions that observers raised.
+        catalog_since: when the shared catalog began to serve, in seconds since the epoch.
+        catalog_age_s: how long ago that was.
+        build_s: how long its build took, with the embedding of its texts.
+        session_reads: conversations read from the registry; None in memory.
+        session_timeouts: calls for a conversation that the registry did not answer in time; None in memory.
+        journal_bytes: bytes of reports that wait for the registry; None in memory.
+    """
+
+    selections: int
+    degraded: Mapping[str, int]
+    latency: LatencyHistogram
+    reports: int
+    outcomes: Mapping[str, int]
+    outcomes_counted: int
+    observer_errors: int
+    catalog_since: float
+    catalog_age_s: float
+    build_s: float
+    session_reads: int | None = None
+    session_timeouts: int | None = None
+    journal_bytes: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Observing:
+    """One observer, and whether an error of it was logged."""
+
+    observer: Observer
+    has_failed: bool = False
+
+
+class Telemetry:
+    """Counts the selections and reports of one engine, logs them and calls observers."""
+
+    def __init__(self) -> None:
+        self._durations = ConcurrentHistogram(_BOUNDS_NS)
+        self._counts = ConcurrentCounter()
+        self._observers: tuple[_Observing, ...] = ()
+        self._changing = threading.Lock()  # held to replace the observers
+        survive_forks(self, lambda telemetry: (telemetry._changing,), lambda telemetry: None)
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Calls the observer from now on. Returns a function that ends this.
+
+        Raises:
+            InvalidInput: it has not both methods, or one is a coroutine function, which nobody would await.
+        """
+        for name in ("on_selection", "on_report"):
+            method = getattr(observer, name, None)
+            if isinstance(observer, type) or not callable(method) or inspect.iscoroutinefunction(method):
+                raise InvalidInput(
+                    f"observers: {observer!r:.80} must be an object with a plain method {name}; "
+                    "subclass toolroll.Observer"
+                )
+        added = _Observing(observer)
+
+        def remove() -> None:
+            with self._changing:
+                self._observers = tuple([one for one in self._observers if one is not added])
+
+        with self._changing:
+            self._observers = (*self._observers, added)
+        return remove
+
+    def selected(self, selection: Selection, nanoseconds: int) -> None:
+        """Takes a selection, and how long it took."""
+        self._durations.add(nanoseconds)
+        if selection.failures:
+            for stage in selection.degraded:
+                self._counts.add(("stage", stage))
+        for one in self._observers:
+            try:
+                one.observer.on_selection(selection)
+            except Exception as error:
+                self._failed(one, error)
+        if _selection_log.isEnabledFor(logging.DEBUG):
+            _write(selection, nanoseconds)
+
+    def recorded(self, report: OutcomeReport) -> None:
+        """Takes a report that was recorded."""
+        add = self._counts.add
+        add(_REPORTS)
+        for _ in range(report.counted):
+            add(_COUNTED)
+        for kind in report.outcomes.values():
+            add(("kind", kind))
+        for one in self._observers:
+            try:
+                one.observer.on_report(report)
+            except Exception as error:
+                self._failed(one, error)
+
+    def counters(self, *, now: float, catalog_since: float, build_s: float) -> Counters:
+        """All totals so far.
+
+        Args:
+            now: seconds since the epoch.
+            catalog_since: when the catalog began to serve.
+            build_s: how long its build took.
+        """
+        totals = self._counts.totals()
+        buckets, nanoseconds = self._durations.totals()
+        return Counters(
+            selections=sum(buckets),
+            degraded=_named(totals, "stage"),
+            latency=LatencyHistogram(BOUNDS_S, buckets, nanoseconds / 1e9),
+            reports=totals[_REPORTS],
+            outcomes=_named(totals, "kind"),
+            outcomes_counted=totals[_COUNTED],
+            observer_errors=totals[_ERRORS],
+            catalog_since=catalog_since,
+            catalog_age_s=max(now - catalog_since, 0.0),
+            build_s=build_s,
+        )
+
+    def _failed(self, one: _Observing, error: Exception) -> None:
+        self._counts.add(_ERRORS)
+        if not one.has_failed:
+            one.has_failed = True
+            name = type(one.observer).__name__
+            _log.warning("observer %s: failed; its next errors are only counted", name, exc_info=error)
+
+
+def _named(totals: Mapping[Hashable, int], group: str) -> dict[str, int]:
+    """The totals of one group of keys, by name."""
+    return {
+        key[1]: n for key, n in sorted(totals.items(), key=repr) if isinstance(key, tuple) and key[0] == group
+    }
+
+
+def _write(selection: Selection, nanoseconds: int) -> None:
+    """Writes one log record. What it holds is documented in docs/observability.md."""
+    turn, selected, total, us = selection.turn, len(selection), selection.total, nanoseconds / 1e3
+    fields = {
+        "event_id": selection.event_id,
+        "org": turn.context.org,
+        "k": turn.k,
+        "selected": selected,
+        "total": total,
+        "us": us,
+        "degraded": selection.degraded,
+        "confidence": selection.confidence,
+        "has_match": selection.has_match,
+        "tokens_saved": selection.tokens.saved,
+        "variant": turn.variant,
+        "catalog_revision": selection.catalog_revision,
+    }
+    _selection_log.debug("selected %d of %d tools in %.0f µs", selected, total, us, extra=fields)

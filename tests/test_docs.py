@@ -83,10 +83,11 @@ def test_the_python_of_the_observability_page_runs(caplog, capsys):
 
 
 def test_the_session_of_the_page_goes_as_it_says():
-    first, second = blocks((ROOT / "docs" / "sessions.md").read_text("utf-8"), "python")
+    first, across, second = blocks((ROOT / "docs" / "sessions.md").read_text("utf-8"), "python")
     world: dict[str, Any] = {}
     exec(compile(first, "docs/sessions.md", "exec"), world)
     assert "list_events" in world["selection"]
+    exec(compile(across, "docs/sessions.md", "exec"), world | {"session": None})
     exec(compile(second, "docs/sessions.md", "exec"), world)
     assert world["answer"].unknown == ("web_serch",)
     assert "get_forecast" in world["session"].selection

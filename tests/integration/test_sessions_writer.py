@@ -501,6 +501,8 @@ def test_reads_and_those_that_took_too_long_are_counted(make, database):
     answers = threading.Event()
 
     class Slow(SessionStore):
+        is_local = False
+
         def read(self, org, session):
             answers.wait(10)
             return super().read(org, session)

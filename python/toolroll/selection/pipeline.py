@@ -33,6 +33,7 @@ class Pipeline:
         hard: always run, in order; a failure leaves only public tools.
         required: instead of soft, when the caller names the tools.
         whole: instead of soft, when `passes_through` holds.
+        everything: instead of soft, when the caller asks for everything.
         soft: the usual stages, in order.
         search: instead of soft, for a search: core tools count no more than others.
         passes_through: whether all candidates are few enough to be selected.
@@ -50,6 +51,7 @@ class Pipeline:
     whole: tuple[Stage, ...]
     soft: tuple[Stage, ...]
     passes_through: Callable[[Candidates, Turn], bool]
+    everything: tuple[Stage, ...] = ()
     search: tuple[Stage, ...] = ()
     reader: Reader = _AS_IT_IS
     reads_vectors: bool = True
@@ -109,6 +111,9 @@ class Pipeline:
         candidates = self._allowed(turn, runner)
         if turn.context.required:
             stages = self.required
+        elif turn.context.everything:
+            candidates = candidates.narrow(candidates.allowed, "everything")
+            stages = self.everything
         elif self.passes_through(candidates, turn):
             candidates = candidates.narrow(candidates.allowed, "pass_through")
             stages = self.whole

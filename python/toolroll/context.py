@@ -32,7 +32,9 @@ class Context:
         required: names of tools that are the selection; retrieval is not asked.
         exclude: names of tools that must not be selected.
         only: names of tools: nothing else may be selected. Empty for no such limit.
-        everything: skips the settings test, for clients that get every toolkit (MCP). Nothing else.
+        everything: selects all tools that rules, status, `exclude` and `only` allow, for clients that get
+            every toolkit (MCP): settings, the message, the page, the profile and k do not count. The call's
+            `max_tools` and `budget_tokens` and the provider's limit do.
     """
 
     org: str = ""

@@ -33,7 +33,18 @@ class Remembering(HashingEmbedder):
 EMBEDDER = Remembering(64)
 DEFAULT = Profile()
 HARD = ("Visibility", "Availability")
-SOFT = ("Page", "Routes", "Affinity", "Retrieval", "AlwaysIncluded", "Cap", "ConversationList", "StableOrder")
+SOFT = (
+    "Page",
+    "Routes",
+    "Affinity",
+    "Retrieval",
+    "LexicalRetrieval",
+    "NoMatch",
+    "AlwaysIncluded",
+    "Cap",
+    "ConversationList",
+    "StableOrder",
+)
 STAGES = (*HARD, *SOFT, "Required")
 
 
@@ -44,6 +55,10 @@ def pipeline_of(definitions_, parameters_=DEFAULT) -> Pipeline:
 
 def with_stage(parameters_: Profile, name: str) -> Profile:
     """The parameters, if need be changed so that there is such a stage."""
+    if name == "LexicalRetrieval":
+        return parameters_.with_(retrieve="tools", dense=1.0, lexical=0.0)
+    if name == "NoMatch":
+        return parameters_.with_(on_no_tool="tell")
     return parameters_.with_(retrieve="tools") if name in ("Retrieval", "Affinity") else parameters_
 
 
@@ -157,15 +172,21 @@ def test_rows_in_a_selection_are_unique_and_scores_finite(definitions_, turn, pa
 
 @given(definitions(), turns(), parameters())
 def test_what_retrieval_says_of_a_turn_is_in_range_and_kept(definitions_, turn, parameters_):
-    """Confidence is a probability, `applies` follows from it, and "empty" then means that nothing is found."""
+    """Confidence is a probability, `has_match` follows from it, and "empty" then means that nothing is found."""
     pipeline = pipeline_of(definitions_, parameters_)
     selection = pipeline.decide(turn)
     assert selection.degraded == ()
     if selection.confidence is None:
-        assert selection.has_match
+        assert selection.has_match == (selection.candidates.fallback is None)
         return
     assert 0 <= selection.confidence <= 1
-    assert selection.has_match == (selection.confidence >= parameters_.least_confidence)
+    is_sure = selection.confidence >= parameters_.least_confidence
+    scores = selection.candidates.retrieved.scores
+    is_found = len(scores) > 0 and (parameters_.minimum > 0 or scores[0] >= parameters_.threshold)
+    by_words = any(step.reason == "retrieval.words" for step in selection.candidates.trail())
+    assert selection.has_match == (is_sure and (is_found or by_words))
+    if selection.candidates.fallback is not None:
+        assert not selection.has_match
     if not selection.has_match and parameters_.on_no_tool == "empty":
         core = set(pipeline.catalog.base.tolist()) | set(pipeline.catalog.pinned.tolist())
         assert set(selection.rows.tolist()) <= core
@@ -194,7 +215,8 @@ def test_limits_hold(definitions_, turn):
     if conversation is not None:  # what it holds or was sent needs no place of k
         kept = {*conversation.listed, *conversation.held(pipeline.retention)}
         found = [row for row in found if pipeline.catalog.tools[row].name not in kept]
-    if turn.k is not None and (conversation is None or not conversation.is_whole):
+    is_whole = turn.context.everything or (conversation is not None and conversation.is_whole)
+    if turn.k is not None and not is_whole:
         assert len(found) <= turn.places(turn.k)
     if turn.max_tools is not None:
         assert len(selection) <= turn.max_tools
@@ -259,6 +281,7 @@ def test_a_failing_soft_stage_hands_its_input_on_and_is_named(definitions_, turn
             (Broken(), *pipeline.whole),
             soft,
             pipeline.passes_through,
+            (Broken(), *pipeline.everything),
         )
         selection = broken.decide(turn)
         assert selection.names == pipeline.decide(turn).names

@@ -14,7 +14,7 @@ from toolroll.embedders.static import StaticEmbedder
 from toolroll.selection.profiles import Profile, fusion_of
 from toolroll.selection.selection import Selection
 
-ANYONE = Context(everything=True)
+ANYONE = Context()
 
 
 class Narrow(Embedder):

@@ -54,11 +54,15 @@ class Calibration:
     def confidence(self, score: float, whole: bool, trust: float | None) -> float:
         """The share of served messages that score no higher, in [0, 1].
 
+        A score of 0 is no evidence, so its share is 0, however many served messages have none either.
+
         whole: whether the turn could see (nearly) the whole catalog. trust: how much its vector counts; None
             where it has none.
         """
+        if score <= 0:
+            return 0.0
         centre, scale = _WITH_VECTORS if trust is not None and trust >= 0.5 else _BY_WORDS
-        at_large = 1 / (1 + math.exp(-(score - centre) / scale)) if score > 0 else 0.0
+        at_large = 1 / (1 + math.exp(-(score - centre) / scale))
         if self.has_vectors and trust is None:  # the embedder has failed
             return at_large
         known = self.best if whole else self.own

@@ -94,14 +94,10 @@ def command(
 
     if message == "-":
         message = sys.stdin.buffer.read().decode("utf-8", "replace")
-    turn = Context(
-        **context,
-        settings=settings,
-        provider=provider or "",
-        required=require,
-        everything=not settings and not (catalog and is_registry(catalog)),
-    )
     with Progress() as progress, _open(catalog, embedder, from_environment(profile), progress) as roll:
+        if not settings and not (catalog and is_registry(catalog)):
+            settings = tuple(roll.catalog.switches.keys)  # as if every toolkit were configured
+        turn = Context(**context, settings=settings, provider=provider or "", required=require)
         roll.warm_up([turn.org])
         roll.select(message, turn, k)  # warms the caches, so that the timings below are typical
         picked = roll.select(message, turn, k, max_tools=max_tools, budget_tokens=budget_tokens)

@@ -130,10 +130,10 @@ def converse(
     )
     ways: Mapping[str, Callable[[str, Sequence[Query]], Iterable[Selection]]] = {
         "message": lambda name, asked: (
-            roll.select(query.text, _context(query), k, max_tools=max_tools) for query in asked
+            roll.select(query.text, _context(roll, query), k, max_tools=max_tools) for query in asked
         ),
         "history": lambda name, asked: (
-            roll.select(query.text, _context(query), k, max_tools=max_tools, history=query.history)
+            roll.select(query.text, _context(roll, query), k, max_tools=max_tools, history=query.history)
             for query in asked
         ),
         "session": lambda name, asked: _session(roll, name, asked, k, max_tools),
@@ -180,7 +180,7 @@ def _session(
 ) -> Iterable[Selection]:
     session = roll.session(name, learns=False)
     for query in turns:
-        session.context = _context(query, name)
+        session.context = _context(roll, query, name)
         yield session.select(
             query.text, k, history=query.history, turn=_number(query) + 1, max_tools=max_tools
         )
@@ -188,8 +188,8 @@ def _session(
         session.end_turn()
 
 
-def _context(query: Query, session: str = "") -> Context:
-    return Context(only=query.candidates, everything=True, session=session)
+def _context(roll: Toolroll, query: Query, session: str = "") -> Context:
+    return Context(only=query.candidates, settings=roll.catalog.switches.keys, session=session)
 
 
 def _number(query: Query) -> int:

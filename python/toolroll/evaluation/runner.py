@@ -57,22 +57,28 @@ class Latency:
 
 
 def select(roll: Toolroll, query: Query, k: int, history: bool) -> Selection:
-    """The selection for one message. history: whether earlier messages are passed."""
+    """The selection for one message, with every toolkit configured.
+
+    history: whether earlier messages are passed.
+    """
     return roll.select(
         query.text,
-        Context(only=query.candidates, everything=True),
+        Context(only=query.candidates, settings=roll.catalog.switches.keys),
         k,
         history=query.history if history else (),
     )
 
 
 def answer(picked: Selection, depth: int) -> Answer:
-    """The ranking behind a selection; of a refused one, what would have been selected."""
-    step = picked.candidates
+    """The ranking behind a selection; of a refused one, what would have been selected.
+
+    Tools that are a fallback are no ranking, so where nothing matched there is none.
+    """
+    ranking = step = picked.candidates.matched
     while not len(step.rows) and step.before is not None:
         step = step.before
     if step.pool is not None:  # scores of routes only: nothing was ranked
-        step = picked.candidates
+        step = ranking
     order = np.argsort(-step.scores, kind="stable")[:depth]
     rows = step.rows[order].tolist()
     return Answer(

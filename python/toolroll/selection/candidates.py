@@ -6,7 +6,7 @@ of them in one step. `allowed` only shrinks and what is in play stays within it,
 cannot return by pin, session or bug.
 
 A stage hands on what it found as evidence of a type of its own, and a later stage asks for that type (`hits`,
-`retrieved`, `reranked`, `before_list`). The reason of a step is for explanations alone.
+`retrieved`, `fallback`, `reranked`, `before_list`). The reason of a step is for explanations alone.
 
 Until a stage narrows to rows, what is in play is a bitset (`pool`) with evidence for a few of its rows
 beside it; from then on it is two columns, rows and scores, in order. So work follows what is in play and
@@ -92,6 +92,11 @@ class Draw:
     guarded: Rows
     places: int
     explore: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fallback(Evidence):
+    """The rows that are selected because nothing matched the message."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -258,6 +263,23 @@ class Candidates:
         return self._latest(RetrievalResult)
 
     @property
+    def fallback(self) -> Fallback | None:
+        """The rows that stand in for a match; None where something matched."""
+        return self._latest(Fallback)
+
+    @property
+    def matched(self) -> Candidates:
+        """The set without a fallback: where nothing matched, the one before it."""
+        step = self
+        if self.fallback is not None:
+            while not isinstance(step.evidence, Fallback):
+                assert step.before is not None
+                step = step.before
+            assert step.before is not None
+            step = step.before
+        return step
+
+    @property
     def reranked(self) -> RerankingResult | None:
         """What outcomes made of that; None where they had no say."""
         return self._latest(RerankingResult)
@@ -276,6 +298,16 @@ class Candidates:
             assert step.before is not None
             step = step.before
         return step.pool
+
+    @property
+    def last_choice(self) -> Bitset:
+        """What was in play when that was last a set with any row in it; empty where nothing is allowed."""
+        step: Candidates | None = self
+        while step is not None:
+            if step.pool:
+                return step.pool & self.allowed
+            step = step.before
+        return self.allowed
 
     def trail(self) -> Iterator[Candidates]:
         """The sets that led here, first one first, this one last."""

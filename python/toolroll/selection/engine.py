@@ -196,7 +196,8 @@ class Engine:
         reading = pipeline.reader.read(request.message, request.history)
         read = time.perf_counter_ns()
         # No embedding where no stage of this turn reads vectors, or the catalog has none to compare with.
-        asks = pipeline.catalog.dim and (is_search or (pipeline.reads_vectors and not context.required))
+        is_ranked = not context.required and not context.everything
+        asks = pipeline.catalog.dim and (is_search or (pipeline.reads_vectors and is_ranked))
         embedder = self._embedder if asks else None
         return _Begun(
             request, context, snapshot, variant, pipeline, reading, embedder, given, started, read, is_search

@@ -25,6 +25,9 @@ _LONGEST_NAME = 256  # characters of a name in a log
 KEPT = {
     "required": "required by the caller",
     "pass_through": "small catalog, handed on whole",
+    "everything": "the caller asks for everything",
+    "retrieval.words": "found by its words alone",
+    "no_match": "fallback: nothing matched",
     "failed.open": "nothing could be cut, handed on",
     "cap.unranked": "nothing could be ranked, handed on",
     "route.default": "default toolkit",
@@ -64,6 +67,8 @@ REMOVED = {
 # In a log, the origin of tools by the step that brought them in; of others it is the step's reason.
 _ORIGINS: Mapping[str, str] = {
     "retrieval.nearest": "retrieved",
+    "retrieval.words": "retrieved",
+    "no_match": "fallback",
     "route.hit": "routes",
     "route.fill": "routes",
     "route.default": "routes",
@@ -71,8 +76,14 @@ _ORIGINS: Mapping[str, str] = {
     "base": "core",
     "pinned": "core",
     "pass_through": "whole",
+    "everything": "whole",
 }
-_METHODS: Mapping[str, str] = {"retrieved": "retrieval", "routes": "routes", "whole": "whole"}
+_METHODS: Mapping[str, str] = {
+    "retrieved": "retrieval",
+    "routes": "routes",
+    "fallback": "fallback",
+    "whole": "whole",
+}
 _HELD: Mapping[str, str] = {"loaded": "loaded", "called before": "sticky", "sent before": "sent_before"}
 
 

@@ -34,6 +34,7 @@ class Pipeline:
         hard: always run, in order; a failure leaves only public tools.
         required: instead of soft, when the caller names the tools.
         whole: instead of soft, when `passes_through` holds.
+        everything: instead of soft, when the caller asks for everything.
         soft: the usual stages, in order.
         search: instead of soft, for a search: core tools count no more than others.
         continued: after all of these, for a further step of a turn that has shown tools.
@@ -53,6 +54,7 @@ class Pipeline:
     whole: tuple[Stage, ...]
     soft: tuple[Stage, ...]
     passes_through: Callable[[Candidates, Turn], bool]
+    everything: tuple[Stage, ...] = ()
     search: tuple[Stage, ...] = ()
     continued: tuple[Stage, ...] = ()
     reader: Reader = _AS_IT_IS
@@ -120,6 +122,9 @@ class Pipeline:
             stages = ()
         elif turn.context.required:
             stages = self.required
+        elif turn.context.everything:
+            candidates = candidates.narrow(candidates.allowed, "everything")
+            stages = self.everything
         elif self.passes_through(candidates, turn):
             candidates = candidates.narrow(candidates.allowed, "pass_through")
             stages = self.whole

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from toolroll._core import Bitset, Fusion, Weights
+from toolroll.catalog.calibration import AT_LARGE
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.message_text import Reader
 from toolroll.catalog.tool2vec import DESCRIPTION_COUNTS
@@ -29,6 +30,8 @@ from toolroll.selection.stages.cap import Cap
 from toolroll.selection.stages.continued_turn import ContinuedTurn
 from toolroll.selection.stages.conversation_list import ConversationList
 from toolroll.selection.stages.learning import Learning, LearningRule, Thompson
+from toolroll.selection.stages.lexical_retrieval import LexicalRetrieval
+from toolroll.selection.stages.no_match import NoMatch
 from toolroll.selection.stages.page import Page
 from toolroll.selection.stages.required import Required
 from toolroll.selection.stages.retrieval import OnNoTool, Retrieval
@@ -104,7 +107,8 @@ class Profile:
         threshold: least score of a retrieved tool.
         minimum: how many are kept even below the threshold.
         least_confidence: below it no tool applies: `Selection.has_match` is False.
-        on_no_tool: then "tell" says so and keeps the nearest tools, "empty" keeps none of them.
+        on_no_tool: then "tell" says so and keeps the nearest tools, or a fallback where nothing matched at
+            all; "empty" keeps none of them.
         toolkit_threshold: cosine of message and toolkit from which on the toolkit counts as hit by a route;
             None leaves toolkits to their routes.
         candidates: how many retrieved tools are kept until the cut; the cut ones show up in explanations.
@@ -296,6 +300,9 @@ def compose(
         p.rescored,
     )
     learning = _learning(catalog, p)
+    by_words = _by_words(catalog, p, retrieval)
+    without_match = _without_match(catalog, p, cap)
+    uncut = replace(cap, max_tools=None, unranked=None)
     return Pipeline(
         catalog,
         hard=(visibility, Availability(catalog.switches, catalog.names)),
@@ -307,13 +314,14 @@ def compose(
         ),
         soft=(
             page,
-            *_reading(catalog, p, retrieval, learning, cap),
+            *_reading(catalog, p, retrieval, (by_words, without_match), learning, cap),
             AlwaysIncluded(catalog.base, catalog.pinned, catalog.names),
             cap,
             listing,
             order,
         ),
-        search=(retrieval, *learning, replace(cap, core={}, max_tools=None)),
+        everything=(uncut, replace(listing, cap=uncut, retention=replace(retention, growth=0.0)), order),
+        search=(retrieval, *by_words, *learning, replace(cap, core={}, max_tools=None)),
         continued=(ContinuedTurn(catalog.names, cap, retention),),
         passes_through=PassThrough(catalog, p.pass_through_tools, p.pass_through_tokens),
         reader=Reader(
@@ -327,9 +335,18 @@ def compose(
 
 
 def _reading(
-    catalog: Catalog, p: Profile, retrieval: Retrieval, learning: tuple[Stage, ...], cap: Cap
+    catalog: Catalog,
+    p: Profile,
+    retrieval: Retrieval,
+    otherwise: tuple[tuple[Stage, ...], tuple[Stage, ...]],
+    learning: tuple[Stage, ...],
+    cap: Cap,
 ) -> tuple[Stage, ...]:
-    """The stages that read the message, and what was called before it."""
+    """The stages that read the message, and what was called before it.
+
+    otherwise: the stages for messages that retrieval finds nothing for, and those for which nothing does.
+    """
+    by_words, without_match = otherwise
     routes = Routes(
         catalog.routes,
         p.routes,
@@ -341,11 +358,38 @@ def _reading(
         scores=p.retrieve == "none",
     )
     if p.retrieve == "none":
-        return (routes,)
+        return (routes, *without_match)
     affinity = Affinity(p.affinity, catalog.tools, catalog.names, catalog.below)
     if p.routes == "fill":
-        return (affinity, retrieval, *learning, routes)
-    return (routes, affinity, retrieval, *learning)
+        return (affinity, retrieval, *learning, routes, *by_words, *without_match)
+    return (routes, affinity, retrieval, *by_words, *without_match, *learning)
+
+
+def _by_words(catalog: Catalog, p: Profile, retrieval: Retrieval) -> tuple[Stage, ...]:
+    """The stage that reads words where vectors find nothing, if the profile ranks by vectors alone."""
+    if p.lexical or not p.dense:
+        return ()
+    weights = p.with_(dense=0.0, intents=0.0, lexical=_DEFAULT.lexical, clauses=_DEFAULT.clauses)
+    return (
+        LexicalRetrieval(
+            replace(
+                retrieval,
+                fusion=fusion_of(weights, catalog.scale),
+                threshold=0.0,
+                calibration=AT_LARGE,
+                keys=None,
+            )
+        ),
+    )
+
+
+def _without_match(catalog: Catalog, p: Profile, cap: Cap) -> tuple[Stage, ...]:
+    """The stage for messages that nothing matches, unless the profile then wants no tools."""
+    if p.on_no_tool == "empty":
+        return ()
+    most, least = max(p.candidates, 1), p.rescored if p.learning == "thompson" else 0
+    keys = None if p.learning is None else catalog.keys
+    return (NoMatch(cap, p.retention, keys, most, least),)
 
 
 def _learning(catalog: Catalog, p: Profile) -> tuple[Stage, ...]:
@@ -370,6 +414,8 @@ def _learning(catalog: Catalog, p: Profile) -> tuple[Stage, ...]:
     return (Learning(catalog.keys, core, weights, p.temperature, p.k),)
 
 
+_DEFAULT = Profile()
+
 # The seeds read every message as it was written and on its own, and never select a catalog whole.
 _SEED = Profile(
     spelling=False,
@@ -383,7 +429,7 @@ _SEED = Profile(
 _TOOL2VEC = _SEED.with_(lexical=0.0, intents=0.0, clauses=0.0, description_counts=0.0, damping=False)
 
 PROFILES: Mapping[str, Profile] = {
-    "default": Profile(),
+    "default": _DEFAULT,
     "static": Profile(learning=None),
     # Seed 1: toolkits that have their settings; of these the ones whose keyword is in the message, or all.
     "domains": _SEED.with_(retrieve="none", routes="narrow", keyword_mode="substring"),

@@ -240,9 +240,12 @@ class Selection:
 
     @property
     def has_match(self) -> bool:
-        """False where no tool seems to serve this: confidence below the profile's `least_confidence`."""
+        """False where no tool seems to serve this.
+
+        Then nothing matched, or the confidence is below the profile's `least_confidence`.
+        """
         retrieved = self.candidates.retrieved
-        return retrieved is None or retrieved.has_match
+        return self.candidates.fallback is None if retrieved is None else retrieved.has_match
 
     @property
     def degraded(self) -> tuple[str, ...]:
@@ -309,7 +312,7 @@ class Selection:
         elif toolkits := explanation.by_message(self.activated):
             parts.append(f"activated: {', '.join(toolkits)}")
         if not self.has_match:
-            parts.append(f"no tool seems to apply ({self.confidence:.2f})")
+            parts.append(f"no tool seems to apply ({self.confidence or 0.0:.2f})")
         if self.degraded:
             parts.append(f"degraded: {', '.join(self.degraded)}")
         parts.append(f"{self.timings_us['total'] / 1e3:.2f} ms")

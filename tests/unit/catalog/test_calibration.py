@@ -22,7 +22,7 @@ from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.selection.profiles import fusion_of
 from toolroll.tools import Definitions
 
-ANYONE = Context(everything=True)
+ANYONE = Context()
 EMBEDDER = HashingEmbedder(256)
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

@@ -13,6 +13,7 @@ from toolroll import Context, Profile, Route, Rule, Tool, Toolkit, Toolroll
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.toolkits import is_meant, rows_of_members
 from toolroll.errors import InvalidDefinition
+from toolroll.selection.profiles import PROFILES
 from toolroll.tools import MOST_MEMBERS, Definitions
 
 letters = st.text("ab_", max_size=6)
@@ -123,7 +124,8 @@ def test_a_denied_tool_does_not_come_in_as_a_member():
 
 def test_members_of_a_base_toolkit_are_in_every_selection():
     kits = (*KITS[:1], Toolkit("always", base=True, members=("memory_find",)))
-    roll = Toolroll.from_tools(TOOLS, toolkits=kits, profile="on_demand", embedder="none")
+    profile = PROFILES["on_demand"].with_(on_no_tool="empty")
+    roll = Toolroll.from_tools(TOOLS, toolkits=kits, profile=profile, embedder="none")
     assert roll.select("hello", SET).names == ("memory_find",)
     assert roll.select("hello").names == ()
 

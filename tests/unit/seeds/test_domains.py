@@ -9,6 +9,7 @@ import pytest
 from tests.unit.seeds.catalogs import DOMAINS, domains
 from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Rule, Toolroll
+from toolroll.selection.profiles import PROFILES
 
 CONFIGURED = Context(settings=("qbittorrent_url", "homeassistant_url"))
 AMBIGUOUS = "What should I do next?"
@@ -93,9 +94,13 @@ def test_keywords_are_found_inside_words_in_any_case(roll, message):
     assert toolkits_of(roll.select(message, CONFIGURED)) == {"core_basics", hit}
 
 
-def test_an_mcp_client_gets_every_tool_whatever_is_configured(roll):
-    picked = roll.select("", Context(everything=True, provider="mcp"))
-    assert len(picked) == 234
+@pytest.mark.parametrize("message", ["", "Pause that torrent", "Which series does Sonarr follow?"])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_an_mcp_client_gets_every_tool_whatever_is_configured_or_said(profile, message):
+    roll = Toolroll.from_definitions(domains(), profile=profile, embedder="none")
+    everything = roll.select(message, Context(everything=True, provider="mcp"))
+    assert len(everything) == everything.total == 234
+    assert roll.select(message, Context(everything=True), k=7).names == everything.names
 
 
 def test_core_tools_come_first_and_the_providers_limit_holds(roll):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -17,6 +18,11 @@ QUERY = "show me the deals of the CRM"
 @pytest.fixture(scope="module")
 def roll() -> Toolroll:
     return Toolroll.from_definitions(platform(), profile="learned")
+
+
+@cache
+def without_embedder() -> Toolroll:
+    return Toolroll.from_definitions(platform(), profile="learned", embedder="none")
 
 
 def test_the_catalog_has_158_tools_in_six_parts_and_19_categories(roll):
@@ -89,6 +95,22 @@ def test_a_page_without_tools_hands_all_on():
     crm = tuple(tool for tool in known.tools if tool.toolkit in CRM)
     roll = Toolroll.from_definitions(Definitions(crm, known.toolkits, pages=known.pages), profile="learned")
     assert len(roll.select(QUERY, Context(page="settings-admin"))) == 7
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_without_an_embedder_the_tools_of_the_page_are_used(page):
+    """Of messages that share no word with any tool, too, and of all that its K leaves."""
+    wanted = {name for pattern, toolkits, _ in MAPPINGS if matches(pattern, page) for name in toolkits}
+    roll = without_embedder()
+    on_page = {tool.name for tool in roll.catalog.tools if tool.toolkit in wanted}
+    for message in (QUERY, "显示我的联系人", ""):
+        names = roll.select(message, Context(page=page)).names
+        assert set(names) <= on_page
+        assert names if message == QUERY else len(names) == min(7, len(on_page))
+
+
+def test_without_an_embedder_and_a_page_the_catalog_is_used():
+    assert len(without_embedder().select("显示我的联系人")) == 7
 
 
 def test_what_never_fits_is_left_out_before_anything_is_ranked(roll):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import candidate_sets
 from toolroll._core import Bitset
-from toolroll.selection.candidates import Candidates
+from toolroll.selection.candidates import Candidates, Fallback
 
 SIZE = 8
 row_lists = st.lists(st.integers(0, SIZE - 1), unique=True)
@@ -126,3 +126,21 @@ def test_arranging_is_admitting_narrowing_and_ordering_at_once(candidates, wante
     assert after.rows.tolist() == allowed
     assert after.scores.tolist() == [candidates.score(row) for row in allowed]
     assert after.allowed == candidates.allowed and after.before is candidates
+
+
+def test_the_last_choice_is_the_last_set_that_had_a_row():
+    start = Candidates.everything(SIZE)
+    page = Bitset.of(SIZE, column([1, 2, 3]))
+    narrowed = start.narrow(page, "page")
+    empty = narrowed.narrow(Bitset.empty(SIZE), "routes")
+    assert empty.last_choice == narrowed.last_choice == page
+    assert empty.narrow(column([]), "nothing").last_choice == page
+    assert start.forbid(Bitset.full(SIZE), "all").last_choice == Bitset.empty(SIZE)
+
+
+def test_what_matched_is_the_set_before_the_fallback():
+    nothing = Candidates.everything(SIZE).narrow(column([]), "nothing")
+    found = nothing.admit(column([2, 1]), "no_match", Fallback(column([2, 1]))).reorder(column([1, 0]), "x")
+    assert found.rows.tolist() == [1, 2]
+    assert found.matched is nothing
+    assert nothing.matched is nothing

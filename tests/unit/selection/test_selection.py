@@ -99,6 +99,31 @@ def test_a_toolkit_without_its_settings_is_off_and_with_everything_on(roll):
     assert "send_email" in roll.select("send an e-mail", Context(everything=True), k=3)
 
 
+def test_everything_is_all_that_rules_and_status_leave_whatever_the_message_says():
+    demo = Toolroll.demo()
+    everything = Context(everything=True, provider="mcp")
+    for message in ("hi", "will it rain tomorrow?", ""):
+        picked = demo.select(message, everything, k=1)
+        assert len(picked) == picked.total == 214
+    assert picked.turn.vector is None  # nothing is embedded for it
+    assert picked.confidence is None and picked.has_match
+    assert "the caller asks for everything" in picked.explain("get_forecast")
+    assert picked.log_lines() == ("tool selection: method=whole, core=5, whole=209, total=214/214",)
+    session = demo.session("all", everything)
+    assert [len(session.select(message)) for message in ("hi", "rain", "hi")] == [214] * 3
+
+
+def test_of_everything_limits_of_the_call_and_the_provider_hold():
+    demo = Toolroll.demo(profile=Profile(max_tools=20))
+    assert len(demo.select("hi", Context(everything=True))) == 214  # the profile's limit is for ranked lists
+    assert len(demo.select("hi", Context(everything=True), max_tools=9)) == 9
+    assert len(demo.select("hi", Context(everything=True, provider="openai"))) == 128
+    assert demo.select("hi", Context(everything=True), budget_tokens=999).tokens.selected <= 999
+    assert "get_forecast" not in demo.select("hi", Context(everything=True, exclude=("get_forecast",)))
+    required = Context(everything=True, required=("get_forecast",))
+    assert demo.select("hi", required).names == ("get_forecast",)
+
+
 def test_within_leaves_nothing_else_not_even_what_is_pinned_or_required(roll):
     within = ("get_forecast", "unheard_of")
     context = Context(everything=True, only=within)

@@ -17,7 +17,8 @@ class Cap:
     """Soft. Keeps core tools first, then the best by score, then the others by name.
 
     k bounds what retrieval adds. It counts neither core tools nor tools without a score, and where nothing
-    was retrieved (the stage failed, or the profile has none) it does not apply. `max_tools` and the budget
+    was retrieved (the stage failed, or the profile has none) it does not apply. Where nothing matched, it
+    counts the tools that stand in (`Fallback`), which have no score. `max_tools` and the budget
     bound everything, from the end. A tool over the budget is skipped; a cheaper one behind it may still fit.
 
     Attributes:
@@ -97,7 +98,7 @@ class Cap:
             return candidates
         scores = candidates.scores[len(core) :]
         found = np.count_nonzero(scores)
-        if found == len(scores):
+        if found == len(scores) or candidates.fallback is not None:
             return candidates.narrow(slice(0, len(core) + k), "cap.k")
         if found <= k:
             return candidates

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from toolroll._core import Fusion, Retriever, ToolKeys
-from toolroll.arrays import NO_ROWS, Scores
+from toolroll._core import Bitset, Fusion, Retriever, ToolKeys
+from toolroll.arrays import NO_ROWS, NO_SCORES, Rows, Scores
 from toolroll.catalog.calibration import AT_LARGE, Calibration
 from toolroll.catalog.stacked import StackedColumn
 from toolroll.context import Turn
-from toolroll.selection.candidates import Candidates, RetrievalResult
+from toolroll.selection.candidates import Candidates, RetrievalResult, RouteHits
 
 OnNoTool: TypeAlias = Literal["tell", "empty"]
 
@@ -63,34 +63,57 @@ class Retrieval:
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         if candidates.pool is None:
             return candidates  # an earlier stage has chosen rows already
+        found = self.search(candidates.pool, turn, candidates.rows, candidates.scores, candidates.hits)
+        rows = found.rows
+        kept = len(rows)
+        if self.threshold:
+            enough = bisect_right(found.scores.tolist(), -self.threshold, key=operator.neg)
+            kept = min(kept, max(enough, self.minimum))
+            if not kept:
+                found = replace(found, has_match=False)
+        ranked = candidates.narrow(rows, "retrieval.nearest", found, found.scores)
+        if kept < len(rows):
+            ranked = ranked.narrow(slice(kept), "retrieval.threshold")
+        if not found.has_match and self.on_no_tool == "empty":
+            ranked = ranked.narrow(NO_ROWS, "retrieval.no_tool")
+        return ranked
+
+    def search(
+        self,
+        pool: Bitset,
+        turn: Turn,
+        known_rows: Rows = NO_ROWS,
+        known_scores: Scores = NO_SCORES,
+        hits: RouteHits | None = None,
+    ) -> RetrievalResult:
+        """The best rows of the pool, whatever the threshold.
+
+        known_rows, known_scores: evidence of earlier stages. hits: that of routes.
+        """
         wanted = max(self.candidates, turn.places(self.candidates) or 0)
         learned = turn.learned if self.keys is not None else None
         if learned is not None:
             wanted = max(wanted, self.rescored)
-        size = candidates.allowed.size
+        size = pool.size
         rows, scores, terms, best, leaders = self.retriever.search(
             turn.query,
             turn.vector,
             turn.trust,
             turn.clauses,
             turn.earlier,
-            candidates.pool,
-            candidates.rows,
-            candidates.scores,
+            pool,
+            known_rows,
+            known_scores,
             min(wanted + self.core, size),
             self.fusion,
             learned,
             None if learned is None else self.keys,
             turn.at,
         )
-        kept = rows
-        if self.threshold:
-            enough = max(bisect_right(scores.tolist(), -self.threshold, key=operator.neg), self.minimum)
-            kept = rows[:enough]
-        if (hits := candidates.hits) is not None:  # what was called before is no evidence, a keyword is
+        if hits is not None:  # what was called before is no evidence, a keyword is
             best += hits.best
         confidence = self.calibration.confidence(
-            best, len(candidates.pool) >= _WHOLE * size, None if turn.vector is None else turn.trust
+            best, len(pool) >= _WHOLE * size, None if turn.vector is None else turn.trust
         )
         is_dense = turn.vector is not None and turn.trust > 0
         asked = (is_dense, is_dense, True, turn.clauses, turn.earlier)
@@ -102,17 +125,11 @@ class Retrieval:
         if self.damping is not None:
             damped = (self.damping[rows] - 1) * np.sum(terms, axis=0, dtype=np.float32)
             columns.append(("damped", 1.0, damped))
-        found = RetrievalResult(
+        return RetrievalResult(
             rows,
             tuple(columns),
             scores=scores,
             confidence=confidence,
-            has_match=confidence >= self.least_confidence,
+            has_match=len(rows) > 0 and confidence >= self.least_confidence,
             leaders=leaders,
         )
-        ranked = candidates.narrow(rows, "retrieval.nearest", found, scores)
-        if len(kept) < len(rows):
-            ranked = ranked.narrow(slice(len(kept)), "retrieval.threshold")
-        if not found.has_match and self.on_no_tool == "empty":
-            ranked = ranked.narrow(NO_ROWS, "retrieval.no_tool")
-        return ranked

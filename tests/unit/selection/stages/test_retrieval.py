@@ -14,7 +14,7 @@ from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.selection.candidates import Candidates, RouteHits
 
-ANYONE = Context(everything=True)
+ANYONE = Context()
 TOOLS = (
     Tool("get_forecast", "Weather forecast for a city: rain, wind and temperature", toolkit="weather"),
     Tool("create_event", "Puts an event into the calendar", toolkit="calendar"),

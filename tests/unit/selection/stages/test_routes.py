@@ -97,7 +97,8 @@ def test_the_keyword_of_a_denied_toolkit_says_nothing():
 
 
 def test_ignore_hits_nothing():
-    assert roll_of(routes="ignore", retrieve="none", no_hit=()).select("rain", MAIL).names == ()
+    nothing = roll_of(routes="ignore", retrieve="none", no_hit=(), on_no_tool="empty")
+    assert nothing.select("rain", MAIL).names == ()
     assert roll_of(routes="ignore", retrieve="none", no_hit=("music",)).select("rain", MAIL).names == (
         "play_song", "stop_song",
     )  # fmt: skip
@@ -124,7 +125,7 @@ def test_keywords_stand_as_the_profile_says_where_their_author_did_not():
     def hit(mode, message):
         profile = PROFILES["layers"].with_(keyword_mode=mode, toolkit_threshold=None)
         roll = Toolroll.from_tools(TOOLS, toolkits=KITS, routes=routes, embedder="none", profile=profile)
-        return bool(roll.select(message).names)
+        return roll.select(message).has_match
 
     assert hit("substring", "the TRAINS") and hit("prefix", "rainy") and hit(None, "rain")
     assert not hit(None, "rainy") and not hit("prefix", "the trains") and not hit("word", "rainy")

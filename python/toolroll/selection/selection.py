@@ -299,7 +299,16 @@ class Selection:
         if name is not None:
             return table
         read = (f"read {written!r} as {word!r}" for written, word in self.spelling_corrections)
-        return "\n".join([table, *read, *map(str, self.failures)])
+        return "\n".join([table, *read, *map(str, self.failures), *self._delivered()])
+
+    def _delivered(self) -> Iterator[str]:
+        """What the last delivery sent of this, in words."""
+        delivery = self.delivery
+        if delivery is not None:
+            shown = set(self.shown)
+            unsent = [name for name in self.names if name not in shown]
+            rest = f"; selected and not sent: {', '.join(unsent)}" if unsent else ""
+            yield f"delivered to {delivery.provider} by {delivery.how}: {len(shown)} callable at once{rest}"
 
     def summary(self) -> str:
         """A line for a log: 18/35 tools | activated: weather(keyword 'rain'), mail(dense 0.52) | 0.21 ms.
@@ -350,6 +359,7 @@ class Selection:
             "spelling_corrections": [list(pair) for pair in self.spelling_corrections],
             "degraded": [str(failure) for failure in self.failures],
             "missing_required": list(self.missing_required),
+            "shown": list(self.shown),
             "event_id": self.event_id,
             "catalog_revision": self.catalog_revision,
         }

@@ -214,6 +214,29 @@ def test_a_selection_beyond_what_the_provider_takes_loses_what_fits_least():
         delivery.check(delivery.left_out[0])
 
 
+def test_an_explanation_says_what_the_delivery_sent(roll):
+    picked = roll.select(MAIL, k=3)
+    assert picked.shown == picked.names and "delivered" not in picked.explain()
+    picked.deliver("openai", "meta-tools")
+    assert picked.shown == ("ask_user",)
+    assert picked.to_dict()["shown"] == ["ask_user"]
+    line = picked.explain().splitlines()[-1]
+    assert line.startswith("delivered to openai by meta-tools: 1 callable at once; selected and not sent: ")
+    assert all(name in line for name in picked.names if name != "ask_user")
+    picked.deliver("openai")
+    assert picked.shown == picked.names
+
+
+def test_what_was_selected_and_not_sent_is_recorded_as_wanted():
+    learner = some_roll()
+    picked = learner.select(MAIL, k=3)
+    picked.deliver("openai", "meta-tools")
+    assert "send_mail" in picked
+    learner.record(picked, {"send_mail": True, "ask_user": True})
+    known = learner._home._memory._states[picked.event_id][1].said
+    assert (known["send_mail"].kind, known["ask_user"].kind) == ("wanted_succeeded", "succeeded")
+
+
 def test_a_context_that_names_the_provider_is_cut_to_what_it_takes():
     roll = Toolroll.from_tools(tools(*(f"tool_{i}" for i in range(140))))
     picked = roll.select("tool", Context(provider="openai_responses"), k=140)

@@ -135,10 +135,7 @@ class Delivery:
     @cached_property
     def record(self) -> DeliveryRecord:
         """How the selection reached the model."""
-        shown = self._shown
-        first = tuple([tool.name for tool in self._offer.definitions if tool.name in shown])
-        listed = (*first, *sorted(shown.difference(first)))
-        return DeliveryRecord(self.provider, self.how, listed, tuple(self.meta_tools.values()))
+        return DeliveryRecord(self.provider, self.how, tuple(self._shown), tuple(self.meta_tools.values()))
 
     @cached_property
     def meta_tools(self) -> Mapping[str, Tool]:
@@ -146,8 +143,11 @@ class Delivery:
         return {tool.name: tool for tool in self._meta if tool.name in self.allowed}
 
     @cached_property
-    def _shown(self) -> frozenset[str]:
-        return self.allowed.difference(self.meta_tools)
+    def _shown(self) -> dict[str, None]:
+        """Own names of the tools that may be called at once: the selected ones in their order, then others."""
+        shown = self.allowed.difference(self.meta_tools)
+        selected = [tool.name for tool in self._offer.definitions if tool.name in shown]
+        return dict.fromkeys((*selected, *sorted(shown)))
 
 
 def deliver(

@@ -166,7 +166,9 @@ class Waiting(Observer):
     on_selection = waits
 
 
-@pytest.mark.parametrize("observer", [print, Recorder, Waiting(), None], ids=repr)
+@pytest.mark.parametrize(
+    "observer", [print, Recorder, Waiting(), None], ids=["print", "a class", "a coroutine", "None"]
+)
 def test_what_cannot_observe_is_refused(observer):
     with pytest.raises(InvalidInput, match=r"observers: .* must be an object with a plain method on_"):
         roll_of(observer)

@@ -122,14 +122,13 @@ class Tool:
             raise _wrong(self, "pinned" if type(self.public) is bool else "public", "True or False")
         if type(self.pin_weight) is not int:
             raise _wrong(self, "pin_weight", "a whole number")
-        for what in ("annotations", "meta", "execution"):
-            if (value := getattr(self, what)) is not None and not isinstance(value, Mapping):
-                raise _wrong(self, what, "a mapping or None")
-        if self.icons != ():
-            icons: object = self.icons
-            if not isinstance(icons, (tuple, list)) or not all(isinstance(icon, Mapping) for icon in icons):
-                raise _wrong(self, "icons", "a tuple of mappings")
-            object.__setattr__(self, "icons", tuple(icons))
+        if (
+            self.annotations is not None
+            or self.meta is not None
+            or self.execution is not None
+            or self.icons != ()
+        ):
+            _check_metadata(self)
 
     @property
     def hints(self) -> dict[str, bool | str]:
@@ -310,6 +309,16 @@ def _is_word(character: str) -> bool:
 
 def _are_strings(value: object) -> bool:
     return isinstance(value, (tuple, list)) and all(isinstance(text, str) for text in value)
+
+
+def _check_metadata(tool: Tool) -> None:
+    for name in ("annotations", "meta", "execution"):
+        if (value := getattr(tool, name)) is not None and not isinstance(value, Mapping):
+            raise _wrong(tool, name, "a mapping or None")
+    icons: object = tool.icons
+    if not isinstance(icons, (tuple, list)) or not all(isinstance(icon, Mapping) for icon in icons):
+        raise _wrong(tool, "icons", "a tuple of mappings")
+    object.__setattr__(tool, "icons", tuple(icons))
 
 
 def _strings(tool: Tool, name: str, value: Iterable[str]) -> tuple[str, ...]:

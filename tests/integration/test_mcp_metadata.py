@@ -273,13 +273,24 @@ def test_a_second_change_while_the_first_waits_leaves_the_approved_text(registry
     assert registry.tool("drop_db").review == "approved"
 
 
-SAFE = {**DROP, "annotations": {"readOnlyHint": True, "destructiveHint": False}}
+SAFE = {
+    **DROP,
+    "inputSchema": {**DROP["inputSchema"], "minProperties": 0},
+    "annotations": {"readOnlyHint": True, "destructiveHint": False},
+}
 
 
 @pytest.mark.parametrize(
     "change",
     [
         {"inputSchema": {"type": "object", "properties": {"id": {"type": "string"}}}},
+        {
+            "inputSchema": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}},
+                "minProperties": False,
+            }
+        },
         {"outputSchema": {"type": "object"}},
         {"execution": {"taskSupport": "required"}},
         {"annotations": {**SAFE["annotations"], "x-region": "eu"}},
@@ -411,3 +422,13 @@ def test_the_command_line_says_which_text_serves(registry, database_url, capsys,
     assert typed.json("registry", "status")["plugins"][0]["while_waiting"] == "approved"
     typed("registry", "update", "list_db", "--set", 'annotations={"readOnlyHint": false}')
     assert registry.tool("list_db").tool.annotations == {"readOnlyHint": False}
+
+
+def test_a_rule_about_annotations_is_added_and_explained_by_commands(registry, database_url, capsys, listed):
+    listed(DROP, READ)
+    typed = Typed(database_url, capsys)
+    when = '{"annotation": {"destructiveHint": true}}'
+    typed("registry", "rules", "add", "no-harm", "--deny", "--toolkit", "*", "--when", when)
+    assert registry.rules.get("no-harm").rule.kind == "annotation"
+    assert "hidden by the platform's rule 'no-harm'" in typed("registry", "why", "drop_db").out
+    assert typed.json("registry", "why", "list_db")["visible"]

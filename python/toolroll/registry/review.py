@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, get_args
 
-from toolroll.registry.content import FIELDS
+from toolroll.registry.content import FIELDS, is_same
 from toolroll.registry.flags import Flag
 from toolroll.tools import HINTS, Tool
 
@@ -32,8 +32,11 @@ _BINDING = tuple(name for name in FIELDS if name not in _TEXTS)
 
 
 def may_serve(approved: Tool, waiting: Tool) -> bool:
-    """Whether the approved content may serve while the other waits: calls and rules take both alike."""
-    if any(getattr(approved, name) != getattr(waiting, name) for name in _BINDING):
+    """Whether the approved content may serve while the other waits.
+
+    The same calls must fit both, and the waiting annotations must not warn of more than the approved ones.
+    """
+    if not all(is_same(getattr(approved, name), getattr(waiting, name)) for name in _BINDING):
         return False
     before, after = approved.hints, waiting.hints
     for name in _changed_hints(approved, waiting):
@@ -65,10 +68,6 @@ def _changed_hints(before: Tool, after: Tool) -> list[str]:
 
 def _said(tool: Tool, name: str) -> str:
     value = tool.hints.get(name)
-    return (
-        "unknown"
-        if value is None
-        else ascii(value)[:_LONGEST]
-        if isinstance(value, str)
-        else str(value).lower()
-    )
+    if value is None:
+        return "unknown"
+    return ascii(value)[:_LONGEST] if isinstance(value, str) else str(value).lower()

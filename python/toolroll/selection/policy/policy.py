@@ -33,6 +33,7 @@ from toolroll.errors import InvalidDefinition, NotFound
 from toolroll.rules import EVERYTHING, Rule
 from toolroll.selection.policy.annotated_rows import AnnotatedRows
 from toolroll.selection.policy.conditions import (
+    Annotated,
     Condition,
     Facts,
     annotated_in,
@@ -100,6 +101,7 @@ class _Level:
         denies: for each rule, whether it denies.
         reads: the attributes that some condition looks at.
         rows: for each rule, the rows of the tools that it is about, of those that it names; None for all.
+        asked: for each condition, its comparisons with annotations.
     """
 
     rules: tuple[Rule, ...]
@@ -108,6 +110,7 @@ class _Level:
     denies: tuple[bool, ...]
     reads: frozenset[str]
     rows: tuple[Bitset | None, ...]
+    asked: tuple[tuple[Annotated, ...], ...]
 
     @classmethod
     def of(cls, rules: Iterable[Rule], tiers: tuple[str, ...]) -> _Level:
@@ -125,25 +128,25 @@ class _Level:
             tuple(rule.effect == "deny" for rule, _, _ in parts),
             frozenset().union(*(condition.reads() for condition in places)),
             tuple(rows for _, _, rows in parts),
+            tuple(map(annotated_in, places)),
         )
 
     def over(self, tools: AnnotatedRows) -> _Level:
         """The same rules over a catalog: one that reads annotations becomes a part for each kind of tool.
 
-        The conditions of the parts read no annotation. One more part without rows makes an allow list.
+        The context alone decides the conditions of the parts. One more part without rows makes an allow list.
         """
-        asked = [annotated_in(condition) for condition in self.conditions]
-        if not any(asked):
+        if not any(self.asked):
             return self
         parts: list[tuple[Rule, Condition, Bitset | None]] = []
         for rule, place in zip(self.rules, self.places, strict=True):
-            condition = self.conditions[place]
-            if not asked[place]:
+            condition, asked = self.conditions[place], self.asked[place]
+            if not asked:
                 parts.append((rule, condition, None))
                 continue
             if rule.effect == "allow":
                 parts.append((rule, of_some_tool(condition), Bitset.empty(tools.size)))
-            parts += ((rule, of_tool(condition, truths), rows) for truths, rows in tools.kinds(asked[place]))
+            parts += ((rule, of_tool(condition, truths), rows) for truths, rows in tools.kinds(asked))
         return self._of(parts)
 
     def matching(self, facts: Facts) -> bytes:
@@ -157,7 +160,7 @@ class _Level:
         )
 
 
-_NO_RULES = _Level((), (), (), (), frozenset(), ())
+_NO_RULES = _Level((), (), (), (), frozenset(), (), ())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -354,7 +357,7 @@ class Policy:
         allows: list[tuple[Rule, frozenset[str]]] = []  # with what of the tool it would have to know
         for rule, place in zip(level.rules, level.places, strict=True):
             written = level.conditions[place]
-            condition = of_tool(written, self.tools.truths(row, annotated_in(written)))
+            condition = of_tool(written, self.tools.truths(row, level.asked[place]))
             truth, is_named = condition.truth(facts), self._names(rule, tool, row)
             if is_named and (truth is True or (truth is None and rule.effect == "deny")):
                 naming.append((rule, condition.unknown(facts)))

@@ -120,7 +120,22 @@ def callers() -> st.SearchStrategy[Context]:
     )
 
 
+def annotations() -> st.SearchStrategy[dict[str, object] | None]:
+    """What a tool says of itself; some of it damaged."""
+    hint = st.sampled_from((True, False, None, 1, "true"))
+    said = {"readOnlyHint": hint, "destructiveHint": hint, "x-pii": st.sampled_from(("high", "low", 1))}
+    return st.none() | st.fixed_dictionaries({}, optional=said)
+
+
 def comparisons(attribute: str) -> st.SearchStrategy[dict[str, object]]:
+    if attribute == "annotation":
+        name = st.sampled_from(("readOnlyHint", "destructiveHint"))
+        value = st.booleans() | st.fixed_dictionaries({"ne": st.booleans()})
+        custom = st.just("x-pii"), st.just("high") | st.fixed_dictionaries({"in": st.just(["low", True])})
+        return st.one_of(
+            st.builds(lambda name, value: {"annotation": {name: value}}, *pair)
+            for pair in ((name, value), custom)
+        )
     values = {"org": ORGS, "user": USERS, "role": ROLES, "tier": TIERS, "page": PATTERNS}[attribute]
     one, several = st.sampled_from(values), st.lists(st.sampled_from(values), max_size=2)
     compared = [st.fixed_dictionaries({operator: one}) for operator in ("eq", "ne")]
@@ -133,7 +148,7 @@ def comparisons(attribute: str) -> st.SearchStrategy[dict[str, object]]:
 @cache
 def conditions(kind: str) -> st.SearchStrategy[dict[str, object]]:
     """Of one attribute, or of all for "composite"; nested a little."""
-    read = ("org", "user", "page", "role", "tier") if kind == "composite" else (kind,)
+    read = ("org", "user", "page", "role", "tier", "annotation") if kind == "composite" else (kind,)
     leaf = st.one_of([comparisons(attribute) for attribute in read])
     return st.recursive(
         leaf,
@@ -149,7 +164,7 @@ def conditions(kind: str) -> st.SearchStrategy[dict[str, object]]:
 @st.composite
 def rules(draw: st.DrawFn) -> Rule:
     """A rule of any kind, on a tool or a toolkit that may not be there. Names may be the same."""
-    kind = draw(st.sampled_from(("org", "user", "page", "role", "tier", "composite")))
+    kind = draw(st.sampled_from(("org", "user", "page", "role", "tier", "annotation", "composite")))
     is_tool = draw(st.booleans())
     return Rule(
         draw(st.sampled_from(("one", "two", "three"))),

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 Effect = Literal["allow", "deny"]
 EFFECTS: frozenset[str] = frozenset(get_args(Effect))
 
-Kind = Literal["org", "user", "page", "role", "tier", "composite"]
+Kind = Literal["org", "user", "page", "role", "tier", "annotation", "composite"]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
 OnPolicyError = Literal["closed", "last_known", "open"]
@@ -21,16 +21,17 @@ EVERYTHING = "*"  # as a rule's toolkit: all tools
 class Rule:
     """Allows or denies a tool, or a toolkit and those below it, in contexts that match its condition.
 
+    A condition may also compare annotations of the tool: then the rule is about those tools that match it.
+
     Attributes:
         name: unique among the rules of its organisation; `why` reports it.
         effect: "allow" or "deny".
-        kind: the attribute that the condition reads; "composite" for any of them.
+        kind: the attribute that the condition reads, or "annotation"; "composite" for any of them.
         condition: as JSON, such as {"tier": {"lt": "pro"}} or {"all": [{"org": "acme"}, {"not": …}]}.
         tool, toolkit: one of them; toolkit "*" is everything.
         priority: of the rules that name a tool, the highest priority decides; at equal priority, deny wins.
         org: the owner: "" for the platform, whose rules apply to everybody. An organisation's rules apply
-            to its
-            own contexts and can only remove tools that the platform allows.
+            to its own contexts and can only remove tools that the platform allows.
         rule_id: its id in storage; "" outside a registry.
     """
 

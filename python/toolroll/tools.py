@@ -22,6 +22,16 @@ MODES: frozenset[str] = frozenset(get_args(Mode))
 
 MOST_MEMBERS = 1_000  # of one toolkit, by name or pattern: each is looked up in every catalog
 
+# The hints of MCP's ToolAnnotations, each with the value that MCP assumes where a tool does not give it: the
+# one that calls for more care.
+HINTS: Mapping[str, bool] = {
+    "readOnlyHint": False,
+    "destructiveHint": True,
+    "idempotentHint": False,
+    "openWorldHint": True,
+}
+_OF_READING = {"destructiveHint": False, "idempotentHint": True}  # what a tool does that changes nothing
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:
@@ -46,6 +56,11 @@ class Tool:
         tool_id: its id in storage, stable across renames; "" outside a registry.
         display_name: for people; "" for the name.
         returns: JSON Schema of the result, if its author gives one.
+        annotations: MCP's hints about the tool's behaviour, such as {"readOnlyHint": True}, as its author
+            wrote them; rules can read them (see `hints`).
+        icons: MCP's icons, for clients.
+        meta: MCP's `_meta`, for clients.
+        execution: MCP's `execution`: how clients may run the tool, such as {"taskSupport": "optional"}.
         execution_type: how the caller runs it ("rest", "dispatch", "internal"); not read here.
         execution_config: parameters of that, such as a URL; passed through, sent to no model.
         interchangeable: name of a group of equivalent tools, of which the most reliable is shown; "" for
@@ -70,6 +85,10 @@ class Tool:
     tool_id: str = ""
     display_name: str = ""
     returns: Mapping[str, Any] | None = field(default=None, hash=False)
+    annotations: Mapping[str, Any] | None = field(default=None, hash=False)
+    icons: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    meta: Mapping[str, Any] | None = field(default=None, hash=False, repr=False)
+    execution: Mapping[str, Any] | None = field(default=None, hash=False)
     execution_type: str = ""
     execution_config: Mapping[str, Any] | None = field(default=None, hash=False, repr=False)
     interchangeable: str = ""
@@ -103,6 +122,33 @@ class Tool:
             raise _wrong(self, "pinned" if type(self.public) is bool else "public", "True or False")
         if type(self.pin_weight) is not int:
             raise _wrong(self, "pin_weight", "a whole number")
+        if (
+            self.annotations is not None
+            or self.meta is not None
+            or self.execution is not None
+            or self.icons != ()
+        ):
+            _check_metadata(self)
+
+    @property
+    def hints(self) -> dict[str, bool | str]:
+        """What the annotations tell about the tool, by name; a name that is missing is unknown.
+
+        A hint of MCP must be true or false, another annotation may also be a string; any other value is
+        unknown. MCP gives `destructiveHint` and `idempotentHint` a meaning only for tools that change
+        something, so a tool with readOnlyHint true that omits them is not destructive, and idempotent.
+        """
+        annotations = self.annotations
+        if not annotations:
+            return {}
+        found: dict[str, bool | str] = {
+            name: value
+            for name, value in annotations.items()
+            if type(value) is bool or (type(value) is str and name not in HINTS)
+        }
+        if found.get("readOnlyHint") is True:
+            found |= {name: value for name, value in _OF_READING.items() if annotations.get(name) is None}
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +309,16 @@ def _is_word(character: str) -> bool:
 
 def _are_strings(value: object) -> bool:
     return isinstance(value, (tuple, list)) and all(isinstance(text, str) for text in value)
+
+
+def _check_metadata(tool: Tool) -> None:
+    for name in ("annotations", "meta", "execution"):
+        if (value := getattr(tool, name)) is not None and not isinstance(value, Mapping):
+            raise _wrong(tool, name, "a mapping or None")
+    icons: object = tool.icons
+    if not isinstance(icons, (tuple, list)) or not all(isinstance(icon, Mapping) for icon in icons):
+        raise _wrong(tool, "icons", "a tuple of mappings")
+    object.__setattr__(tool, "icons", tuple(icons))
 
 
 def _strings(tool: Tool, name: str, value: Iterable[str]) -> tuple[str, ...]:

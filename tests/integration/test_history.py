@@ -51,7 +51,7 @@ class Walk:
             self.put_toolkit, self.put_toolkit, self.drop_toolkit, self.restore_toolkit,
             self.add_tool, self.add_tool, self.change_tool, self.drop_tool, self.restore_tool, self.rollback,
             self.add_rule, self.change_rule, self.rename_rule, self.switch_rule, self.drop_rule,
-            self.add_page, self.change_page, self.drop_page, self.sync, self.sync, self.tiers,
+            self.add_page, self.change_page, self.drop_page, self.sync, self.sync, self.tiers, self.judge,
         )  # fmt: skip
 
     def step(self) -> None:
@@ -146,8 +146,13 @@ class Walk:
             ),
             plugin="p",
             org=self.draw.choice(("", "acme")),
-            review=self.draw.choice(("auto", "auto", "all")),
+            review=self.draw.choice(("auto", "auto", "changed", "all")),
+            while_waiting=self.draw.choice(("hidden", "approved", "approved")),
         )
+
+    def judge(self) -> None:
+        for record in self.registry.tools(org=(org := self.org()), review="changed").records[:1]:
+            self.draw.choice((self.registry.approve, self.registry.reject))(record.name, org=org)
 
     def tiers(self) -> None:
         self.registry.set_tiers(self.draw.sample(("free", "pro", "max"), 2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -260,3 +261,22 @@ def test_an_mcp_server_lists_what_is_delivered(roll):
         again, _ = convert_all(read_tools(listed.tools).tools, "mcp")
         for tool, given in zip(again, delivery.request["tools"], strict=True):
             assert tool == {**given, "name": provider_name(given["name"], "mcp")}
+
+
+def test_the_metadata_of_an_mcp_tool_is_read_from_the_packages_own_object():
+    mcp_types = pytest.importorskip("mcp_types")
+    listed = {
+        "name": "drop_db",
+        "title": "Drop a database",
+        "description": "Drops.",
+        "inputSchema": {"type": "object", "properties": {}},
+        "outputSchema": {"type": "object", "properties": {}},
+        "annotations": {"title": "Drop", "readOnlyHint": False, "destructiveHint": True},
+        "icons": [{"src": "https://example.org/a.png", "mimeType": "image/png", "sizes": ["48x48"]}],
+        "execution": {"taskSupport": "optional"},
+        "_meta": {"ui": {"visibility": ["app"]}},
+    }
+    (tool,) = read_tools([mcp_types.Tool.model_validate(listed)]).tools
+    assert tool.hints == {"title": "Drop", "readOnlyHint": False, "destructiveHint": True}
+    for one in (tool, replace(tool, original=None)):
+        assert convert_all([one], "mcp")[0] == [listed]

@@ -294,7 +294,7 @@ def _create(registry: Registry) -> object:
 
 
 def _sync(registry: Registry) -> object:
-    return registry.sync([], plugin="p")  # type: ignore[arg-type]
+    return registry.sync("tools", plugin="p")
 
 
 def _import(registry: Registry) -> object:

@@ -143,3 +143,47 @@ def test_a_mode_that_is_left_open_is_chosen_by_script():
 )
 def test_the_default_mode_of_a_keyword_follows_its_script(keyword, mode):
     assert default_mode(keyword) == mode
+
+
+@pytest.mark.parametrize(
+    ("annotations", "hints"),
+    [
+        (None, {}),
+        ({}, {}),
+        ({"title": "T", "readOnlyHint": False}, {"title": "T", "readOnlyHint": False}),
+        ({"readOnlyHint": True}, {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True}),
+        (
+            {"readOnlyHint": True, "destructiveHint": True, "idempotentHint": None},
+            {"readOnlyHint": True, "destructiveHint": True, "idempotentHint": True},
+        ),
+        ({"readOnlyHint": 1, "destructiveHint": "false", "openWorldHint": None, "x": [], "y": 0.0}, {}),
+        (
+            {"readOnlyHint": True, "destructiveHint": "false"},  # damaged, so it is unknown
+            {"readOnlyHint": True, "idempotentHint": True},
+        ),
+        ({"x-pii": "high", "x-billed": True}, {"x-pii": "high", "x-billed": True}),
+    ],
+)
+def test_hints_are_what_annotations_tell_for_certain(annotations, hints):
+    assert Tool("a", annotations=annotations).hints == hints
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("annotations", [], "must be a mapping or None"),
+        ("meta", "x", "must be a mapping or None"),
+        ("execution", 1, "must be a mapping or None"),
+        ("icons", "x", "must be a tuple of mappings"),
+        ("icons", ["x"], "must be a tuple of mappings"),
+        ("icons", {}, "must be a tuple of mappings"),
+    ],
+)
+def test_metadata_of_the_wrong_type_is_refused(field, value, says):
+    with pytest.raises(InvalidDefinition, match=says) as refused:
+        Tool("a", **{field: value})
+    assert refused.value.field == field
+
+
+def test_icons_become_a_tuple():
+    assert Tool("a", icons=[{"src": "x"}]).icons == ({"src": "x"},)

@@ -441,7 +441,8 @@ def _revision(
             tool.public,
         )
         governed = (tool.pinned, tool.pin_weight, *([tool.interchangeable] if tool.interchangeable else ()))
-        digest.update(repr((schema, kept, *governed)).encode("utf-8", "surrogatepass"))
+        hints = (sorted(tool.hints.items()),) if tool.annotations else ()  # rules read them
+        digest.update(repr((schema, kept, *governed, *hints)).encode("utf-8", "surrogatepass"))
     for toolkit in sorted(definitions.toolkits, key=lambda toolkit: toolkit.name):
         digest.update(_written(toolkit).encode("utf-8", "surrogatepass"))
     for route in definitions.routes:

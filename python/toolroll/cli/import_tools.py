@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from toolroll.cli.commands import command as declare
 from toolroll.cli.options import CATALOG, WriteOptions, flag, import_options, is_registry, option
 from toolroll.cli.output import Progress, redacted
-from toolroll.cli.registry.sync import definitions_of, print_report, review_option
+from toolroll.cli.registry.sync import definitions_of, print_report, review_option, while_waiting_option
 from toolroll.errors import NotFound
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     metavar="NAME",
 )
 @review_option
+@while_waiting_option
 @flag("--restore", "Bring back tools that people deleted.")
 @flag("--dry-run", "Print what would be done, write nothing.")
 @import_options
@@ -43,6 +44,7 @@ def command(
     sources: tuple[str, ...],
     plugin: str | None,
     review: Any,
+    while_waiting: Any,
     restore: bool,
     dry_run: bool,
 ) -> int:
@@ -58,6 +60,8 @@ def command(
     """
     if review and not plugin:
         raise click.UsageError("--review: goes with --plugin; your own import approves what it brings")
+    if while_waiting and not plugin:
+        raise click.UsageError("--while-waiting: goes with --plugin; your own import approves what it brings")
     if restore and plugin:
         raise click.UsageError("--restore: is for your own imports, not for --plugin")
     from toolroll.tools import Definitions
@@ -71,6 +75,7 @@ def command(
                 plugin=plugin,
                 org=options.org,
                 review=review,
+                while_waiting=while_waiting,
                 dry_run=dry_run,
                 reason=options.reason,
                 progress=shown,

@@ -127,7 +127,10 @@ def variant(text: str) -> tuple[str, float]:
 
 
 _JSON_FIELDS = frozenset(
-    {"parameters", "returns", "execution_config", "tags", "examples", "public", "pinned", "pin_weight"}
+    [
+        *("parameters", "returns", "annotations", "icons", "meta", "execution", "execution_config"),
+        *("tags", "examples", "public", "pinned", "pin_weight"),
+    ]
 )
 
 

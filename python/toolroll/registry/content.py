@@ -24,6 +24,10 @@ FIELDS = (
     "description",
     "parameters",
     "returns",
+    "annotations",
+    "icons",
+    "meta",
+    "execution",
     "toolkit",
     "summary",
     "when_to_use",
@@ -97,7 +101,15 @@ def storable(value: Any, name: str = "") -> bytes:
 
 def changed_fields(before: Tool, after: Tool) -> tuple[str, ...]:
     """Names of the fields, content and governance, in which the two tools differ."""
-    return tuple(name for name in (*FIELDS, *GOVERNED) if getattr(before, name) != getattr(after, name))
+    names = (*FIELDS, *GOVERNED)
+    return tuple(name for name in names if not is_same(getattr(before, name), getattr(after, name)))
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two values of a field are equal as JSON, where 1, 1.0 and true are three values."""
+    if one != other:
+        return False
+    return not isinstance(one, (Mapping, tuple)) or canonical_json(one) == canonical_json(other)
 
 
 def toolkit_content(

@@ -182,6 +182,10 @@ def _is_plain(tool: Tool) -> bool:
                 tool.examples,
                 tool.parameters,
                 tool.returns,
+                tool.annotations,
+                tool.icons,
+                tool.meta,
+                tool.execution,
             )
         )
     except (TypeError, ValueError, RecursionError):
@@ -212,9 +216,9 @@ def _texts(tool: Tool) -> Iterator[tuple[str, str]]:
         yield name, getattr(tool, name)
     for name, texts in (("tags", tool.tags), ("examples", tool.examples)):
         yield from ((f"{name}[{at}]", text) for at, text in enumerate(texts))
-    for name, schema in (("parameters", tool.parameters), ("returns", tool.returns)):
+    for name in ("parameters", "returns", "annotations", "icons", "meta", "execution"):
         # Not recursive: another check refuses schemas that are too deep or contain themselves.
-        waiting: list[tuple[str, Any]] = [(name, schema)]
+        waiting: list[tuple[str, Any]] = [(name, getattr(tool, name))]
         seen: set[int] = set()
         while waiting:
             place, value = waiting.pop()

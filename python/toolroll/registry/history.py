@@ -15,11 +15,12 @@ import sqlalchemy as sa
 from toolroll.errors import NotFound
 from toolroll.registry.governed_rows import Row
 from toolroll.registry.page_mappings import mapping_in
+from toolroll.registry.records import served_tool
 from toolroll.registry.replica import Replica, toolkit_and_routes
 from toolroll.registry.rules import rule_in
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.versions import version_of
+from toolroll.registry.versions import find_version, version_of
 from toolroll.selection.effective_policy import PolicySource
 from toolroll.tools import Tool
 
@@ -101,8 +102,15 @@ def _tools(connection: sa.Connection, orgs: Collection[str], revision: int) -> d
     found: dict[str, dict[str, Tool]] = {}
     for row in connection.execute(query):
         version = version_of(row)
-        if version.review == "approved" and not version.is_deleted:
+        if version.is_deleted:
+            continue
+        if version.review == "approved":
             found.setdefault(row.org, {})[row.tool_id] = version.tool
+        elif version.served_version is not None:
+            approved = find_version(connection, row.tool_id, version.served_version)
+            if approved is None:
+                raise _gap(f"tool {version.tool.name!r:.80} lacks version {version.served_version}")
+            found.setdefault(row.org, {})[row.tool_id] = served_tool(approved.tool, version.tool)
     return dict(found)
 
 

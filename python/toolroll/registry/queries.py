@@ -13,7 +13,7 @@ from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.registry.records import REVIEWS, Record, ToolPage, record_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import words
-from toolroll.registry.versions import Version, version_of
+from toolroll.registry.versions import Version, find_version
 from toolroll.tools import STATUSES
 
 LARGEST_PAGE = 1_000
@@ -71,11 +71,11 @@ def read_version(connection: sa.Connection, record: Record, number: int) -> Vers
     """One version of a tool. Raises NotFound."""
     if type(number) is not int:
         raise InvalidInput(f"version is {number!r:.80}, must be a whole number")
-    query = versions_query(record).where(_versions.version == number)
-    row = connection.execute(query).first() if 1 <= number <= record.version else None
-    if row is None:
+    is_in_range = 1 <= number <= record.version  # of the column, too
+    version = find_version(connection, record.tool.tool_id, number) if is_in_range else None
+    if version is None:
         raise NotFound(f"tool {record.name!r}: has no version {number}; its last is {record.version}")
-    return version_of(row)
+    return version
 
 
 def check_version(record: Record, version: int | None) -> Record:

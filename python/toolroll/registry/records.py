@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
@@ -19,7 +19,7 @@ Review = Literal["approved", "pending", "changed"]
 REVIEWS: frozenset[str] = frozenset(get_args(Review))
 
 _COLUMNS = {name: "semantic_version" if name == "version" else name for name in (*FIELDS, *GOVERNED)}
-_SEQUENCES = ("tags", "examples")
+_SEQUENCES = ("tags", "examples", "icons")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +32,9 @@ class Record(GovernedRow):
         plugin: the plugin that sent it; "" if people wrote it.
         content_hash: SHA-256 of its content.
         source_hash: the hash of the last content from its plugin or an import; None if people wrote it.
-        review: "approved", "pending" or "changed"; only approved tools are selected.
+        review: "approved", "pending" or "changed"; only approved content is selected.
         approved_version: the last approved version, or None.
+        served_version: the approved version that serves while the present content waits; None for none.
         rejected_hash: the hash of the last rejected content.
         flags: things to review: {"code", "message"} each.
     """
@@ -45,6 +46,7 @@ class Record(GovernedRow):
     source_hash: str | None
     review: Review
     approved_version: int | None
+    served_version: int | None
     rejected_hash: str | None
     flags: tuple[Mapping[str, str], ...] = field(hash=False)
 
@@ -82,6 +84,11 @@ def tool_in(columns: Mapping[Any, Any]) -> Tool:
     for name in _SEQUENCES:
         values[name] = tuple(values[name])
     return Tool(tool_id=columns["tool_id"], **values)
+
+
+def served_tool(approved: Tool, present: Tool) -> Tool:
+    """What serves while the present content of a tool waits: the approved one, as people govern it now."""
+    return replace(approved, **{name: getattr(present, name) for name in GOVERNED})
 
 
 def record_of(row: sa.Row[Any]) -> Record:

@@ -10,18 +10,20 @@ description that nobody has read.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
+from toolroll.formats.sources.dicts import read_tools
 from toolroll.registry import queries, versions
 from toolroll.registry.audit import Audit
 from toolroll.registry.content import FIELDS, GOVERNED, content_hash, content_of, tool_of
 from toolroll.registry.page_mappings import Pages
 from toolroll.registry.queries import check_limit, check_version, find_tool, read_version, versions_query
 from toolroll.registry.records import Record, Review, ToolPage
+from toolroll.registry.review import WHILE_WAITING, WhileWaiting, may_serve
 from toolroll.registry.rules import Rules, rules_naming
 from toolroll.registry.settings import Settings
 from toolroll.registry.store import tables
@@ -299,12 +301,14 @@ class Registry:
 
     def sync(
         self,
-        definitions: Definitions,
+        definitions: Definitions | Iterable[Any],
         *,
         plugin: str,
+        toolkit: str = "",
         version: str = "",
         org: str = "",
         review: Mode | None = None,
+        while_waiting: WhileWaiting | None = None,
         trusted: bool = False,
         dry_run: bool = False,
         reason: str = "",
@@ -313,12 +317,17 @@ class Registry:
         """Makes a plugin's tools, toolkits and page mappings equal to the definitions.
 
         Args:
-            definitions: everything that the plugin has.
+            definitions: everything that the plugin has: Definitions, or a list of tools in any form that
+                `read_tools` reads, such as the list of an MCP server.
             plugin: its name. A definition that belongs to another plugin or to people is a conflict.
+            toolkit: with a list of tools: the toolkit of those that name none.
             version: the plugin's own version, for people.
             org: the owner of the catalog; "" is the platform.
             review: "auto" (new and changed tools are selected at once), "changed" (changed tools wait for
                 approval), "all" (new ones too). None keeps the plugin's mode, at first "auto".
+            while_waiting: what serves of an approved tool whose change waits: "hidden" (nothing) or
+                "approved" (the approved content, if only texts differ; see `review.may_serve`). None keeps
+                the plugin's choice, at first "hidden".
             trusted: see `planner.plan`.
             dry_run: only plans; conflicts are in the plan, not raised.
             reason: for the history.
@@ -336,8 +345,20 @@ class Registry:
             raise InvalidInput(
                 f"review is {review!r}, must be one of {', '.join(MODES)}, or None for no change"
             )
+        if while_waiting is not None and while_waiting not in WHILE_WAITING:
+            raise InvalidInput(
+                f"while_waiting is {while_waiting!r}, must be one of {', '.join(WHILE_WAITING)}, or None for "
+                "no change"
+            )
+        if not isinstance(definitions, Definitions):
+            if isinstance(definitions, (str, bytes, Mapping)) or not isinstance(definitions, Iterable):
+                kind = type(definitions).__name__
+                raise InvalidInput(f"definitions is {kind}, must be Definitions or a list of tools")
+            definitions = read_tools(definitions, words(toolkit, "toolkit"))
+        elif toolkit:
+            raise InvalidInput(f"toolkit is {toolkit!r:.80}, must be '': the Definitions name their toolkits")
         payload = Payload.of(definitions, plugin=plugin, org=org, version=version)
-        sync = Sync(self.database, payload, review, trusted)
+        sync = Sync(self.database, payload, review, while_waiting, trusted)
         return sync.run(self.actor, dry_run=dry_run, reason=reason, progress=progress)
 
     def import_(
@@ -353,11 +374,10 @@ class Registry:
         """Adds the operator's own definitions, and updates those with the same names; deletes nothing.
 
         They belong to no plugin and need no approval. New definitions bring their governance. Of existing
-        ones,
-        decisions of people stay: the governance (`content.GOVERNED`), and the texts until the definitions
-        change. What people deleted stays deleted, unless `restore` is set. Raises as `sync` does.
+        ones, decisions of people stay: the governance (`content.GOVERNED`), and the texts until the
+        definitions change. What people deleted stays deleted, unless `restore` is set. Raises as `sync` does.
         """
-        sync = Sync(self.database, Payload.of(definitions, org=org), None, trusted=True, restore=restore)
+        sync = Sync(self.database, Payload.of(definitions, org=org), trusted=True, restore=restore)
         return sync.run(self.actor, dry_run=dry_run, reason=reason, progress=progress)
 
     @contextmanager
@@ -378,6 +398,10 @@ class Registry:
         force: bool,
         **state: Any,
     ) -> Record:
+        if state.get("review", record.review) != "approved" and record.served_version is not None:
+            approved = read_version(write.connection, record, record.served_version).tool
+            if not may_serve(approved, tool):
+                state["served_version"] = None
         is_same = content_hash(tool) == record.content_hash and not any(
             getattr(tool, name) != getattr(record.tool, name) for name in GOVERNED
         )

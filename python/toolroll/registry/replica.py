@@ -19,10 +19,11 @@ from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.content import keywords_in, route_to, toolkit_in
 from toolroll.registry.page_mappings import mapping_in
-from toolroll.registry.records import tool_in
+from toolroll.registry.records import served_tool, tool_in
 from toolroll.registry.rules import rule_in
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
+from toolroll.registry.versions import find_version
 from toolroll.selection.effective_policy import PolicySource
 from toolroll.tools import Definitions, Route, Tool, Toolkit
 
@@ -36,8 +37,8 @@ class Replica:
     Attributes:
         revision: of the registry; later changes have a higher one.
         at: the time of that revision; None for a registry without any change.
-        tools, toolkits: organisation → id → the approved tool, or the toolkit with its routes. `catch_up`
-            keeps the mapping object of an organisation that did not change.
+        tools, toolkits: organisation → id → the tool with its approved content, or the toolkit with its
+            routes. `catch_up` keeps the mapping object of an organisation that did not change.
         policy_source: rules, page mappings and tiers.
         settings: organisation → settings that have a value, the platform's included.
         experiments: organisation → the experiment that runs for its turns; "" for all other organisations.
@@ -95,7 +96,7 @@ def catch_up(database: Database, seen: Replica) -> Replica:
         return Replica(
             revision,
             _written_at(connection, revision),
-            _merged(connection, tables.tools, seen.revision, seen.tools, _tool, damaged),
+            _merged(connection, tables.tools, seen.revision, seen.tools, _ToolReader(connection), damaged),
             _merged(connection, tables.toolkits, seen.revision, seen.toolkits, _toolkit, damaged),
             _policy_source(connection),
             read_settings(connection),
@@ -162,7 +163,7 @@ def _merged(
             value = read(row)
         except (ValueError, TypeError, KeyError, AttributeError) as error:  # edited by hand
             damaged.setdefault(org, {})[key] = f"{table.name}: {error}"
-        if value != values.get(key):
+        if not _is_same(value, values.get(key)):
             changed.add(org)
         if value is None:
             values.pop(key, None)
@@ -197,11 +198,28 @@ def _changed(
                 yield org, key, error
 
 
-def _tool(row: Mapping[str, Any]) -> Tool | None:
-    """The tool in a row; None if it belongs in no catalog."""
-    if row["deleted_at"] is not None or row["review"] != "approved":
-        return None
-    return tool_in(row)
+class _ToolReader:
+    """Reads the tool in a row; None if it belongs in no catalog."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def __call__(self, row: Mapping[str, Any]) -> Tool | None:
+        if row["deleted_at"] is not None:
+            return None
+        if row["review"] == "approved":
+            return tool_in(row)
+        if row["served_version"] is None:
+            return None
+        approved = find_version(self._connection, row["tool_id"], row["served_version"])
+        if approved is None:
+            raise ValueError(f"tool {row['name']!r:.80} has no version {row['served_version']!r:.20}")
+        return served_tool(approved.tool, tool_in(row))
+
+
+def _is_same(one: object, other: object) -> bool:
+    # 1 equals True, but JSON and rules tell them apart.
+    return one == other and repr(one) == repr(other)
 
 
 def _toolkit(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]] | None:

@@ -28,7 +28,7 @@ LARGEST_WEIGHT = 2**31 - 1  # PostgreSQL's largest integer
 
 _SEMANTIC = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?")
 _TEXTS = ("display_name", "execution_type", "toolkit", "summary", "when_to_use", "limitations")
-_OBJECTS = ("parameters", "returns", "execution_config")
+_OBJECTS = ("parameters", "returns", "annotations", "meta", "execution", "execution_config")
 
 
 class ToolEdits:
@@ -66,6 +66,7 @@ class ToolEdits:
             source_hash=digest if is_source else None,
             review=review,
             approved_version=1 if review == "approved" else None,
+            served_version=None,
             rejected_hash=None,
             flags=tuple(flags),
             created_at=self._write.at,
@@ -91,7 +92,7 @@ class ToolEdits:
         """Adds the next version of a tool: another definition, other fields of its record, or both.
 
         state: fields of Record, such as review=, flags=, deleted_at=, source_hash=. Without `flags`, a new
-        major version adds a flag. An approved result becomes the approved version.
+        major version adds a flag. An approved result becomes the approved version, and serves itself.
         """
         tool = before.tool if tool is None else replace(tool, tool_id=before.tool.tool_id, original=None)
         digest = before.content_hash if tool is before.tool else digest or checked_hash(tool)
@@ -101,6 +102,7 @@ class ToolEdits:
             **{
                 "flags": merged_flags(before.flags, major_version_flag(before.tool, tool)),
                 "approved_version": before.version + 1 if review == "approved" else before.approved_version,
+                "served_version": None if review == "approved" else before.served_version,
                 **state,
                 "tool": tool,
                 "content_hash": digest,
@@ -113,6 +115,8 @@ class ToolEdits:
         changed = changed_fields(before.tool, tool)
         if review != before.review:
             changed += ("review",)
+        if after.served_version != before.served_version:
+            changed += ("served_version",)
         if (after.deleted_at is None) != (before.deleted_at is None):
             changed += ("deleted",)
         self._changed.append(after)

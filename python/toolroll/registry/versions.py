@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from toolroll.registry.content import changed_fields, content_of, tool_of
 from toolroll.registry.governed_rows import fields_as_json
 from toolroll.registry.records import Record, Review
+from toolroll.registry.store import tables
 from toolroll.tools import Tool
 
 SHORT = 80  # characters of a value that `difference` shows on one line, as before → after
@@ -25,10 +26,11 @@ class Version:
 
     Attributes:
         tool: the definition at this version.
-        changed: the fields that differ from the version before, "review" and "deleted" among them; empty for
-            the first version.
+        changed: the fields that differ from the version before, "review", "served_version" and "deleted"
+            among them; empty for the first version.
         reason, actor, at: of the change.
         review, is_deleted: the state at this version.
+        served_version: the approved version that served while this one waited; None for none.
         flags: things to review.
     """
 
@@ -40,6 +42,7 @@ class Version:
     at: datetime
     content_hash: str
     review: Review
+    served_version: int | None
     is_deleted: bool
     flags: tuple[dict[str, str], ...]
     revision: int
@@ -60,6 +63,7 @@ def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[s
         "snapshot": {
             "tool": content_of(record.tool),
             "review": record.review,
+            "served_version": record.served_version,
             "deleted": record.deleted_at is not None,
             "flags": [dict(flag) for flag in record.flags],
         },
@@ -85,10 +89,19 @@ def version_of(row: sa.Row[Any]) -> Version:
         at=row.at,
         content_hash=row.content_hash,
         review=snapshot["review"],
+        served_version=snapshot["served_version"],
         is_deleted=snapshot["deleted"],
         flags=tuple(snapshot["flags"]),
         revision=row.revision,
     )
+
+
+def find_version(connection: sa.Connection, tool_id: str, number: int) -> Version | None:
+    """One version of a tool; None if there is none of that number."""
+    v = tables.tool_versions.c
+    query = sa.select(tables.tool_versions).where(v.tool_id == tool_id, v.version == number)
+    row = connection.execute(query).first()
+    return None if row is None else version_of(row)
 
 
 def difference(before: Version, after: Version) -> str:
@@ -98,6 +111,9 @@ def difference(before: Version, after: Version) -> str:
         lines += _field(name, getattr(before.tool, name), getattr(after.tool, name), before, after)
     if before.review != after.review:
         lines.append(f"review: {before.review} → {after.review}")
+    if before.served_version != after.served_version:
+        served = (_one_line(version.served_version) for version in (before, after))
+        lines.append(f"serves meanwhile: {' → '.join(served)}")
     if before.is_deleted != after.is_deleted:
         lines.append("deleted" if after.is_deleted else "restored")
     if len(lines) == 1:

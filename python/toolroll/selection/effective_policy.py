@@ -178,6 +178,7 @@ class EffectivePolicy:
             catalog.below,
             catalog.toolkits,
             policy_source.tiers,
+            tools=catalog.tools,
             platform=platform,
             require_known_tiers=self.require_known_tiers,
         )

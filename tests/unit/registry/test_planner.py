@@ -61,7 +61,7 @@ def planned(
     payload = Payload.of(Definitions(tools, **definitions), plugin=plugin, org=org)
     state = state or RegistryState()
     if state.plugin is None:  # not what these tests are about
-        state = replace(state, plugin=("", payload.digest, review or "auto"))
+        state = replace(state, plugin=("", payload.digest, review or "auto", "hidden"))
     return plan(state, payload, review=review, trusted=trusted)
 
 
@@ -192,13 +192,13 @@ def test_what_waits_for_approval_follows_the_mode(mode: Mode, new: str, changed:
 
 
 def test_the_mode_stays_what_it_was_unless_another_is_given() -> None:
-    row = ("1", "digest", "changed")
+    row = ("1", "digest", "changed", "hidden")
     assert planned(MAIL, state=RegistryState(plugin=row)).review == "changed"
     assert planned(MAIL, state=RegistryState(plugin=row), review="auto").review == "auto"
 
 
 def test_a_mode_that_nobody_knows_is_the_strictest() -> None:
-    assert planned(MAIL, state=RegistryState(plugin=("1", "digest", "two-persons"))).review == "all"
+    assert planned(MAIL, state=RegistryState(plugin=("1", "digest", "two-persons", ""))).review == "all"
 
 
 def test_the_exact_return_to_what_was_approved_approves_itself() -> None:

@@ -25,7 +25,7 @@ def review(options: OrgOptions) -> None:
     """Print the tools that wait for approval.
 
     It shows what approval would change. These are new tools, and approved ones with new content. None of
-    them is selected until it is approved.
+    that is selected until it is approved; of some tools the approved content serves meanwhile.
     """
     with options.registry() as registry:
         found = []
@@ -40,7 +40,10 @@ def review(options: OrgOptions) -> None:
         return
     for record, diff in found:
         plugin = f" from plugin {record.plugin}" if record.plugin else ""
-        print(one_line(f"{record.name} (version {record.version}{plugin}): {record.review}"))
+        serves = (
+            "" if record.served_version is None else f", version {record.served_version} serves meanwhile"
+        )
+        print(one_line(f"{record.name} (version {record.version}{plugin}): {record.review}{serves}"))
         flags = (f"flag {flag['code']}: {flag['message']}" for flag in record.flags)
         for line in chain(flags, (diff or record.tool.description).splitlines()):
             print(f"    {printable(line)}")

@@ -51,7 +51,8 @@ def list_rules(options: WindowOptions) -> None:
 @option(
     "--when",
     'For whom, by org, user, role, page and tier: \'{"role": "admin"}\', \'{"any": [{"tier": {"gte": '
-    '"pro"}}, {"user": {"in": ["ann", "bo"]}}]}\'; \'{"all": []}\' is everybody.',
+    '"pro"}}, {"user": {"in": ["ann", "bo"]}}]}\'; \'{"all": []}\' is everybody. Also for which tools, by '
+    'their annotations: \'{"annotation": {"destructiveHint": true}}\'.',
     type=condition,
     required=True,
     metavar="JSON",

@@ -23,12 +23,21 @@ review_option = option(
     unset="as the last time, at first auto",
 )
 
+while_waiting_option = option(
+    "--while-waiting",
+    "What serves of an approved tool whose change waits: nothing (hidden), or its approved content, if only "
+    "texts differ (approved). Later syncs keep it.",
+    choices=("hidden", "approved"),
+    unset="as the last time, at first hidden",
+)
+
 
 @command("sync", example="toolroll registry sync tools.jsonl --plugin billing --review changed --dry-run")
 @click.argument("path")
 @option("--plugin", "Plugin that owns the tools.", required=True, metavar="NAME")
 @option("--version", "The plugin's version, for the record.", default="", metavar="V")
 @review_option
+@while_waiting_option
 @flag(
     "--trusted",
     "Let the plugin also set what only people set otherwise: public, pinned, base, the rest that governs its "

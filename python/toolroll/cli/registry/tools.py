@@ -72,10 +72,13 @@ def list_tools(options: OrgOptions, flagged: bool, **filters: Any) -> None:
 
 
 def _state(record: Record) -> str:
-    """Why a tool is in no catalog, or "active"."""
+    """Why a tool is in no catalog, or "active"; of one whose change waits, which version serves meanwhile."""
     if record.deleted_at is not None:
         return "deleted"
-    return record.tool.status if record.review == "approved" else record.review
+    if record.review == "approved":
+        return record.tool.status
+    serves = "" if record.served_version is None else f", version {record.served_version} serves"
+    return f"{record.review}{serves}"
 
 
 @command("show", example="toolroll registry show get_forecast")
@@ -85,8 +88,17 @@ def _state(record: Record) -> str:
 def show(options: OrgOptions, name: str, deleted: bool) -> None:
     """Print one tool with all its fields."""
     with options.registry() as registry:
-        found = registry.tool(name, org=options.org, deleted=deleted).to_dict()
-    (print_json if options.json else print_fields)(found)
+        record = registry.tool(name, org=options.org, deleted=deleted)
+    (print_json if options.json else print_fields)(record.to_dict())
+    if record.review != "approved" and not options.json:
+        if record.served_version is None:
+            note("this content waits for approval, and nothing serves meanwhile: toolroll registry review")
+        else:
+            versions = f"{record.served_version} {record.version}"
+            note(
+                f"this content waits for approval; version {record.served_version} serves meanwhile: "
+                f"toolroll registry diff {shlex.quote(record.name)} {versions}"
+            )
 
 
 @command("history", example="toolroll registry history get_forecast --limit 5")

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolroll.formats.schemas.form import PLAIN, Form
 from toolroll.formats.schemas.names import is_allowed, provider_name
-from toolroll.formats.schemas.original import additional_fields, is_current_object, matches, plain
+from toolroll.formats.schemas.original import is_current_object, matches, mcp_fields, plain
 from toolroll.identity import object_schema
 from toolroll.tools import Tool
 
@@ -25,21 +25,27 @@ def to_mcp(tool: Tool, name: str | None = None, form: Form = PLAIN) -> dict[str,
         original = _original(tool)
         if original is not None:
             return original
-    beside = additional_fields(tool)
     return {
         "name": name or provider_name(tool.name, "mcp"),
         "description": tool.description,
         "inputSchema": object_schema(tool.parameters),
-        **{key: beside[key] for key in _MORE if key in beside},
+        **mcp_fields(tool),
     }
 
 
 def _original(tool: Tool) -> dict[str, Any] | None:
     original: Any = tool.original
     if isinstance(original, dict):
-        ours = "inputSchema" in original and original.keys() <= _KEYS
-        return original if ours and matches(original, tool, "inputSchema") else None
+        is_mcp = "inputSchema" in original and original.keys() <= _KEYS
+        is_current = is_mcp and matches(original, tool, "inputSchema") and _says_the_same(original, tool)
+        return original if is_current else None
     if not is_current_object(original, tool) or not hasattr(original, "model_dump"):
         return None
     written = plain(original)
-    return dict(written) if isinstance(written, Mapping) else None
+    return dict(written) if isinstance(written, Mapping) and _says_the_same(written, tool) else None
+
+
+def _says_the_same(original: Mapping[str, Any], tool: Tool) -> bool:
+    """Whether title, annotations and all else are still the tool's own."""
+    fields = mcp_fields(tool)
+    return all(original.get(key) == fields.get(key) for key in _MORE)

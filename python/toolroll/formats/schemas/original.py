@@ -1,8 +1,9 @@
 """The object that a tool was read from: whether it can be sent again, and what more it contains.
 
-A conversion carries over what the target has a place for: a title, annotations, the schema of the result, a
-provider's cache marks. That holds only while the original still matches the tool: a changed copy of the tool
-no longer uses it.
+A conversion carries over what the target has a place for. The fields of the tool itself are read first: its
+title, annotations, icons and the schema of its result. A provider's own marks, such as those for a cache, are
+in the original only; they count while the original still matches the tool: a changed copy of the tool no
+longer uses it.
 """
 
 from __future__ import annotations
@@ -12,18 +13,9 @@ from typing import Any
 
 from toolroll.tools import Tool
 
-_OPENAI = ("strict", "output_schema", "allowed_callers")
+_OPENAI = ("strict", "allowed_callers")
 _ANTHROPIC = ("strict", "cache_control", "input_examples", "allowed_callers", "eager_input_streaming")
-_GEMINI = ("response", "responseJsonSchema", "response_json_schema", "behavior")
-_MCP = ("title", "outputSchema", "annotations", "icons", "_meta", "execution")
-_MCP_OBJECT = ("title", "annotations", "outputSchema", "output_schema", "icons", "meta", "execution")
-_MEANING = {  # one word for what has several
-    "output_schema": "outputSchema",
-    "responseJsonSchema": "outputSchema",
-    "response_json_schema": "outputSchema",
-    "response": "outputSchema",
-    "meta": "_meta",
-}
+_GEMINI = ("behavior",)
 
 
 def matches(original: Mapping[str, Any], tool: Tool, parameters: str = "parameters") -> bool:
@@ -37,19 +29,26 @@ def matches(original: Mapping[str, Any], tool: Tool, parameters: str = "paramete
 
 def additional_fields(tool: Tool) -> dict[str, Any]:
     """What a tool has beside name, description and parameters, under MCP's keys where MCP has one."""
-    said: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     original: Any = tool.original
-    if isinstance(original, Mapping):
+    if isinstance(original, Mapping) and "inputSchema" not in original:
         holder, keys, parameters = _form_of(original)
         if holder.get("name") == tool.name and _is_current(holder, tool, parameters):
-            said = {_MEANING.get(key, key): holder[key] for key in keys if key in holder}
-    elif is_current_object(original, tool):
-        said = {_MEANING.get(key, key): plain(getattr(original, key, None)) for key in _MCP_OBJECT}
-    if tool.returns is not None:
-        said["outputSchema"] = tool.returns
-    if tool.display_name:
-        said["title"] = tool.display_name
-    return {key: value for key, value in said.items() if value is not None and value is not False}
+            found = {key: holder[key] for key in keys if holder.get(key) not in (None, False)}
+    return found | mcp_fields(tool)
+
+
+def mcp_fields(tool: Tool) -> dict[str, Any]:
+    """What a tool has beside name, description and parameters that MCP has a key for, under that key."""
+    fields = {
+        "title": tool.display_name or None,
+        "outputSchema": tool.returns,
+        "annotations": tool.annotations,
+        "icons": [*tool.icons] or None,
+        "_meta": tool.meta,
+        "execution": tool.execution,
+    }
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def is_current_object(original: Any, tool: Tool) -> bool:
@@ -72,8 +71,6 @@ def plain(value: Any) -> Any:
 
 def _form_of(original: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...], str]:
     """The mapping with an original's keys, its additional keys, and the key of its parameters."""
-    if "inputSchema" in original:
-        return original, _MCP, "inputSchema"
     if isinstance(function := original.get("function"), Mapping):
         return function, _OPENAI, "parameters"
     if "input_schema" in original:

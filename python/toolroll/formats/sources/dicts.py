@@ -14,9 +14,10 @@ from typing import Any
 
 from toolroll.errors import InvalidDefinition
 from toolroll.formats.schemas.gemini import from_gemini
+from toolroll.formats.schemas.original import plain
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.callables import read_callable
-from toolroll.formats.sources.fields import Field, FieldError, InvalidValue
+from toolroll.formats.sources.fields import Field, FieldError
 from toolroll.formats.sources.jsonl import toolkits_of
 from toolroll.tools import Definitions, Tool
 
@@ -28,8 +29,10 @@ SHAPES = (
 )
 
 
-def read_tools(items: Iterable[Any]) -> Definitions:
+def read_tools(items: Iterable[Any], toolkit: str = "") -> Definitions:
     """Reads tools of any known shape, in order; toolkits are those that the tools name.
+
+    toolkit: used for tools that name none.
 
     Raises InvalidDefinition, with the position as ``tools[3]``, for the first invalid tool or duplicate name.
     """
@@ -37,12 +40,16 @@ def read_tools(items: Iterable[Any]) -> Definitions:
         raise InvalidDefinition(f"tools is {fields.shown(items)}, must be a list of tools")
     items = list(items)
     try:
-        return read_items(items)
+        read = read_items(items)
     except FieldError as error:
         position = error.path[0]
         raise error.invalid(
             file=f"tools[{position}]", tool=fields.name_of(items, error.path)
         ) from error.__cause__
+    if not toolkit:
+        return read
+    tools = tuple(tool if tool.toolkit else replace(tool, toolkit=toolkit) for tool in read.tools)
+    return Definitions(tools, toolkits_of(tools))
 
 
 def as_tool(item: Any, toolkit: str = "") -> Tool:
@@ -52,7 +59,7 @@ def as_tool(item: Any, toolkit: str = "") -> Tool:
     except FieldError as error:
         raise error.invalid(tool=fields.name_of([item], (0, *error.path))) from error.__cause__
     if len(tools) != 1:
-        raise InvalidDefinition(f"holds {len(tools)} declarations, must be one; read_dicts takes all")
+        raise InvalidDefinition(f"holds {len(tools)} declarations, must be one; read_tools takes all")
     tool = tools[0]
     return tool if tool.toolkit or not toolkit else replace(tool, toolkit=toolkit)
 
@@ -93,11 +100,7 @@ def _read(item: Any) -> list[Tool]:
         return [_read_mapping(item)]
     schema = getattr(item, "inputSchema", None) or getattr(item, "input_schema", None)
     if schema is not None and isinstance(getattr(item, "name", None), str):
-        return [
-            _read_mcp(
-                item, item.name, getattr(item, "description", None), schema, getattr(item, "title", None)
-            )
-        ]
+        return [_read_mcp(item, schema)]
     if callable(item):
         return [read_callable(item)]
     raise FieldError(f"is {fields.shown(item)}, a {type(item).__name__}; known shapes: {SHAPES}")
@@ -158,19 +161,24 @@ def _read_mcp_mapping(item: Mapping[str, Any]) -> dict[str, Any]:
     return _titled(_known(item, _MCP))
 
 
-def _read_mcp(item: object, name: Any, description: Any, schema: Any, title: Any) -> Tool:
-    values = {"name": name, "description": description, "inputSchema": schema, "title": title}
-    answers = getattr(item, "outputSchema", None) or getattr(item, "output_schema", None)
-    values = fields.read_fields({**values, "outputSchema": answers}, _MCP)
-    return Tool(**_titled(values), original=item)
+def _read_mcp(item: Any, schema: Any) -> Tool:
+    """A tool of an MCP library; its attributes have MCP's names, or Python's."""
+    values: dict[str, Any] = {
+        "name": item.name,
+        "description": getattr(item, "description", None),
+        "inputSchema": schema,
+        "title": getattr(item, "title", None),
+        "outputSchema": getattr(item, "outputSchema", None) or getattr(item, "output_schema", None),
+        "_meta": plain(getattr(item, "meta", None)),
+    }
+    values |= {key: plain(getattr(item, key, None)) for key in ("annotations", "icons", "execution")}
+    return Tool(**_titled(fields.read_fields(values, _MCP)), original=item)
 
 
 def _titled(values: dict[str, Any]) -> dict[str, Any]:
-    """Uses a title as display name, and as the summary in lists of tools."""
-    if not values.get("summary"):
-        values.pop("summary", None)
-    elif len(values["summary"]) <= fields.MAX_NAME:
-        values["display_name"] = values["summary"]
+    """Uses a title as the summary in lists of tools, too."""
+    if title := values.get("display_name"):
+        values["summary"] = title
     return values
 
 
@@ -199,17 +207,9 @@ def _read_declaration(item: Mapping[str, Any]) -> dict[str, Any]:
     if "parameters" in item and parameters is not None:
         values["parameters"] = from_gemini(parameters)
     for key in ("responseJsonSchema", "response_json_schema", "response"):
-        if values.get("returns") is None and (answers := _answers(item.get(key))) is not None:
+        if values.get("returns") is None and (answers := fields.answers(item.get(key))) is not None:
             values["returns"] = from_gemini(answers) if key == "response" else answers
     return values
-
-
-def _answers(value: Any) -> Mapping[str, Any] | None:
-    """The schema of a tool's result; None for an invalid one, since no call depends on it."""
-    try:
-        return fields.schema(value)
-    except InvalidValue:
-        return None
 
 
 def _is_gemini(parameters: Mapping[str, Any]) -> bool:
@@ -234,14 +234,13 @@ _NAMED: dict[str, Field] = {
 _OPENAI: dict[str, Field] = {
     **_NAMED,
     "parameters": ("parameters", fields.schema),
-    "output_schema": ("returns", _answers),
+    "output_schema": ("returns", fields.answers),
 }
 _ANTHROPIC: dict[str, Field] = {**_NAMED, "input_schema": ("parameters", fields.schema)}
 _MCP: dict[str, Field] = {
     **_NAMED,
     "inputSchema": ("parameters", fields.schema),
-    "title": ("summary", fields.text_or_null),
-    "outputSchema": ("returns", _answers),
+    **{key: read for key, read in fields.METADATA.items() if key != "output_schema"},
 }
 _GEMINI: dict[str, Field] = {
     **_OPENAI,

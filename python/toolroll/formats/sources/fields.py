@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import math
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +21,8 @@ MAX_NAME = 256
 MAX_TEXT = 65_536  # characters of one text: more than any description needs
 MAX_SCHEMA_DEPTH = 64
 MAX_SCHEMA_NODES = 10_000  # objects and lists; bounds the work on shared parts
+MAX_ANNOTATIONS = 8_192  # characters of a tool's annotations, about as JSON
+MAX_METADATA = 65_536  # ... of its icons, and of its _meta
 
 # Invisible characters in a name: Default_Ignorable code points outside category Cf, and the blank Braille
 # cell. str.isprintable() already rejects controls, bidi marks, tags, separators and surrogates.
@@ -226,6 +229,84 @@ def shallow_schema(value: Any) -> Mapping[str, Any] | None:
     return value
 
 
+def answers(value: Any) -> Mapping[str, Any] | None:
+    """The schema of a tool's result; None for an invalid one, since no call depends on it."""
+    try:
+        return schema(value)
+    except InvalidValue:
+        return None
+
+
+def mcp_object(value: Any) -> Mapping[str, Any] | None:
+    """An object of MCP that clients read, such as a tool's annotations; any other value counts as none.
+
+    A tool need not be lost because its server writes [] for {}: rules take what is missing as unknown. An
+    object that is too large, or no JSON, is an error.
+    """
+    if not isinstance(value, Mapping):
+        return None
+    _check_json(value, MAX_ANNOTATIONS)
+    return value
+
+
+def mcp_meta(value: Any) -> Mapping[str, Any] | None:
+    """`mcp_object` with the limit of `_meta`."""
+    if not isinstance(value, Mapping):
+        return None
+    _check_json(value, MAX_METADATA)
+    return value
+
+
+def mcp_icons(value: Any) -> tuple[Mapping[str, Any], ...]:
+    """MCP's icons; a value that is no list counts as none, and so does an icon that is no object."""
+    if not isinstance(value, (list, tuple)):
+        return ()
+    found = tuple(icon for icon in value if isinstance(icon, Mapping))
+    _check_json(found, MAX_METADATA)
+    return found
+
+
+def _check_json(value: Any, longest: int) -> None:
+    """Checks that a value is JSON of a limited depth and length. Stops at the first excess."""
+    level, length = [value], 0
+    for _ in range(MAX_SCHEMA_DEPTH):
+        below: list[Any] = []
+        for part in level:
+            if isinstance(part, Mapping):
+                if not all(type(key) is str for key in part):
+                    raise InvalidValue("JSON, whose keys are strings", value)
+                length += sum(len(key) + 4 for key in part)
+                below += part.values()
+            elif isinstance(part, (list, tuple)):
+                below += part
+            elif type(part) is str:
+                length += len(part)
+            elif not (part is None or type(part) in (bool, int) or _is_finite(part)):
+                raise InvalidValue("JSON", value)
+            length += 2
+            if length > longest or len(below) > longest:
+                raise InvalidValue(f"at most {longest:,} characters as JSON", value)
+        if not below:
+            return
+        level = below
+    raise InvalidValue(f"JSON of at most {MAX_SCHEMA_DEPTH} levels", value)
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) is float and math.isfinite(value)
+
+
+# What a definition of MCP has beside its texts and parameters. Both spellings of the schema are in use.
+METADATA: dict[str, Field] = {
+    "title": ("display_name", text_or_null),
+    "outputSchema": ("returns", answers),
+    "output_schema": ("returns", answers),
+    "annotations": ("annotations", mcp_object),
+    "icons": ("icons", mcp_icons),
+    "_meta": ("meta", mcp_meta),
+    "execution": ("execution", mcp_object),
+}
+
 EXTRAS: dict[str, Field] = {
     "tags": ("tags", texts),
     "examples": ("examples", texts),
@@ -238,6 +319,7 @@ EXTRAS: dict[str, Field] = {
     "public": ("public", flag),
     "status": ("status", status),
     "version": ("version", text),
+    **METADATA,
 }
 
 FUNCTION: dict[str, Field] = {

@@ -233,12 +233,21 @@ class Reconciler:
         )
 
     def _withdrawn_names(self, org: str) -> frozenset[str]:
-        """Names of tools that are in the organisation's index but no longer active."""
+        """Names of tools that are in the organisation's index but no longer active.
+
+        Rules read annotations, and those of the index are old until it is built again: a tool whose hints
+        have changed waits for that.
+        """
         before, now = self._inputs[org].tools or {}, self._replica.tools.get(org, {})
         if before is now:
             return frozenset()
-        active = {tool.name for tool in now.values() if tool.status == "active"}
-        return frozenset(tool.name for tool in before.values() if tool.name not in active)
+        active = {tool.name: tool for tool in now.values() if tool.status == "active"}
+        return frozenset(
+            tool.name
+            for tool in before.values()
+            if (newer := active.get(tool.name)) is None
+            or (tool.annotations is not newer.annotations and tool.hints != newer.hints)
+        )
 
     def _apply_policy(self) -> None:
         """Applies the replica's rules and page mappings to all pipelines."""

@@ -160,6 +160,10 @@ tools = sa.Table(
     sa.Column("description", Words, nullable=False),
     sa.Column("parameters", Json),
     sa.Column("returns", Json),
+    sa.Column("annotations", Json),
+    sa.Column("icons", Json, nullable=False),
+    sa.Column("meta", Json),
+    sa.Column("execution", Json),
     sa.Column("summary", Words, nullable=False),
     sa.Column("when_to_use", Words, nullable=False),
     sa.Column("limitations", Words, nullable=False),
@@ -177,6 +181,7 @@ tools = sa.Table(
     sa.Column("source_hash", Words),  # of the plugin's last payload; NULL if people wrote the tool
     sa.Column("review", Words, nullable=False),
     sa.Column("approved_version", sa.Integer),
+    sa.Column("served_version", sa.Integer),  # serves while the content of this row waits for approval
     sa.Column("rejected_hash", Words),  # rejected content, which a sync must not offer again
     sa.Column("flags", Json, nullable=False),
     *_governed(),
@@ -262,6 +267,7 @@ plugins = sa.Table(
     sa.Column("version", Words, nullable=False),
     sa.Column("payload_hash", Words, nullable=False),
     sa.Column("review", Words, nullable=False),
+    sa.Column("while_waiting", Words, nullable=False),  # what serves of a tool whose change waits
     sa.Column("tools", sa.Integer, nullable=False),
     sa.Column("synced_at", Instant, nullable=False),
     sa.Column("synced_by", Words, nullable=False),

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from toolroll.errors import Conflict, InvalidDefinition
 from toolroll.registry.flags import Flag
 from toolroll.registry.records import Review
+from toolroll.registry.review import WhileWaiting
 from toolroll.registry.sync.payload import Problem
 from toolroll.rules import PageMapping
 from toolroll.tools import Tool
@@ -51,6 +52,7 @@ class ToolState(NamedTuple):
     pin_weight: int
     interchangeable: str = ""
     toolkit: str = ""
+    served_version: int | None = None
 
 
 class ToolkitState(NamedTuple):
@@ -90,7 +92,7 @@ class RegistryState:
         shared_tools: names of the platform's tools; empty for the platform itself.
         shared_toolkits: name → parent, for the platform's toolkits; empty for the platform itself.
         parents: toolkits that other organisations use as a parent.
-        plugin: the plugin's version, payload_hash and review; None for a new plugin.
+        plugin: the plugin's version, payload_hash, review and while_waiting; None for a new plugin.
         tiers: the configured subscription tiers, lowest first.
     """
 
@@ -104,7 +106,7 @@ class RegistryState:
     shared_tools: Collection[str] = frozenset()
     shared_toolkits: Mapping[str, str | None] = field(default_factory=dict)
     parents: Collection[str] = frozenset()
-    plugin: tuple[str, str, str] | None = None
+    plugin: tuple[str, str, str, str] | None = None
     tiers: tuple[str, ...] = ()
 
 
@@ -119,7 +121,8 @@ class ToolStep:
         review: the state afterwards.
         why: a reason for people, if the action does not say enough.
         asked: fields of governance that the plugin asked for and does not get.
-        is_kept: whether the tool stays in its toolkit although the plugin sends another one.
+        is_kept: whether the result has other content than the plugin sends, such as its present toolkit.
+        served_version: the approved version that serves while the result waits; `sync` fills it in.
         fields: the fields that change; `sync` fills them in.
         flags: things to review; `sync` fills them in.
     """
@@ -133,12 +136,13 @@ class ToolStep:
     why: str = ""
     asked: tuple[str, ...] = ()
     is_kept: bool = False
+    served_version: int | None = None
     fields: tuple[str, ...] = ()
     flags: tuple[Flag, ...] = ()
 
     @property
     def is_held(self) -> bool:
-        """Whether the result awaits approval, and so is not selected."""
+        """Whether the result awaits approval; so it is not selected."""
         return self.review != "approved" and self.action in ("create", "change", "restore")
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,6 +151,7 @@ class ToolStep:
             "name": self.name,
             "review": self.review,
             **({"fields": list(self.fields)} if self.fields else {}),
+            **({"served_version": self.served_version} if self.served_version is not None else {}),
             **({"why": self.why} if self.why else {}),
             **({"flags": [flag.to_dict() for flag in self.flags]} if self.flags else {}),
         }
@@ -180,6 +185,7 @@ class SyncPlan:
     Attributes:
         plugin: the plugin; "" for an import, which has no plugin and deletes nothing.
         review: the mode in force.
+        while_waiting: what serves of an approved tool whose change waits.
         tools, toolkits, pages: the steps, sorted by name; unchanged definitions have none.
         problems: reasons to refuse the whole sync.
         notes: requests in the payload that the sync ignores.
@@ -190,6 +196,7 @@ class SyncPlan:
     org: str
     version: str
     review: Mode
+    while_waiting: WhileWaiting = "hidden"
     tools: tuple[ToolStep, ...] = ()
     toolkits: tuple[ToolkitStep, ...] = ()
     pages: tuple[PageStep, ...] = ()
@@ -206,6 +213,11 @@ class SyncPlan:
     def held(self) -> tuple[str, ...]:
         """Names of the tools that this sync leaves awaiting approval."""
         return tuple(step.name for step in self.tools if step.is_held)
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """Names of those whose approved content serves meanwhile."""
+        return tuple(step.name for step in self.tools if step.is_held and step.served_version is not None)
 
     @property
     def is_empty(self) -> bool:
@@ -248,12 +260,14 @@ class SyncPlan:
             "org": self.org,
             "version": self.version,
             "review": self.review,
+            "while_waiting": self.while_waiting,
             "counts": self.counts,
         }
         for action, key in _RESULTS.items():
             found[key] = [step.to_dict() for step in self.tools if step.action == action]
         return found | {
             "held": list(self.held),
+            "served": list(self.served),
             "toolkits": [
                 {"name": step.name, "action": step.action, "fields": list(step.fields)}
                 for step in self.toolkits
@@ -264,7 +278,8 @@ class SyncPlan:
         }
 
     def __str__(self) -> str:
-        return "\n".join([f"{self._title()}, review {self.review}", *self._lines()])
+        serves = ", approved content serves meanwhile" if self.while_waiting == "approved" else ""
+        return "\n".join([f"{self._title()}, review {self.review}{serves}", *self._lines()])
 
     def _title(self) -> str:
         what = f"sync of plugin {self.plugin!r}" if self.plugin else "import"
@@ -279,6 +294,8 @@ class SyncPlan:
         yield _line("unchanged", self.unchanged, ())
         if self.held:
             yield _line("held", len(self.held), self.held)
+        if self.served:
+            yield _line("served", len(self.served), self.served)
         for what, steps_of in (
             ("toolkits", [f"{step.name} ({step.action})" for step in self.toolkits]),
             ("pages", [f"{step.pattern} ({step.action})" for step in self.pages]),

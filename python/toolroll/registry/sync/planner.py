@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from toolroll.registry.content import GOVERNED
 from toolroll.registry.flags import Lookalikes, flags_of_toolkit
 from toolroll.registry.records import Review
+from toolroll.registry.review import WhileWaiting
 from toolroll.registry.sync.payload import Payload, Problem
 from toolroll.registry.sync.plan import (
     MODES,
@@ -43,17 +44,19 @@ def plan(
     payload: Payload,
     *,
     review: Mode | None = None,
+    while_waiting: WhileWaiting | None = None,
     trusted: bool = False,
     restore: bool = False,
 ) -> SyncPlan:
     """The steps that make the registry equal to the payload. O(state + payload), without hashing.
 
     review: None keeps the plugin's mode; a new plugin has "auto".
+    while_waiting: None keeps the plugin's choice; a new plugin has "hidden".
     trusted: the payload may pin and publish new tools and make toolkits base, needs no approval, and restores
         what people rejected or deleted.
     restore: an import restores what people deleted.
     """
-    return _Planner(state, payload, review, trusted, restore).plan()
+    return _Planner(state, payload, review, while_waiting, trusted, restore).plan()
 
 
 _REJECTED = "people rejected this content"
@@ -68,10 +71,19 @@ class _Planner:
     """Plans one sync, and collects problems and notes on the way."""
 
     def __init__(
-        self, state: RegistryState, payload: Payload, review: Mode | None, trusted: bool, restore: bool
+        self,
+        state: RegistryState,
+        payload: Payload,
+        review: Mode | None,
+        while_waiting: WhileWaiting | None,
+        trusted: bool,
+        restore: bool,
     ) -> None:
         self._state, self._payload, self._plugin = state, payload, payload.plugin
         self._mode: Mode = review or (_mode(state.plugin[2]) if state.plugin else "auto")
+        self._while_waiting: WhileWaiting = while_waiting or (
+            "approved" if state.plugin and state.plugin[3] == "approved" else "hidden"
+        )
         self._trusted, self._restore = trusted, restore
         self._problems, self._notes = list(payload.problems), list(payload.notes)
         self._restrictions = (
@@ -93,13 +105,15 @@ class _Planner:
             payload.org,
             version,
             self._mode,
+            self._while_waiting,
             tuple(tools),
             tuple(toolkits),
             tuple(pages),
             unchanged,
             tuple(self._problems),
             tuple(self._notes),
-            row=payload.plugin != "" and state.plugin != (version, payload.digest, self._mode),
+            row=payload.plugin != ""
+            and state.plugin != (version, payload.digest, self._mode, self._while_waiting),
         )
 
     def _tool_steps(self) -> tuple[list[ToolStep], int]:

@@ -9,7 +9,7 @@ meanwhile, the plan is made again under the lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from toolroll.registry.content import TOOLKIT_FIELDS, changed_fields
 from toolroll.registry.flags import GOVERNED as GOVERNED_FLAG
 from toolroll.registry.flags import Flag, Lookalikes, flags_of
 from toolroll.registry.records import Record, record_of
+from toolroll.registry.review import HINTS_FLAG, WhileWaiting, hint_flags, may_serve
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import batches
 from toolroll.registry.store.database import Database, Write, words
@@ -38,11 +39,14 @@ from toolroll.registry.sync.plan import (
 from toolroll.registry.sync.planner import plan
 from toolroll.registry.tiers import tiers_in
 from toolroll.registry.tool_edits import ToolEdits, major_version_flag
+from toolroll.registry.versions import find_version
 from toolroll.rules import PageMapping
 from toolroll.tools import Tool
 
 MAJOR = "major"  # the code of `major_version_flag`
 MOVED = "moved"  # another toolkit: rules that name the old one no longer apply
+
+_LASTING = (MAJOR, MOVED, HINTS_FLAG)
 
 Progress = Callable[[int, int], None]  # done, total
 
@@ -99,11 +103,12 @@ class _Draft:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """One sync of a payload; review, trusted and restore are arguments of `planner.plan`."""
+    """One sync of a payload; the fields from review on are arguments of `planner.plan`."""
 
     database: Database
     payload: Payload
     review: Mode | None = None
+    while_waiting: WhileWaiting | None = None
     trusted: bool = False
     restore: bool = False
 
@@ -138,17 +143,27 @@ class Sync:
 
     def _draft(self, connection: sa.Connection) -> _Draft:
         state = _read(connection, self.payload)
-        planned = plan(state, self.payload, review=self.review, trusted=self.trusted, restore=self.restore)
+        planned = plan(
+            state,
+            self.payload,
+            review=self.review,
+            while_waiting=self.while_waiting,
+            trusted=self.trusted,
+            restore=self.restore,
+        )
+        waiting = _waiting(state, planned)
         ids = [
             step.before.tool_id
             for step in planned.tools
             if step.before and step.action not in ("leave", "adopt")
         ]
+        ids += (row.tool_id for row in waiting)
         records = {
             row.tool_id: record_of(row)
             for batch in batches(ids, _IDS)
             for row in connection.execute(sa.select(tables.tools).where(tables.tools.c.tool_id.in_(batch)))
         }
+        planned = _with_served_versions(connection, planned, waiting, records, self.payload.tools)
         return _Draft(_with_flags(planned, state, records), state, records)
 
 
@@ -267,12 +282,76 @@ def _read_pages(connection: sa.Connection, org: str, plugin: str) -> list[PageSt
     return [PageState(*row)._replace(toolkits=tuple(row.toolkits)) for row in connection.execute(query)]
 
 
-def _read_plugin(connection: sa.Connection, org: str, plugin: str) -> tuple[str, str, str] | None:
+def _read_plugin(connection: sa.Connection, org: str, plugin: str) -> tuple[str, str, str, str] | None:
     p = tables.plugins.c
-    found = connection.execute(
-        sa.select(p.version, p.payload_hash, p.review).where(p.org == org, p.name == plugin)
-    ).first()
-    return None if found is None else (found.version, found.payload_hash, found.review)
+    columns = (p.version, p.payload_hash, p.review, p.while_waiting)
+    found = connection.execute(sa.select(*columns).where(p.org == org, p.name == plugin)).first()
+    return None if found is None else (found.version, found.payload_hash, found.review, found.while_waiting)
+
+
+# What serves meanwhile
+
+
+def _waiting(state: RegistryState, planned: SyncPlan) -> list[ToolState]:
+    """Tools of the plugin whose change goes on waiting, where that may be a reason to write."""
+    if not planned.plugin:
+        return []
+    changing = {step.name for step in planned.tools if step.action not in ("adopt", "leave")}
+    return [
+        row
+        for row in state.tools
+        if row.plugin == planned.plugin
+        and row.review == "changed"
+        and not row.is_deleted
+        and row.name not in changing
+        and (planned.while_waiting == "approved" or row.served_version is not None)
+    ]
+
+
+def _with_served_versions(
+    connection: sa.Connection,
+    planned: SyncPlan,
+    waiting: Iterable[ToolState],
+    records: Mapping[str, Record],
+    sent: Collection[str],
+) -> SyncPlan:
+    """The plan with the versions that serve while their tools wait.
+
+    A tool that was waiting already gets a step if another version, or none, serves from now on. sent: names
+    of the tools in the payload.
+    """
+
+    def served_version(row: ToolState, tool: Tool) -> int | None:
+        if planned.while_waiting == "hidden" or row.approved_version is None:
+            return None
+        if row.review == "approved":
+            approved = records[row.tool_id].tool
+        elif (version := find_version(connection, row.tool_id, row.approved_version)) is not None:
+            approved = version.tool
+        else:
+            return None
+        return row.approved_version if may_serve(approved, tool) else None
+
+    steps = {
+        step.name: replace(step, served_version=served_version(step.before, step.tool))
+        if step.is_held and step.before is not None and step.tool is not None
+        else step
+        for step in planned.tools
+    }
+    unchanged = planned.unchanged
+    for row in waiting:
+        tool = records[row.tool_id].tool
+        if (served := served_version(row, tool)) != row.served_version:
+            step = steps.get(row.name)
+            source = step.source_hash if step and step.action == "adopt" else row.source_hash
+            why = step.why if step and step.why else "waits for approval"
+            steps[row.name] = ToolStep(
+                *("change", row.name, tool, source, row, row.review, why),
+                is_kept=True,
+                served_version=served,
+            )
+            unchanged -= step is None and row.name in sent
+    return replace(planned, tools=tuple(steps[name] for name in sorted(steps)), unchanged=unchanged)
 
 
 # Flags
@@ -304,10 +383,12 @@ def _step_with_flags(step: ToolStep, records: Mapping[str, Record], names: Looka
     record = records[step.before.tool_id]
     before = record.tool
     old = [Flag.from_dict(flag) for flag in record.flags]
+    if tool is before:  # only another version serves meanwhile
+        return replace(step, flags=tuple(old), fields=("served_version",))
     flags += tuple(_change_flags(before, tool))
     # Flags of earlier changes stay until somebody approves the tool.
     codes = {flag.code for flag in flags}
-    flags += tuple(flag for flag in old if flag.code in (MAJOR, MOVED) and flag.code not in codes)
+    flags += tuple(flag for flag in old if flag.code in _LASTING and flag.code not in codes)
     if step.action == "change":
         flags += tuple(flag for flag in old if flag.code == "confusable")  # the name has not changed
     return replace(step, flags=flags, fields=changed_fields(before, tool))
@@ -315,6 +396,7 @@ def _step_with_flags(step: ToolStep, records: Mapping[str, Record], names: Looka
 
 def _change_flags(before: Tool, after: Tool) -> Iterator[Flag]:
     yield from map(Flag.from_dict, major_version_flag(before, after))
+    yield from hint_flags(before, after)
     if before.toolkit != after.toolkit:
         yield Flag(
             MOVED,
@@ -397,6 +479,7 @@ class _Writer:
             review=step.review,
             flags=flags,
             source_hash=step.source_hash,
+            served_version=step.served_version,
             deleted_at=None,
         )
 
@@ -456,6 +539,7 @@ class _Writer:
             "version": self._plan.version,
             "payload_hash": self._payload.digest,
             "review": self._plan.review,
+            "while_waiting": self._plan.while_waiting,
             "tools": len(self._payload.tools),
             "synced_at": write.at,
             "synced_by": write.actor,

@@ -2,18 +2,19 @@
 
     {"tier": {"gte": "pro", "ne": "trial"}}                      all of an attribute's comparisons
     {"org": "acme", "page": {"in": ["contacts*", "deals"]}}      all of an object's keys
+    {"annotation": {"destructiveHint": true}}                    of the tool that the rule is about
     {"all": [...]}   {"any": [...]}   {"not": {...}}             of conditions
 
-What a context leaves empty is unknown, and so is every comparison with it (Kleene's three values). The caller
-of `truth` decides what unknown means; for a rule it never helps (see policy.py). rule_checks.py reads
-conditions from JSON.
+What a context leaves empty is unknown, and so is every comparison with it (Kleene's three values). The same
+holds for what a tool's annotations do not tell (`Tool.hints`). The caller of `truth` decides what unknown
+means; for a rule it never helps (see policy.py). rule_checks.py reads conditions from JSON.
 
 Source: S. C. Kleene, Introduction to Metamathematics (1952), §64: the strong tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -77,6 +78,55 @@ class Among:
 
 
 @dataclass(frozen=True, slots=True)
+class Annotated:
+    """Whether an annotation of the tool has one of these values: unknown until the tool is known.
+
+    Attributes:
+        name: of the annotation.
+        values: as they are written.
+    """
+
+    name: str
+    values: frozenset[bool | str]
+
+    def holds(self, hints: Mapping[str, bool | str]) -> bool | None:
+        """True, False, or None for unknown, of a tool with these hints."""
+        value = hints.get(self.name)
+        return None if value is None else value in self.values
+
+    def truth(self, facts: Facts) -> bool | None:
+        """Unknown: it does not depend on the context."""
+        return None
+
+    def unknown(self, facts: Facts) -> frozenset[str]:
+        """The annotation."""
+        return frozenset({f"annotation {self.name}"})
+
+    def reads(self) -> frozenset[str]:
+        """No attribute."""
+        return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """True or false, whatever the context."""
+
+    value: bool
+
+    def truth(self, facts: Facts) -> bool | None:
+        """Its value."""
+        return self.value
+
+    def unknown(self, facts: Facts) -> frozenset[str]:
+        """Nothing."""
+        return frozenset()
+
+    def reads(self) -> frozenset[str]:
+        """No attribute."""
+        return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     """The opposite; unknown stays unknown."""
 
@@ -130,4 +180,50 @@ class Several:
         return frozenset().union(*(part.reads() for part in self.parts))
 
 
-Condition: TypeAlias = Among | Not | Several
+Condition: TypeAlias = Among | Annotated | Constant | Not | Several
+
+
+def annotated_in(condition: Condition) -> tuple[Annotated, ...]:
+    """The comparisons with annotations in a condition, each once."""
+    if isinstance(condition, Annotated):
+        return (condition,)
+    if isinstance(condition, Not):
+        return annotated_in(condition.part)
+    if isinstance(condition, Several):
+        return tuple(dict.fromkeys(one for part in condition.parts for one in annotated_in(part)))
+    return ()
+
+
+def of_tool(condition: Condition, truths: Mapping[Annotated, bool | None]) -> Condition:
+    """The condition about a tool of which this is true: it depends on the context alone."""
+
+    def known(one: Annotated, _: bool) -> Condition:
+        truth = truths[one]
+        return one if truth is None else Constant(truth)
+
+    return _replaced(condition, known, True)
+
+
+def of_some_tool(condition: Condition) -> Condition:
+    """Whether the condition could be true of some tool, whatever its annotations: every comparison helps.
+
+    A context for which this is not true has no tool of which the condition is true.
+    """
+    return _replaced(condition, lambda _, helps: Constant(helps), True)
+
+
+def _replaced(
+    condition: Condition, replacement: Callable[[Annotated, bool], Condition], helps: bool
+) -> Condition:
+    """The condition with other comparisons for those with annotations.
+
+    helps: whether the condition around it becomes true, not false, where this part is true.
+    """
+    if isinstance(condition, Annotated):
+        return replacement(condition, helps)
+    if isinstance(condition, Not):
+        return Not(_replaced(condition.part, replacement, not helps))
+    if isinstance(condition, Several):
+        parts = tuple(_replaced(part, replacement, helps) for part in condition.parts)
+        return Several(parts, condition.settles)
+    return condition

@@ -6,8 +6,10 @@ priority that names a tool decides; at equal priority deny does. A tool that no 
 an allow rule matches: then the level is an allow list, even if the tool of that rule does not exist.
 
 An allow rule matches where its condition is true, a deny rule unless its condition is false: what a caller
-leaves empty is unknown, and unknown never helps. A toolkit's lowest tier is a denial by the platform that no
-priority outweighs.
+leaves empty is unknown, and unknown never helps. A condition that reads annotations is asked tool by tool,
+and what a tool does not tell is unknown as well. An allow rule with such a condition makes its level an allow
+list wherever it could match some tool, even if the catalog has no such tool. A toolkit's lowest tier is a
+denial by the platform that no priority outweighs.
 
 Nothing leaks from one caller to another: an answer is kept under a digest of every attribute that the
 effective rules can read, each with its length, and of no other attribute.
@@ -29,12 +31,21 @@ from toolroll.arrays import Rows
 from toolroll.context import Context
 from toolroll.errors import InvalidDefinition, NotFound
 from toolroll.rules import EVERYTHING, Rule
-from toolroll.selection.policy.conditions import Condition, Facts, facts_of
+from toolroll.selection.policy.annotated_rows import AnnotatedRows
+from toolroll.selection.policy.conditions import (
+    Annotated,
+    Condition,
+    Facts,
+    annotated_in,
+    facts_of,
+    of_some_tool,
+    of_tool,
+)
 from toolroll.selection.policy.rule_checks import (
     check as check,  # for a registry, before it keeps a rule
 )
 from toolroll.selection.policy.rule_checks import check_fields, condition_of, tier_problem, tiers_of, wrong
-from toolroll.tools import Toolkit
+from toolroll.tools import Tool, Toolkit
 
 LevelName: TypeAlias = Literal["platform", "organisation", ""]
 
@@ -81,7 +92,7 @@ def attribute_key(context: Context, attributes: Iterable[str]) -> bytes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Level:
-    """The platform's rules, or one organisation's, without a catalog: many catalogs may share it.
+    """The platform's rules, or one organisation's. As written it has no catalog: many catalogs may share it.
 
     Attributes:
         rules: highest priority first, at equal priority deny before allow.
@@ -89,6 +100,8 @@ class _Level:
         places: for each rule, where its condition is.
         denies: for each rule, whether it denies.
         reads: the attributes that some condition looks at.
+        rows: for each rule, the rows of the tools that it is about, of those that it names; None for all.
+        asked: for each condition, its comparisons with annotations.
     """
 
     rules: tuple[Rule, ...]
@@ -96,19 +109,45 @@ class _Level:
     places: tuple[int, ...]
     denies: tuple[bool, ...]
     reads: frozenset[str]
+    rows: tuple[Bitset | None, ...]
+    asked: tuple[tuple[Annotated, ...], ...]
 
     @classmethod
     def of(cls, rules: Iterable[Rule], tiers: tuple[str, ...]) -> _Level:
         ordered = sorted(rules, key=lambda rule: (-rule.priority, rule.effect != "deny", rule.name))
+        return cls._of([(rule, condition_of(rule, tiers), None) for rule in ordered])
+
+    @classmethod
+    def _of(cls, parts: Sequence[tuple[Rule, Condition, Bitset | None]]) -> _Level:
         places: dict[Condition, int] = {}
-        at = [places.setdefault(condition_of(rule, tiers), len(places)) for rule in ordered]
+        at = [places.setdefault(condition, len(places)) for _, condition, _ in parts]
         return cls(
-            tuple(ordered),
+            tuple(rule for rule, _, _ in parts),
             tuple(places),
             tuple(at),
-            tuple(rule.effect == "deny" for rule in ordered),
+            tuple(rule.effect == "deny" for rule, _, _ in parts),
             frozenset().union(*(condition.reads() for condition in places)),
+            tuple(rows for _, _, rows in parts),
+            tuple(map(annotated_in, places)),
         )
+
+    def over(self, tools: AnnotatedRows) -> _Level:
+        """The same rules over a catalog: one that reads annotations becomes a part for each kind of tool.
+
+        The context alone decides the conditions of the parts. One more part without rows makes an allow list.
+        """
+        if not any(self.asked):
+            return self
+        parts: list[tuple[Rule, Condition, Bitset | None]] = []
+        for rule, place in zip(self.rules, self.places, strict=True):
+            condition, asked = self.conditions[place], self.asked[place]
+            if not asked:
+                parts.append((rule, condition, None))
+                continue
+            if rule.effect == "allow":
+                parts.append((rule, of_some_tool(condition), Bitset.empty(tools.size)))
+            parts += ((rule, of_tool(condition, truths), rows) for truths, rows in tools.kinds(asked))
+        return self._of(parts)
 
     def matching(self, facts: Facts) -> bytes:
         """For each rule 1 where it matches, else 0."""
@@ -121,7 +160,7 @@ class _Level:
         )
 
 
-_NO_RULES = _Level((), (), (), (), frozenset())
+_NO_RULES = _Level((), (), (), (), frozenset(), (), ())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +172,9 @@ class Policy:
         names: tool name → row.
         below: toolkit → rows of it and those below it, ascending.
         tiers: as configured, lowest first.
-        levels: organisation → its rules; "" has the platform's.
+        levels: organisation → its rules as written; "" has the platform's.
+        applied: organisation → its rules over this catalog.
+        tools: the tools by their annotations.
         gates: toolkits with a lowest tier → the tiers that get them.
         attributes: organisation → the attributes on which its contexts' answers depend, sorted; "" for those
             without rules of their own. None where nothing can be denied.
@@ -144,6 +185,8 @@ class Policy:
     below: Mapping[str, Rows]
     tiers: tuple[str, ...]
     levels: Mapping[str, _Level]
+    applied: Mapping[str, _Level]
+    tools: AnnotatedRows
     gates: Mapping[str, tuple[str, ...]]
     attributes: Mapping[str, tuple[str, ...] | None]
     _answers: dict[bytes, Bitset | None] = field(default_factory=dict, repr=False)
@@ -160,11 +203,13 @@ class Policy:
         toolkits: Mapping[str, Toolkit],
         tiers: Sequence[str],
         *,
+        tools: Sequence[Tool] = (),
         platform: Policy | None = None,
         require_known_tiers: bool = True,
     ) -> Policy:
         """Checks every rule and compiles them. A rule for an unknown tool or toolkit matches no row.
 
+        tools: by row, for rules that read annotations.
         require_known_tiers: False hides a toolkit whose tier is not one of `tiers`, instead of raising.
         platform: a policy with the same tiers whose platform rules hold here, too: they are compiled once
         for all organisations' catalogs, and not passed again.
@@ -195,7 +240,10 @@ class Policy:
                 if problem:
                     raise InvalidDefinition(f"toolkit {toolkit.name!r:.80}: tier {problem}", field="tier")
                 gates[toolkit.name] = known[known.index(toolkit.tier) :]
-        return cls(size, names, below, known, levels, gates, _attributes(levels, bool(gates)))
+        annotated = AnnotatedRows.of(size, tools, None if platform is None else platform.tools)
+        applied = {org: level.over(annotated) for org, level in levels.items()}
+        attributes = _attributes(levels, bool(gates))
+        return cls(size, names, below, known, levels, applied, annotated, gates, attributes)
 
     def denied(self, context: Context) -> Bitset | None:
         """The rows that this context must not see; None where there are none."""
@@ -240,8 +288,8 @@ class Policy:
         return verdict
 
     def _find(self, org: str, facts: Facts) -> Bitset | None:
-        platform = self.levels.get("", _NO_RULES)
-        own = self.levels[org] if org else _NO_RULES
+        platform = self.applied.get("", _NO_RULES)
+        own = self.applied[org] if org else _NO_RULES
         by_platform, by_org = platform.matching(facts), own.matching(facts)
         shut = bytes([facts["tier"] not in tiers for tiers in self.gates.values()])
         matched = (org, by_platform, by_org, shut)
@@ -250,8 +298,8 @@ class Policy:
         except KeyError:
             pass
         denied = self._rows_of((), compress(self.gates, shut))
-        denied = denied | self._denied_by(compress(platform.rules, by_platform))
-        denied = denied | self._denied_by(compress(own.rules, by_org))
+        denied = denied | self._denied_by(platform, by_platform)
+        denied = denied | self._denied_by(own, by_org)
         answer = denied if denied else None
         bytes_each = self.size // 8 + len(by_platform) + len(by_org)
         if (len(self._sets) + 1) * bytes_each > _REMEMBERED_BYTES:
@@ -259,8 +307,8 @@ class Policy:
         self._sets[matched] = answer
         return answer
 
-    def _denied_by(self, rules: Iterable[Rule]) -> Bitset:
-        """The rows that these rules of one level deny. All of them match; the first ones decide.
+    def _denied_by(self, level: _Level, matching: bytes) -> Bitset:
+        """The rows that the matching rules of one level deny; the first ones decide.
 
         The naive way goes rule by rule. Here neighbours with the same effect are one step, since it does not
         matter which of them decides, and a target is looked up where it comes first.
@@ -268,14 +316,16 @@ class Policy:
         undecided, denied = Bitset.full(self.size), Bitset.empty(self.size)
         decided: set[tuple[str, str]] = set()
         is_allow_list = False
-        for effect, run in groupby(rules, key=lambda rule: rule.effect):
-            targets = dict.fromkeys((rule.tool, rule.toolkit) for rule in run)
+        parts = compress(zip(level.rules, level.rows, strict=True), matching)
+        for effect, grouped in groupby(parts, key=lambda part: part[0].effect):
+            run = list(grouped)
+            targets = dict.fromkeys((rule.tool, rule.toolkit) for rule, rows in run if rows is None)
             new = [target for target in targets if target not in decided]
             decided.update(new)
-            if ("", EVERYTHING) in new:
-                rows = Bitset.full(self.size)
-            else:
-                rows = self._rows_of([tool for tool, _ in new if tool], [kit for _, kit in new if kit])
+            rows = self._rows_named(new)
+            for rule, about in run:
+                if about:  # else it is about all that it names, which are in `new`, or about no tool
+                    rows = rows | (self._rows_named([(rule.tool, rule.toolkit)]) & about)
             if effect == "deny":
                 denied = denied | (undecided & rows)
             else:
@@ -284,6 +334,11 @@ class Policy:
             if not undecided:
                 break
         return denied | undecided if is_allow_list else denied
+
+    def _rows_named(self, targets: Sequence[tuple[str, str]]) -> Bitset:
+        if ("", EVERYTHING) in targets:
+            return Bitset.full(self.size)
+        return self._rows_of([tool for tool, _ in targets if tool], [kit for _, kit in targets if kit])
 
     def _rows_of(self, tools: Iterable[str], toolkits: Iterable[str]) -> Bitset:
         """The rows of all of these; what is not in the catalog has none."""
@@ -298,22 +353,26 @@ class Policy:
     # Explanations: plainly, rule by rule, so that masks and words can be compared.
 
     def _judge(self, name: LevelName, level: _Level, tool: str, row: int, facts: Facts) -> Verdict:
-        matching = []
+        naming: list[tuple[Rule, frozenset[str]]] = []
+        allows: list[tuple[Rule, frozenset[str]]] = []  # with what of the tool it would have to know
         for rule, place in zip(level.rules, level.places, strict=True):
-            truth = level.conditions[place].truth(facts)
-            if truth is True or (truth is None and rule.effect == "deny"):
-                matching.append((rule, level.conditions[place].unknown(facts)))
-        naming = [(rule, unknown) for rule, unknown in matching if self._names(rule, tool, row)]
+            written = level.conditions[place]
+            condition = of_tool(written, self.tools.truths(row, level.asked[place]))
+            truth, is_named = condition.truth(facts), self._names(rule, tool, row)
+            if is_named and (truth is True or (truth is None and rule.effect == "deny")):
+                naming.append((rule, condition.unknown(facts)))
+            if rule.effect == "allow" and of_some_tool(written).truth(facts) is True:
+                allows.append((rule, condition.unknown(facts) if is_named else frozenset()))
         if naming:
             rule, unknown = max(naming, key=lambda found: (found[0].priority, found[0].effect == "deny"))
             visible = rule.effect == "allow"
             verb = "shown" if visible else "hidden"
             return Verdict(visible, rule, name, f"{verb} by {_described(rule, name)}{_unsaid(unknown)}")
-        allows = [rule for rule, _ in matching if rule.effect == "allow"]
         if allows:
-            rule = max(allows, key=lambda rule: rule.priority)
+            rule, unknown = max(allows, key=lambda found: found[0].priority)
             reason = f"an allow list is in force and does not name it: {_described(rule, name)}"
-            return Verdict(False, rule, name, reason)
+            lacking = f"; unknown of this tool: {', '.join(sorted(unknown))}" if unknown else ""
+            return Verdict(False, rule, name, reason + lacking)
         return Verdict(True, None, "", "no rule names it")
 
     def _names(self, rule: Rule, tool: str, row: int) -> bool:
@@ -335,7 +394,12 @@ def _described(rule: Rule, level: LevelName) -> str:
 
 
 def _unsaid(unknown: frozenset[str]) -> str:
-    return f"; unknown of this context, so it counts: {', '.join(sorted(unknown))}" if unknown else ""
+    of_tool = {name for name in unknown if name.startswith("annotation ")}
+    return "".join(
+        f"; unknown of this {what}, so it counts: {', '.join(sorted(names))}"
+        for what, names in (("context", unknown - of_tool), ("tool", of_tool))
+        if names
+    )
 
 
 def _attributes(levels: Mapping[str, _Level], has_gates: bool) -> dict[str, tuple[str, ...] | None]:

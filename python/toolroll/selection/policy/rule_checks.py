@@ -16,14 +16,19 @@ from toolroll.selection.policy.conditions import (
     OPERATORS,
     TIER_OPERATORS,
     Among,
+    Annotated,
     Condition,
     Not,
     Several,
+    annotated_in,
 )
 from toolroll.selection.policy.pages import pattern_problem
+from toolroll.tools import HINTS
 
+_KEYS = (*ATTRIBUTES, "annotation", "all", "any", "not")
 MAX_DEPTH = 16  # conditions within conditions
 MAX_NODES = 1_000  # comparisons, and what combines them
+MAX_ANNOTATED = 8  # different comparisons with annotations: a catalog is split by each
 
 
 def check(rule: Rule, tiers: Sequence[str]) -> None:
@@ -42,7 +47,11 @@ def condition_of(rule: Rule, tiers: Sequence[str]) -> Condition:
         InvalidDefinition: names the rule and the place in the condition, and says what is allowed.
     """
     check_fields(rule)
-    return _Reader(rule, tuple(tiers)).read(rule.condition, "condition", 1)
+    condition = _Reader(rule, tuple(tiers)).read(rule.condition, "condition", 1)
+    if (count := len(annotated_in(condition))) > MAX_ANNOTATED:
+        problem = f"makes {count} different comparisons with annotations, must make at most {MAX_ANNOTATED}"
+        raise wrong(rule, "condition", f"{problem}: make several rules of it")
+    return condition
 
 
 def wrong(rule: Rule, place: str, problem: str) -> InvalidDefinition:
@@ -80,6 +89,9 @@ class _Reader:
             if key in ATTRIBUTES:
                 parts.append(self._attribute(key, value, below))
                 continue
+            if key == "annotation":
+                parts.append(self._annotations(value, below))
+                continue
             self._count(place)
             if key == "not":
                 parts.append(Not(self.read(value, below, depth + 1)))
@@ -89,12 +101,10 @@ class _Reader:
                 inner = (self.read(one, f"{below}[{at}]", depth + 1) for at, one in enumerate(value))
                 parts.append(Several(tuple(inner), settles=key == "any"))
             else:
-                raise self._wrong(
-                    place, f"has the key {key!r:.80}; {allowed(key, (*ATTRIBUTES, 'all', 'any', 'not'))}"
-                )
+                raise self._wrong(place, f"has the key {key!r:.80}; {allowed(key, _KEYS)}")
         return _all_of(parts)
 
-    def _attribute(self, attribute: str, value: object, place: str) -> Condition:
+    def _check_kind(self, attribute: str, place: str) -> None:
         kind = self._rule.kind
         if kind not in ("composite", attribute):
             raise self._wrong(
@@ -102,6 +112,50 @@ class _Reader:
                 f"reads {attribute!r}, but the rule is of kind {kind!r}: "
                 f"must read {kind!r} alone, or be of kind 'composite'",
             )
+
+    def _annotations(self, value: object, place: str) -> Condition:
+        """Reads {"destructiveHint": true} or {"destructiveHint": {"ne": false}}, all of which must hold."""
+        self._check_kind("annotation", place)
+        if not isinstance(value, Mapping) or not value:
+            raise self._wrong(
+                place, f'is {value!r:.80}, must name annotations, such as {{"destructiveHint": true}}'
+            )
+        parts: list[Condition] = []
+        for name, compared in value.items():
+            if not isinstance(name, str) or not name:
+                raise self._wrong(place, f"has the key {name!r:.80}, must be the name of an annotation")
+            near = get_close_matches(name, HINTS, n=1, cutoff=0.8)
+            if near and name not in HINTS:
+                raise self._wrong(place, f"has the key {name!r:.80}; did you mean {near[0]!r}?")
+            below = f"{place}.{name:.80}"
+            comparisons = compared if isinstance(compared, Mapping) else {"eq": compared}
+            if not comparisons:
+                raise self._wrong(below, 'is {}, must compare, such as {"eq": true}')
+            for operator, operand in comparisons.items():
+                self._count(place)
+                if operator not in OPERATORS:
+                    raise self._wrong(below, f"compares by {operator!r:.80}; {allowed(operator, OPERATORS)}")
+                at = f"{below}.{operator}" if isinstance(compared, Mapping) else below
+                annotated = Annotated(name, self._hint_values(name, operand, at, is_list=operator == "in"))
+                parts.append(Not(annotated) if operator == "ne" else annotated)
+        return _all_of(parts)
+
+    def _hint_values(self, name: str, operand: object, place: str, is_list: bool) -> frozenset[bool | str]:
+        if is_list and not isinstance(operand, (list, tuple)):
+            raise self._wrong(place, f"is {operand!r:.80}, must be a list")
+        values: list[bool | str] = []
+        for value in operand if is_list and isinstance(operand, (list, tuple)) else (operand,):
+            if not (isinstance(value, bool) or (isinstance(value, str) and name not in HINTS)):
+                kinds = "true or false" if name in HINTS else "true, false or a string"
+                hint = "; a list goes with 'in'" if isinstance(value, (list, tuple)) else ""
+                raise self._wrong(
+                    place, f"{'holds' if is_list else 'is'} {value!r:.80}, must be {kinds}{hint}"
+                )
+            values.append(value)
+        return frozenset(values)
+
+    def _attribute(self, attribute: str, value: object, place: str) -> Condition:
+        self._check_kind(attribute, place)
         comparisons = value if isinstance(value, Mapping) else {"eq": value}
         if not comparisons:
             raise self._wrong(place, 'is {}, must compare, such as {"eq": …}')

@@ -185,9 +185,29 @@ def test_a_renamed_tool_keeps_what_mcp_said_of_it():
     }
 
 
-def test_annotations_of_an_original_that_is_history_are_not_sent():
+def test_a_changed_copy_is_sent_with_its_own_annotations_and_not_with_those_of_its_original():
     changed = dataclasses.replace(as_tool(MCP), description="Deletes.")
-    assert "annotations" not in convert(changed, "mcp")
+    assert convert(changed, "mcp") == {**MCP, "description": "Deletes."}
+    safe = dataclasses.replace(
+        as_tool(MCP), annotations={"readOnlyHint": True}, display_name="", returns=None
+    )
+    assert convert(safe, "mcp") == {
+        "name": "send",
+        "description": "Sends.",
+        "inputSchema": SCHEMA,
+        "annotations": {"readOnlyHint": True},
+    }
+    assert told(safe, "openai") == ["annotations: openai has no place for it"]
+
+
+def test_all_metadata_of_mcp_is_named_where_a_provider_has_no_place_for_it():
+    tool = as_tool(
+        {**MCP, "icons": [{"src": "a"}], "_meta": {"x": 1}, "execution": {"taskSupport": "optional"}}
+    )
+    assert [loss.where for loss in losses([tool], "anthropic")] == [
+        *("title", "outputSchema", "annotations", "icons", "_meta", "execution")
+    ]
+    assert told(tool, "mcp") == [] == told(dataclasses.replace(tool, original=None), "mcp")
 
 
 @pytest.mark.parametrize("provider", ["openai", "openai_responses", "anthropic", "gemini"])

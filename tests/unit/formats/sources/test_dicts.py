@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolroll.errors import InvalidDefinition
+from toolroll.formats.schemas import convert
 from toolroll.formats.sources import as_tool, read_tools
 from toolroll.tools import Tool, Toolkit
 
@@ -41,7 +43,7 @@ SHAPES: dict[str, Any] = {
         "name": "send",
         "description": "Sends.",
         "inputSchema": SCHEMA,
-        "annotations": {"readOnlyHint": True},
+        "a key of tomorrow": {"readOnlyHint": True},
     },
     "mcp object": SimpleNamespace(name="send", description="Sends.", inputSchema=SCHEMA, title=None),
     "mcp 2 object": SimpleNamespace(name="send", description="Sends.", input_schema=SCHEMA),
@@ -107,6 +109,92 @@ def test_a_remote_server_cannot_pin_its_tools_or_make_them_public():
 
 def test_the_title_of_an_mcp_tool_is_its_summary():
     assert as_tool({"name": "a", "title": "Send a mail", "inputSchema": {}}).summary == "Send a mail"
+
+
+FULL: dict[str, Any] = {
+    "name": "drop_db",
+    "title": "Drop a database",
+    "description": "Drops.",
+    "inputSchema": {"type": "object", "properties": {}},
+    "outputSchema": {"type": "object", "properties": {}},
+    "annotations": {"title": "Drop", "readOnlyHint": False, "destructiveHint": True, "x-costs": "much"},
+    "icons": [{"src": "data:image/png;base64,AA==", "mimeType": "image/png", "sizes": ["48x48"]}],
+    "execution": {"taskSupport": "optional"},
+    "_meta": {"ui": {"visibility": ["app"]}, "n": 1.5},
+}
+
+
+def test_all_that_mcp_says_of_a_tool_is_read_and_written_as_it_came():
+    tool = as_tool(FULL)
+    assert (tool.display_name, tool.returns) == ("Drop a database", FULL["outputSchema"])
+    assert (tool.annotations, tool.meta) == (FULL["annotations"], FULL["_meta"])
+    assert (tool.icons, tool.execution) == (tuple(FULL["icons"]), FULL["execution"])
+    assert convert(tool, "mcp") is FULL
+    assert convert(replace(tool, original=None), "mcp") == FULL
+
+
+class Model(SimpleNamespace):
+    """Stands for a pydantic model of the mcp package, whose `_meta` is `meta` in Python."""
+
+    def model_dump(self, **_: Any) -> dict[str, Any]:
+        written = {"_meta" if key == "meta" else key: value for key, value in vars(self).items()}
+        return {
+            key: [one.model_dump() if isinstance(one, Model) else one for one in value]
+            if isinstance(value, list)
+            else value.model_dump()
+            if isinstance(value, Model)
+            else value
+            for key, value in written.items()
+        }
+
+
+def test_an_object_of_an_mcp_library_is_read_like_its_dictionary():
+    listed = Model(**{key: value for key, value in FULL.items() if key != "_meta"}, meta=FULL["_meta"])
+    listed.annotations, listed.execution = Model(**FULL["annotations"]), Model(**FULL["execution"])
+    listed.icons = [Model(**icon) for icon in FULL["icons"]]
+    tool = as_tool(listed)
+    assert replace(tool, original=None) == replace(as_tool(FULL), original=None)
+    assert convert(tool, "mcp") == FULL == convert(replace(tool, original=None), "mcp")
+
+
+@pytest.mark.parametrize("key", ["annotations", "icons", "_meta", "execution"])
+@pytest.mark.parametrize("wrong", ["", "text", 7, True, [], ["x"]])
+def test_metadata_of_the_wrong_type_counts_as_none_and_does_not_cost_the_tool(key, wrong):
+    expected = {name: value for name, value in FULL.items() if name != key}
+    assert convert(as_tool({**FULL, key: wrong}), "mcp") == expected
+
+
+LOOP: dict[str, Any] = {}
+LOOP["x"] = [LOOP]
+SHARED: dict[str, Any] = {"a" * 1_000: "b" * 1_000}
+for _ in range(60):
+    SHARED = {"x": SHARED, "y": SHARED}
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ({"x": "y" * 70_000}, "must be at most 65,536 characters as JSON"),
+        ({"x": [1] * 70_000}, "must be at most 65,536 characters as JSON"),
+        (SHARED, "must be at most 65,536 characters as JSON"),
+        ({"x": {1, 2}}, "must be JSON"),
+        ({"x": float("nan")}, "must be JSON"),
+        ({1: "x"}, "must be JSON, whose keys are strings"),
+        (LOOP, "must be JSON of at most 64 levels"),
+    ],
+)
+def test_metadata_that_is_too_large_or_no_json_is_refused(value, says):
+    with pytest.raises(InvalidDefinition, match=says) as refused:
+        read_tools([{**FULL, "_meta": value}])
+    assert refused.value.field == "_meta" and refused.value.tool == "drop_db"
+    with pytest.raises(InvalidDefinition, match="annotations is .*must be at most 8,192 characters as JSON"):
+        as_tool({**FULL, "annotations": {"title": "t" * 9_000}})
+
+
+def test_a_toolkit_for_all_is_used_where_a_tool_names_none():
+    read = read_tools([FULL, {"name": "a", "toolkit": "own"}], toolkit="db")
+    assert [tool.toolkit for tool in read.tools] == ["db", "own"]
+    assert read.toolkits == (Toolkit("db"), Toolkit("own"))
 
 
 def test_geminis_dialect_becomes_json_schema():
@@ -194,7 +282,7 @@ def test_an_error_names_the_field():
 
 
 def test_one_tool_cannot_be_several_declarations():
-    with pytest.raises(InvalidDefinition, match="holds 2 declarations, must be one; read_dicts takes all"):
+    with pytest.raises(InvalidDefinition, match="holds 2 declarations, must be one; read_tools takes all"):
         as_tool({"function_declarations": [{"name": "a"}, {"name": "b"}]})
 
 

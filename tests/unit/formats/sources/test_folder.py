@@ -9,6 +9,7 @@ import textwrap
 import pytest
 
 from toolroll.errors import InvalidDefinition
+from toolroll.formats.schemas import convert
 from toolroll.formats.sources import read_folder
 from toolroll.tools import Definitions, Route, Tool, Toolkit
 
@@ -93,6 +94,33 @@ def test_every_extra_of_a_task_reaches_the_tool(tmp_path):
     write(tmp_path, "a.json", {"tasks": [{"function": {"name": "x"}, **extras}, {"name": "y", **extras}]})
     for tool in read_folder(tmp_path).tools:
         assert {key: getattr(tool, key) for key in extras} == {**extras, "tags": ("a",), "examples": ("b",)}
+
+
+MCP_KEYS = {
+    "title": "Ping",
+    "outputSchema": {"type": "object"},
+    "annotations": {"readOnlyHint": True},
+    "icons": [{"src": "a.png"}],
+    "_meta": {"x": 1},
+    "execution": {"taskSupport": "forbidden"},
+}
+
+
+def test_the_metadata_of_mcp_may_stand_in_any_file(tmp_path):
+    task = {"type": "function", "function": {"name": "ping"}, **MCP_KEYS}
+    (tmp_path / "net.json").write_text(json.dumps({"tasks": [task, {"name": "pong", **MCP_KEYS}]}), "utf-8")
+    lines = tmp_path / "lines"
+    lines.mkdir()
+    (lines / "tools.jsonl").write_text(json.dumps({"name": "peng", "inputSchema": {}, **MCP_KEYS}), "utf-8")
+    for tool in (*read_folder(tmp_path).tools, *read_folder(lines).tools):
+        assert (tool.display_name, tool.returns, tool.icons) == (
+            "Ping",
+            {"type": "object"},
+            ({"src": "a.png"},),
+        )
+        assert (tool.annotations, tool.meta) == ({"readOnlyHint": True}, {"x": 1})
+        assert tool.execution == {"taskSupport": "forbidden"}
+        assert MCP_KEYS.items() <= convert(tool, "mcp").items()
 
 
 def test_every_field_of_a_toolkit_file_reaches_the_toolkit(tmp_path):

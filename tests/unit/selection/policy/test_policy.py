@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.strategies import TIERS, callers, rules
 from toolroll import Context, Tool, Toolkit
 from toolroll._core import Bitset
+from toolroll.catalog.stacked import StackedTools
 from toolroll.errors import InvalidDefinition, NotFound
 from toolroll.rules import Rule
 from toolroll.selection.policy.policy import Policy, attribute_key
@@ -45,11 +46,22 @@ class World:
         }
         names = {tool.name: row for row, tool in enumerate(self.tools)}
         all_rules = self.rules if rules is None else rules
-        return Policy.of(len(self.tools), all_rules, names, below, self.toolkits, self.tiers)
+        tools = self.tools
+        return Policy.of(len(tools), all_rules, names, below, self.toolkits, self.tiers, tools=tools)
 
 
+SAYS = (
+    None,
+    {"readOnlyHint": True},
+    {"destructiveHint": True},
+    {"destructiveHint": False, "x-pii": "high"},
+    {},
+)
 WORLD = World(
-    tuple(Tool(f"tool_{at}", toolkit=kit) for at, kit in enumerate(("", "weather", "email", "email", "crm"))),
+    tuple(
+        Tool(f"tool_{at}", toolkit=kit, annotations=SAYS[at])
+        for at, kit in enumerate(("", "weather", "email", "email", "crm"))
+    ),
     {
         "weather": Toolkit("weather"),
         "sales": Toolkit("sales"),
@@ -117,15 +129,41 @@ def compared(attribute: str, operator: str, operand, context: Context, tiers: tu
     return float(found != (operator == "ne"))
 
 
-def truth(condition, context: Context, tiers: tuple[str, ...]) -> float:
+MCP_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+def annotated(name: str, operator: str, operand, tool: Tool) -> float:
+    """What a tool tells of itself; what it does not tell, or tells in the wrong type, is unknown."""
+    said = tool.annotations or {}
+    value = said.get(name)
+    if value is None and said.get("readOnlyHint") is True:  # it changes nothing
+        value = {"destructiveHint": False, "idempotentHint": True}.get(name)
+    if not (value is True or value is False or (isinstance(value, str) and name not in MCP_HINTS)):
+        return 0.5
+    found = any(
+        value is one or (isinstance(value, str) and value == one)
+        for one in (operand if operator == "in" else [operand])
+    )
+    return float(found != (operator == "ne"))
+
+
+def truth(
+    condition, context: Context, tiers: tuple[str, ...], tool: Tool, best: float | None = None
+) -> float:
+    """best: what comparisons with annotations are worth, whatever the tool; None for what they are of it."""
     found = [1.0]
     for key, value in condition.items():
         if key == "all":
-            found.append(min([1.0] + [truth(part, context, tiers) for part in value]))
+            found.append(min([1.0] + [truth(part, context, tiers, tool, best) for part in value]))
         elif key == "any":
-            found.append(max([0.0] + [truth(part, context, tiers) for part in value]))
+            found.append(max([0.0] + [truth(part, context, tiers, tool, best) for part in value]))
         elif key == "not":
-            found.append(1 - truth(value, context, tiers))
+            found.append(1 - truth(value, context, tiers, tool, None if best is None else 1 - best))
+        elif key == "annotation":
+            for name, compare in value.items():
+                for operator, operand in (compare if isinstance(compare, dict) else {"eq": compare}).items():
+                    of_it = annotated(name, operator, operand, tool)
+                    found.append(of_it if best is None else best)
         elif isinstance(value, str):
             found.append(compared(key, "eq", value, context, tiers))
         else:
@@ -133,18 +171,30 @@ def truth(condition, context: Context, tiers: tuple[str, ...]) -> float:
     return min(found)
 
 
-def matching(world: World, context: Context) -> list[Rule]:
-    """The rules in force that match, of both levels."""
+def matching(world: World, context: Context, tool: Tool) -> list[Rule]:
+    """The rules in force that match the tool, of both levels, if they name it."""
     found = []
     for rule in world.rules:
         if rule.org in ("", context.org):
-            is_true = truth(rule.condition, context, world.tiers)
+            is_true = truth(rule.condition, context, world.tiers, tool)
             if is_true == 1 or (is_true == 0.5 and rule.effect == "deny"):
                 found.append(rule)
     return found
 
 
-def is_visible(world: World, tool: Tool, context: Context, matched: list[Rule]) -> bool:
+def allow_lists(world: World, context: Context) -> list[Rule]:
+    """The allow rules that match some tool or could match one."""
+    return [
+        rule
+        for rule in world.rules
+        if rule.org in ("", context.org)
+        and rule.effect == "allow"
+        and truth(rule.condition, context, world.tiers, Tool("any"), best=1.0) == 1
+    ]
+
+
+def is_visible(world: World, tool: Tool, context: Context) -> bool:
+    matched, allowing = matching(world, context, tool), allow_lists(world, context)
     for kit in world.lineage(tool):
         lowest = world.toolkits[kit].tier
         if lowest is not None and compared("tier", "gte", lowest, context, world.tiers) != 1:
@@ -160,7 +210,7 @@ def is_visible(world: World, tool: Tool, context: Context, matched: list[Rule]) 
             top = max(rule.priority for rule in naming)
             if any(rule.effect == "deny" for rule in naming if rule.priority == top):
                 return False
-        elif any(rule.effect == "allow" for rule in level):
+        elif any(rule.org == org for rule in allowing):
             return False
     return True
 
@@ -170,10 +220,38 @@ def is_visible(world: World, tool: Tool, context: Context, matched: list[Rule]) 
 ORGS, USERS, ROLES = ("acme", "globex", "a|b"), ("ann", "bob", "a\x00b"), ("admin", "sales", "dev")
 PAGES = ("contacts", "contacts/7", "deals", "my/contacts", "home")
 PATTERNS = (*PAGES, "contacts*", "*contacts", "*tact*", "*", "h*")
+ANNOTATIONS = {
+    "readOnlyHint": (True, False),
+    "destructiveHint": (True, False),
+    "openWorldHint": (True, False),
+    "x-pii": ("high", "low", True),
+}
 VALUES = {"org": ORGS, "user": USERS, "page": PATTERNS, "role": ROLES, "tier": TIERS}
 
 
+def random_annotation(draw: random.Random) -> dict:
+    """Of one annotation, by its value or by operators."""
+    name = draw.choice(list(ANNOTATIONS))
+    values, operator = ANNOTATIONS[name], draw.choice(("", "eq", "ne", "in"))
+    value = draw.choices(values, k=draw.randrange(3)) if operator == "in" else draw.choice(values)
+    return {"annotation": {name: {operator: value} if operator else value}}
+
+
+def random_annotations(draw: random.Random) -> dict | None:
+    """What a tool says of itself: nothing, a little, or something damaged."""
+    if draw.random() < 0.3:
+        return None
+    said = {
+        name: draw.choice((*values, *values, None, 1, "true", [True]))
+        for name, values in ANNOTATIONS.items()
+        if draw.random() < 0.5
+    }
+    return said | ({"title": "T"} if draw.random() < 0.2 else {})
+
+
 def random_comparison(draw: random.Random, attribute: str) -> dict:
+    if attribute == "annotation":
+        return random_annotation(draw)
     values = VALUES[attribute]
     operators = ["eq", "ne", "in"] + (["gt", "gte", "lt", "lte"] * 2 if attribute == "tier" else [])
     if draw.random() < 0.3:
@@ -202,8 +280,8 @@ def random_condition(draw: random.Random, attributes: tuple[str, ...], depth: in
 
 
 def random_rule(draw: random.Random, name: str, tools: tuple[Tool, ...], kits: list[str]) -> Rule:
-    kind = draw.choice(("org", "user", "page", "role", "tier", "composite"))
-    attributes = ATTRIBUTES if kind == "composite" else (kind,)
+    kind = draw.choice(("org", "user", "page", "role", "tier", "annotation", "composite", "composite"))
+    attributes = (*ATTRIBUTES, "annotation") if kind == "composite" else (kind,)
     target = (
         {"tool": draw.choice([tool.name for tool in tools] + ["unheard_of"])}
         if draw.random() < 0.5
@@ -225,7 +303,10 @@ def random_world(draw: random.Random) -> World:
     for name in ("one", "two", "three", "four"):
         parent = draw.choice([None, *kits])
         kits[name] = Toolkit(name, parent=parent, tier=draw.choice((None, None, None, *TIERS)))
-    tools = tuple(Tool(f"tool_{at}", toolkit=draw.choice(["", *kits])) for at in range(6))
+    tools = tuple(
+        Tool(f"tool_{at}", toolkit=draw.choice(["", *kits]), annotations=random_annotations(draw))
+        for at in range(6)
+    )
     count = draw.choice((0, 1, 2, 4, 8))
     return World(
         tools, kits, tuple(random_rule(draw, f"rule_{at}", tools, list(kits)) for at in range(count))
@@ -253,8 +334,7 @@ def test_100_000_random_rule_sets_and_contexts_are_decided_as_rule_by_rule():
         asked = [random_context(draw) for _ in range(6)]
         expected = []
         for context in asked:
-            matched = matching(world, context)
-            expected.append([is_visible(world, tool, context, matched) for tool in world.tools])
+            expected.append([is_visible(world, tool, context) for tool in world.tools])
         for context, rows in zip(asked * 2, expected * 2, strict=True):  # the second time from the cache
             denied = policy.denied(context)
             assert [denied is None or row not in denied for row in range(6)] == rows, (world, context)
@@ -272,14 +352,15 @@ def test_why_names_the_deciding_rule_for_every_tool_of_a_thousand_worlds():
     draw = random.Random(5)
     for _ in range(1_000):
         world, context = random_world(draw), random_context(draw)
-        policy, matched = world.policy(), matching(world, context)
+        policy, allowing = world.policy(), allow_lists(world, context)
         for tool in world.tools:
+            matched = matching(world, context, tool)
             verdict = policy.why(tool.name, context)
-            assert verdict.visible == is_visible(world, tool, context, matched)
+            assert verdict.visible == is_visible(world, tool, context)
             if verdict.rule is None:
                 assert verdict.level == "" or "is for tier" in verdict.reason
                 continue
-            assert verdict.rule in matched
+            assert verdict.rule in matched or verdict.rule in allowing
             assert verdict.level == ("organisation" if verdict.rule.org else "platform")
             assert repr(verdict.rule.name) in verdict.reason
             level = [rule for rule in matched if rule.org == verdict.rule.org]
@@ -388,6 +469,92 @@ def test_a_reason_can_be_printed_whatever_the_condition_compares_with():
     assert len(reason.encode()) < 400
 
 
+# Annotations.
+
+DESTRUCTIVE = {"annotation": {"destructiveHint": True}}
+
+
+def test_a_denial_of_destructive_tools_reaches_those_that_do_not_tell():
+    policy = policy_of(deny("no harm", DESTRUCTIVE, "annotation"))
+    assert visible(policy, Context()) == {"tool_1", "tool_3"}, "a tool that only reads destroys nothing"
+    assert policy.why("tool_2", Context()).reason == (
+        "hidden by the platform's rule 'no harm' (deny, priority 0): "
+        '{"annotation": {"destructiveHint": true}}'
+    )
+    assert policy.why("tool_0", Context()).reason.endswith(
+        "; unknown of this tool, so it counts: annotation destructiveHint"
+    )
+
+
+def test_an_allow_list_of_tools_that_only_read_needs_them_to_tell():
+    policy = policy_of(allow("readers", {"annotation": {"readOnlyHint": True}}, "annotation"))
+    assert visible(policy, Context()) == {"tool_1"}
+    verdict = policy.why("tool_0", Context())
+    assert verdict.rule is not None and verdict.rule.name == "readers"
+    assert verdict.reason.startswith("an allow list is in force and does not name it")
+    assert verdict.reason.endswith("; unknown of this tool: annotation readOnlyHint")
+
+
+def test_an_allow_list_of_annotations_that_no_tool_has_shows_nothing():
+    assert visible(policy_of(allow(condition={"annotation": {"x-new": True}})), Context()) == set()
+
+
+@pytest.mark.parametrize("damaged", [1, 0, "true", "false", [], {}, 1.0])
+def test_a_damaged_hint_hides_the_tool_from_every_rule_that_asks_for_it(damaged):
+    world = World((Tool("t", annotations={"readOnlyHint": True, "destructiveHint": damaged}),), {})
+    for value in (True, False):
+        asked = {"annotation": {"destructiveHint": value}}
+        for rule in (deny(condition=asked), allow(condition=asked)):
+            for one in (rule, replace(rule, condition={"not": asked})):
+                assert visible(world.policy((one,)), Context()) == set()
+
+
+def test_annotations_stand_beside_attributes_of_the_context():
+    condition = {"role": "intern", "annotation": {"destructiveHint": {"ne": False}}}
+    policy = policy_of(deny(condition=condition, toolkit="sales"))
+    assert visible(policy, Context(roles=("intern",))) == {"tool_0", "tool_1", "tool_3"}
+    assert visible(policy, Context(roles=("boss",))) == ALL
+    assert policy.why("tool_4", Context()).reason.endswith(
+        "; unknown of this context, so it counts: role; unknown of this tool, so it counts: "
+        "annotation destructiveHint"
+    )
+    either = policy_of(
+        allow(condition={"any": [{"role": "boss"}, {"annotation": {"x-pii": {"in": ["high"]}}}]})
+    )
+    assert visible(either, Context(roles=("intern",))) == {"tool_3"}
+    assert visible(either, Context(roles=("boss",))) == ALL
+
+
+def test_annotations_are_looked_at_when_a_policy_is_compiled_and_in_no_selection():
+    class Counted(tuple):
+        looks = 0
+
+        def __getitem__(self, row):
+            Counted.looks += 1
+            return super().__getitem__(row)
+
+    tools = Counted(WORLD.tools)
+    below, names = WORLD.policy().below, WORLD.policy().names
+    policy = Policy.of(5, [deny(condition=DESTRUCTIVE)], names, below, WORLD.toolkits, TIERS, tools=tools)
+    compiled = Counted.looks
+    assert compiled > 0
+    for user in ("ann", "bob"):
+        assert visible(policy, Context(user=user)) == {"tool_1", "tool_3"}
+    assert Counted.looks == compiled
+
+
+def test_the_annotations_of_a_shared_catalog_are_looked_at_once_for_all_catalogs_over_it():
+    own = (Tool("own_0", annotations={"readOnlyHint": True}), Tool("own_1"))
+    rule = deny(condition=DESTRUCTIVE)
+    shared = WORLD.policy((rule,))
+    tools = StackedTools(WORLD.tools, own)
+    names = {**shared.names, "own_0": 5, "own_1": 6}
+    for platform in (shared, replace(WORLD, tools=tuple(reversed(WORLD.tools))).policy((rule,))):
+        policy = Policy.of(7, [], names, shared.below, WORLD.toolkits, TIERS, tools=tools, platform=platform)
+        assert visible(policy, Context()) == {"tool_1", "tool_3", "own_0"}
+        assert (policy.tools.shared is shared.tools) == (platform is shared)
+
+
 # Properties.
 
 
@@ -418,7 +585,11 @@ def test_platform_rules_taken_from_another_policy_decide_the_same(some, context)
     some = numbered(some)
     shared = policy_of(*(rule for rule in some if not rule.org))
     own = [rule for rule in some if rule.org]
-    policy = Policy.of(5, own, shared.names, shared.below, WORLD.toolkits, WORLD.tiers, platform=shared)
+    policy = Policy.of(
+        *(5, own, shared.names, shared.below, WORLD.toolkits, WORLD.tiers),
+        tools=WORLD.tools,
+        platform=shared,
+    )
     assert visible(policy, context) == visible(policy_of(*some), context)
 
 

@@ -15,7 +15,7 @@ from toolroll.errors import InvalidDefinition
 from toolroll.rules import Rule
 from toolroll.selection.policy.conditions import facts_of
 from toolroll.selection.policy.policy import check
-from toolroll.selection.policy.rule_checks import MAX_DEPTH, MAX_NODES, condition_of
+from toolroll.selection.policy.rule_checks import MAX_ANNOTATED, MAX_DEPTH, MAX_NODES, condition_of
 
 RULE = Rule("r", "deny", "composite", {"org": "acme"}, toolkit="*")
 
@@ -42,7 +42,7 @@ def refusal(condition=RULE.condition, tiers=TIERS, **changes) -> InvalidDefiniti
         (
             {1: "admin"},
             "condition",
-            "has the key 1; must be one of org, user, page, role, tier, all, any, not",
+            "has the key 1; must be one of org, user, page, role, tier, annotation, all, any, not",
         ),
         ({"org": {}}, "condition.org", "is {}, must compare"),
         ({"org": 7}, "condition.org", "is 7, must be a string"),
@@ -66,6 +66,39 @@ def refusal(condition=RULE.condition, tiers=TIERS, **changes) -> InvalidDefiniti
         ({"any": [{"org": "a"}, {"not": {"usr": "b"}}]}, "condition.any[1].not", "did you mean 'user'?"),
         ({"all": [{}]}, "condition.all[0]", "is {}, must say something"),
         ({"not": []}, "condition.not", "is [], must be an object"),
+        ({"annotation": True}, "condition.annotation", "is True, must name annotations, such as"),
+        ({"annotation": {}}, "condition.annotation", "is {}, must name annotations, such as"),
+        ({"annotation": {1: True}}, "condition.annotation", "has the key 1, must be the name"),
+        (
+            {"annotation": {"destructivHint": True}},
+            "condition.annotation",
+            "has the key 'destructivHint'; did you mean 'destructiveHint'?",
+        ),
+        (
+            {"annotation": {"readOnlyHint": "true"}},
+            "condition.annotation.readOnlyHint",
+            "is 'true', must be true or false",
+        ),
+        (
+            {"annotation": {"readOnlyHint": 1}},
+            "condition.annotation.readOnlyHint",
+            "is 1, must be true or false",
+        ),
+        ({"annotation": {"x": 1}}, "condition.annotation.x", "is 1, must be true, false or a string"),
+        ({"annotation": {"x": ["a"]}}, "condition.annotation.x", "or a string; a list goes with 'in'"),
+        ({"annotation": {"x": {}}}, "condition.annotation.x", "is {}, must compare, such as"),
+        ({"annotation": {"x": {"in": "a"}}}, "condition.annotation.x.in", "is 'a', must be a list"),
+        (
+            {"annotation": {"x": {"in": [None]}}},
+            "condition.annotation.x.in",
+            "holds None, must be true, false",
+        ),
+        ({"annotation": {"x": {"gt": "a"}}}, "condition.annotation.x", "compares by 'gt'; must be one of eq"),
+        (
+            {"any": [{"annotation": {f"x{at}": True}} for at in range(MAX_ANNOTATED + 1)]},
+            "condition",
+            "makes 9 different comparisons with annotations, must make at most 8: make several rules of it",
+        ),
     ],
 )
 def test_a_wrong_condition_is_refused_with_its_place_and_what_is_allowed(condition, place, says):
@@ -159,7 +192,22 @@ def test_rules_that_read_the_same_have_equal_conditions(rule):
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(
-                st.sampled_from(("org", "tier", "page", "role", "all", "any", "not", "eq", "in", "gt", "x")),
+                st.sampled_from(
+                    (
+                        "org",
+                        "tier",
+                        "page",
+                        "role",
+                        "annotation",
+                        "readOnlyHint",
+                        "all",
+                        "any",
+                        "not",
+                        "eq",
+                        "in",
+                        "gt",
+                    )
+                ),
                 inner,
             )
         ),

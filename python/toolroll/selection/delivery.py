@@ -144,7 +144,7 @@ class Delivery:
 
     @cached_property
     def _shown(self) -> dict[str, None]:
-        """Own names of the tools that may be called at once: the selected ones in their order, then others."""
+        """Own names of the tools that may be called at once: the selected ones, in order, then others."""
         shown = self.allowed.difference(self.meta_tools)
         selected = [tool.name for tool in self._offer.definitions if tool.name in shown]
         return dict.fromkeys((*selected, *sorted(shown)))

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from toolroll.formats.repair.fields import Message, field, is_object, list_field, text_field
 from toolroll.formats.repair.messages import CALLS, OUTPUTS, Form, blocks
 
+_CAMEL_CASE = {"function_call": "functionCall", "function_response": "functionResponse"}
+
 
 class Place(NamedTuple):
     """The place of a call or a result.
@@ -76,8 +78,7 @@ def part_field(part: object, name: str) -> Any:
         return None
     value = field(part, name)
     if value is None:
-        head, *tail = name.split("_")
-        value = field(part, head + "".join(map(str.capitalize, tail)))
+        value = field(part, _CAMEL_CASE[name])
     return value if is_object(value) else None
 
 

@@ -1,4 +1,6 @@
-"""Phrases that claim a completed action in ten languages, and contexts in which they are no claim.
+"""Phrases that claim a completed action in nine languages, and contexts in which they are no claim.
+
+English is not among them: `english_claims` finds its claims by their grammar.
 
 RE2 expressions, matched case-insensitively against one sentence at a time, without quoted text.
 """
@@ -15,13 +17,11 @@ class Phrases(NamedTuple):
         claims: each of these is a claim.
         unless_before: no claim if this is in its clause up to the claim's end: negation, condition, others.
         unless_after: no claim if this follows directly.
-        alone: a claim if it is the whole reply.
     """
 
     claims: tuple[str, ...]
     unless_before: str
     unless_after: str = ""
-    alone: str = ""
 
 
 _DE = (

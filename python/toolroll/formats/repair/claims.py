@@ -1,8 +1,8 @@
 """The reply that says "I've sent the email" when no tool was called.
 
-Phrases of ten languages are searched in each sentence. Questions, offers, conditions, negations, quotations
-and actions of others are no claims. The filter finds plain statements: it misses a claim rather than reject a
-correct answer.
+English sentences are read by their grammar; phrases of nine other languages are searched in each sentence.
+Questions, offers, conditions, negations, quotations and actions of others are no claims. The filter finds
+plain statements: it misses a claim rather than reject a correct answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from toolroll.formats.repair.claim_phrases import PHRASES
 from toolroll.formats.repair.english_claims import claim_in
 from toolroll.formats.schemas.requests import required
 
-LANGUAGES = tuple(PHRASES)
+LANGUAGES = ("en", *PHRASES)
 FALLBACK = "I wasn't able to complete this action. Please try again."
 MAX_TEMPERATURE = 0.3
 

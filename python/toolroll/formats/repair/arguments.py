@@ -103,14 +103,14 @@ def repair(
     - Null is removed if it is not allowed and the parameter is optional.
     - A value becomes the listed value that differs from it only in case or surrounding space.
     - A parameter that the tool does not declare is removed, unless the schema explicitly allows more. Inside
-      a parameter's value, only properties that `additionalProperties` forbids are removed: a tool's parameters
-      are a closed list even if few schemas say so, while values are data.
+      a parameter's value, only properties that `additionalProperties` forbids are removed: a tool's
+      parameters are a closed list even if few schemas say so, while values are data.
 
     Other arguments that the schema accepts are not changed, and a second repair changes nothing.
 
     Args:
-        arguments: an object, or its JSON text as OpenAI sends it; None, blank text and the text ``null`` mean no
-            arguments.
+        arguments: an object, or its JSON text as OpenAI sends it; None, blank text and the text ``null``
+            mean no arguments.
         schema: the tool's `parameters`; references in it are followed. None if unknown: text is then parsed
             and its values stay unchanged.
         inject: values by parameter; those for parameters that the tool does not declare are ignored.

@@ -130,7 +130,7 @@ _PAST_TIME = re.compile(
     r"|earlier"
     r"|in (?:19|20|1[0-8])\d\d|in (?:spring|summer|autumn|winter|january|february|march|april|may|june"
     r"|july|august"
-    r"|september|october|november|december)|on \d|on (?:the )?\d|on (?:mon|tues|wednes|thurs|fri|satur"
+    r"|september|october|november|december)|on (?:the )?\d+|on (?:mon|tues|wednes|thurs|fri|satur"
     r"|sun)day"
     r"|at (?:\d\d:\d\d|noon|midnight)|at \d+ ?[ap]m|back then|before the)\b"
 )

@@ -65,15 +65,15 @@ def without_field(value: object, name: str) -> Any:
 
 
 def like(value: object, wanted: dict[str, Any]) -> Any:
-    """The fields `wanted` as a pydantic model of the class of `value`.
+    """The fields `wanted` as a pydantic model of the class of `value`, or of its next base that accepts them.
 
-    They stay a dictionary if that class is none of pydantic's, or refuses them. Models within it are not
-    copied.
+    They stay a dictionary if no class does. Models within it are not copied.
     """
-    validate = getattr(type(value), "model_validate", None)
-    if validate is None or isinstance(value, Mapping):
-        return wanted
-    try:
-        return validate(wanted)
-    except ValueError:  # pydantic's ValidationError is one; for instance a required field was removed
-        return wanted
+    for model in () if isinstance(value, Mapping) else type(value).__mro__:
+        if not getattr(model, "model_fields", None):
+            break
+        try:
+            return model.model_validate(wanted)  # type: ignore[attr-defined]
+        except (ValueError, TypeError):  # a ValidationError, or a class with an `__init__` of its own
+            continue
+    return wanted

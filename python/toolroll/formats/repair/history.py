@@ -53,9 +53,9 @@ def repair_history(messages: Sequence[Message], form: Form | None = None) -> His
       of the model is merged with it.
 
     Messages may be dictionaries or objects of the provider's SDK, and may hold both. What needs no change is
-    the caller's own object. A changed message is a copy: a pydantic model of the same class if the class
-    accepts the change, otherwise a dictionary. A valid list is not changed, and a second repair changes
-    nothing. Linear time.
+    the caller's own object. A changed message is a copy: a pydantic model of the same class or its base
+    if one of them accepts the change, otherwise a dictionary. A valid list is not changed, and a second
+    repair changes nothing. Linear time.
 
     Args:
         messages: OpenAI's chat messages, the items of its Responses interface, Anthropic's messages or

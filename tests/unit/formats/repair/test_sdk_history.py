@@ -162,6 +162,17 @@ def test_contents_of_gemini_get_parts_of_their_own_class():
     assert (response.id, response.name, response.response) == ("a", "f", {"error": MISSING})
 
 
+def test_classes_of_contents_that_fix_the_role_are_read_and_replaced_by_their_base():
+    types = pytest.importorskip("google.genai.types")
+    empty, call = types.FunctionCall(name="", args={}), types.FunctionCall(name="f", args={})
+    question = types.UserContent(parts=[types.Part(text="w?")])
+    calling = types.ModelContent(parts=[types.Part(function_call=empty), types.Part(function_call=call)])
+    made = repair_history([calling, question]).messages
+    assert [message.role for message in made] == ["user", "model", "user", "user"] and made[3] is question
+    assert all(isinstance(message, types.Content) for message in made)
+    assert made[1].parts[0] is calling.parts[1] and len(made[1].parts) == 1
+
+
 def test_other_objects_with_the_fields_of_messages_are_read_too():
     call = standard_types.SimpleNamespace(id="c1", function=standard_types.SimpleNamespace(name="f"))
     message = standard_types.SimpleNamespace(role="assistant", content="", tool_calls=[call, call])

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
+from toolroll.formats.repair.fields import Message, field, is_object, text_field, with_field
 from toolroll.formats.repair.messages import (
     EARLIER,
     MISSING,
     HistoryChange,
-    Message,
-    Place,
     blocks,
     is_blank,
     is_empty,
     is_id,
-    pairs,
 )
+from toolroll.formats.repair.pairing import Place, pairs
 
 
 def repaired(messages: list[Message], changes: list[HistoryChange]) -> list[Message]:
@@ -31,9 +30,9 @@ def repaired(messages: list[Message], changes: list[HistoryChange]) -> list[Mess
             full.append((index, filled))
     merged = _merged(full, changes)
     for place, (index, message) in enumerate(merged):
-        if message.get("role") == "user":
+        if field(message, "role") == "user":
             break
-        if message.get("role") == "assistant":
+        if field(message, "role") == "assistant":
             merged.insert(place, (index, {"role": "user", "content": EARLIER}))
             changes.append(HistoryChange(index, "user added"))
             break
@@ -45,10 +44,10 @@ def _without_misplaced_calls(index: int, message: Message, changes: list[History
     seen: set[str] = set()
 
     def is_sound(block: Any) -> bool:
-        if not isinstance(block, Mapping) or block.get("type") != "tool_use":
+        if not is_object(block) or field(block, "type") != "tool_use":
             return True
-        call_id = block.get("id")
-        if message.get("role") == "assistant" and is_id(call_id) and call_id not in seen:
+        call_id = field(block, "id")
+        if field(message, "role") == "assistant" and is_id(call_id) and call_id not in seen:
             seen.add(call_id)
             return True
         changes.append(HistoryChange(index, "call removed", call_id if is_id(call_id) else ""))
@@ -65,20 +64,20 @@ def _with_results(messages: list[Message], changes: list[HistoryChange]) -> list
     turns: list[tuple[int, Message]] = []
     due: list[Any] = []  # results of the last assistant message that are not in the next message
     for index, message in enumerate(messages):
-        if due and message.get("role") != "user":
+        if due and field(message, "role") != "user":
             turns.append((index - 1, {"role": "user", "content": due}))
             due = []
         turns.append((index, _answered(index, message, due, call_of, changes)))
         due = []
         for part, block in enumerate(parts[index]):
-            if block.get("type") != "tool_use":
+            if field(block, "type") != "tool_use":
                 continue
-            call_id = block["id"]
+            call_id = field(block, "id")
             result = answers.get(Place(index, part))
             if result is None:
                 due.append(_missing(call_id))
                 changes.append(HistoryChange(index, "result added", call_id))
-            elif result.message != index + 1 or messages[index + 1].get("role") != "user":
+            elif result.message != index + 1 or field(messages[index + 1], "role") != "user":
                 due.append(parts[result.message][result.part])
                 changes.append(HistoryChange(result.message, "result moved", call_id))
     if due:
@@ -90,65 +89,67 @@ def _answered(
     index: int, message: Message, due: list[Any], call_of: dict[Place, Place], changes: list[HistoryChange]
 ) -> Message:
     """The message with its own results first, and without results that belong elsewhere."""
-    content = message.get("content")
+    content = field(message, "content")
     if not isinstance(content, (list, tuple)):
         if not due:
             return message
-        return {**message, "content": [*due, *_as_blocks(content)]}
+        return with_field(message, "content", [*due, *_as_blocks(content)])
     here, rest, part = [], [], 0
     in_order = True
     for block in content:
-        if not isinstance(block, Mapping):
+        if not is_object(block):
             rest.append(block)
             continue
         place = Place(index, part)
         part += 1
-        if block.get("type") != "tool_result":
+        if field(block, "type") != "tool_result":
             rest.append(block)
             continue
         call = call_of.get(place)
-        if call is not None and call.message == index - 1 and message.get("role") == "user":
+        if call is not None and call.message == index - 1 and field(message, "role") == "user":
             in_order = in_order and not rest
             here.append(block)
         elif call is None:
-            changes.append(HistoryChange(index, "result removed", _result_id(block)))
+            changes.append(HistoryChange(index, "result removed", text_field(block, "tool_use_id")))
     if not in_order:
-        changes.append(HistoryChange(index, "result moved", _result_id(here[-1])))
+        changes.append(HistoryChange(index, "result moved", text_field(here[-1], "tool_use_id")))
     if in_order and not due and len(here) + len(rest) == len(content):
         return message
-    return {**message, "content": [*here, *due, *rest]}
+    return with_field(message, "content", [*here, *due, *rest])
 
 
 def _without_blanks(message: Message) -> Message:
-    if message.get("role") not in ("user", "assistant"):
+    if field(message, "role") not in ("user", "assistant"):
         return message
     return _filtered(message, lambda block: not is_blank(block))
 
 
 def _merged(turns: list[tuple[int, Message]], changes: list[HistoryChange]) -> list[tuple[int, Message]]:
-    merged: list[tuple[int, Message]] = []
-    parts: list[Any] | None = None  # the content of the last message once it is a new list
+    groups: list[list[tuple[int, Message]]] = []
     for index, message in turns:
-        role = message.get("role")
-        if not merged or role not in ("user", "assistant") or merged[-1][1].get("role") != role:
-            merged.append((index, message))
-            parts = None
-            continue
-        if parts is None:
-            first, last = merged[-1]
-            parts = _as_blocks(last.get("content"))
-            merged[-1] = first, {**last, "content": parts}
-        parts += _as_blocks(message.get("content"))
-        changes.append(HistoryChange(index, "merged"))
-    return merged
+        role = field(message, "role")
+        if groups and role in ("user", "assistant") and field(groups[-1][0][1], "role") == role:
+            groups[-1].append((index, message))
+            changes.append(HistoryChange(index, "merged"))
+        else:
+            groups.append([(index, message)])
+    return [
+        (group[0][0], group[0][1] if len(group) == 1 else _joined([message for _, message in group]))
+        for group in groups
+    ]
+
+
+def _joined(messages: list[Message]) -> Message:
+    parts = [part for message in messages for part in _as_blocks(field(message, "content"))]
+    return with_field(messages[0], "content", parts)
 
 
 def _filtered(message: Message, keep: Callable[[Any], bool]) -> Message:
-    content = message.get("content")
+    content = field(message, "content")
     if not isinstance(content, (list, tuple)):
         return message
     kept = [block for block in content if keep(block)]
-    return message if len(kept) == len(content) else {**message, "content": kept}
+    return message if len(kept) == len(content) else with_field(message, "content", kept)
 
 
 def _as_blocks(content: object) -> list[Any]:
@@ -160,8 +161,3 @@ def _as_blocks(content: object) -> list[Any]:
 
 def _missing(call_id: str) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": call_id, "content": MISSING, "is_error": True}
-
-
-def _result_id(block: Mapping[str, Any]) -> str:
-    value = block.get("tool_use_id")
-    return value if isinstance(value, str) else ""

@@ -7,6 +7,7 @@ Everything else is left for the tool to reject.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -97,30 +98,27 @@ def repair(
 ) -> RepairResult:
     """Makes arguments fit the tool's schema wherever there is one way to do so.
 
-    - Text becomes a boolean, a number, null, or a JSON object or array if the schema wants that and no
-        text; a
-      whole number becomes text if the schema wants text only.
+    - Text becomes a boolean, a number, null, or a JSON object or array if the schema wants that and no text;
+      a whole number becomes text if the schema wants text only.
     - Null is removed if it is not allowed and the parameter is optional.
     - A value becomes the listed value that differs from it only in case or surrounding space.
-    - A parameter that the tool does not declare is removed, unless the schema explicitly allows more.
-        Inside a
-      parameter's value, only properties that `additionalProperties` forbids are removed: a tool's parameters
-      are a closed list even if few schemas say so, while values are data.
+    - A parameter that the tool does not declare is removed, unless the schema explicitly allows more. Inside
+      a parameter's value, only properties that `additionalProperties` forbids are removed: a tool's
+      parameters are a closed list even if few schemas say so, while values are data.
 
     Other arguments that the schema accepts are not changed, and a second repair changes nothing.
 
     Args:
-        arguments: an object, or its JSON text as OpenAI sends it; None and blank text mean no arguments.
-        schema: the tool's `parameters`; references in it are followed. None if unknown: text is then
-            parsed and
-            its values stay unchanged.
+        arguments: an object, or its JSON text as OpenAI sends it; None, blank text and the text ``null``
+            mean no arguments.
+        schema: the tool's `parameters`; references in it are followed. None if unknown: text is then parsed
+            and its values stay unchanged.
         inject: values by parameter; those for parameters that the tool does not declare are ignored.
         undeclared: "keep" keeps parameters that the schema neither names nor forbids.
 
     Raises:
         InvalidInput: the text is not one JSON object (the message is fit for the model), or arguments and
-            schema
-            are too deep or too large to be checked.
+            schema are too deep or too large to be checked.
     """
     schema = {} if schema is None else json_schema(schema)
     if undeclared not in ("remove", "keep"):
@@ -147,8 +145,10 @@ def _object(arguments: object, changes: list[Change]) -> dict[str, Any]:
             raise InvalidInput(_not_json(text, error)) from None
         if attempt:
             changes.append(Change("", "object", text, value))
+    if value is None:  # the JSON text null, which some models write where there are no arguments
+        return {}
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"arguments are {quoted(value)}, must be one JSON object of parameters")
+        raise InvalidInput(f"arguments are {_shown(value)}, must be one JSON object of parameters")
     return {key if isinstance(key, str) else str(key): item for key, item in value.items()}
 
 
@@ -159,6 +159,15 @@ def _not_json(text: str, error: NotJson) -> str:
         f"arguments are not JSON: {error} at character {error.position}: "
         f"{text[max(0, error.position - 10) : error.position + 20]!r}; must be one JSON object"
     )
+
+
+def _shown(value: object) -> str:
+    """A value as JSON, which is what the model wrote, with its type."""
+    kind = kind_of(value)
+    try:
+        return f"the JSON {kind} {json.dumps(value, ensure_ascii=False):.80}" if kind else quoted(value)
+    except (TypeError, ValueError, RecursionError):
+        return quoted(value)
 
 
 def _injections(inject: object) -> Mapping[str, Injection]:

@@ -1,8 +1,8 @@
 """The reply that says "I've sent the email" when no tool was called.
 
-Phrases of ten languages are searched in each sentence. Questions, offers, conditions, negations, quotations
-and actions of others are no claims. The filter finds plain statements: it misses a claim rather than reject a
-correct answer.
+English sentences are read by their grammar; phrases of nine other languages are searched in each sentence.
+Questions, offers, conditions, negations, quotations and actions of others are no claims. The filter finds
+plain statements: it misses a claim rather than reject a correct answer.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any
 from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.providers import PROVIDERS
 from toolroll.formats.repair.claim_phrases import PHRASES
+from toolroll.formats.repair.english_claims import claim_in
 from toolroll.formats.schemas.requests import required
 
-LANGUAGES = tuple(PHRASES)
+LANGUAGES = ("en", *PHRASES)
 FALLBACK = "I wasn't able to complete this action. Please try again."
 MAX_TEMPERATURE = 0.3
 
@@ -26,7 +27,7 @@ _QUOTED = re.compile(
     r"„[^„“”\n]{0,300}[“”]|“[^“”\n]{0,300}”|\"[^\"\n]{0,300}\"|«[^«»\n]{0,300}»|「[^「」\n]{0,300}」|『[^『』\n]{0,300}』"
     r"|`[^`\n]{1,300}`"
 )
-_SHORT = 40  # characters of a reply such as "Done!"
+_FOLLOWING = 300  # characters behind a sentence that may show its work
 _CLAUSE = re.compile(r"[,;:—–(、，；：]")
 
 _PROVIDERS = tuple(name for name in PROVIDERS if name != "mcp")  # a server has no say in what is called
@@ -87,11 +88,16 @@ def claims_action(text: str) -> Claim | None:
     if not isinstance(text, str):
         raise InvalidInput(f"text is {quoted(text)}, must be a string")
     text = text.encode("utf-8", "replace").decode()  # RE2 rejects lone surrogates
-    unquoted = _QUOTED.sub(lambda match: " " * len(match.group()), text)
+    unquoted = _QUOTED.sub(lambda match: "~" * len(match.group()), text)
     any_claim, compiled = _compiled()
     for sentence in _SENTENCE.finditer(unquoted):
         words = sentence.group()
-        if words.rstrip().endswith(("?", "？")) or any_claim.search(words) is None:
+        if words.rstrip().endswith(("?", "？")):
+            continue
+        if (english := claim_in(words, unquoted[sentence.end() : sentence.end() + _FOLLOWING])) is not None:
+            start, end = sentence.start() + english.start, sentence.start() + english.end
+            return Claim("en", text[start:end].strip(), start, end)
+        if any_claim.search(words) is None:
             continue
         for language, (claims, before, after) in compiled.items():
             match = claims.search(words)
@@ -102,11 +108,6 @@ def claims_action(text: str) -> Claim | None:
                 continue
             start, end = sentence.start() + match.start(), sentence.start() + match.end()
             return Claim(language, text[start:end].strip(), start, end)
-    if len(reply := unquoted.strip()) <= _SHORT:
-        for language, phrases in PHRASES.items():
-            if phrases.alone and re.match(phrases.alone, reply, re.IGNORECASE):
-                start = text.index(reply)
-                return Claim(language, reply, start, start + len(reply))
     return None
 
 

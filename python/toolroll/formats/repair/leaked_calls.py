@@ -34,7 +34,8 @@ _ANY = re.compile(
     r"|(?P<quoted>`[^`\n]+`)"
     r"|(?P<thought><(?:think|thinking|reasoning)>|\[THINK\])"
     rf"|(?P<react>^Action:[ \t]*(?P<action>{NAME})[ \t]*\r?\n[ \t]*Action Input:[ \t]*(?=\{{))"
-    r"|(?P<bare>^[ \t]*(?=[{\[](?!TOOL_CALLS))|[.!:…。！：][ \t]{0,3}(?=\{\s*\"|\[\s*\{))"
+    r"|(?P<bare>^[ \t]*(?=[{\[](?!TOOL_CALLS)|[A-Za-z_][\w.]{0,199}\()"
+    r"|[.!:…。！：][ \t]{0,3}(?=\{\s*[\"']|\[\s*\{))"
     f"|{_MARK.pattern}",
     re.MULTILINE,
 )
@@ -48,6 +49,14 @@ _EXAMPLE = re.compile(  # in the line before it: "for example:", "a call looks l
     r"|voorbeeld|예시|예를|예:|例",
     re.IGNORECASE,
 )
+_SHOWN = re.compile(  # code for the reader, if the line before it does not speak of the writer
+    r"\b(?:code|json|body|request|signature|structure|defin\w+|line|script|shell|traceback|log|written|following"
+    r"|yourself|yours?|like so|this way|you)\b"
+    r"|^\W*(?:use|run|call|try|type|send|add|paste|put|write|replace|copy|enter|execute|invoke)\b"
+    r"|\bto\b.*\b(?:use|run|call|try|type|send|add|write|enter|execute|invoke)\W*$",
+    re.IGNORECASE,
+)
+_OWN_CALL = re.compile(r"\b(?:(?:tool|function) calls?|I|I['’]\w+|let me|we|ich)\b", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>\n]{1,40}>")
 _WORD = re.compile(r"\w")
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
@@ -79,7 +88,9 @@ class _Block(NamedTuple):
 def recover(text: str, tools: Iterable[str | Tool]) -> RecoveryResult:
     """Separates the tool calls of a reply from its text, in linear time.
 
-    Arguments are as the model wrote them: `repair` makes them fit the tool's schema.
+    Arguments are as the model wrote them: `repair` makes them fit the tool's schema. The model may write the
+    name that a provider is sent for a tool; the returned calls have the tool's own name. So `tools` can be
+    `picked.names`, `picked.definitions` or `delivery.allowed`.
 
     Args:
         text: the reply, as the provider gave it.
@@ -121,11 +132,15 @@ def _actual_calls(text: str, blocks: list[_Block]) -> list[_Block]:
         if not block.marked and text[block.end : behind].strip():
             continue
         line = text[max(0, block.start - _NEAR) : block.start].rstrip().rpartition("\n")[2]
-        if (block.fenced or not block.marked) and _EXAMPLE.search(line):
+        if (block.fenced or not block.marked) and _is_announced_example(line):
             continue
         called.append(block)
         behind = block.start
     return called[::-1]
+
+
+def _is_announced_example(line: str) -> bool:
+    return bool(_EXAMPLE.search(line) or (_SHOWN.search(line) and not _OWN_CALL.search(line)))
 
 
 def _outside_sentences(text: str, blocks: list[_Block]) -> list[_Block]:
@@ -183,19 +198,22 @@ def _blocks(scan: Scan) -> list[_Block]:
 
 
 def _bare(scan: Scan, at: int) -> ScanMatch:
-    """JSON or a list of Python calls, alone on its line or behind a sentence, up to the end of the line."""
+    """JSON, or Python calls, alone on the line or behind a sentence, up to the end of the line."""
     found = None
     if (json := scan.json(at)) is not None:
         found = ScanMatch(json[1], scan.calls(json[0], strict=True))
     elif scan.text.startswith("[", at):
         found = pythonic_list(scan, at)
+    elif (python := scan.pythonic(at)) is not None:
+        # Without arguments, it may as well be the name of a function.
+        found = ScanMatch(python.end, tuple(call for call in python.calls if call.arguments))
     if found is None:
         return ScanMatch(at + 1)
     separators = _SEPARATORS.match(scan.text, found.end)
     assert separators is not None
     ends = separators.end()
     is_alone = scan.text[ends : ends + 1] in ("", "\n") or _MARK.match(scan.text, ends) is not None
-    return found if is_alone else ScanMatch(found.end)
+    return ScanMatch(ends, found.calls) if is_alone else ScanMatch(found.end)
 
 
 def _fenced(scan: Scan, match: re.Match[str]) -> _Block:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from toolroll.formats.schemas.names import is_replaced, own_name_of
 from toolroll.formats.strict_json import MAX_DIGITS, NotJson, read, read_at
 
 NAME = r"[A-Za-z_][\w.:/-]{0,199}"
@@ -14,6 +15,7 @@ _SPACE = re.compile(r"\s*")
 _JSON = re.compile(r"\{\s*[\"}]|\[\s*[\[\]{\"0-9tfn-]")  # how an object or an array begins
 _PIECE = 4_096
 _ATTEMPT = 64  # characters that could be read in the time that it takes to begin
+_QUOTED = re.compile(r"(?:\[\s*)?\{\s*'")  # how an object or a list of objects in Python's quotes begins
 _PREFIXES = ("functions.", "function.", "default_api.", "tools.", "tool.")
 _NUMBERED = re.compile(r":\d{1,4}$")
 
@@ -21,9 +23,11 @@ _NAMES = ("name", "tool", "tool_name", "function", "function_name", "recipient_n
 _ARGUMENTS = (
     "arguments", "parameters", "args", "input", "params", "tool_input", "action_input", "tool_arguments",
 )  # fmt: skip
-_LISTS = ("tool_calls", "function_calls", "tool_uses", "calls")
-_WRAPPERS = ("function", "function_call", "tool_call", "tool_use")
-_EXTRAS = frozenset({"id", "type", "index", "call_id", "tool_call_id"})
+_LISTS = ("tool_calls", "function_calls", "tool_uses", "calls", "toolCalls", "functionCalls", "parts")
+_WRAPPERS = ("function", "function_call", "tool_call", "tool_use", "functionCall", "toolCall", "toolUse")
+_EXTRAS = frozenset({"id", "type", "index", "call_id", "tool_call_id", "toolUseId"})
+_MAX_REPLACED = 64  # names in one text that are compared with the hashes of all tools
+_SEPARATORS_IN_NAMES = str.maketrans("", "", "_-. ")
 _MAX_CALLS = 64  # of one block
 _MAX_MARKS = 64  # that are looked for in one text: namespaces make as many as there are tags
 
@@ -61,7 +65,9 @@ class Scan:
 
     def __init__(self, text: str, names: Iterable[str]) -> None:
         self.text = text
-        self._names = frozenset(names)
+        self._names = dict.fromkeys(names)
+        self._replaced: dict[str, str | None] = {}
+        self._by_letters: dict[str, str | None] | None = None
         self._work = 4 * len(text) + 65_536  # characters that may be read twice, in attempts that fail
         self._next: dict[str, tuple[int, int]] = {}
 
@@ -85,11 +91,13 @@ class Scan:
         return match.end()
 
     def json(self, start: int) -> tuple[Any, int] | None:
-        """The JSON object or array at `start`, and its end.
+        """The JSON object or array at `start`, or an object in Python's quotes, and its end.
 
         On a failure the decoder counts the lines of the whole text before it. So a short piece is tried
         first, and the rest only if that piece was too short.
         """
+        if self._work >= 0 and _QUOTED.match(self.text, start):
+            return self._literal(start)
         if self._work < 0 or not _JSON.match(self.text, start):
             return None
         piece = self.text[start : start + _PIECE]
@@ -102,6 +110,16 @@ class Scan:
             return self._long_json(start) if is_cut else None
         self._work -= length
         return value, start + length
+
+    def _literal(self, start: int) -> tuple[Any, int] | None:
+        reader = _Reader(self.text, start)
+        try:
+            value = reader.value(0)
+        except NotPythonic as error:
+            self._work -= 16 * (error.position - start + 1)  # a character costs more here than in JSON
+            return None
+        self._work -= reader.at - start
+        return value, reader.at
 
     def _long_json(self, start: int) -> tuple[Any, int] | None:
         piece = self.text[start:]
@@ -120,24 +138,47 @@ class Scan:
         try:
             name, arguments, end = read_call(self.text, start)
         except NotPythonic as error:
-            self._work -= 16 * (error.position - start + 1)  # a character costs more here than in JSON
+            self._work -= 16 * (error.position - start + 1)
             return None
         self._work -= end - start
         own = self.own_name(name) or self.own_name(name.removesuffix(".call"))
         return ScanMatch(end, (Call(own, arguments),) if own else ())
 
     def own_name(self, said: object) -> str | None:
-        """The offered tool that a model means, without the prefixes and suffixes of some formats."""
+        """The offered tool that a model means.
+
+        The name may have the prefixes and suffixes of some formats, be the one that a provider is sent for a
+        tool, or have other capitals and separators if that fits one tool only.
+        """
         if not isinstance(said, str):
             return None
         name = said.strip().strip("\"'")
-        for candidate in (name, _NUMBERED.sub("", name)):
+        bare = _NUMBERED.sub("", name)
+        candidates = [name, bare]
+        for prefix in _PREFIXES:
+            candidates += [one.removeprefix(prefix) for one in (name, bare) if one.startswith(prefix)]
+        for candidate in candidates:
+            # A replaced name first: it is no tool's own, unless the caller gave names as they were sent.
+            if (own := self._own_of_replaced(candidate)) is not None:
+                return own
             if candidate in self._names:
                 return candidate
-            for prefix in _PREFIXES:
-                if candidate.startswith(prefix) and candidate[len(prefix) :] in self._names:
-                    return candidate[len(prefix) :]
-        return None
+        return next(filter(None, map(self._own_by_letters, candidates)), None)
+
+    def _own_by_letters(self, said: str) -> str | None:
+        if self._by_letters is None:
+            self._by_letters = {}
+            for name in self._names:
+                letters = _letters(name)
+                self._by_letters[letters] = None if letters in self._by_letters else name
+        return self._by_letters.get(_letters(said))
+
+    def _own_of_replaced(self, sent: str) -> str | None:
+        if not is_replaced(sent):
+            return None
+        if sent not in self._replaced and len(self._replaced) < _MAX_REPLACED:
+            self._replaced[sent] = own_name_of(sent, self._names)
+        return self._replaced.get(sent)
 
     def calls(self, value: object, strict: bool = False) -> tuple[Call, ...]:
         """The calls of offered tools that a JSON value describes, in any of the shapes models use.
@@ -186,6 +227,10 @@ class Scan:
         return self.call(one[name_key], {} if arguments is None else arguments)
 
 
+def _letters(name: str) -> str:
+    return name.translate(_SEPARATORS_IN_NAMES).casefold()
+
+
 def _is_schema(arguments: Mapping[str, Any]) -> bool:
     """Whether these are a tool's parameter schema instead of arguments."""
     return arguments.get("type") == "object" and isinstance(arguments.get("properties"), dict)
@@ -195,6 +240,7 @@ MAX_DEPTH = 32  # of lists and dictionaries within each other
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*){0,9}")
 _SPACE = re.compile(r"\s*")
+_BARE_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(?=\s{0,9}:)")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _QUOTE = re.compile(r"'''|\"\"\"|'|\"")
 _PIECES = {quote: re.compile(rf"(?:[^\\{quote}\n]|\\.)*{quote}", re.DOTALL) for quote in "'\""}
@@ -222,12 +268,20 @@ class NotPythonic(ValueError):
 
 
 def read_call(text: str, start: int) -> tuple[str, dict[str, Any], int]:
-    """The call ``name(key=literal, ...)`` at `start`: name, arguments, end. Raises NotPythonic."""
+    """The call ``name(key=literal, ...)`` or ``name({key: literal, ...})`` at `start`: name, arguments, end.
+
+    Raises NotPythonic.
+    """
     name = _NAME.match(text, start)
     if name is None or text[name.end() : name.end() + 1] != "(":
         raise NotPythonic(start)
     reader = _Reader(text, name.end() + 1)
     arguments: dict[str, Any] = {}
+    if reader.text.startswith("{", reader.here()):  # JavaScript's way
+        reader.has_bare_keys = True
+        arguments = reader.value(0)
+        reader.demands(")")
+        return name.group(), arguments, reader.at
     while not reader.takes(")"):
         if arguments:
             reader.demands(",")
@@ -244,6 +298,7 @@ def read_call(text: str, start: int) -> tuple[str, dict[str, Any], int]:
 
 class _Reader:
     def __init__(self, text: str, at: int) -> None:
+        self.has_bare_keys = False
         self.text = text
         self.at = at
 
@@ -300,12 +355,18 @@ class _Reader:
                 self.demands(",")
                 if self.takes("}"):
                     break
-            key = self.value(depth + 1)
+            key = self._key(depth)
             if not isinstance(key, str) or key in members:
                 raise NotPythonic(self.at)
             self.demands(":")
             members[key] = self.value(depth + 1)
         return members
+
+    def _key(self, depth: int) -> Any:
+        if self.has_bare_keys and (word := _BARE_KEY.match(self.text, self.here())) is not None:
+            self.at = word.end()
+            return word.group()
+        return self.value(depth + 1)
 
     def _string(self, quote: str) -> str:
         start = self.at + len(quote)

@@ -7,28 +7,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from toolroll.errors import InvalidInput, quoted
-from toolroll.formats.repair.messages import (
-    OUTPUTS,
-    Form,
+from toolroll.formats.repair.fields import (
     Message,
-    Place,
-    calls,
-    check,
-    form_of,
-    pairs,
-    results,
+    field,
+    fields,
+    is_object,
+    like,
+    list_field,
+    text_field,
+    with_field,
 )
+from toolroll.formats.repair.messages import Form, check, form_of
+from toolroll.formats.repair.pairing import Place, calls, pairs, part_field, results
+from toolroll.formats.repair.responses_history import is_call, is_of_model, is_reasoning
 
-_AnyForm = Literal["openai", "responses", "anthropic"]
 
-
-def window(messages: Sequence[Message], last: int = 50, form: _AnyForm | None = None) -> list[Message]:
+def window(messages: Sequence[Message], last: int = 50, form: Form | None = None) -> list[Message]:
     """The system messages and the `last` others, beginning where no result is separated from its call.
 
-    So there may be fewer messages, or more if the last exchange alone is longer.
+    In Responses, no item is separated from the reasoning before it either. So there may be fewer messages, or
+    more if the last exchange alone is longer.
 
     Raises:
         InvalidInput: it is not a list of objects, mixes several forms, or `last` is not a count.
@@ -47,7 +48,7 @@ def window(messages: Sequence[Message], last: int = 50, form: _AnyForm | None = 
 
 
 def truncate_results(
-    messages: Sequence[Message], keep_last: int = 2, form: _AnyForm | None = None
+    messages: Sequence[Message], keep_last: int = 2, form: Form | None = None
 ) -> list[Message]:
     """Replaces the results of all but the last exchanges by one line each: "[name: truncated, was X chars]".
 
@@ -80,7 +81,7 @@ def truncate_results(
 
 
 def _cuts(messages: list[Message], form: Form) -> list[bool]:
-    """For each index, whether a list that begins there has a result whose call is before it."""
+    """For each index, whether a list that begins there lacks something that its first messages need."""
     changes = [0] * (len(messages) + 1)
     for call, result in pairs(messages, form).items():
         low, high = sorted((call.message, result.message))
@@ -90,34 +91,63 @@ def _cuts(messages: list[Message], form: Form) -> list[bool]:
     for change in changes[:-1]:
         open_pairs += change
         cut.append(open_pairs > 0)
-    return cut
+    return [a or b for a, b in zip(cut, _behind_reasoning(messages, form), strict=True)]
+
+
+def _behind_reasoning(messages: list[Message], form: Form) -> list[bool]:
+    """For each index, whether reasoning is before it among the items in a row that the model wrote."""
+    behind: list[bool] = []
+    reasoned = False
+    for message in messages:
+        if form != "responses" or not is_of_model(message):
+            reasoned = False
+        behind.append(reasoned)
+        reasoned = reasoned or (form == "responses" and is_reasoning(message))
+    return behind
 
 
 def _first_of_run(messages: list[Message], form: Form) -> list[int]:
     """For each message, the first of its run of calls: an item of Responses holds one call."""
     first: list[int] = []
     for index, message in enumerate(messages):
-        follows = index > 0 and form == "responses" and _is_call(message) and _is_call(messages[index - 1])
+        follows = index > 0 and form == "responses" and is_call(message) and is_call(messages[index - 1])
         first.append(first[-1] if follows else index)
     return first
 
 
 def _shortened(message: Message, names: Mapping[int, str], form: Form) -> Message:
     """With a line for each result in `names`, which maps its place in the message to the tool's name."""
+    if form == "gemini":
+        parts = list(list_field(message, "parts"))
+        for place, name in names.items():
+            parts[place] = _short_part(parts[place], name)
+        return with_field(message, "parts", parts)
     key = "output" if form == "responses" else "content"
     if form != "anthropic":
-        said = message.get("name")
-        line = _line(message.get(key), names[0] or (said if isinstance(said, str) else ""))
-        return message if line is None else {**message, key: line}
+        line = _line(field(message, key), names[0] or text_field(message, "name"))
+        return message if line is None else with_field(message, key, line)
     content: list[Any] = []
     part = -1
-    for block in message["content"]:
-        part += isinstance(block, Mapping)
-        if isinstance(block, Mapping) and part in names:
-            line = _line(block.get("content"), names[part])
-            block = block if line is None else {**block, "content": line}
+    for block in field(message, "content"):
+        part += is_object(block)
+        if is_object(block) and part in names:
+            line = _line(field(block, "content"), names[part])
+            block = block if line is None else with_field(block, "content", line)
         content.append(block)
-    return {**message, "content": content}
+    return with_field(message, "content", content)
+
+
+def _short_part(part: Message, name: str) -> Message:
+    """A Gemini part with a line for its response, and without the media that the response refers to."""
+    answer = part_field(part, "function_response")
+    response = field(answer, "response")
+    output = field(response, "output") if isinstance(response, Mapping) and len(response) == 1 else None
+    line = _line(output if isinstance(output, str) else response, name or text_field(answer, "name"))
+    if line is None:
+        return part
+    kept = {key: value for key, value in fields(answer).items() if key in ("id", "name")}
+    key = "functionResponse" if field(part, "functionResponse") is not None else "function_response"
+    return with_field(part, key, like(answer, {**kept, "response": {"output": line}}))
 
 
 def _line(content: object, name: str) -> str | None:
@@ -139,21 +169,17 @@ def _size(content: object) -> int:
 
 
 def _block_size(block: object) -> int:
-    text = block.get("text") if isinstance(block, Mapping) else block
+    text = field(block, "text") if is_object(block) else block
     if isinstance(text, str):
         return len(text)
     try:
-        return len(json.dumps(block, default=str, ensure_ascii=False))
+        return len(json.dumps(block, default=fields, ensure_ascii=False))
     except (TypeError, ValueError, RecursionError):
         return 0
 
 
 def _is_system(message: Message) -> bool:
-    return message.get("role") in ("system", "developer")
-
-
-def _is_call(message: Message) -> bool:
-    return isinstance(kind := message.get("type"), str) and kind in OUTPUTS
+    return field(message, "role") in ("system", "developer")
 
 
 def _check_count(name: str, value: object) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.formats.repair.worlds import arguments, is_valid, tool_schemas, values
 from toolroll.errors import InvalidInput, ToolrollError
-from toolroll.formats.repair.arguments import Change, Injection, repair
+from toolroll.formats.repair.arguments import Change, Injection, RepairResult, repair
 from toolroll.formats.repair.validation import Validator
 
 
@@ -207,7 +207,7 @@ def test_an_object_that_was_written_as_a_json_string_is_unwrapped():
     assert [change.what for change in made.changes] == ["object"]
 
 
-@pytest.mark.parametrize("wrong", [[], 5, b"{}", "null", {"x"}])
+@pytest.mark.parametrize("wrong", [[], 5, b"{}", {"x"}])
 def test_arguments_of_another_type_are_refused(wrong):
     with pytest.raises(InvalidInput):
         repair(wrong, schema_of(a={}))
@@ -387,3 +387,24 @@ def test_a_deep_value_is_refused_and_a_cyclic_one_ends():
     loop.append(loop)
     with pytest.raises(InvalidInput, match="nested"):
         repair({"x": loop}, nested)
+
+
+@pytest.mark.parametrize("nothing", [None, "", "  ", "null", " null\n"])
+@pytest.mark.parametrize("schema", [None, {"type": "object", "properties": {"city": {"type": "string"}}}])
+def test_no_arguments_however_they_are_written_are_an_empty_object(nothing, schema):
+    assert repair(nothing, schema) == RepairResult({}, ())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("[1, null]", "arguments are the JSON array [1, null], must be one JSON object of parameters"),
+        ("true", "arguments are the JSON boolean true, must be one JSON object of parameters"),
+        ("5", "arguments are the JSON integer 5, must be one JSON object of parameters"),
+        (["Oslo"], 'arguments are the JSON array ["Oslo"], must be one JSON object of parameters'),
+    ],
+)
+def test_a_message_about_arguments_shows_json_because_a_model_reads_it(arguments, message):
+    with pytest.raises(InvalidInput) as raised:
+        repair(arguments, None)
+    assert str(raised.value) == message

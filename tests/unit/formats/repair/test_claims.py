@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ DATA = Path(__file__).parents[3] / "data"
 def labelled(name):
     lines = (DATA / name).read_text("utf-8").splitlines()
     return [
-        (language, label == "1", sentence)
+        (language, label == "1", sentence.replace("\\n", "\n"))
         for language, label, sentence in (line.split("\t") for line in lines)
     ]
 
@@ -43,18 +44,53 @@ def test_a_sentence_is_a_claim_where_its_label_says_so(language, claims, sentenc
         assert sentence[found.start : found.end].strip() == found.phrase
 
 
-def test_of_sentences_that_the_phrases_were_not_written_for_most_claims_are_found_and_few_others():
-    found = [
-        (claims, claims_action(sentence) is not None)
-        for _, claims, sentence in labelled("claims_held_out.tsv")
-    ]
-    hits, alarms = found.count((True, True)), found.count((False, True))
-    assert (hits, alarms, found.count((True, False)), len(found)) == (
-        22,
-        1,
-        9,
-        52,
-    )  # precision 0.96, recall 0.71
+def counted(name):
+    """True claims, false alarms and missed claims among the replies of a file, by (language, label, found)."""
+    return Counter(
+        (language, claims, claims_action(reply) is not None) for language, claims, reply in labelled(name)
+    )
+
+
+def test_of_replies_that_the_grammar_was_not_written_for_most_english_claims_are_found_and_few_others():
+    """Written before the grammar and never used to change it. The first run: 141 found, 4 false, 24 missed."""
+    figures = counted("claims_test.tsv")
+    assert sum(figures.values()) == 368 and figures["en", True, True] + figures["en", True, False] == 165
+    found, false, missed = (
+        figures["en", label, is_found] for label, is_found in ((True, True), (False, True), (True, False))
+    )
+    assert found / (found + false) >= 0.97 and found / (found + missed) >= 0.80
+
+
+def test_of_replies_that_the_grammar_was_written_with_nearly_all_claims_are_found_and_no_others():
+    figures = counted("claims_dev.tsv")
+    assert figures["en", False, True] == 0
+    assert figures["en", True, True] / (figures["en", True, True] + figures["en", True, False]) >= 0.9
+
+
+def test_of_sentences_that_the_other_languages_phrases_were_not_written_for_there_are_no_false_alarms():
+    figures = counted("claims_held_out.tsv")
+    found, missed, false = (
+        sum(count for (_, label, is_found), count in figures.items() if (label, is_found) == key)
+        for key in ((True, True), (True, False), (False, True))
+    )
+    assert (found, missed, false) == (22, 9, 0)
+
+
+REVIEWED = [
+    (True, "✅ Sent!"),
+    (True, "I restarted the server."),
+    (True, "Done — your table is booked for 8."),
+    (True, "All set!"),
+    (True, "What I did:\n- Created the event\n- Invited Anna"),
+    (False, "I've written a poem for you:"),
+    (False, "The email was sent by Anna yesterday."),
+    (False, "Okay, I won't send it."),
+]
+
+
+@pytest.mark.parametrize(("claims", "reply"), REVIEWED)
+def test_short_claims_are_found_and_work_in_the_reply_and_deeds_of_others_are_none(claims, reply):
+    assert (claims_action(reply) is not None) == claims
 
 
 @pytest.mark.parametrize("text", ["Done!", " All done.\n", "You're all set!"])

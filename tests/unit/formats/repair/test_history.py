@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.formats.repair.histories import FORMS, broken, faults, valid
 from toolroll.errors import InvalidInput, ToolrollError
 from toolroll.formats.repair.history import repair_history
-from toolroll.formats.repair.messages import EARLIER, MISSING
+from toolroll.formats.repair.messages import EARLIER, MISSING, form_of
 from toolroll.formats.repair.trimming import truncate_results, window
 
 
@@ -86,6 +86,7 @@ def test_what_was_said_and_the_results_of_calls_that_are_there_are_kept(form, da
     for message in messages:
         if isinstance(message.get("content"), str) and message["role"] in ("user", "assistant"):
             assert message["content"] in kept
+        assert all(part["text"] in kept for part in message.get("parts", ()) if part.get("text", "").strip())
 
 
 def test_a_result_without_a_call_and_a_second_result_are_removed():
@@ -142,7 +143,7 @@ def test_a_list_that_begins_with_the_assistant_begins_with_the_user_for_anthropi
     assert repair_history([says(), user()], "anthropic").messages == [user(EARLIER), says(), user()]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["openai", "responses", "anthropic"])
 @pytest.mark.parametrize("nothing", ["", "  \n", None, [], [text("")]])
 def test_messages_without_content_are_removed(form, nothing):
     repaired = repair_history([user(), says(nothing), user(nothing)], form)
@@ -216,6 +217,157 @@ def test_a_value_too_deep_to_be_shown_is_refused_all_the_same():
         with pytest.raises(InvalidInput, match="must be a message object"):
             function([deep])
     assert repair_history([user(), {"role": "assistant", "content": deep}]).changes == ()
+
+
+# --- Responses: reasoning
+
+
+def reasoning(item_id="rs_1"):
+    return {"type": "reasoning", "id": item_id, "summary": []}
+
+
+def item(call_id, item_id=None, kind="function_call"):
+    found = {"type": kind, "call_id": call_id, "name": "f", "arguments": "{}"}
+    return {**found, "id": item_id} if item_id else found
+
+
+def output(call_id, content="ok"):
+    return {"type": "function_call_output", "call_id": call_id, "output": content}
+
+
+def test_reasoning_stays_with_the_calls_behind_it():
+    items = [user(), reasoning(), item("a", "fc_1"), item("b", "fc_2"), output("b"), says()]
+    assert repair_history(items).messages == [*items[:4], output("a", MISSING), *items[4:]]
+    for last in range(1, 6):
+        seen = window(items, last)
+        assert (reasoning() in seen) == (item("a", "fc_1") in seen) == (item("b", "fc_2") in seen)
+
+
+def test_reasoning_whose_item_is_lost_is_removed_with_the_result_of_its_call():
+    lost = repair_history([user(), reasoning(), output("a"), user("again"), says()])
+    assert lost.messages == [user(), user("again"), says()]
+    assert whats(lost) == ["reasoning removed", "result removed"]
+    assert repair_history([user(), reasoning(), reasoning("rs_2")]).messages == [user()]
+    dropped = repair_history([user(), reasoning(), item(""), user("again")])
+    assert dropped.messages == [user(), user("again")]
+
+
+def test_an_item_that_is_separated_from_its_reasoning_loses_its_id():
+    torn = repair_history([user(), reasoning(), user("wait"), item("a", "fc_1"), output("a")])
+    assert torn.messages == [user(), user("wait"), item("a"), output("a")]
+    assert whats(torn) == ["reasoning removed", "id removed"]
+    own = [user(), reasoning(), user("wait"), reasoning("rs_2"), item("a", "fc_1"), output("a")]
+    assert repair_history(own).messages == [user(), user("wait"), *own[3:]]
+
+
+def test_a_call_whose_output_can_be_no_text_is_removed_if_it_has_none():
+    call = {"type": "computer_call", "call_id": "a", "id": "cu_1", "action": {"type": "screenshot"}}
+    answer = {"type": "computer_call_output", "call_id": "a", "output": {"type": "computer_screenshot"}}
+    whole = [user(), reasoning(), call, answer, says()]
+    assert repair_history(whole).messages == whole
+    assert repair_history([user(), reasoning(), call, says()]).messages == [user(), reasoning(), says()]
+    assert repair_history([user(), answer, says()], "responses").messages == [user(), says()]
+
+
+def test_two_calls_of_one_id_in_a_row_are_one():
+    made = repair_history([user(), item("a"), item("a"), output("a")])
+    assert made.messages == [user(), item("a"), output("a")] and whats(made) == ["call removed"]
+
+
+def test_items_of_tools_that_the_provider_runs_are_left_alone():
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+    items = [user(), reasoning(), search, says(), {"type": "item_reference", "id": "msg_1"}]
+    assert repair_history(items).changes == ()
+
+
+# --- Gemini
+
+
+def said(*parts):
+    return {"role": "user", "parts": list(parts)}
+
+
+def model(*parts):
+    return {"role": "model", "parts": list(parts)}
+
+
+def fn(name="f", **more):
+    return {"functionCall": {"name": name, "args": {}, **more}}
+
+
+def answered(name="f", content="ok", **more):
+    return {"functionResponse": {"name": name, "response": {"output": content}, **more}}
+
+
+HI = {"text": "hi"}
+
+
+def missing(name="f", **more):
+    return {"functionResponse": {**more, "name": name, "response": {"error": MISSING}}}
+
+
+def test_a_gemini_call_without_a_response_gets_one_of_its_name_id_and_case():
+    lost = repair_history([said(HI), model(fn(id="c1"), fn("g")), said(answered("g")), model(HI)])
+    assert lost.messages[2] == said(missing(id="c1"), answered("g"))
+    snake = [
+        said(HI),
+        model({"function_call": {"name": "f", "args": {}}, "thought_signature": "x"}),
+        said(HI),
+    ]
+    made = repair_history(snake).messages
+    assert made[1] is snake[1] and made[3] is snake[2]
+    assert made[2] == said({"function_response": {"name": "f", "response": {"error": MISSING}}})
+
+
+def test_gemini_calls_of_one_name_are_answered_in_their_order_or_by_their_ids():
+    by_order = [said(HI), model(fn(), fn()), said(answered(content="1"), answered(content="2"))]
+    assert repair_history(by_order).messages == by_order
+    one = repair_history([said(HI), model(fn(id="a"), fn(id="b")), said(answered(id="b"))])
+    assert one.messages[2] == said(missing(id="a"), answered(id="b"))
+
+
+def test_gemini_responses_that_stand_elsewhere_move_behind_their_call():
+    late = repair_history([said(HI), model(fn()), said(HI), said(answered()), model(HI)])
+    assert late.messages == [said(HI), model(fn()), said(answered()), said(HI), model(HI)]
+    assert whats(late) == ["result moved", "empty removed"]
+    apart = repair_history([said(HI), model(fn(), fn("g")), said(answered("g")), said(answered("f"))])
+    assert apart.messages == [said(HI), model(fn(), fn("g")), said(answered("f"), answered("g"))]
+
+
+def test_gemini_responses_without_a_call_and_calls_that_nothing_can_answer_are_removed():
+    made = repair_history([said(HI), said(answered()), model(HI, fn("")), said(fn(), HI)])
+    assert made.messages == [said(HI), model(HI), said(HI)]
+
+
+def test_ids_that_differ_in_the_message_behind_the_calls_do_not_matter_to_gemini():
+    messages = [said(HI), model(fn(id="a")), said(answered(id="other")), model(HI)]
+    assert repair_history(messages).changes == ()
+
+
+def test_a_gemini_message_with_calls_follows_the_user():
+    joined = repair_history([said(HI), model(HI), model(fn()), said(answered())])
+    assert joined.messages == [said(HI), model(HI, fn()), said(answered())]
+    assert repair_history([model(fn()), said(answered())]).messages[0] == said({"text": EARLIER})
+
+
+@pytest.mark.parametrize("nothing", [None, [], [{"text": " "}], [{}]])
+def test_gemini_messages_without_content_are_removed(nothing):
+    made = repair_history([said(HI), {"role": "model", "parts": nothing}], "gemini")
+    assert made.messages == [said(HI)] and whats(made) == ["empty removed"]
+
+
+def test_old_gemini_responses_become_one_line():
+    messages = [said(HI), model(fn()), said(answered(content="x" * 900)), model(HI)]
+    line = "[f: truncated, was 900 chars]"
+    assert truncate_results(messages, 0)[2] == said(answered(content=line))
+    snake = {"function_response": {"name": "f", "response": {"rows": ["x" * 900]}, "id": "a"}}
+    made = truncate_results([model({"function_call": {"name": "f"}}), said(snake)], 0)[1]["parts"][0]
+    assert made["function_response"] == {
+        "name": "f",
+        "id": "a",
+        "response": {"output": "[f: truncated, was 914 chars]"},
+    }
+    assert truncate_results(truncate_results(messages, 0), 0) == truncate_results(messages, 0)
 
 
 # --- the window
@@ -324,9 +476,9 @@ def test_counts_must_be_counts(count):
 # --- whatever comes
 
 junk = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.sampled_from(["", "a", "user", "assistant", "tool", "tool_use", "tool_result", "function_call", "function_call_output", "text", "\ud800"]),
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["", "a", "user", "assistant", "tool", "tool_use", "tool_result", "function_call", "function_call_output", "reasoning", "model", "text", "\ud800"]),
     lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["role", "content", "tool_calls", "tool_call_id", "id", "call_id", "type", "tool_use_id", "name", "function", "text", "output"]), inner, max_size=5),
+    | st.dictionaries(st.sampled_from(["role", "content", "tool_calls", "tool_call_id", "id", "call_id", "type", "tool_use_id", "name", "function", "text", "output", "parts", "functionCall", "function_response", "response"]), inner, max_size=5),
     max_leaves=15,
 )  # fmt: skip
 
@@ -358,11 +510,19 @@ def test_malformed_histories_never_crash_and_settle(messages, form):
         [using("a")] * 20_000,
         [user()] * 20_000,
         [calling(*map(str, range(20_000)))],
+        [said(HI), *[model(HI)] * 20_000, model(*[fn()] * 20_000), said(*[answered()] * 20_000)],
+        [model(fn())] * 20_000,
+        [said(answered())] * 20_000,
+        [reasoning()] * 20_000,
+        [item(str(i)) for i in range(20_000)],
+        [reasoning(), user()] * 10_000,
     ],
-    ids=range(7),
+    ids=range(13),
 )
 def test_long_histories_take_time_in_proportion(messages):
-    form = "anthropic" if "tool_calls" not in messages[0] and messages[0]["role"] != "tool" else "openai"
+    form = form_of(messages[-2:]) if "role" not in messages[0] or "parts" in messages[0] else None
+    if form is None:
+        form = "anthropic" if "tool_calls" not in messages[0] and messages[0]["role"] != "tool" else "openai"
     started = time.process_time()
     repair_history(messages, form), window(messages, 50, form), truncate_results(messages, 2, form)
     assert time.process_time() - started < 10

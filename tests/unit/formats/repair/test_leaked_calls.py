@@ -4,15 +4,19 @@ import ast
 import json
 import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolroll import Tool
+from toolroll import Tool, Toolroll
 from toolroll.errors import InvalidInput
-from toolroll.formats.repair.leaked_calls import Call, recover
+from toolroll.formats.repair.leaked_calls import Call, RecoveryResult, recover
 from toolroll.formats.repair.scanner import NotPythonic, read_call
+from toolroll.formats.schemas.names import provider_name
+
+ROOT = Path(__file__).parents[4]
 
 TOOLS = ("get_weather", "send_email", "get_time", "crm.find")
 OSLO = Call("get_weather", {"city": "Oslo"})
@@ -64,6 +68,18 @@ DIALECTS = {
     "gpt-oss": '<|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"city": "Oslo"}<|call|>',
     "gpt-oss, the other order": '<|start|>assistant to=functions.get_weather<|channel|>commentary json<|message|>{"city": "Oslo"}<|call|>',
     "gpt-oss, stripped": 'assistantcommentary to=functions.get_weather json{"city": "Oslo"}',
+    "Python": 'get_weather(city="Oslo")',
+    "Python, with a namespace": 'functions.get_weather(city="Oslo")',
+    "JavaScript": 'functions.get_weather({"city": "Oslo"})',
+    "TypeScript": "functions.get_weather({ city: 'Oslo' });",
+    "Gemini's functionCall": '{"functionCall": {"name": "get_weather", "args": {"city": "Oslo"}}}',
+    "Gemini's parts": '{"role": "model", "parts": [{"functionCall": {"name": "get_weather", "args": {"city": "Oslo"}}}]}',
+    "Bedrock's toolUse": '{"toolUse": {"toolUseId": "t1", "name": "get_weather", "input": {"city": "Oslo"}}}',
+    "single quotes": "{'name': 'get_weather', 'arguments': {'city': 'Oslo'}}",
+    "single quotes, in a list": "[{'name': 'get_weather', 'arguments': {'city': 'Oslo'}}]",
+    "single quotes in Hermes' tags": "<tool_call>{'name': 'get_weather', 'arguments': {'city': 'Oslo'}}</tool_call>",
+    "other capitals": '{"name": "Get_Weather", "arguments": {"city": "Oslo"}}',
+    "camel case": 'getWeather(city="Oslo")',
     "ReAct": 'Action: get_weather\nAction Input: {"city": "Oslo"}',
 }
 
@@ -123,7 +139,8 @@ def test_what_is_quoted_is_not_called(dialect, quoted):
         "<tool_call></tool_call>",
         "<function=get_weather>",
         "The get_weather(city='Oslo') function exists.",
-        "get_weather(city='Oslo')",
+        "get_time()",
+        "get_weather(city)",
         "[get_weather(city=Oslo)]",
         "[get_weather('Oslo')]",
         "[1, 2, 3]",
@@ -238,6 +255,110 @@ def test_names_may_have_dots_and_tools_may_be_tools():
     )
 
 
+RENAMED = ("uber.ride", "uber.eats", "send_email")
+SENT = {provider: provider_name("uber.ride", provider) for provider in ("openai", "anthropic", "gemini")}
+
+
+@pytest.mark.parametrize("provider", SENT)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_tool_that_was_sent_under_another_name_is_recovered_to_its_own(provider, dialect):
+    if "apital" in dialect or "camel" in dialect:
+        return
+    text = DIALECTS[dialect].replace("get_weather", SENT[provider])
+    assert recover(text, RENAMED).calls == (Call("uber.ride", {"city": "Oslo"}),)
+    assert recover(text, [Tool("uber.ride", "Rides")]).calls == (Call("uber.ride", {"city": "Oslo"}),)
+    assert recover(text, ["uber.eats"]).calls == ()
+
+
+def test_names_may_be_given_as_they_were_sent():
+    sent = SENT["openai"]
+    text = json.dumps({"name": sent, "arguments": {}})
+    assert recover(text, [sent]).calls == (Call(sent, {}),)
+
+
+@pytest.mark.parametrize("how", ["replace", "meta-tools", "allow"])
+def test_the_names_of_a_selection_and_of_a_delivery_serve_as_tools(how):
+    roll = Toolroll.from_tools([Tool("uber.ride", "Orders a ride home"), Tool("mail.send", "Sends a mail")])
+    picked = roll.select("order a ride home")
+    delivery = picked.deliver("openai", how)
+    text = json.dumps({"name": SENT["openai"], "arguments": {"to": "home"}})
+    names = picked.names if how == "meta-tools" else delivery.allowed
+    for tools in (picked.names, picked.definitions, names):
+        assert recover(text, tools).calls == (Call("uber.ride", {"to": "home"}),)
+    assert delivery.own_name(SENT["openai"]) == "uber.ride"
+
+
+def test_other_capitals_and_separators_count_only_if_they_fit_one_tool():
+    text = '{"name": "Send-Email", "arguments": {}}'
+    assert recover(text, ["send_email", "x"]).calls == (Call("send_email", {}),)
+    assert recover(text, ["send_email", "sendEmail"]).calls == ()
+    assert recover('{"name": "sendEmail", "arguments": {}}', ["send_email", "sendEmail"]).calls == (
+        Call("sendEmail", {}),
+    )
+
+
+EXPLANATIONS = [
+    "The function takes one argument:\n\nget_weather(city='Oslo')\n\nIt returns the temperature.",
+    "To get the weather yourself, call:\nget_weather(city='Oslo')",
+    "Run this in your shell:\nget_weather(city='Oslo')",
+    "You can call it with\nget_weather(city='Oslo')",
+    "The syntax is\nget_weather(city='Oslo')",
+    "The signature is:\nget_weather(city='Oslo')",
+    "Add this line to your script:\n\nget_weather(city='Oslo')",
+    "Use the following code:\nget_weather(city='Oslo')",
+    "Here's the code you asked for:\nget_weather(city='Oslo')",
+    "In Python that is written as\nget_weather(city='Oslo')",
+    "1. Import the module\n2. get_weather(city='Oslo')",
+    "- `get_weather(city='Oslo')`: the weather in Oslo",
+    "- get_weather(city='Oslo')",
+    "Try get_weather(city='Oslo')",
+    "The log says: get_weather(city='Oslo')",
+    "```python\nget_weather(city='Oslo')\n```",
+    "```\nget_weather(city='Oslo')\n```",
+    "    >>> get_weather(city='Oslo')",
+    "result = get_weather(city='Oslo')",
+    "def get_weather(city='Oslo'):",
+    "get_weather(city='Oslo') is the call that fails.",
+    "functions.get_weather({city: 'Oslo'}) returns a promise.",
+    "Send the following JSON:\n{'name': 'get_weather', 'arguments': {'city': 'Oslo'}}",
+    'The request body is:\n{"functionCall": {"name": "get_weather", "args": {"city": "Oslo"}}}',
+    'A functionCall part has this structure:\n{"functionCall": {"name": "get_weather", "args": {}}}',
+    "Your code does this:\nget_weather(city='Oslo')",
+    "The traceback ends with\nget_weather(city='Oslo')",
+    "This line is wrong:\nget_weather(city='Oslo')",
+    "You should replace line 3 with:\nget_weather(city='Oslo')",
+    "It is defined like so:\nget_weather(city='Oslo')",
+]
+
+
+@pytest.mark.parametrize("text", EXPLANATIONS)
+def test_an_explanation_of_a_call_is_no_call(text):
+    assert recover(text, TOOLS) == RecoveryResult((), text)
+
+
+ANNOUNCEMENTS = [
+    "Let me check the weather.", "I'll look that up for you:", "Sure!", "One moment, please.",
+    "Calling the weather service:", "I need the weather first.", "Checking the weather in Oslo now…",
+    "Okay, using get_weather:", "Now I will call the tool.", "Thanks for the details. I'll run it now:",
+    "Tool call:", "**Action**", "Ich rufe das Wetter ab:",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", ANNOUNCEMENTS)
+@pytest.mark.parametrize("dialect", ["Python", "JavaScript", "single quotes", "Gemini's functionCall"])
+def test_a_call_behind_an_announcement_is_one(said, dialect):
+    assert recover(f"{said}\n{DIALECTS[dialect]}", TOOLS) == RecoveryResult((OSLO,), said)
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+def test_documentation_calls_nothing(page):
+    text = page.read_text(encoding="utf-8")
+    names = set(re.findall(r"([A-Za-z_][\w.]*)\(", text)) | set(re.findall(r'"name": "([\w.]+)"', text))
+    for shown in (text, *re.split(r"\n(?=#)", text)):
+        if "<tool_call>" not in shown:  # the page that explains this has one as Python's string
+            assert recover(shown, names).calls == ()
+
+
 @pytest.mark.parametrize(
     "wrong", [(5, []), (None, []), (b"x", []), ("x", "get_weather"), ("x", 5), ("x", [5])]
 )
@@ -274,6 +395,13 @@ def test_a_call_is_read_as_python_writes_its_literals(arguments):
     assert read_call(written + " and more", 0) == ("f", arguments, len(written))
 
 
+def test_an_object_as_the_only_argument_is_the_arguments():
+    assert read_call('f({"a": 1, b: [{c: "x"}]})', 0)[1] == {"a": 1, "b": [{"c": "x"}]}
+    for wrong in ("f({a})", "f({1: 2})", "f({}, {})", "f(a={b: 1})"):
+        with pytest.raises(NotPythonic):
+            read_call(wrong, 0)
+
+
 @given(st.text(alphabet="abf(=)[]{}'\",:\\ 10.-nxu\n", max_size=30))
 @settings(max_examples=500)
 def test_what_is_read_means_to_python_what_it_means_here(text):
@@ -285,7 +413,15 @@ def test_what_is_read_means_to_python_what_it_means_here(text):
         parsed = ast.parse(f"f({text}"[:end], mode="eval").body
     except (SyntaxError, Warning):  # 1_000 or 007, or an escape that Python warns about
         return
+    if parsed.args:
+        assert arguments == {key.value: _listed(ast.literal_eval(value)) for key, value in _members(parsed)}
+        return
     assert arguments == {word.arg: _listed(ast.literal_eval(word.value)) for word in parsed.keywords}
+
+
+def _members(call):
+    (only,) = call.args
+    return list(zip(only.keys, only.values, strict=True))
 
 
 def _listed(value):

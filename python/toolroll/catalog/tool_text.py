@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -32,7 +32,9 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 @lru_cache(16_384)  # parameters and toolkits have the same few names all over a catalog
 def words(name: str) -> str:
     """An identifier as words: "gmail_listEmails" → "gmail list Emails"."""
-    return " ".join(_CAMEL.sub(" ", name).replace("_", " ").replace("-", " ").replace(".", " ").split())
+    if not name.islower():
+        name = _CAMEL.sub(" ", name)
+    return " ".join(name.replace("_", " ").replace("-", " ").replace(".", " ").split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,11 @@ class ToolText:
         return f"{self.name} {self.toolkit}", self.prose, self.parameters, " ".join(self.examples)
 
 
-def texts_of(tools: Iterable[Tool]) -> tuple[ToolText, ...]:
-    """The texts of all tools, by row."""
-    return tuple(map(ToolText.of, tools))
+def texts_of(
+    tools: Iterable[Tool], text_of: Callable[[Tool], ToolText] = ToolText.of
+) -> tuple[ToolText, ...]:
+    """The texts of all tools, by row. text_of: reads one; for callers that keep them."""
+    return tuple(map(text_of, tools))
 
 
 def columns(texts: Sequence[ToolText]) -> list[list[str]]:
@@ -120,7 +124,7 @@ def _prose(tool: Tool) -> str:
 
 def _parameter_names(schema: Mapping[str, Any]) -> list[str]:
     properties = schema.get("properties")
-    if not isinstance(properties, Mapping):
+    if not isinstance(properties, (dict, Mapping)):
         return []
     return [words(str(name)[:_LONGEST_NAME]) for name in islice(properties, _MOST_NAMED)]
 
@@ -128,11 +132,11 @@ def _parameter_names(schema: Mapping[str, Any]) -> list[str]:
 def _parameter_words(schema: Mapping[str, Any], depth: int) -> Iterator[str]:
     """Names and descriptions of the parameters, breadth-limited: schemas are hostile input."""
     properties = schema.get("properties")
-    if not isinstance(properties, Mapping) or depth >= _DEEPEST:
+    if not isinstance(properties, (dict, Mapping)) or depth >= _DEEPEST:
         return
     for name, parameter in list(properties.items())[:_MOST_PARAMETERS]:
         yield str(name)
-        if isinstance(parameter, Mapping):
+        if isinstance(parameter, (dict, Mapping)):
             description = parameter.get("description")
             if isinstance(description, str):
                 yield description

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import operator
 import os
@@ -30,6 +31,7 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.random_bytes import random_bytes
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
+from toolroll.tool_list import ToolList
 
 _log = logging.getLogger("toolroll")
 
@@ -144,6 +146,12 @@ class Engine:
         if not was_whole and not snapshot.shared.lasting_failures:
             _log.warning("selection is whole again")
 
+    def over(self, pipeline: Pipeline, tool_list: ToolList) -> Engine:
+        """The same engine over the tools of one request: what it learns and observes is shared."""
+        engine = copy.copy(self)
+        engine._snapshot = self._snapshot.over(pipeline, tool_list)
+        return engine
+
     def select(self, request: Request, conversation: Conversation | None = None) -> Selection:
         """Gathers, decides and logs. conversation: what the turn belongs to, in this turn."""
         begun = self._begin(request)
@@ -251,6 +259,7 @@ class Engine:
             room=begun.pipeline.retention.room(conversation),
             variant=begun.variant,
             engine_id=self.id,
+            tool_list=begun.snapshot.tool_list,
         )
 
     def _finish(

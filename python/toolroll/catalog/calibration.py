@@ -120,6 +120,8 @@ class HeldOut:
         A tool may lend its only one, since messages come for tools without examples, too. The choice is a
         function of the texts: the same definitions give the same confidence.
         """
+        if sum(len(text.examples) for text in texts) < LEAST_HELD_OUT:
+            return None
         places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         spare = [max(1, len(text.examples) // 8) for text in texts]
         for row, text in enumerate(texts):

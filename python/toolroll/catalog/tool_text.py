@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -63,7 +63,7 @@ class ToolText:
             tool.name,
             tool.toolkit,
             prose[:_LONGEST],
-            " ".join(_parameter_words(schema, 0))[:_LONGEST] if schema else "",
+            " ".join(_parameter_words(schema))[:_LONGEST] if schema else "",
             example_texts(tool),
             _description(tool, prose),
         )
@@ -129,16 +129,18 @@ def _parameter_names(schema: Mapping[str, Any]) -> list[str]:
     return [words(str(name)[:_LONGEST_NAME]) for name in islice(properties, _MOST_NAMED)]
 
 
-def _parameter_words(schema: Mapping[str, Any], depth: int) -> Iterator[str]:
+def _parameter_words(schema: Mapping[str, Any], depth: int = 0) -> list[str]:
     """Names and descriptions of the parameters, breadth-limited: schemas are hostile input."""
     properties = schema.get("properties")
     if not isinstance(properties, (dict, Mapping)) or depth >= _DEEPEST:
-        return
-    for name, parameter in list(properties.items())[:_MOST_PARAMETERS]:
-        yield str(name)
+        return []
+    words: list[str] = []
+    for name, parameter in islice(properties.items(), _MOST_PARAMETERS):
+        words.append(str(name))
         if isinstance(parameter, (dict, Mapping)):
             description = parameter.get("description")
             if isinstance(description, str):
-                yield description
+                words.append(description)
             if "properties" in parameter:
-                yield from _parameter_words(parameter, depth + 1)
+                words += _parameter_words(parameter, depth + 1)
+    return words

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder, as_embedder, vectors_of
 from toolroll.errors import EmbedderUnavailable
-from toolroll.formats.sources.dicts import Group, list_of
+from toolroll.formats.sources.dicts import list_of
 from toolroll.formats.sources.jsonl import toolkits_of
 from toolroll.formats.sources.lenient import group_in, read_one
 from toolroll.selection.effective_policy import EffectivePolicy
@@ -42,8 +42,7 @@ _BYTES_PER_BYTE = 8  # of its texts: the copy, what was read of it, and the inde
 _HANDED_ON = Place((), is_hosted=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ReadTool:
+class _ReadTool(NamedTuple):
     """One tool of a list, with its texts.
 
     Attributes:
@@ -189,19 +188,16 @@ class ToolLists:
 
     def _read(self, items: Sequence[Any], policy: EffectivePolicy) -> _KnownList:
         """Reads and indexes a list that is not known, and keeps it."""
-        texts: dict[str, ToolText] = {}
-        tools: dict[str, Tool] = {}
-        read: list[tuple[Group | None, list[_ReadTool]]] = []
-        for item in items:
-            group = group_in(item)
-            if group is None:
-                read.append((None, [self._read_tool(item)]))
-            else:
-                is_declaration = group.key != "tools"
-                read.append((group, [self._read_tool(one, is_declaration) for one in group.members]))
-            for one in read[-1][1]:
-                if one.tool is not None and one.text is not None and one.tool.name not in tools:
-                    tools[one.tool.name], texts[one.tool.name] = one.tool, one.text
+        groups = [group_in(item) for item in items]
+        read = [
+            [self._read_tool(item)]
+            if group is None
+            else [self._read_tool(one, group.key != "tools") for one in group.members]
+            for item, group in zip(items, groups, strict=True)
+        ]
+        found = [one for members in reversed(read) for one in reversed(members) if one.tool is not None]
+        tools = {one.tool.name: one.tool for one in found if one.tool is not None}  # the first of a name
+        texts = {one.tool.name: one.text for one in found if one.tool is not None and one.text is not None}
         definitions = Definitions(tuple(tools.values()), toolkits_of(tools.values()))
         is_whole = True
         try:
@@ -210,13 +206,15 @@ class ToolLists:
             pipeline, is_whole = self._builder.by_words(definitions, policy, error), False
         names = pipeline.catalog.names
         copies, places, size = [], [], 0
-        for item, (group, members) in zip(items, read, strict=True):
-            rows = tuple(-1 if one.tool is None else names[one.tool.name] for one in members)
-            size += sum(one.size for one in members)
+        for item, group, members in zip(items, groups, read, strict=True):
             if group is None:
-                copies.append(members[0].copy)
-                places.append(_HANDED_ON if rows[0] < 0 else Place(rows))
+                (one,) = members
+                size += one.size
+                copies.append(one.copy)
+                places.append(_HANDED_ON if one.tool is None else Place((names[one.tool.name],)))
             else:
+                rows = tuple([-1 if one.tool is None else names[one.tool.name] for one in members])
+                size += sum([one.size for one in members])
                 has_rest = group.key != "tools" and len(item) > 1
                 copies.append(_copy({**item, group.key: []}) | {group.key: [one.copy for one in members]})
                 places.append(Place(rows, group.key, has_rest))

@@ -197,8 +197,17 @@ def schema(value: Any) -> Mapping[str, Any] | None:
     """
     if (checked := shallow_schema(value)) is None:
         return None
-    level: list[Any] = [checked]
     nodes = 0
+    few: list[Any] = [checked]  # nearly every schema is small, and no deeper than it has nodes
+    for node in few:
+        for child in node if type(node) is list else node.values():
+            if type(child) is dict or type(child) is list:
+                few.append(child)
+        if len(few) > MAX_SCHEMA_DEPTH:
+            break
+    else:
+        return checked
+    level: list[Any] = [checked]
     for _ in range(MAX_SCHEMA_DEPTH):
         level = [
             child

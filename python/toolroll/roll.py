@@ -316,10 +316,8 @@ class Toolroll:
         """
         engine = self._engine
         roll = object.__new__(Toolroll)
-        roll._home, roll._engine = (
-            self._home,
-            engine.over(*self._home.tool_lists.find(tools, engine.snapshot.policy)),
-        )
+        roll._home = self._home
+        roll._engine = engine.over(self._home.tool_lists.snapshot(tools, engine.snapshot))
         return roll
 
     def session(self, session: str, context: Context | None = None, *, learns: bool = True) -> Session:

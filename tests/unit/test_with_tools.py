@@ -360,27 +360,27 @@ def test_a_failing_embedder_leaves_words_and_the_list_is_tried_again():
 
 def test_only_the_last_lists_are_kept(roll, monkeypatch):
     lists = tool_lists.ToolLists(roll._home._builder, most=3)
-    policy = roll._engine.snapshot.policy
+    base = roll._engine.snapshot
     requests = [[chat(f"tool_{i}_{j}", "Text.") for j in range(3)] for i in range(6)]
     for request in requests[:3]:
-        lists.find(request, policy)
-    lists.find(requests[0], policy)  # used again: the second is the oldest now
+        lists.snapshot(request, base)
+    lists.snapshot(requests[0], base)  # used again: the second is the oldest now
     for request in requests[3:5]:
-        lists.find(request, policy)
+        lists.snapshot(request, base)
     assert len(lists) == 3 and len(lists._requests) <= 6
     built = builds(monkeypatch)
-    lists.find(requests[0], policy)
-    lists.find(requests[1], policy)
+    lists.snapshot(requests[0], base)
+    lists.snapshot(requests[1], base)
     assert built == [3]
 
 
 def test_lists_are_kept_within_their_memory(roll):
     lists = tool_lists.ToolLists(roll._home._builder, most_bytes=200_000)
-    policy = roll._engine.snapshot.policy
+    base = roll._engine.snapshot
     for i in range(20):
-        lists.find([chat(f"tool_{i}_{j}", "Text. " * 50) for j in range(4)], policy)
+        lists.snapshot([chat(f"tool_{i}_{j}", "Text. " * 50) for j in range(4)], base)
     assert 0 < len(lists) < 10
-    lists.find([chat(f"big_{j}", "Text. " * 500) for j in range(20)], policy)
+    lists.snapshot([chat(f"big_{j}", "Text. " * 500) for j in range(20)], base)
     assert all(known.memory_bytes <= 200_000 for known in lists._all())
 
 

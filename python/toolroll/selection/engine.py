@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 import operator
 import os
@@ -31,7 +30,6 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.random_bytes import random_bytes
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
-from toolroll.tool_list import ToolList
 
 _log = logging.getLogger("toolroll")
 
@@ -146,10 +144,11 @@ class Engine:
         if not was_whole and not snapshot.shared.lasting_failures:
             _log.warning("selection is whole again")
 
-    def over(self, pipeline: Pipeline, tool_list: ToolList) -> Engine:
-        """The same engine over the tools of one request: what it learns and observes is shared."""
-        engine = copy.copy(self)
-        engine._snapshot = self._snapshot.over(pipeline, tool_list)
+    def over(self, snapshot: Snapshot) -> Engine:
+        """The same engine over another snapshot for one request: what it learns and observes is shared."""
+        engine = object.__new__(Engine)
+        engine.__dict__.update(self.__dict__)  # copy.copy takes four times as long
+        engine._snapshot = snapshot
         return engine
 
     def select(self, request: Request, conversation: Conversation | None = None) -> Selection:

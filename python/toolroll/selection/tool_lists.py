@@ -28,6 +28,7 @@ from toolroll.formats.sources.lenient import group_in, read_one
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder
+from toolroll.selection.snapshot import Snapshot
 from toolroll.tool_list import Place, ToolList
 from toolroll.tools import Definitions, Tool
 
@@ -36,7 +37,7 @@ MOST_BYTES = 256 << 20  # of memory for them, by estimate
 MOST_TOOLS = 4_096  # read tools, and vectors of their texts, that are kept for lists which share them
 
 _ALIKE = 4  # lists of one length, first and last item that are kept
-_COMPARED = 8_192  # bytes of a list of known objects that are compared with what was read: some 10 µs
+_COMPARED = 4_096  # bytes of a list of known objects that are compared with what was read: some 5 µs
 _BYTES_PER_TOOL = 6_000  # of a kept list, beside its texts
 _BYTES_PER_BYTE = 8  # of its texts: the copy, what was read of it, and the indexes
 _HANDED_ON = Place((), is_hosted=True)
@@ -94,26 +95,32 @@ class _Request:
     Attributes:
         key: where it is kept.
         compared: how many items were compared with their copies, on end.
+        snapshots: the one that was in place at the last call, and the one over these objects.
     """
 
     key: tuple[int, int, int]
     tool_list: ToolList
     known: _KnownList
     compared: int = 0
+    snapshots: tuple[Snapshot, Snapshot] | None = None
 
     def has_objects(self, items: Sequence[Any]) -> bool:
         """Whether these are the very objects, unchanged.
 
         About `_COMPARED` bytes are read, others each time: an object of a long list that was changed in place
-        is noticed some calls later.
+        is noticed some calls later. So is an equal object in the place of another, between the same ends.
         """
         own = self.tool_list.items
-        if len(own) != len(items) or not all(map(is_, own, items)):
+        try:
+            if own != items:  # without a look at objects that are the same: 500 cost 1 µs, not 50
+                return False
+        except Exception:  # nested too deeply to compare, or of objects that cannot be
             return False
         at = self.compared
         end = at + max(1, len(own) * _COMPARED // (self.known.size + 1))
         self.compared = end if end < len(items) else 0
-        return _are_equal(items[at:end], self.known.copies[at:end])
+        part = items[at:end]
+        return all(map(is_, own[at:end], part)) and _are_equal(part, self.known.copies[at:end])
 
 
 class ToolLists:
@@ -147,24 +154,28 @@ class ToolLists:
         self._tools: dict[tuple[bytes, bool], _ReadTool] = {}
         self._clock = count(1)
 
-    def find(self, tools: Iterable[Any], policy: EffectivePolicy) -> tuple[Pipeline, ToolList]:
-        """The pipeline over these tools under this policy, and the list with their rows.
+    def snapshot(self, tools: Iterable[Any], base: Snapshot) -> Snapshot:
+        """The tools of a request, under the rules, settings and failures of `base`.
 
         Raises:
             InvalidDefinition: `tools` is no list.
         """
-        items = list_of(tools)
+        items = tools if type(tools) is list else list_of(tools)
         # The request keeps its objects alive, so no other object has their ids.
         key = (id(items[0]), id(items[-1]), len(items)) if items else (0, 0, 0)
         request = self._requests.get(key)
         if request is None or not request.has_objects(items):
-            request = self._remember(key, items, self._known(items) or self._read(items, policy))
-        known = request.known
+            items = list(items)  # the caller may change the list
+            request = self._remember(key, items, self._known(items) or self._read(items, base.policy))
+        known, kept = request.known, request.snapshots
         known.used = next(self._clock)
-        governed = known.governed
-        if governed[0] is not policy:
-            governed = known.governed = policy, self._builder.governed(governed[1], policy)
-        return governed[1], request.tool_list
+        if kept is None or kept[0] is not base:
+            pipeline = known.governed[1]
+            if known.governed[0] is not base.policy:
+                pipeline = self._builder.governed(pipeline, base.policy)
+                known.governed = base.policy, pipeline
+            kept = request.snapshots = base, base.over(pipeline, request.tool_list)
+        return kept[1]
 
     def __len__(self) -> int:
         return len(self._all())

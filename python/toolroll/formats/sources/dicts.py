@@ -120,7 +120,7 @@ def _read(item: Any) -> list[Tool]:
     if isinstance(item, (dict, Mapping)):
         if (group := group_of(item)) is not None:
             return _read_group(group)
-        return [_read_mapping(item)]
+        return [read_mapping(item)]
     if isinstance(item, Tool):
         return [item]
     if (found := described(item)) is not None:
@@ -137,7 +137,12 @@ def _read(item: Any) -> list[Tool]:
     raise FieldError(f"is {fields.shown(item)}, a {type(item).__name__}; known shapes: {SHAPES}")
 
 
-def _read_mapping(item: Mapping[str, Any]) -> Tool:
+def read_mapping(item: Mapping[str, Any]) -> Tool:
+    """Reads one definition of a function, of any provider's shape.
+
+    Raises:
+        FieldError: it has none, or something in it is wrong.
+    """
     values = _shape(item)(item)
     if "name" not in values:
         raise FieldError("name is missing")

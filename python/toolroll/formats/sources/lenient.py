@@ -30,14 +30,15 @@ def read_one(item: Any, *, is_declaration: bool = False) -> Tool | None:
 
     is_declaration: whether it stands among Gemini's function declarations.
     """
-    if isinstance(item, (dict, Mapping)) and not is_declaration and is_hosted(item):
+    is_mapping = isinstance(item, (dict, Mapping))
+    if is_mapping and not is_declaration and is_hosted(item):
         return None
     try:
-        if is_declaration and isinstance(item, (dict, Mapping)):
-            return dicts.read_declaration(item)
+        if is_mapping:
+            return dicts.read_declaration(item) if is_declaration else dicts.read_mapping(item)
         return dicts.read_item(item)
     except FieldError:
-        return _named(item) if isinstance(item, (dict, Mapping)) else None
+        return _named(item) if is_mapping else None
 
 
 def _named(item: Mapping[str, Any]) -> Tool | None:

@@ -17,7 +17,7 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -147,7 +147,7 @@ class HeldOut:
 
     def texts(self, texts: Sequence[ToolText]) -> list[ToolText]:
         """The texts of these tools, less the examples that are held out."""
-        return [replace(texts[row], examples=self._rest_of(row, texts[row])) for row in self.rows.tolist()]
+        return [texts[row]._replace(examples=self._rest_of(row, texts[row])) for row in self.rows.tolist()]
 
     def _rest_of(self, row: int, text: ToolText) -> tuple[str, ...]:
         return tuple([one for at, one in enumerate(text.examples) if (row, at) not in self.out])

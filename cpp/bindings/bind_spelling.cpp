@@ -68,6 +68,12 @@ void bind_spelling(py::module_& m) {
             return lexicon.knows(Utf8(word).view());
           },
           py::arg("word"))
+      .def(
+          "knows_words_of",
+          [](const Lexicon& lexicon, const py::str& text) {
+            return lexicon.knows_words_of(Utf8(text).view());
+          },
+          py::arg("text"))
       .def_property_readonly("size", &Lexicon::size)
       .def_property_readonly("memory_bytes", &Lexicon::memory_bytes);
 

@@ -255,19 +255,32 @@ void Lexicon::add_words_of(std::string_view text, float weight) {
     if (is_parted && whole.is_word(kShortest)) add(whole.word(), weight);
     whole = Run();
   };
+  const auto add_letter = [&](char letter, bool upper, std::size_t next) {
+    if (upper && part.letters > 0 &&
+        (!before_upper || (next < text.size() && (kind_of(text[next]) & kLower) != 0))) {
+      end_part();
+    }
+    part.add(letter, upper);
+    whole.add(letter, upper);
+    before_upper = upper;
+  };
   for (std::size_t at = 0; at < text.size();) {
+    if (static_cast<unsigned char>(text[at]) < 0x80) {
+      const std::uint8_t kind = kind_of(text[at]);
+      if ((kind & (kLower | kUpper)) != 0) {
+        add_letter(static_cast<char>(text[at] | 0x20), (kind & kUpper) != 0, at + 1);
+      } else if (whole.letters > 0 || !whole.is_latin) {
+        end_whole();
+      }
+      ++at;
+      continue;
+    }
     const auto [c, size] = decode(text, at);
-    const char32_t small = c < 0x80 ? c | 0x20 : lower(c);
-    const bool is_ascii_letter = c < 0x80 && small >= U'a' && small <= U'z';
-    const std::uint32_t bits = c < 0x80 ? 0 : unicode::properties(c);
-    const char32_t base = is_ascii_letter ? small : c < 0x80 ? 0 : strip_accent(small);
+    const char32_t small = lower(c);
+    const std::uint32_t bits = unicode::properties(c);
+    const char32_t base = strip_accent(small);
     if (base >= U'a' && base <= U'z') {
-      const bool upper = small != c;
-      const bool next_lower = at + size < text.size() && (kind_of(text[at + size]) & kLower) != 0;
-      if (upper && part.letters > 0 && (!before_upper || next_lower)) end_part();
-      part.add(static_cast<char>(base), upper);
-      whole.add(static_cast<char>(base), upper);
-      before_upper = upper;
+      add_letter(static_cast<char>(base), small != c, at + size);
     } else if ((bits & unicode::kMark) == 0) {
       const bool is_other =
           (bits & unicode::kWord) != 0 && (bits & (unicode::kHangul | unicode::kUnspaced)) == 0;
@@ -309,6 +322,15 @@ bool Lexicon::knows(std::string_view word) const {
   std::array<char, kLongest> buffer;
   const std::string_view stem = stem_of(word, buffer);
   return stem != word && knows_stem(stem);
+}
+
+bool Lexicon::knows_words_of(std::string_view text) const {
+  for (std::size_t at = 0; at < text.size();) {
+    const Run run = read_run(text, at);
+    at = run.end == at ? at + decode(text, at).size : run.end;
+    if (run.is_word(Speller::kShortest) && !knows(run.word())) return false;
+  }
+  return true;
 }
 
 bool Lexicon::knows_stem(std::string_view stem) const {

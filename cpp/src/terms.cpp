@@ -1,8 +1,10 @@
 #include "toolroll/terms.hpp"
 
 #include <array>
+#include <cstring>
 #include <span>
 #include <stdexcept>
+#include <vector>
 
 #include "toolroll/english.hpp"
 #include "toolroll/unicode.hpp"
@@ -81,6 +83,43 @@ std::size_t part_end(KindAt kind, std::size_t begin, std::size_t end) {
 constexpr bool sheds_accents(char32_t c) { return c < 0x530 || (c >= 0x1E00 && c < 0x2000); }
 
 bool is_joined(char32_t c) { return is_hangul(c) || is_cjk(c); }
+
+// The stems of the ASCII words that a thread has read last, in a table without chains: a word takes
+// the place of another one of its slot. Texts repeat their words, and a stem takes twenty times as
+// long as a look-up.
+class StemCache {
+ public:
+  static constexpr std::size_t kLongestWord = 23;
+
+  struct Entry {
+    std::uint8_t size = 0;       // of the word; 0: free
+    std::uint8_t stem_size = 0;  // 0: a stop word
+    std::array<char, kLongestWord> word;
+    std::array<char, kLongestWord> stem;
+  };
+
+  // The entry of a word of 1 to kLongestWord lower-case letters and digits.
+  const Entry& operator[](std::string_view word) {
+    if (entries_.empty()) entries_.resize(kSlots);
+    std::uint64_t hash = 0xCBF29CE484222325U;
+    for (const char c : word) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
+    Entry& entry = entries_[(hash ^ (hash >> 32)) % kSlots];
+    if (entry.size == word.size() && std::memcmp(entry.word.data(), word.data(), word.size()) == 0)
+      return entry;
+    entry.size = static_cast<std::uint8_t>(word.size());
+    std::memcpy(entry.word.data(), word.data(), word.size());
+    std::memcpy(entry.stem.data(), word.data(), word.size());
+    entry.stem_size =
+        is_stop_word(word)
+            ? std::uint8_t{0}
+            : static_cast<std::uint8_t>(stem_english({entry.stem.data(), word.size()}));
+    return entry;
+  }
+
+ private:
+  static constexpr std::size_t kSlots = 4096;
+  std::vector<Entry> entries_;
+};
 
 }  // namespace
 
@@ -172,15 +211,20 @@ std::size_t Terms::read_wide_word(std::string_view text, std::size_t begin) {
 
 void Terms::add_ascii(std::string_view part) {
   const std::size_t begin = bytes_.size();
-  for (const char c : part) {
-    bytes_ += ascii_kind(c) == kUpper ? static_cast<char>(c + ('a' - 'A')) : c;
-  }
+  bytes_.resize(begin + part.size());
   const std::span<char> term(bytes_.data() + begin, part.size());
-  if (is_stop_word({term.data(), term.size()})) {
-    bytes_.resize(begin);
-    return;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    const char c = part[i];
+    term[i] = ascii_kind(c) == kUpper ? static_cast<char>(c + ('a' - 'A')) : c;
   }
-  if (part.size() <= kLongestStemmed) bytes_.resize(begin + stem_english(term));
+  if (part.size() <= StemCache::kLongestWord) {
+    thread_local StemCache stems;
+    const StemCache::Entry& known = stems[{term.data(), term.size()}];
+    std::memcpy(term.data(), known.stem.data(), known.stem_size);
+    bytes_.resize(begin + known.stem_size);
+  } else if (part.size() <= kLongestStemmed) {
+    bytes_.resize(begin + stem_english(term));
+  }
   end_term(begin);
 }
 

@@ -80,6 +80,14 @@ void TokenTable::embed(std::string_view text, std::span<float> out) const {
   thread_local std::vector<std::int32_t> ids;
   pieces_.encode(text, kMostTokens, ids);
   std::fill(out.begin(), out.end(), 0.0F);
+#if defined(__GNUC__)
+  // The table is larger than the caches, and rows are read in no order: ask for all of them first.
+  constexpr std::size_t kLine = 64;
+  for (const std::int32_t id : ids) {
+    const std::int8_t* const row = table_.data() + static_cast<std::size_t>(id) * dim_;
+    for (std::size_t i = 0; i < dim_; i += kLine) __builtin_prefetch(row + i);
+  }
+#endif
   for (const std::int32_t id : ids) {
     if (id == pieces_.unknown()) continue;
     const auto row = static_cast<std::size_t>(id);

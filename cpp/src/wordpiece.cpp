@@ -150,6 +150,14 @@ void WordPiece::end_word(Word& word, std::vector<std::int32_t>& ids) const {
 }
 
 void WordPiece::cut(std::string_view word, std::vector<std::int32_t>& ids) const {
+  // Most words are pieces. The hashes of all prefixes, below, take longer to clear than a look-up.
+  if (word.size() <= beginning_.longest) {
+    const std::uint32_t number = beginning_.table.find(word);
+    if (number != StringTable::kMissing) {
+      ids.push_back(beginning_.ids[number]);
+      return;
+    }
+  }
   const std::size_t before = ids.size();
   std::array<StringTable::Hash, kLongestWordBytes + 1> hashes;  // [n]: of the next n bytes
   for (std::size_t begin = 0; begin < word.size();) {

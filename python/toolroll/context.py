@@ -15,6 +15,7 @@ from toolroll._core import Learned
 from toolroll.arrays import Part, Vector
 from toolroll.conversation import Conversation
 from toolroll.errors import InvalidInput
+from toolroll.tool_list import ToolList
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class Turn:
         room: retrieval may add so many times k.
         variant: what an experiment dealt this turn; "" for none.
         engine_id: names the engine that gathered it; outcomes are reported there.
+        tool_list: the tools that came with the request, where the catalog is of these.
     """
 
     text: str
@@ -133,6 +135,7 @@ class Turn:
     room: float = 1.0
     variant: str = ""
     engine_id: str = ""
+    tool_list: ToolList | None = None
 
     def __post_init__(self) -> None:
         if not self.query:

@@ -24,6 +24,7 @@ from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.telemetry import Counters
+from toolroll.selection.tool_lists import ToolLists
 from toolroll.sessions.state import Conversations, ConversationsInMemory
 from toolroll.tools import Definitions
 
@@ -46,6 +47,10 @@ class Home(Protocol):
     @property
     def conversations(self) -> Conversations:
         """What conversations hold between turns."""
+
+    @property
+    def tool_lists(self) -> ToolLists:
+        """The catalogs of lists that came with requests."""
 
     def recent(self, event_id: str) -> Selection | None:
         """The selection of this event, where this process still has it; None where others may know it.
@@ -135,6 +140,7 @@ class MemoryHome:
             draw: see `Engine`.
         """
         self._builder, self._read = builder, read
+        self._tool_lists = ToolLists(builder)
         self._building = threading.RLock()  # held while a catalog is built: the later one wins
         self._experiments = {} if experiment is None else {"": experiment}
         self._recent: deque[Selection] = deque(maxlen=RECENT_SELECTIONS)
@@ -144,7 +150,7 @@ class MemoryHome:
         survive_forks(self, lambda home: (), MemoryHome._reset)  # a fork does not wait for a build
         hooks: dict[str, Any] = {"clock": clock, "draw": draw}
         self._engine = Engine(
-            self._snapshot(pipeline),
+            self._snapshot(pipeline, definitions),
             builder.embedder,
             learned=self._memory.learned.get,
             observe=self._recent.append,
@@ -160,6 +166,11 @@ class MemoryHome:
     def conversations(self) -> Conversations:
         """What conversations hold between turns."""
         return self._conversations
+
+    @property
+    def tool_lists(self) -> ToolLists:
+        """The catalogs of lists that came with requests."""
+        return self._tool_lists
 
     def recent(self, event_id: str) -> Selection:
         """The selection of this event.
@@ -220,7 +231,7 @@ class MemoryHome:
             if self._read is None:
                 raise InvalidInput("refresh: this catalog was made from definitions, make another one")
             definitions = self._read(tools)
-            self._engine.swap(self._snapshot(self._compose(definitions, progress)))
+            self._engine.swap(self._snapshot(self._compose(definitions, progress), definitions))
 
     def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
         """Does nothing: the catalog is built."""
@@ -272,9 +283,9 @@ class MemoryHome:
     def _compose(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
         return self._builder.pipeline(definitions, _effective_policy(definitions), progress)
 
-    def _snapshot(self, pipeline: Pipeline) -> Snapshot:
+    def _snapshot(self, pipeline: Pipeline, definitions: Definitions) -> Snapshot:
         experiments: Mapping[str, Experiment] = self._experiments
-        return Snapshot(pipeline, experiments=experiments)
+        return Snapshot(pipeline, experiments=experiments, policy=_effective_policy(definitions))
 
 
 def _effective_policy(definitions: Definitions) -> EffectivePolicy:

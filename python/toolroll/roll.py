@@ -315,6 +315,33 @@ class Toolroll:
         """`select` for an event loop: an embedder that waits does so in a thread."""
         return await self._engine.aselect(Request(message, context, k, **options))
 
+    def with_tools(self, tools: Iterable[Any]) -> Toolroll:
+        """The same over the tools that came with a request, in place of its own.
+
+            picked = roll.with_tools(request["tools"]).select(message, context)
+            request["tools"] = list(picked.tools)
+
+        Rules apply to these tools by name, and outcomes are learnt by the tools' names and texts, for all
+        lists alike; sessions and reports may be made here or there. `Selection.tools` has the very objects
+        of the request, in their order: the selected ones, with all others of the same name, and the hosted
+        tools (`{"type": "web_search"}`), which no limit counts. No item refuses the list.
+
+        The last lists are kept by their content. In an event loop, an embedder that waits does so here: call
+        it by `asyncio.to_thread`. In place of an object of the list, put another one when it changes: what is
+        written into a known object of a long list is noticed some calls later.
+
+        Args:
+            tools: as `from_tools` takes them, in one list or as MCP's result of `tools/list`.
+
+        Raises:
+            InvalidDefinition: it is no list.
+        """
+        engine = self._engine
+        roll = object.__new__(Toolroll)
+        roll._home = self._home
+        roll._engine = engine.over(self._home.tool_lists.snapshot(tools, engine.snapshot))
+        return roll
+
     def session(
         self,
         session: str,
@@ -708,4 +735,5 @@ def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:
         tools=given.tools,
         toolkits=(*implied, *declared.toolkits),
         routes=(*given.routes, *declared.routes),
+        hosted=given.hosted,
     )

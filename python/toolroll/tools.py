@@ -260,6 +260,8 @@ class Definitions:
     Attributes:
         rules, pages: who sees what, and what belongs to which page.
         tiers: subscription tiers, lowest first; rules compare by this order.
+        hosted: tools that the provider runs, as they came: no part of the catalog, given back with every
+            selection.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -268,6 +270,7 @@ class Definitions:
     rules: tuple[Rule, ...] = ()
     pages: tuple[PageMapping, ...] = ()
     tiers: tuple[str, ...] = ()
+    hosted: tuple[object, ...] = ()
 
     @classmethod
     def joined(cls, parts: Sequence[Definitions]) -> Definitions:
@@ -279,6 +282,7 @@ class Definitions:
             tuple(rule for part in parts for rule in part.rules),
             tuple(page for part in parts for page in part.pages),
             max((part.tiers for part in parts), key=len, default=()),
+            tuple(tool for part in parts for tool in part.hosted),
         )
 
 

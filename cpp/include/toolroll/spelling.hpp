@@ -52,6 +52,10 @@ class Lexicon {
   /// stem by itself is no word ("schedul").
   bool knows(std::string_view word) const;
 
+  /// Whether it knows every word of a text that a speller might correct. Then a speller with this
+  /// lexicon changes nothing in the text, whatever other lexicon it has. O(n).
+  bool knows_words_of(std::string_view text) const;
+
   /// Whether it is the stem of a word.
   bool knows_stem(std::string_view stem) const;
 

@@ -17,7 +17,7 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -124,6 +124,8 @@ class HeldOut:
         A tool may lend its only one, since messages come for tools without examples, too. The choice is a
         function of the texts: the same definitions give the same confidence.
         """
+        if sum(len(text.examples) for text in texts) < LEAST_HELD_OUT:
+            return None
         places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         spare = [max(1, len(text.examples) // 8) for text in texts]
         for row, text in enumerate(texts):
@@ -149,7 +151,7 @@ class HeldOut:
 
     def texts(self, texts: Sequence[ToolText]) -> list[ToolText]:
         """The texts of these tools, less the examples that are held out."""
-        return [replace(texts[row], examples=self._rest_of(row, texts[row])) for row in self.rows.tolist()]
+        return [texts[row]._replace(examples=self._rest_of(row, texts[row])) for row in self.rows.tolist()]
 
     def _rest_of(self, row: int, text: ToolText) -> tuple[str, ...]:
         return tuple([one for at, one in enumerate(text.examples) if (row, at) not in self.out])

@@ -18,15 +18,16 @@ import numpy as np
 from toolroll._core import Bitset, Bm25Index, Fusion, Speller, ToolKeys, VectorIndex
 from toolroll.arrays import Rows
 from toolroll.catalog.calibration import CalibrationSet
-from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, Probes, probes_of
+from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, NO_PROBES, Probes, probes_of
+from toolroll.catalog.deferred import Deferred, DeferredCosts, readable_schema
 from toolroll.catalog.retriever import CalibratedRetriever, Indexes, calibration_set_of
 from toolroll.catalog.routes import RouteTable
 from toolroll.catalog.settings import Switches
-from toolroll.catalog.spelling import speller_of
+from toolroll.catalog.spelling import DeferredSpeller, speller_of
 from toolroll.catalog.stacked import Costs, StackedColumn, StackedRows, StackedTools, layered
 from toolroll.catalog.tokens import estimate_tokens
 from toolroll.catalog.tool2vec import DESCRIPTION_COUNTS, ToolVectors
-from toolroll.catalog.tool_text import FIELD_WEIGHTS, columns, texts_of
+from toolroll.catalog.tool_text import FIELD_WEIGHTS, ToolText, columns, texts_of
 from toolroll.catalog.toolkits import (
     NO_TOOLKITS,
     frozen_rows,
@@ -69,12 +70,17 @@ class CatalogOptions:
         description_counts: as many examples as a description does in a tool's vector.
         keyword_mode: how keywords stand in a message where their author did not say; None for what their
             script asks for.
+        damping: whether hubs can be damped; without, no probes are kept.
+        deferred: tokens, revision and the speller's words are computed when they are first read. A schema
+            that has no form in JSON is no error. For the tools of one request.
     """
 
     hnsw: bool = False
     toolkits_by_meaning: bool = False
     description_counts: float = DESCRIPTION_COUNTS
     keyword_mode: Mode | None = None
+    damping: bool = True
+    deferred: bool = False
 
 
 _PLAIN = CatalogOptions()
@@ -105,10 +111,10 @@ class Catalog:
         base: rows of base toolkits and their members, ascending.
         pinned: rows of pinned tools, heaviest first.
         costs: int32[n], estimated tokens of each tool's schema.
-        keys: of the statistics of outcomes, by row.
+        keys: of the statistics of outcomes, by row; computed at the first call.
+        hosted: tools that the provider runs and no selection chooses; given back with every selection.
         space: identity of the embedder behind the vectors; "" for a catalog without vectors.
         dim: width of the vectors; 0 without.
-        revision: digest of the content: equal for equal definitions and embedder.
     """
 
     tools: Sequence[Tool]
@@ -122,17 +128,18 @@ class Catalog:
     calibration_set: CalibrationSet | None
     scale: Scale
     routes: RouteTable
-    speller: Speller
+    speller: Speller | DeferredSpeller
     switches: Switches
     inactive: Bitset | None
     not_public: Bitset
     base: Rows
     pinned: Rows
     costs: Costs
-    keys: ToolKeys
+    keys: Deferred[ToolKeys]
+    hosted: tuple[object, ...]
     space: str
     dim: int
-    revision: str
+    _revision: Deferred[str]
     _retrievers: dict[tuple[float, ...], CalibratedRetriever] = field(default_factory=dict, repr=False)
     _tool_keys: dict[int, ToolKey] = field(default_factory=dict, repr=False)  # of rows that were shown
     _texts: dict[Hashable, Any] = field(default_factory=dict, repr=False)  # see `remembered`
@@ -144,15 +151,17 @@ class Catalog:
         embedder: Embedder | None,
         options: CatalogOptions = _PLAIN,
         progress: Progress | None = None,
+        text_of: Callable[[Tool], ToolText] = ToolText.of,
     ) -> Catalog:
         """Checks the definitions and builds every index.
 
-        progress: called with (texts embedded, texts in all).
+        progress: called with (texts embedded, texts in all). text_of: reads a tool's texts; for callers that
+            keep them.
 
         Raises:
             InvalidDefinition: duplicate names, unknown parents, a cycle of parents, a lost route.
         """
-        return _built(definitions, embedder, options, progress, None)
+        return _built(definitions, embedder, options, progress, None, text_of)
 
     @classmethod
     def stacked(
@@ -207,10 +216,13 @@ class Catalog:
                 StackedTools(shared.tools, part.tools),
             ),
             costs=StackedColumn(shared.costs, part.costs),
-            keys=ToolKeys.stacked(shared.keys, part.keys),
+            keys=Deferred(lambda: ToolKeys.stacked(shared.keys(), part.keys())),
+            hosted=(*shared.hosted, *part.hosted),
             space=shared.space,
             dim=shared.dim,
-            revision=hashlib.sha256(f"{shared.revision} {part.revision}".encode()).hexdigest()[:16],
+            _revision=Deferred(
+                lambda: hashlib.sha256(f"{shared.revision} {part.revision}".encode()).hexdigest()[:16]
+            ),
         )
 
     def retriever(self, fusion: Fusion, damped: bool) -> CalibratedRetriever:
@@ -234,6 +246,11 @@ class Catalog:
 
     def __len__(self) -> int:
         return len(self.tools)
+
+    @property
+    def revision(self) -> str:
+        """Digest of the content: equal for equal definitions and embedder."""
+        return self._revision()
 
     def tool_key(self, row: int) -> ToolKey:
         """The key of the tool's statistics, as in `keys`; computed once, for tools that are shown."""
@@ -266,6 +283,7 @@ def _built(
     options: CatalogOptions,
     progress: Progress | None,
     shared: Catalog | None,
+    text_of: Callable[[Tool], ToolText] = ToolText.of,
 ) -> Catalog:
     """A plain catalog, or the part behind a shared one.
 
@@ -282,9 +300,21 @@ def _built(
     toolkits = own_toolkits if shared is None else layered(shared.toolkits, own_toolkits)
     below = rows_below(toolkits, tools, own_toolkits)
     everywhere, reached, base = _reached(toolkits, own_toolkits, tools, below, shared)
-    schemas = [schema_text(tool) for tool in tools]
-    texts = texts_of(tools)
-    probes = probes_of(tools, texts, MOST_PROBES if shared is None else MOST_OWN_PROBES)
+    costs: Costs
+    if options.deferred:
+        costs, revision = (
+            DeferredCosts(tools),
+            Deferred(lambda: _digest(definitions, tools, embedder, options)),
+        )
+    else:
+        schemas = [schema_text(tool) for tool in tools]
+        costs = np.fromiter(map(estimate_tokens, schemas), np.int32, len(tools))
+        digest = _digest(definitions, tools, embedder, options, schemas)
+        revision = Deferred(lambda: digest)
+    texts = texts_of(tools, text_of)
+    probes = NO_PROBES
+    if options.damping:
+        probes = probes_of(tools, texts, MOST_PROBES if shared is None else MOST_OWN_PROBES)
     scale = Scale() if shared is None else shared.scale
     vectors = index = intents = None
     if embedder is not None and tools:
@@ -293,12 +323,19 @@ def _built(
         vectors = ToolVectors.of(texts, embedder, progress, options.description_counts)
         index, intents = VectorIndex.build(vectors.vectors(), options.hnsw), vectors.intents()
         # Many own parts are in memory, and half the bits are enough to find hubs.
-        probes = probes.embedded(texts, vectors, embedder, np.float32 if shared is None else np.float16)
+        if options.damping:
+            probes = probes.embedded(texts, vectors, embedder, np.float32 if shared is None else np.float16)
     fields = columns(texts)
     postings = Bm25Index.build(
         fields, FIELD_WEIGHTS, background=None if shared is None else shared.indexes.postings
     )
     keywords = [keyword for route in definitions.routes for keyword in route.keywords]
+    speller: Speller | DeferredSpeller
+    if options.deferred:
+        speller = DeferredSpeller(lambda: speller_of(fields, keywords))
+    else:
+        known_words = None if shared is None else shared.speller
+        speller = speller_of(fields, keywords, known_words if isinstance(known_words, Speller) else None)
     toolkit_index = None if shared is None else shared.toolkit_index
     if embedder is not None and options.toolkits_by_meaning:
         toolkit_index = ToolkitIndex.of(own_toolkits, tools, below, embedder, toolkit_index)
@@ -323,7 +360,7 @@ def _built(
             None if shared is None else shared.routes,
             options.keyword_mode,
         ),
-        speller=speller_of(fields, keywords, None if shared is None else shared.speller),
+        speller=speller,
         switches=Switches.of(len(tools), [toolkits[name] for name in below], below),
         inactive=_rows_where(tools, lambda tool: tool.status != "active"),
         not_public=Bitset.of(
@@ -331,11 +368,12 @@ def _built(
         ),
         base=base,
         pinned=_heaviest_first((row for row, tool in enumerate(tools) if tool.pinned), tools),
-        costs=np.fromiter(map(estimate_tokens, schemas), np.int32, len(tools)),
-        keys=_keys(tools),
+        costs=costs,
+        keys=Deferred(lambda: _keys(tools)),
+        hosted=definitions.hosted,
         space=embedder.identity if embedder is not None else "",
         dim=embedder.dim if embedder is not None else 0,
-        revision=_revision(definitions, tools, schemas, embedder, options),
+        _revision=revision,
     )
 
 
@@ -422,14 +460,16 @@ def _rows_where(tools: Sequence[Tool], holds: Callable[[Tool], bool]) -> Bitset 
     return Bitset.of(len(tools), rows) if len(rows) else None
 
 
-def _revision(
+def _digest(
     definitions: Definitions,
     tools: Sequence[Tool],
-    schemas: Sequence[str],
     embedder: Embedder | None,
     options: CatalogOptions,
+    schemas: Sequence[str] | None = None,
 ) -> str:
+    """The revision. schemas: `schema_text` of each tool, where the caller has them."""
     digest = hashlib.sha256()
+    schemas = [readable_schema(tool) for tool in tools] if schemas is None else schemas
     for tool, schema in zip(tools, schemas, strict=True):
         kept = (
             tool.toolkit,

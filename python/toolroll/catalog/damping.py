@@ -101,6 +101,9 @@ class Probes:
         return rows, scores
 
 
+NO_PROBES = Probes((), ())
+
+
 def probes_of(tools: Sequence[Tool], texts: Sequence[ToolText], most: int = MOST_PROBES) -> Probes:
     """The tools' examples, which are messages; descriptions where too few tools have any.
 

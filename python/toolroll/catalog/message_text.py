@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolroll._core import Speller
+from toolroll.catalog.spelling import DeferredSpeller
 from toolroll.conversation import content_of, field_of
 from toolroll.errors import InvalidInput
 
@@ -65,7 +66,7 @@ class Reader:
         clauses: whether a message is also read clause by clause.
     """
 
-    speller: Speller | None
+    speller: Speller | DeferredSpeller | None
     terms: Callable[[str], list[str]]
     clauses: bool
 

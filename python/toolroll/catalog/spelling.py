@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from itertools import chain
 
 import numpy as np
 
 from toolroll._core import Lexicon, Speller
+from toolroll.catalog.deferred import Deferred
 
 # The vocabulary of an embedder is in order of frequency behind its special and single-letter pieces, so the
 # n-th word is used about 1 / (n + 1,000) as often as all of them: Zipf's law without its steep beginning.
@@ -33,6 +34,27 @@ def speller_of(
     weights = np.repeat(np.array(_WEIGHTS, np.float32), [len(texts) for texts in columns])
     words = Lexicon.of_texts(list(chain.from_iterable(columns)), weights)
     return Speller(words, general_words()) if shared is None else shared.with_own(words)
+
+
+class DeferredSpeller:
+    """A speller that reads the catalog's words at the first message that may need them.
+
+    A message of which the general vocabulary knows every word is right in every catalog.
+    """
+
+    __slots__ = ("_speller",)
+
+    def __init__(self, make: Callable[[], Speller]) -> None:
+        """make: the speller, such as `speller_of` makes."""
+        self._speller = Deferred(make)
+
+    def correct(self, text: str) -> str:
+        """The text with its misspelt words corrected."""
+        return text if general_words().knows_words_of(text) else self._speller().correct(text)
+
+    def corrections(self, text: str) -> list[tuple[int, int, str]]:
+        """Begin, end and correction of each misspelt word."""
+        return self._speller().corrections(text)
 
 
 def general_words() -> Lexicon:

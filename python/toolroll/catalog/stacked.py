@@ -11,16 +11,18 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Generic, TypeAlias, TypeVar, cast, overload
+from typing import Generic, Protocol, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from toolroll.arrays import Rows
+from toolroll.catalog.deferred import DeferredCosts
 from toolroll.tools import Tool
 
 Value = TypeVar("Value")
 Number = TypeVar("Number", bound=np.generic)
+NumberOut = TypeVar("NumberOut", bound=np.generic, covariant=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,12 +94,21 @@ class StackedRows(Mapping[str, Rows]):
         return len(self.shared) + len(self.own) - len(self.shared.keys() & self.own.keys())
 
 
+class Column(Protocol[NumberOut]):
+    """A number a row."""
+
+    def __getitem__(self, rows: Rows, /) -> npt.NDArray[NumberOut]:
+        """The numbers of these rows."""
+
+    def __len__(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StackedColumn(Generic[Number]):
     """A number a row, read as an array is by an array of rows."""
 
-    shared: npt.NDArray[Number] | StackedColumn[Number]
-    own: npt.NDArray[Number] | StackedColumn[Number]
+    shared: Column[Number]
+    own: Column[Number]
 
     def __getitem__(self, rows: Rows) -> npt.NDArray[Number]:
         behind = len(self.shared)
@@ -115,4 +126,4 @@ class StackedColumn(Generic[Number]):
         return len(self.shared) + len(self.own)
 
 
-Costs: TypeAlias = npt.NDArray[np.int32] | StackedColumn[np.int32]
+Costs: TypeAlias = npt.NDArray[np.int32] | DeferredCosts | StackedColumn[np.int32]

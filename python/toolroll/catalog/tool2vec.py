@@ -85,19 +85,20 @@ class ToolVectors:
 
     def vectors(self) -> Scores:
         """float32[n, dim]: one vector a tool, of unit length or zero where nothing is known."""
+        if not len(self.examples):
+            return _unit(self.descriptions)
         share = self._shares()[:, None]
-        vectors: Scores = (1 - share) * self.descriptions
-        if len(self.examples):
-            sums = np.zeros_like(self.descriptions)
-            np.add.at(sums, self._owners(), self.examples)
-            vectors = vectors + share * _unit(sums)
-        return _unit(vectors)
+        sums = np.zeros_like(self.descriptions)
+        np.add.at(sums, self._owners(), self.examples)
+        return _unit((1 - share) * self.descriptions + share * _unit(sums))
 
     def intents(self) -> Intents | None:
         """The groups of the tools that have many examples; None where no tool has so many.
 
         Unit vectors, which count as much as the examples do in the tool's vector.
         """
+        if len(self.examples) < LEAST_GROUPED:
+            return None
         shares = self._shares()
         begins = np.zeros(len(self.begins), np.int64)
         centres, weights = [], []

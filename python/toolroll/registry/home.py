@@ -37,6 +37,7 @@ from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.telemetry import Counters
+from toolroll.selection.tool_lists import ToolLists
 from toolroll.selection.verdict import judge
 
 MOST_CONVERSATIONS = 100_000  # in memory
@@ -78,6 +79,7 @@ class RegistryHome:
         """
         self._profile = profile
         self._database = database = Database.open(url, create=False, migrate=False)
+        self._tool_lists = ToolLists(builder)
         embedder = builder.embedder
         if embedder is not None and not embedder.is_instant:  # an instant one is faster than a database
             builder = replace(builder, embedder=StoredEmbedder(embedder, database))
@@ -114,6 +116,11 @@ class RegistryHome:
     def conversations(self) -> StoredConversations:
         """What conversations hold, in any process over this registry."""
         return self._conversations
+
+    @property
+    def tool_lists(self) -> ToolLists:
+        """The catalogs of lists that came with requests."""
+        return self._tool_lists
 
     def recent(self, event_id: str) -> Selection | None:
         """None: events are looked up in the store."""

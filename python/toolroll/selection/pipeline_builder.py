@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from toolroll.catalog.catalog import Catalog, CatalogOptions
 from toolroll.catalog.catalog import Progress as Progress
+from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, Failure
 from toolroll.selection.effective_policy import EffectivePolicy
@@ -15,7 +16,7 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import Policy
 from toolroll.selection.profiles import Profile, compose
 from toolroll.selection.stages.visibility import Visibility
-from toolroll.tools import Definitions
+from toolroll.tools import Definitions, Tool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,29 +29,37 @@ class PipelineBuilder:
         hnsw: whether an HNSW graph is built over the shared tools.
         variants: profiles of an experiment, by variant. They share the catalog, so `description_counts` and
             `keyword_mode` are those of `parameters`.
+        is_deferred: whether catalogs compute tokens and revision only when they are read.
     """
 
     embedder: Embedder | None
     parameters: Profile
     hnsw: bool = False
     variants: Mapping[str, Profile] = field(default_factory=dict)
+    is_deferred: bool = False
 
     def pipeline(
-        self, definitions: Definitions, policy: EffectivePolicy, progress: Progress | None = None
+        self,
+        definitions: Definitions,
+        policy: EffectivePolicy,
+        progress: Progress | None = None,
+        text_of: Callable[[Tool], ToolText] = ToolText.of,
     ) -> Pipeline:
         """Indexes the definitions and puts the stages over them.
+
+        progress, text_of: see `Catalog.build`.
 
         Raises:
             InvalidDefinition: the definitions are malformed.
             EmbedderUnavailable: the embedder fails.
         """
-        return self._built(definitions, self.embedder, policy, progress)
+        return self._built(definitions, self.embedder, policy, progress, text_of)
 
     def by_words(
         self, definitions: Definitions, policy: EffectivePolicy, error: EmbedderUnavailable
     ) -> Pipeline:
         """The same without vectors, for an embedder that fails now; every selection names the failure."""
-        return self._built(definitions, None, policy, None).lacking(Failure("embedder", error))
+        return self._built(definitions, None, policy).lacking(Failure("embedder", error))
 
     def stacked(self, shared: Pipeline, own: Definitions, policy: EffectivePolicy) -> Pipeline:
         """An organisation's pipeline, over the shared catalog and its own definitions.
@@ -84,6 +93,8 @@ class PipelineBuilder:
             any(profile.toolkit_threshold is not None for profile in profiles),
             self.parameters.description_counts,
             self.parameters.keyword_mode,
+            any(profile.damping for profile in profiles),
+            self.is_deferred,
         )
 
     @property
@@ -95,10 +106,11 @@ class PipelineBuilder:
         definitions: Definitions,
         embedder: Embedder | None,
         policy: EffectivePolicy,
-        progress: Progress | None,
+        progress: Progress | None = None,
+        text_of: Callable[[Tool], ToolText] = ToolText.of,
     ) -> Pipeline:
         started = time.perf_counter()
-        catalog = Catalog.build(definitions, embedder, self._options, progress)
+        catalog = Catalog.build(definitions, embedder, self._options, progress, text_of)
         return replace(self._staged(catalog, policy), build_s=time.perf_counter() - started)
 
     def _staged(self, catalog: Catalog, policy: EffectivePolicy, platform: Policy | None = None) -> Pipeline:

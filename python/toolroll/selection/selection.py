@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -87,8 +88,15 @@ class Selection:
 
     @property
     def tools(self) -> tuple[Any, ...]:
-        """The caller's own tool objects, untouched; a `Tool` where it came from a file."""
-        return tuple(tool if tool.original is None else tool.original for tool in self.definitions)
+        """The caller's own tool objects, untouched; a `Tool` where it came from a file.
+
+        Hosted tools are among them, whatever was selected: behind the others; of tools that came with a
+        request (`Toolroll.with_tools`) in the order of that list.
+        """
+        if (tool_list := self.turn.tool_list) is not None:
+            return tool_list.of(self.rows.tolist())
+        own = (tool if tool.original is None else tool.original for tool in self.definitions)
+        return (*own, *self.catalog.hosted)
 
     @property
     def definitions(self) -> tuple[Tool, ...]:
@@ -107,7 +115,7 @@ class Selection:
         """What to send as `tools`: "openai", "openai_responses", "anthropic", "gemini" or "mcp".
 
         A name that the provider refuses is replaced; `sent_names` has the way back. The caller may change the
-        dictionaries: they share nothing with the catalog.
+        dictionaries: they share nothing with the catalog. Hosted tools stand behind the others, as they came.
 
         strict: in OpenAI's strict mode, wherever it can express the parameters.
         json_schema: Gemini's parameters as JSON Schema, not translated to its own subset of OpenAPI.
@@ -119,7 +127,10 @@ class Selection:
                 are deferred.
         """
         form = Form(strict, json_schema, returns)
-        return convert_all(self.definitions, provider, form, deferred)[0]
+        tool_list = self.turn.tool_list
+        hosted = self.catalog.hosted if tool_list is None else tool_list.hosted
+        schemas = convert_all(self.definitions, provider, form, deferred)[0]
+        return [*schemas, *deepcopy([tool for tool in hosted if isinstance(tool, dict)])]
 
     def conversion_losses(
         self, provider: str, *, strict: bool = False, json_schema: bool = False, returns: bool = False

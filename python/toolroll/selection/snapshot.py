@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from toolroll.context import Context
 from toolroll.errors import Failure, Unavailable
 from toolroll.learning.experiments import Experiment
+from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
+from toolroll.tool_list import ToolList
 
 _NO_SETTINGS: frozenset[str] = frozenset()
+_NO_POLICY = EffectivePolicy()
+_NOBODY: Mapping[str, Pipeline] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +30,8 @@ class Snapshot:
         experiments: organisation → the experiment that assigns its turns to variants; "" for all others.
         lasting_failures: of everybody, such as a registry that cannot be reached.
         org_failures: organisation → its own, such as rules that cannot be read; "" for all.
+        policy: the rules and page mappings that the pipelines are under.
+        tool_list: of the request that brought these tools; None for a catalog of one's own.
         revision: of the registry whose rules these are; a catalog may be of one before it.
     """
 
@@ -37,6 +43,12 @@ class Snapshot:
     lasting_failures: tuple[Failure, ...] = ()
     org_failures: Mapping[str, tuple[Failure, ...]] = field(default_factory=dict)
     revision: int = 0
+    policy: EffectivePolicy = _NO_POLICY
+    tool_list: ToolList | None = None
+
+    def over(self, pipeline: Pipeline, tool_list: ToolList) -> Snapshot:
+        """The same rules, settings and failures over the tools of one request."""
+        return replace(self, shared=pipeline, own=_NOBODY, awaited=frozenset(), tool_list=tool_list)
 
     def pipeline(self, org: str) -> Pipeline:
         """The pipeline of this organisation."""

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from toolroll import Profile, Route, Toolkit, Toolroll
-from toolroll.catalog.spelling import general_words, speller_of
+from toolroll.catalog.spelling import DeferredSpeller, general_words, speller_of
 from toolroll.catalog.tool_text import columns, texts_of
 from toolroll.errors import InvalidInput
 from toolroll.tools import Tool
@@ -122,3 +122,22 @@ def test_without_the_parameter_messages_are_read_as_they_are():
 def test_the_parameter_is_true_or_false():
     with pytest.raises(InvalidInput, match="parameter spelling: is 'yes', must be True or False"):
         Profile(spelling="yes")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "message", ["whats the wether forcast", "who is the atendee", "the weather of tomorrow", "내일", ""]
+)
+def test_a_deferred_speller_corrects_as_one_that_was_made_at_once(message):
+    deferred = DeferredSpeller(lambda: SPELLER)
+    assert deferred.correct(message) == SPELLER.correct(message)
+    assert deferred.corrections(message) == SPELLER.corrections(message)
+
+
+def test_a_message_of_common_words_does_not_read_the_words_of_the_catalog():
+    made = []
+    deferred = DeferredSpeller(lambda: made.append(1) or SPELLER)
+    deferred.correct("please show me the weather of tomorrow")
+    assert not made
+    deferred.correct("please show me the wether")
+    deferred.correct("please show me the wether")
+    assert made == [1]

@@ -244,3 +244,30 @@ def test_a_lexicon_takes_less_than_a_hundred_bytes_a_word():
     built = lexicon_of(*words)
     assert built.size == len(words)
     assert built.memory_bytes < 100 * len(words)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["the", "weather", "wether", "Tomorow", "from", "zigbe", "a_b", "`wather`", "wän", "é", "天気"]
+        )
+    ).map(" ".join)
+)
+def test_a_text_whose_words_are_all_known_has_nothing_to_correct_whatever_the_catalog(text: str) -> None:
+    general = lexicon(GENERAL)
+    if general.knows_words_of(text):
+        assert Speller(lexicon_of("zigbee weatherman tomorrows"), general).corrections(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("what the weather", True),
+        ("", True),
+        ("wether", False),
+        ("Weather, tomorrow!", True),
+        ("x9 abcd", True),
+    ],
+)
+def test_words_that_no_speller_corrects_are_known_enough(text: str, known: bool) -> None:
+    assert lexicon(GENERAL).knows_words_of(text) is known

@@ -134,3 +134,14 @@ def test_a_lone_surrogate_separates_as_what_replaces_it_does() -> None:
 def test_an_unknown_analysis_is_named() -> None:
     with pytest.raises(ValueError, match="analysis: is 'other'"):
         _core.Bm25Index.build([[]], [1.0], analysis="other")
+
+
+@given(st.lists(st.from_regex(r"[a-z]{1,30}", fullmatch=True), max_size=8))
+def test_a_term_does_not_depend_on_the_texts_that_were_read_before(words: list[str]) -> None:
+    text = " ".join(words)
+    first = DEFAULT.terms(text)
+    for _ in range(2):  # words of one slot take each other's place
+        DEFAULT.terms(" ".join(reversed(words)) + " running runs run national rational")
+        assert DEFAULT.terms(text) == first
+    stems = [_core.stem_english(word) for word in words]
+    assert [term for term in first if term not in stems] == []

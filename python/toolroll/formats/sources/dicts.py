@@ -1,5 +1,8 @@
 """Reads tools from a list of provider dictionaries, MCP objects, functions and plain dictionaries.
 
+Tools that the provider runs itself are no definitions: they are handed on as they are (`hosted.py`). Objects
+of agent frameworks are read by `objects.py`.
+
 The keys determine the shape, and `Tool.original` keeps the caller's own object unchanged. Unknown keys of a
 provider's shape are ignored; in the plain shape, which is ours, an unknown key that resembles a known one is
 an error. From MCP only the protocol's own keys are read: a remote server must not pin its tools or make them
@@ -8,9 +11,9 @@ public.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolroll.errors import InvalidDefinition
 from toolroll.formats.schemas.gemini import from_gemini
@@ -18,14 +21,17 @@ from toolroll.formats.schemas.original import plain
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.callables import read_callable
 from toolroll.formats.sources.fields import Field, FieldError
+from toolroll.formats.sources.hosted import is_hosted
 from toolroll.formats.sources.jsonl import toolkits_of
+from toolroll.formats.sources.objects import described
 from toolroll.tools import Definitions, Tool
 
 SHAPES = (
     "OpenAI chat {'type': 'function', 'function': {...}} or Responses {'type': 'function', 'name', ...}, "
     "Anthropic {'name', 'input_schema'}, Gemini {'function_declarations': [...]} or one declaration, "
     "MCP {'name', 'inputSchema'} or an object with these attributes, "
-    "plain {'name', 'description', 'parameters', 'toolkit', ...}, a Tool, an annotated function"
+    "plain {'name', 'description', 'parameters', 'toolkit', ...}, a Tool, an annotated function, "
+    "a tool object of LangChain, Pydantic-AI, OpenAI Agents, LlamaIndex, smolagents or FastMCP"
 )
 
 
@@ -34,11 +40,11 @@ def read_tools(items: Iterable[Any], toolkit: str = "") -> Definitions:
 
     toolkit: used for tools that name none.
 
+    The result of MCP's `tools/list` is a list of tools, too. Hosted tools are in `Definitions.hosted`.
+
     Raises InvalidDefinition, with the position as ``tools[3]``, for the first invalid tool or duplicate name.
     """
-    if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
-        raise InvalidDefinition(f"tools is {fields.shown(items)}, must be a list of tools")
-    items = list(items)
+    items = list_of(items)
     try:
         read = read_items(items)
     except FieldError as error:
@@ -49,7 +55,20 @@ def read_tools(items: Iterable[Any], toolkit: str = "") -> Definitions:
     if not toolkit:
         return read
     tools = tuple(tool if tool.toolkit else replace(tool, toolkit=toolkit) for tool in read.tools)
-    return Definitions(tools, toolkits_of(tools))
+    return replace(read, tools=tools, toolkits=toolkits_of(tools))
+
+
+def list_of(items: Any) -> list[Any]:
+    """The items of a list of tools, or of MCP's result ``{"tools": [...]}``.
+
+    Raises:
+        InvalidDefinition: it is neither.
+    """
+    if isinstance(items, Mapping) and (group := group_of(items)) is not None and group.key == "tools":
+        return list(group.members)
+    if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
+        raise InvalidDefinition(f"tools is {fields.shown(items)}, must be a list of tools")
+    return list(items)
 
 
 def as_tool(item: Any, toolkit: str = "") -> Tool:
@@ -64,11 +83,24 @@ def as_tool(item: Any, toolkit: str = "") -> Tool:
     return tool if tool.toolkit or not toolkit else replace(tool, toolkit=toolkit)
 
 
+def read_item(item: Any) -> Tool:
+    """`as_tool` for a caller that adds the place itself: raises FieldError."""
+    tools = _read(item)
+    if len(tools) != 1:
+        raise FieldError(f"holds {len(tools)} declarations, must be one")
+    return tools[0]
+
+
 def read_items(items: list[Any]) -> Definitions:
     """`read_tools` for a source that adds the place itself: raises FieldError, with the position first."""
     tools: list[Tool] = []
     counts: list[int] = []
+    hosted: list[object] = []
     for i, item in enumerate(items):
+        if isinstance(item, Mapping) and is_hosted(item):
+            hosted.append(item)
+            counts.append(0)
+            continue
         try:
             read = _read(item)
         except FieldError as error:
@@ -78,7 +110,7 @@ def read_items(items: list[Any]) -> Definitions:
         counts.append(len(read))
     if len({tool.name for tool in tools}) != len(tools):
         raise _duplicate(tools, counts)
-    return Definitions(tuple(tools), toolkits_of(tools))
+    return Definitions(tuple(tools), toolkits_of(tools), hosted=tuple(hosted))
 
 
 def _duplicate(tools: list[Tool], counts: list[int]) -> FieldError:
@@ -92,12 +124,14 @@ def _duplicate(tools: list[Tool], counts: list[int]) -> FieldError:
 
 
 def _read(item: Any) -> list[Tool]:
+    if isinstance(item, (dict, Mapping)):
+        if (group := group_of(item)) is not None:
+            return _read_group(group)
+        return [read_mapping(item)]
     if isinstance(item, Tool):
         return [item]
-    if isinstance(item, Mapping):
-        if "functionDeclarations" in item or "function_declarations" in item:
-            return _read_declarations(item)
-        return [_read_mapping(item)]
+    if (found := described(item)) is not None:
+        return [Tool(**fields.read_fields(found._asdict(), _OPENAI), original=item)]
     schema = getattr(item, "inputSchema", None) or getattr(item, "input_schema", None)
     if schema is not None and isinstance(getattr(item, "name", None), str):
         return [_read_mcp(item, schema)]
@@ -106,7 +140,12 @@ def _read(item: Any) -> list[Tool]:
     raise FieldError(f"is {fields.shown(item)}, a {type(item).__name__}; known shapes: {SHAPES}")
 
 
-def _read_mapping(item: Mapping[str, Any]) -> Tool:
+def read_mapping(item: Mapping[str, Any]) -> Tool:
+    """Reads one definition of a function, of any provider's shape.
+
+    Raises:
+        FieldError: it has none, or something in it is wrong.
+    """
     values = _shape(item)(item)
     if "name" not in values:
         raise FieldError("name is missing")
@@ -135,26 +174,26 @@ def _shape(item: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, A
 
 
 def _read_plain(item: Mapping[str, Any]) -> dict[str, Any]:
-    return fields.read_fields(item, fields.PLAIN, is_ours=False)
+    return fields.read_fields(item, fields.PLAIN, unknown="misspelt")
 
 
 def _read_openai_chat(item: Mapping[str, Any]) -> dict[str, Any]:
     function = item["function"]
-    if not isinstance(function, Mapping):
+    if not isinstance(function, (dict, Mapping)):  # a dict is found at once, a Mapping by its registration
         raise FieldError(f"function is {fields.shown(function)}, must be an object", ("function",))
     try:
-        values = _known(function, _OPENAI)
+        values = fields.read_fields(function, _OPENAI, unknown="ignored")
     except FieldError as error:
         raise error.under("function") from None
-    return {**values, **_known(item, _OURS)}
+    return values if item.keys() == _CHAT else {**values, **_known(item, _OURS)}
 
 
 def _read_openai_responses(item: Mapping[str, Any]) -> dict[str, Any]:
-    return _known(item, {**_OPENAI, **_OURS})
+    return _known(item, _OPENAI_AND_OURS)
 
 
 def _read_anthropic(item: Mapping[str, Any]) -> dict[str, Any]:
-    return _known(item, {**_ANTHROPIC, **_OURS})
+    return _known(item, _ANTHROPIC_AND_OURS)
 
 
 def _read_mcp_mapping(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,27 +221,62 @@ def _titled(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _read_declarations(item: Mapping[str, Any]) -> list[Tool]:
-    key = "functionDeclarations" if "functionDeclarations" in item else "function_declarations"
-    declarations = item[key]
-    if not isinstance(declarations, (list, tuple)):
-        raise FieldError(f"{key} is {fields.shown(declarations)}, must be a list", (key,))
-    tools = []
-    for i, declaration in enumerate(declarations):
+class Group(NamedTuple):
+    """An item of a list that holds several tools.
+
+    Attributes:
+        key: of the list in it.
+        members: the list.
+    """
+
+    key: str
+    members: Sequence[Any]
+
+
+def group_of(item: Mapping[str, Any]) -> Group | None:
+    """Gemini's function declarations, or a result of MCP's `tools/list`; None for one tool.
+
+    Raises:
+        FieldError: the declarations are no list.
+    """
+    for key in ("functionDeclarations", "function_declarations", "tools"):
+        if key in item:
+            break
+    else:
+        return None
+    members = item[key]
+    if key == "tools" and ("name" in item or "type" in item):
+        return None
+    if not isinstance(members, (list, tuple)):
+        raise FieldError(f"{key} is {fields.shown(members)}, must be a list", (key,))
+    return Group(key, members)
+
+
+def _read_group(group: Group) -> list[Tool]:
+    tools: list[Tool] = []
+    for i, member in enumerate(group.members):
         try:
-            if not isinstance(declaration, Mapping):
-                raise FieldError(f"is {fields.shown(declaration)}, must be an object")
-            values = _read_declaration(declaration)
-            if "name" not in values:
-                raise FieldError("name is missing")
+            if group.key == "tools":
+                tools += _read(member)
+            elif not isinstance(member, Mapping):
+                raise FieldError(f"is {fields.shown(member)}, must be an object")
+            else:
+                tools.append(read_declaration(member))
         except FieldError as error:
-            raise error.under(key, i) from None
-        tools.append(Tool(**values, original=declaration))
+            raise error.under(group.key, i) from None
     return tools
 
 
+def read_declaration(item: Mapping[str, Any]) -> Tool:
+    """Reads one of Gemini's function declarations, whatever dialect its parameters are in."""
+    values = _read_declaration(item)
+    if "name" not in values:
+        raise FieldError("name is missing")
+    return Tool(**values, original=item)
+
+
 def _read_declaration(item: Mapping[str, Any]) -> dict[str, Any]:
-    values = _known(item, {**_GEMINI, **_OURS})
+    values = _known(item, _GEMINI_AND_OURS)
     parameters = values.get("parameters")
     if "parameters" in item and parameters is not None:
         values["parameters"] = from_gemini(parameters)
@@ -219,7 +293,7 @@ def _is_gemini(parameters: Mapping[str, Any]) -> bool:
 
 
 def _known(item: Mapping[str, Any], table: Mapping[str, Field]) -> dict[str, Any]:
-    return fields.read_fields({key: value for key, value in item.items() if key in table}, table)
+    return fields.read_fields(item, table, unknown="ignored")
 
 
 _OURS: dict[str, Field] = {
@@ -227,6 +301,7 @@ _OURS: dict[str, Field] = {
     "server": ("toolkit", fields.toolkit),
     "toolkit": ("toolkit", fields.toolkit),
 }
+_CHAT = {"type", "function"}
 _NAMED: dict[str, Field] = {
     "name": ("name", fields.name),
     "description": ("description", fields.text_or_null),
@@ -247,3 +322,6 @@ _GEMINI: dict[str, Field] = {
     "parametersJsonSchema": ("parameters", fields.schema),
     "parameters_json_schema": ("parameters", fields.schema),
 }
+_OPENAI_AND_OURS = {**_OPENAI, **_OURS}
+_ANTHROPIC_AND_OURS = {**_ANTHROPIC, **_OURS}
+_GEMINI_AND_OURS = {**_GEMINI, **_OURS}

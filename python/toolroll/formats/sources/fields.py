@@ -12,7 +12,7 @@ import math
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from toolroll.errors import InvalidDefinition
 from toolroll.tools import STATUSES
@@ -66,23 +66,26 @@ class InvalidValue(Exception):
 
 
 Field = tuple[str, Callable[[Any], Any]]  # attribute, and the reader of its value
+Unknown: TypeAlias = Literal["refused", "misspelt", "ignored"]
 
 
 def read_fields(
-    item: Mapping[str, Any], fields: Mapping[str, Field], *, is_ours: bool = True
+    item: Mapping[str, Any], fields: Mapping[str, Field], *, unknown: Unknown = "refused"
 ) -> dict[str, Any]:
     """Reads an object by a table of its keys. O(keys); raises FieldError for the first invalid one.
 
-    is_ours: whether every key must be known. Unknown keys of foreign objects are ignored, unless one
-        resembles a known key.
+    unknown: whether unknown keys are an error ("refused"), an error where one resembles a known key
+        ("misspelt"), or none ("ignored").
     """
     values: dict[str, Any] = {}
     for key, value in item.items():
-        if key not in fields:
-            if not is_ours and not _is_misspelt(str(key), frozenset(fields)):
+        if (field := fields.get(key)) is None:
+            if unknown == "ignored" or (
+                unknown == "misspelt" and not _is_misspelt(str(key), frozenset(fields))
+            ):
                 continue
             raise FieldError(unknown_key(key, fields), (key,))
-        attribute, read = fields[key]
+        attribute, read = field
         if attribute in values:
             others = [other for other in item if other != key and fields.get(other, "")[:1] == (attribute,)]
             raise FieldError(f"{key} and {others[0]} say the same thing, must be one of them", (key,))
@@ -197,8 +200,17 @@ def schema(value: Any) -> Mapping[str, Any] | None:
     """
     if (checked := shallow_schema(value)) is None:
         return None
-    level: list[Any] = [checked]
     nodes = 0
+    few: list[Any] = [checked]  # nearly every schema is small, and no deeper than it has nodes
+    for node in few:
+        for child in node if type(node) is list else node.values():
+            if type(child) is dict or type(child) is list:
+                few.append(child)
+        if len(few) > MAX_SCHEMA_DEPTH:
+            break
+    else:
+        return checked
+    level: list[Any] = [checked]
     for _ in range(MAX_SCHEMA_DEPTH):
         level = [
             child

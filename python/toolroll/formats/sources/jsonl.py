@@ -31,7 +31,9 @@ def read_lines(text: str, file: str) -> tuple[Definitions, list[int]]:
                 "["
             )  # a schema cannot be deeper than the line has brackets
             small = brackets <= fields.MAX_SCHEMA_DEPTH
-            values = fields.read_fields(value, fields.PLAIN_SMALL if small else fields.PLAIN, is_ours=False)
+            values = fields.read_fields(
+                value, fields.PLAIN_SMALL if small else fields.PLAIN, unknown="misspelt"
+            )
             if "name" not in values:
                 raise FieldError("name is missing")
         except FieldError as error:

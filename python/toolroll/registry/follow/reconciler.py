@@ -93,6 +93,7 @@ class Reconciler:
             replica.settings,
             experiments=replica.experiments,
             revision=replica.revision,
+            policy=self._policy,
         )
         self.engine = engine_over(snapshot, builder.embedder, want)
         self.change(org_failures=self._org_failures())
@@ -262,7 +263,7 @@ class Reconciler:
             for org, pipeline in snapshot.own.items()
         }
         self._policy_source, self._policy = written, now
-        self.change(shared=shared, own=own, org_failures=self._org_failures())
+        self.change(shared=shared, own=own, policy=now, org_failures=self._org_failures())
 
     def _build_shared(self, progress: Progress | None) -> Pipeline:
         definitions, builder = self._replica.definitions(""), self._builder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -31,7 +32,7 @@ class Learning:
         k: how many tools are shown, unless the turn says; None for all.
     """
 
-    keys: ToolKeys
+    keys: Callable[[], ToolKeys]
     core: Bitset
     weights: Weights
     temperature: float
@@ -51,7 +52,7 @@ class Learning:
         leaders = NO_ROWS if retrieved is None else retrieved.leaders
         guarded = leaders[: min(self.weights.protected_leaders, places // 3)]  # some places are left to learn
         order, drawn, mean, spread, show, _ = learned.rank(
-            self.keys,
+            self.keys(),
             rows,
             scores,
             guarded,
@@ -81,12 +82,12 @@ class Thompson:
         keys: which statistics belong to which row.
     """
 
-    keys: ToolKeys
+    keys: Callable[[], ToolKeys]
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         if candidates.pool is not None or not len(candidates.rows):
             return candidates
-        arms = self.keys.arms(candidates.rows)
+        arms = self.keys().arms(candidates.rows)
         if turn.learned is None:
             alpha = beta = np.ones(len(arms))
         else:

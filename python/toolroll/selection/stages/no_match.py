@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,14 +34,14 @@ class NoMatch:
     Attributes:
         cap: k, and which rows it does not count.
         retention: whether tools that were sent before stay.
-        keys: which statistics belong to which row; None where outcomes have no say.
+        keys: returns which statistics belong to which row; None where outcomes have no say.
         most: how many tools without a k.
         least: how many tools are handed on at the least, for a later stage that draws among them.
     """
 
     cap: Cap
     retention: Retention
-    keys: ToolKeys | None
+    keys: Callable[[], ToolKeys] | None
     most: int
     least: int = 0
 
@@ -88,6 +89,6 @@ class NoMatch:
         if self.keys is None or turn.learned is None:
             return rows
         where = scopes(turn.context.page, turn.context.tier, turn.category)
-        alpha, beta = turn.learned.reliability(where[:3], self.keys.arms(rows), turn.at)
+        alpha, beta = turn.learned.reliability(where[:3], self.keys().arms(rows), turn.at)
         order: npt.NDArray[np.intp] = np.lexsort((rows, -alpha / (alpha + beta)))
         return rows[order]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -57,7 +58,7 @@ class Retrieval:
     least_confidence: float = 0.0
     on_no_tool: OnNoTool = "tell"
     damping: Scores | StackedColumn[np.float32] | None = None
-    keys: ToolKeys | None = None
+    keys: Callable[[], ToolKeys] | None = None
     rescored: int = 0
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
@@ -107,7 +108,7 @@ class Retrieval:
             min(wanted + self.core, size),
             self.fusion,
             learned,
-            None if learned is None else self.keys,
+            None if learned is None or self.keys is None else self.keys(),
             turn.at,
         )
         if hits is not None:  # what was called before is no evidence, a keyword is

@@ -235,7 +235,7 @@ for _ in range(60):
         (None, "tools[1]: is null, a NoneType; known shapes: OpenAI chat"),
         ({}, "tools[1]: is of no known shape (its keys: none); known shapes: OpenAI chat"),
         (
-            {"type": "web_search"},
+            {"type": "functon"},
             "tools[1]: is of no known shape (its keys: type); known shapes: OpenAI chat",
         ),
         ({"name": "x", "tag": []}, "tools[1]: tool 'x': unknown key 'tag'; did you mean 'tags'?"),

@@ -1,0 +1,63 @@
+"""Values of a catalog that are computed when somebody first reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll.arrays import Rows
+from toolroll.catalog.tokens import estimate_tokens
+from toolroll.errors import InvalidDefinition
+from toolroll.identity import schema_text
+from toolroll.tools import Tool
+
+T = TypeVar("T")
+
+
+class Deferred(Generic[T]):
+    """A value that its first call computes. Two threads may both compute it; they get equal values."""
+
+    __slots__ = ("_make", "_value")
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        """make: computes the value, and returns the same one each time."""
+        self._make: Callable[[], T] | None = make
+
+    def __call__(self) -> T:
+        """The value."""
+        if (make := self._make) is not None:
+            self._value = make()
+            self._make = None  # lets go of everything that the value is made from
+        return self._value
+
+
+class DeferredCosts:
+    """Estimated tokens of each tool's schema, as arrays of rows read them; computed for the rows in these."""
+
+    __slots__ = ("_costs", "_tools")
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        """tools: by row."""
+        self._tools = tools
+        self._costs = np.full(len(tools), -1, np.int32)
+
+    def __getitem__(self, rows: Rows) -> npt.NDArray[np.int32]:
+        costs = self._costs[rows]
+        for at in np.flatnonzero(costs < 0).tolist():
+            row = int(rows[at])
+            costs[at] = self._costs[row] = estimate_tokens(readable_schema(self._tools[row]))
+        return costs
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
+def readable_schema(tool: Tool) -> str:
+    """`schema_text`; Python's own form of what has none in JSON."""
+    try:
+        return schema_text(tool)
+    except InvalidDefinition:
+        return repr(tool)

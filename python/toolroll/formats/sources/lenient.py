@@ -1,0 +1,50 @@
+"""Reads one tool of a request's list. Nothing in the list is an error: the provider says what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolroll.formats.sources import dicts, fields
+from toolroll.formats.sources.dicts import Group
+from toolroll.formats.sources.fields import FieldError
+from toolroll.formats.sources.hosted import is_hosted
+from toolroll.tools import Tool
+
+
+def group_in(item: Any) -> Group | None:
+    """The tools that an item holds, where it holds several; None for one tool, and for what is no group."""
+    if not isinstance(item, (dict, Mapping)):
+        return None
+    try:
+        return dicts.group_of(item)
+    except FieldError:
+        return None
+
+
+def read_one(item: Any, *, is_declaration: bool = False) -> Tool | None:
+    """The tool, or None for what is handed on as it is: a hosted tool, or an object of no known shape.
+
+    A definition with a name and something wrong beside it becomes a tool without parameters, so that rules
+    on its name hold.
+
+    is_declaration: whether it stands among Gemini's function declarations.
+    """
+    is_mapping = isinstance(item, (dict, Mapping))
+    if is_mapping and not is_declaration and is_hosted(item):
+        return None
+    try:
+        if is_mapping:
+            return dicts.read_declaration(item) if is_declaration else dicts.read_mapping(item)
+        return dicts.read_item(item)
+    except FieldError:
+        return _named(item) if is_mapping else None
+
+
+def _named(item: Mapping[str, Any]) -> Tool | None:
+    function = item.get("function")
+    said = function if isinstance(function, Mapping) else item
+    name, description = said.get("name"), said.get("description")
+    if not isinstance(name, str) or not name:
+        return None
+    return Tool(name, description[: fields.MAX_TEXT] if isinstance(description, str) else "", original=item)

@@ -1,0 +1,333 @@
+"""Catalogs of the tools that come with requests, kept by the content of the list.
+
+A gateway parses the same list from each request, so the objects are new and the content is not. A list is
+found again by comparing it with a copy of what was read. That takes a quarter of the time of a digest. The
+copy also keeps a catalog apart from the objects of whoever sent the list first.
+
+Reading needs no lock: a dictionary is read, and a counter says when an entry was used last.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from operator import is_
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from toolroll.catalog.tool_text import ToolText
+from toolroll.embedder import Embedder, as_embedder, vectors_of
+from toolroll.errors import EmbedderUnavailable
+from toolroll.formats.sources.dicts import list_of
+from toolroll.formats.sources.jsonl import toolkits_of
+from toolroll.formats.sources.lenient import group_in, read_one
+from toolroll.selection.effective_policy import EffectivePolicy
+from toolroll.selection.pipeline import Pipeline
+from toolroll.selection.pipeline_builder import PipelineBuilder
+from toolroll.selection.snapshot import Snapshot
+from toolroll.tool_list import Place, ToolList
+from toolroll.tools import Definitions, Tool
+
+MOST_LISTS = 256  # that are kept
+MOST_BYTES = 256 << 20  # of memory for them, by estimate
+MOST_TOOLS = 4_096  # read tools, and vectors of their texts, that are kept for lists which share them
+
+_ALIKE = 4  # lists of one length, first and last item that are kept
+_COMPARED = 4_096  # bytes of a list of known objects that are compared with what was read: some 5 µs
+_BYTES_PER_TOOL = 6_000  # of a kept list, beside its texts
+_BYTES_PER_BYTE = 8  # of its texts: the copy, what was read of it, and the indexes
+_HANDED_ON = Place((), is_hosted=True)
+
+
+class _ReadTool(NamedTuple):
+    """One tool of a list, with its texts.
+
+    Attributes:
+        copy: what the tool was when it was read; the object itself where it is no plain dictionary.
+        tool, text: of the copy; None for what is handed on as it is.
+        size: bytes of its content.
+    """
+
+    copy: Any
+    tool: Tool | None
+    text: ToolText | None
+    size: int
+
+
+@dataclass(slots=True, eq=False)
+class _KnownList:
+    """The content of a list, and the pipeline over it.
+
+    Attributes:
+        bucket: where it is kept.
+        copies: of the items, as they were when they were read.
+        places: of the items.
+        size: bytes of its content.
+        governed: its pipeline, and the policy that this is under.
+        is_whole: whether its tools have their vectors; a list that lacks them is read again next time.
+        last: the last request with it.
+        used: when it was asked for last, by its owner's clock.
+    """
+
+    bucket: Hashable
+    copies: Sequence[Any]
+    places: Sequence[Place]
+    size: int
+    governed: tuple[EffectivePolicy, Pipeline]
+    is_whole: bool
+    last: _Request | None = None
+    used: int = 0
+
+    @property
+    def memory_bytes(self) -> int:
+        """By estimate."""
+        return _BYTES_PER_BYTE * self.size + _BYTES_PER_TOOL * len(self.copies)
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """The objects of one request, and the content that they had.
+
+    Attributes:
+        key: where it is kept.
+        compared: how many items were compared with their copies, on end.
+        snapshots: the one that was in place at the last call, and the one over these objects.
+    """
+
+    key: tuple[int, int, int]
+    tool_list: ToolList
+    known: _KnownList
+    compared: int = 0
+    snapshots: tuple[Snapshot, Snapshot] | None = None
+
+    def has_objects(self, items: Sequence[Any]) -> bool:
+        """Whether these are the very objects, unchanged.
+
+        About `_COMPARED` bytes are read, others each time: an object of a long list that was changed in place
+        is noticed some calls later. So is an equal object in the place of another, between the same ends.
+        """
+        own = self.tool_list.items
+        try:
+            if own != items:  # without a look at objects that are the same: 500 cost 1 µs, not 50
+                return False
+        except Exception:  # nested too deeply to compare, or of objects that cannot be
+            return False
+        at = self.compared
+        end = at + max(1, len(own) * _COMPARED // (self.known.size + 1))
+        self.compared = end if end < len(items) else 0
+        part = items[at:end]
+        return all(map(is_, own[at:end], part)) and _are_equal(part, self.known.copies[at:end])
+
+
+class ToolLists:
+    """The catalogs of the lists that came last. Safe to share between threads, and nobody waits for a lock.
+
+    Tools are found as in every other catalog, but for damping: to measure which tools are found for most
+    messages takes longer than all else.
+    """
+
+    def __init__(
+        self, builder: PipelineBuilder, most: int = MOST_LISTS, most_bytes: int = MOST_BYTES
+    ) -> None:
+        """Reads nothing yet.
+
+        builder: of the catalog that these stand beside. most, most_bytes: how many lists are kept.
+        """
+        embedder = builder.embedder
+        self._builder = replace(
+            builder,
+            embedder=None if embedder is None else _RecentVectors(as_embedder(embedder)),
+            parameters=builder.parameters.with_(damping=False),
+            hnsw=False,
+            variants={name: profile.with_(damping=False) for name, profile in builder.variants.items()},
+            is_deferred=True,
+        )
+        self._most, self._most_bytes = most, most_bytes
+        # Every change is one operation on a dictionary, or replaces it: what two threads lose between them is
+        # read again.
+        self._buckets: dict[Hashable, tuple[_KnownList, ...]] = {}
+        self._requests: dict[tuple[int, int, int], _Request] = {}
+        self._tools: dict[tuple[bytes, bool], _ReadTool] = {}
+        self._clock = count(1)
+
+    def snapshot(self, tools: Iterable[Any], base: Snapshot) -> Snapshot:
+        """The tools of a request, under the rules, settings and failures of `base`.
+
+        Raises:
+            InvalidDefinition: `tools` is no list.
+        """
+        items = tools if type(tools) is list else list_of(tools)
+        # The request keeps its objects alive, so no other object has their ids.
+        key = (id(items[0]), id(items[-1]), len(items)) if items else (0, 0, 0)
+        request = self._requests.get(key)
+        if request is None or not request.has_objects(items):
+            items = list(items)  # the caller may change the list
+            request = self._remember(key, items, self._known(items) or self._read(items, base.policy))
+        known, kept = request.known, request.snapshots
+        known.used = next(self._clock)
+        if kept is None or kept[0] is not base:
+            pipeline = known.governed[1]
+            if known.governed[0] is not base.policy:
+                pipeline = self._builder.governed(pipeline, base.policy)
+                known.governed = base.policy, pipeline
+            kept = request.snapshots = base, base.over(pipeline, request.tool_list)
+        return kept[1]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _known(self, items: Sequence[Any]) -> _KnownList | None:
+        for known in self._buckets.get(_bucket_of(items), ()):
+            if _are_equal(items, known.copies):
+                return known
+        return None
+
+    def _remember(self, key: tuple[int, int, int], items: list[Any], known: _KnownList) -> _Request:
+        request = _Request(key, ToolList(items, known.places), known)
+        if not known.is_whole:
+            return request
+        if known.last is not None:
+            self._requests.pop(known.last.key, None)
+        known.last = self._requests[key] = request
+        if len(self._requests) > 2 * self._most:  # two threads have left something behind
+            self._requests = {}
+        return request
+
+    def _read(self, items: Sequence[Any], policy: EffectivePolicy) -> _KnownList:
+        """Reads and indexes a list that is not known, and keeps it."""
+        groups = [group_in(item) for item in items]
+        read = [
+            [self._read_tool(item)]
+            if group is None
+            else [self._read_tool(one, group.key != "tools") for one in group.members]
+            for item, group in zip(items, groups, strict=True)
+        ]
+        found = [one for members in reversed(read) for one in reversed(members) if one.tool is not None]
+        tools = {one.tool.name: one.tool for one in found if one.tool is not None}  # the first of a name
+        texts = {one.tool.name: one.text for one in found if one.tool is not None and one.text is not None}
+        definitions = Definitions(tuple(tools.values()), toolkits_of(tools.values()))
+        is_whole = True
+        try:
+            pipeline = self._builder.pipeline(definitions, policy, text_of=lambda tool: texts[tool.name])
+        except EmbedderUnavailable as error:
+            pipeline, is_whole = self._builder.by_words(definitions, policy, error), False
+        names = pipeline.catalog.names
+        copies, places, size = [], [], 0
+        for item, group, members in zip(items, groups, read, strict=True):
+            if group is None:
+                (one,) = members
+                size += one.size
+                copies.append(one.copy)
+                places.append(_HANDED_ON if one.tool is None else Place((names[one.tool.name],)))
+            else:
+                rows = tuple([-1 if one.tool is None else names[one.tool.name] for one in members])
+                size += sum([one.size for one in members])
+                has_rest = group.key != "tools" and len(item) > 1
+                copies.append(_copy({**item, group.key: []}) | {group.key: [one.copy for one in members]})
+                places.append(Place(rows, group.key, has_rest))
+        known = _KnownList(_bucket_of(items), copies, places, size, (policy, pipeline), is_whole)
+        if is_whole and known.memory_bytes <= self._most_bytes:
+            self._keep(known)
+        return known
+
+    def _read_tool(self, item: Any, is_declaration: bool = False) -> _ReadTool:
+        content = _content(item)
+        if content is None:
+            tool = read_one(item, is_declaration=is_declaration)
+            return _ReadTool(item, tool, None if tool is None else ToolText.of(tool), 0)
+        known = self._tools.get((content, is_declaration))
+        if known is None:
+            copy = marshal.loads(content)
+            tool = read_one(copy, is_declaration=is_declaration)
+            known = _ReadTool(copy, tool, None if tool is None else ToolText.of(tool), len(content))
+            self._tools[content, is_declaration] = known
+            if len(self._tools) > MOST_TOOLS:
+                self._tools = dict(list(self._tools.items())[MOST_TOOLS // 2 :])
+        return known
+
+    def _keep(self, known: _KnownList) -> None:
+        """Keeps a list, and lets go of those that were not asked for for the longest time."""
+        known.used = next(self._clock)
+        self._buckets[known.bucket] = (known, *self._buckets.get(known.bucket, ())[: _ALIKE - 1])
+        kept = sorted(self._all(), key=lambda other: other.used)
+        total = sum(other.memory_bytes for other in kept)
+        for count_left, other in zip(range(len(kept), 0, -1), kept, strict=True):
+            if count_left <= self._most and total <= self._most_bytes:
+                break
+            total -= other.memory_bytes
+            alike = tuple(one for one in self._buckets.get(other.bucket, ()) if one is not other)
+            if alike:
+                self._buckets[other.bucket] = alike
+            else:
+                self._buckets.pop(other.bucket, None)
+            if other.last is not None:
+                self._requests.pop(other.last.key, None)
+
+    def _all(self) -> list[_KnownList]:
+        return [known for alike in list(self._buckets.values()) for known in alike]
+
+
+class _RecentVectors(Embedder):
+    """Embeds the texts of tools, and keeps the vectors of the last few thousand."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self.identity, self.dim, self.is_instant = inner.identity, inner.dim, inner.is_instant
+        self.is_english, self.scale = inner.is_english, inner.scale
+        self._inner = inner
+        self._vectors: dict[str, npt.NDArray[np.float32]] = {}
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """float32[n, dim]: those that are kept, and the others of the inner embedder."""
+        known = self._vectors
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        rows = vectors_of(self._inner, missing) if missing else np.empty((0, self.dim), np.float32)
+        if len(missing) == len(texts):
+            answer = rows
+        else:
+            embedded = dict(zip(missing, rows, strict=True))
+            answer = np.stack([embedded[text] if text in embedded else known[text] for text in texts])
+        self._vectors.update(zip(missing, rows, strict=True))
+        if len(self._vectors) > MOST_TOOLS:
+            self._vectors = dict(list(self._vectors.items())[MOST_TOOLS // 2 :])
+        return answer
+
+    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        """float32[dim], of the inner embedder."""
+        return self._inner.embed_query(text)
+
+
+def _bucket_of(items: Sequence[Any]) -> Hashable:
+    """What equal lists have in common, and few others: their length and their ends."""
+    return (len(items), *(_content(item) or id(item) for item in (*items[:1], *items[-1:])))
+
+
+def _content(item: Any) -> bytes | None:
+    """A dictionary of JSON values as bytes, equal for equal values; None for any other object."""
+    if type(item) is not dict:
+        return None
+    try:
+        return marshal.dumps(item, 2)  # from version 3 on it depends on which values are one object
+    except ValueError:
+        return None
+
+
+def _copy(item: Mapping[str, Any]) -> dict[str, Any]:
+    content = _content(item)
+    return dict(item) if content is None else marshal.loads(content)
+
+
+def _are_equal(items: Sequence[Any], copies: Sequence[Any]) -> bool:
+    """Whether dictionaries are equal and all other objects the same."""
+    if len(items) != len(copies):
+        return False
+    try:
+        return all(
+            item is copy or (type(item) is dict and type(copy) is dict and item == copy)
+            for item, copy in zip(items, copies, strict=True)
+        )
+    except Exception:  # nested too deeply to compare, or of objects that cannot be
+        return False

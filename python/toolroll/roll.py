@@ -175,6 +175,8 @@ class Toolroll:
         journal: str | PathLike[str] | None = None,
         durable: Literal["process", "disk"] = "process",
         sessions_s: float | None = 14 * 86_400.0,
+        events_s: float | None = 30 * 86_400.0,
+        sample: float = 1.0,
     ) -> Toolroll:
         """From a registry: "sqlite:///tools.db", or "postgresql://…" where several processes share one.
 
@@ -199,6 +201,10 @@ class Toolroll:
             durable: a recorded outcome survives the end of the process ("process") or a power cut too
                 ("disk").
             sessions_s: seconds after which an unused conversation is deleted; None for never.
+            events_s: seconds after which the event of a selection is deleted, at least a day; None for never.
+                Its outcomes stay, and so does what they taught.
+            sample: the share of selections that are logged as events whether or not anybody reports on them.
+                A selection that is reported to this process is logged in any case, and every report counts.
 
         Raises:
             NotFound: there is no such database.
@@ -217,7 +223,7 @@ class Toolroll:
                 url,
                 builder,
                 follow_options(poll_s, settings_s, organisations, listens),
-                recording_options(messages, journal, durable),
+                recording_options(messages, journal, durable, events_s, sample),
                 profile=profile if isinstance(profile, str) else "custom",
                 sessions_s=sessions_s,
                 progress=progress,

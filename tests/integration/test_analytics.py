@@ -259,7 +259,8 @@ def test_what_was_revised_or_weighs_nothing_breaks_no_tool(database):
     rows = [outcome(n, 0, True) for n in range(40)]
     for n in range(40, 60):
         row = outcome(n, 0, False)
-        row["entries"][0][5 if n % 2 else 7] = "succeeded" if n % 2 else 0.0
+        (entry,) = row["entries"]
+        row["entries"] = [entry._replace(before="succeeded") if n % 2 else entry._replace(weight=0.0)]
         rows.append(row)
     write(database, tables.outcomes, *rows)
     assert broken(database, ALL) == ()

@@ -110,7 +110,7 @@ def test_a_selection_becomes_a_row_with_all_that_it_was_decided_by(
     assert row.context["user"] == "ann" and row.context["roles"] == ["admin"]
     assert "value" not in json.dumps(row.context)
     assert row.limits["k"] == 2 and row.limits["sent"] == ["play_music"]
-    assert row.selected == list(picked.names) and [one[0] for one in row.shown] == list(picked.names)
+    assert row.selected == list(picked.names) and [one.name for one in row.shown] == list(picked.names)
     assert {one[0] for one in row.candidates} <= {one.name for one in TOOLS}
     assert len(row.candidates) == len(TOOLS)
     scores = [one[1] for one in row.candidates]

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
 from toolroll.learning.beta import quantile
-from toolroll.registry.analytics.window import Window, elements, events, json_fields, pairs
+from toolroll.registry.analytics.window import Window, elements, events, json_fields, pairs, weighted
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.statistics import LEVELS, RATES, SEED, SUCCEEDED
 from toolroll.registry.store import tables
@@ -125,7 +125,7 @@ def unused(database: Database, window: Window, shown_often: int = 50) -> dict[st
     dialect, columns = database.dialect, events.c
     element, pair = elements(dialect, columns.selected), pairs(dialect, columns.called)
     shown_query = (
-        sa.select(columns.org, element.c.value.label("tool"), sa.func.count().label("events"))
+        sa.select(columns.org, element.c.value.label("tool"), weighted().label("events"))
         .select_from(events, element)
         .where(*window.of(events))
         .group_by(columns.org, element.c.value)
@@ -146,16 +146,16 @@ def unused(database: Database, window: Window, shown_often: int = 50) -> dict[st
     if window.org is not None:
         there = there.where(_tools.c.org.in_({"", window.org}))
     with database.reading() as connection:
-        shown: dict[tuple[str, str], int] = {}
+        shown: dict[tuple[str, str], float] = {}
         for row in connection.execute(shown_query):
             for org in {row.org, ""}:
                 shown[org, row.tool] = shown.get((org, row.tool), 0) + row.events
         called = {(org, row.tool) for row in connection.execute(called_query) for org in (row.org, "")}
         known = connection.execute(there.order_by(_tools.c.org, _tools.c.name)).all()
-        asked = connection.execute(sa.select(sa.func.count()).where(*window.of(events))).scalar_one()
+        asked = connection.execute(sa.select(weighted()).where(*window.of(events))).scalar() or 0
     return {
         **window.to_dict(),
-        "events": asked,
+        "events": round(asked),
         "tools": len(known),
         "never_selected": [
             {"org": row.org, "name": row.name, "toolkit": row.toolkit, "since": row.created_at.isoformat()}
@@ -164,7 +164,12 @@ def unused(database: Database, window: Window, shown_often: int = 50) -> dict[st
         ],
         "never_called": sorted(
             (
-                {"org": row.org, "name": row.name, "toolkit": row.toolkit, "shown": shown[row.org, row.name]}
+                {
+                    "org": row.org,
+                    "name": row.name,
+                    "toolkit": row.toolkit,
+                    "shown": round(shown[row.org, row.name]),
+                }
                 for row in known
                 if shown.get((row.org, row.name), 0) >= shown_often and (row.org, row.name) not in called
             ),

@@ -16,6 +16,14 @@ from toolroll.registry.store.url import Dialect
 
 events = tables.selection_events
 
+# How many selections an event stands for: sampling logs a share of those that nobody reports on.
+WEIGHT: sa.ColumnElement[Any] = 1.0 / events.c.share
+
+
+def weighted(value: Any = 1) -> sa.ColumnElement[float]:
+    """The sum of a value over selections, estimated from their events; exact if all are logged."""
+    return sa.func.sum(value * WEIGHT)
+
 
 @dataclass(frozen=True, slots=True)
 class Window:

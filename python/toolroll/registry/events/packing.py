@@ -66,10 +66,13 @@ def unpack(data: bytes) -> tuple[bytes, list[npt.NDArray[Any]]]:
     if data[:1] != bytes((_FORM,)):
         raise ValueError(f"packed form is {data[:1]!r}, must be {_FORM}")
     at_low = 4 + int.from_bytes(data[1:4], "little")
+    stream = zlib.decompressobj(-15, _WORDS)
     try:
-        high = zlib.decompressobj(-15, _WORDS).decompress(data[4:at_low])
+        high = stream.decompress(data[4:at_low])
     except zlib.error as error:
         raise ValueError(f"packed bytes are damaged: {error}") from error
+    if not stream.eof:
+        raise ValueError("packed bytes are cut off")
     at = 4 + int.from_bytes(high[:4], "little")
     text, columns = high[4:at], []
     while at < len(high):
@@ -91,7 +94,8 @@ def numbers(values: Sequence[float | None], noise: int = 0) -> Column:
     if not values or all(value is None for value in values):
         return Column(np.empty(0, "<f4"), noise)
     exact = np.array(values, "<f8")  # None becomes NaN
-    single = exact.astype("<f4")
+    with np.errstate(over="ignore"):
+        single = exact.astype("<f4")
     is_single = (single == exact).all() or np.array_equal(single, exact, equal_nan=True)
     return Column(single, noise) if is_single else Column(exact, noise)
 

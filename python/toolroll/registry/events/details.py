@@ -15,6 +15,7 @@ from toolroll.learning.exposure import ShownTool
 from toolroll.learning.outcomes import Kind
 from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader
 from toolroll.registry.events.packing import Column, floats, numbers, pack, unpack
+from toolroll.registry.store.gil import GilYielder
 
 Numbers = Mapping[LoggedTool, int]
 
@@ -98,9 +99,16 @@ class EventReader:
 
     def __call__(self, rows: Sequence[Any]) -> list[SimpleNamespace]:
         """The rows with the fields of `PACKED` in place of `details`."""
-        read = [_EventDetails.of(row.details) for row in rows]
-        self._tools.read(number for each in read for number in (*each.tools, *each.shown))
-        return [self._event(row, each) for row, each in zip(rows, read, strict=True)]
+        read, yielder = list[_EventDetails](), GilYielder()
+        for row in rows:
+            read.append(_EventDetails.of(row.details))
+            yielder()
+        self._tools.read({number for each in read for number in (*each.tools, *each.shown)})
+        events = []
+        for row, each in zip(rows, read, strict=True):
+            events.append(self._event(row, each))
+            yielder()
+        return events
 
     def _event(self, row: Any, details: _EventDetails) -> SimpleNamespace:
         tools = self._tools
@@ -187,9 +195,16 @@ class EntryReader:
 
     def __call__(self, details: Iterable[bytes]) -> list[tuple[list[OutcomeEntry], bytes | None]]:
         """For each row its entries, and the message's vector if it is there."""
-        read = [_OutcomeDetails.of(each) for each in details]
+        read, yielder = list[_OutcomeDetails](), GilYielder()
+        for each in details:
+            read.append(_OutcomeDetails.of(each))
+            yielder()
         self._tools.read({number for each in read for number in each.tools})
-        return [(self._entries(each), each.vector) for each in read]
+        found = []
+        for each in read:
+            found.append((self._entries(each), each.vector))
+            yielder()
+        return found
 
     def _entries(self, details: _OutcomeDetails) -> list[OutcomeEntry]:
         tools, weights = self._tools, iter(details.weights)

@@ -145,7 +145,9 @@ def _due(connection: sa.Connection, now: float) -> list[ReceivedReport]:
 
 
 def _tools_in(events: Iterable[Mapping[str, Any]], reports: Iterable[ReceivedReport]) -> Iterator[LoggedTool]:
+    yielder = GilYielder()
     for event in events:
+        yielder()
         yield from event["tools"]
     for received in reports:
         yield from map(LoggedTool.of, (*received.exposure.shown, *received.report.found))

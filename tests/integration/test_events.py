@@ -582,6 +582,22 @@ def test_old_events_are_pruned_in_the_background_and_what_was_learnt_stays(
         one.close()
 
 
+def test_reports_are_written_though_old_events_cannot_be_pruned(
+    database: Database, roll: Toolroll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_: object) -> int:
+        raise StoreUnavailable("another writer holds the lock")
+
+    monkeypatch.setattr(module, "delete_old_events", locked)
+    recorder = new_recorder(database, tmp_path / "journal", events_s=86_400.0)
+    picked = roll.select("play a song")
+    recorder.record(exposure_of(picked), report(picked, play_music="succeeded"))
+    assert recorder.flush(10)
+    assert raw_counts(database)["", "play_music"] == (1, 1, 1)
+    assert recorder.health()["failing"] is None
+    recorder.close()
+
+
 @pytest.mark.db
 def test_pruning_does_not_wait_for_an_event_that_is_being_changed(
     new_database_url: Callable[[str], str], tmp_path: Path, roll: Toolroll

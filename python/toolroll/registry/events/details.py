@@ -196,8 +196,8 @@ class EntryReader:
     def __call__(self, details: Iterable[bytes]) -> list[tuple[list[OutcomeEntry], bytes | None]]:
         """For each row its entries, and the message's vector if it is there."""
         read, yielder = list[_OutcomeDetails](), GilYielder()
-        for each in details:
-            read.append(_OutcomeDetails.of(each))
+        for data in details:
+            read.append(_OutcomeDetails.of(data))
             yielder()
         self._tools.read({number for each in read for number in each.tools})
         found = []

@@ -378,11 +378,21 @@ class EventWriter:
         if time.monotonic() - self._adopted_at >= _ADOPT_EVERY_S:
             self._adopt()
             self._adopted_at = time.monotonic()
-        is_idle = not self._rows and self._journal.is_empty
-        if self._prune():
+        if self._maintain():
             return _PRUNE_PAUSE_S
-        self._measure()
-        return _ADOPT_EVERY_S if is_idle else 0.0
+        return _ADOPT_EVERY_S if not self._rows and self._journal.is_empty else 0.0
+
+    def _maintain(self) -> bool:
+        """Deletes old events and measures the rest, if it is time; whether there may be more to delete."""
+        try:
+            is_more = self._prune()
+            if not is_more:
+                self._measure()
+        except StoreUnavailable as error:  # neither is worth a pause of the writer
+            _log.info("events: old ones are deleted later: %s", error)
+            self._pruned_at = self._measured_at = time.monotonic()
+            return False
+        return is_more
 
     def _prune(self) -> bool:
         """Deletes some old events; whether there may be more."""

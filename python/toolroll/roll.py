@@ -191,6 +191,8 @@ class Toolroll:
         durable: Literal["process", "disk"] = "process",
         sessions_s: float | None = 14 * 86_400.0,
         max_age_s: float = 0.0,
+        events_s: float | None = 30 * 86_400.0,
+        sample: float = 1.0,
     ) -> Toolroll:
         """From a registry: "sqlite:///tools.db", or "postgresql://…" where several processes share one.
 
@@ -219,6 +221,10 @@ class Toolroll:
             max_age_s: for how many seconds this process believes what it has of a conversation in memory. 0
                 reads it for each session and writes each change at once, so that all processes agree. More is
                 for hosts that send a conversation's requests to the same process (`docs/sessions.md`).
+            events_s: seconds after which the event of a selection is deleted, at least a day; None for never.
+                Its outcomes stay, and so does what they taught.
+            sample: the share of selections that are logged as events whether or not anybody reports on them.
+                A selection that is reported to this process is logged in any case, and every report counts.
 
         Raises:
             NotFound: there is no such database.
@@ -237,7 +243,7 @@ class Toolroll:
                 url,
                 builder,
                 follow_options(poll_s, settings_s, organisations, listens),
-                recording_options(messages, journal, durable),
+                recording_options(messages, journal, durable, events_s, sample),
                 profile=profile if isinstance(profile, str) else "custom",
                 sessions_s=sessions_s,
                 max_age_s=_checked_age(max_age_s),

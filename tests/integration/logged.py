@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import sqlalchemy as sa
 
+from toolroll.identity import ToolKey
+from toolroll.learning.exposure import ShownTool
+from toolroll.registry.events.details import OutcomeEntry, packed_entries, packed_event
+from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -20,7 +25,7 @@ def at(days: float = 0.0) -> datetime:
 
 
 def event(days: float = 0.0, **changes: Any) -> dict[str, Any]:
-    """A row of `selection_events`."""
+    """An event, as `event_row` makes it."""
     return {
         "event_id": uuid.uuid4().hex,
         "org": "acme",
@@ -68,6 +73,7 @@ def event(days: float = 0.0, **changes: Any) -> dict[str, Any]:
         "learned_revision": 0,
         "degraded": [],
         "space": "static",
+        "share": 1.0,
         "vector": None,
         "called": None,
         "outcome": None,
@@ -84,8 +90,9 @@ def called(days: float = 0.0, outcome: str = "succeeded", **changes: Any) -> dic
 
 
 def outcome(seq: int, days: float, worked: bool, tool: str = "find", **changes: Any) -> dict[str, Any]:
-    """A row of `outcomes` that says one thing of one tool."""
-    entry = [tool, "1", "2", "0", 0.3, None, "succeeded" if worked else "failed", 1.0, True]
+    """A row of `outcomes` that says one thing of one tool, before it is packed."""
+    shown = ShownTool(tool, ToolKey(1, 2, 0), 0.3)
+    entry = OutcomeEntry(shown, None, "succeeded" if worked else "failed", 1.0, True)
     return {
         "org": "acme",
         "seq": seq,
@@ -127,11 +134,31 @@ def arm(tool: str, successes: float, failures: float, days: float = 0.0, **chang
 
 
 def write(database: Database, table: sa.Table, *rows: dict[str, Any]) -> None:
-    """Writes rows as they are."""
+    """Writes rows as they are, outcomes packed."""
     with database.recording() as connection:
+        if table is tables.outcomes:
+            named = [LoggedTool.of(entry.tool) for row in rows for entry in row["entries"]]
+            number_of = ToolNumbers().of(connection, named)
+            rows = tuple(_packed_outcome(row, number_of) for row in rows)
         connection.execute(sa.insert(table), list(rows))
+
+
+def _packed_outcome(row: dict[str, Any], number_of: Mapping[LoggedTool, int]) -> dict[str, Any]:
+    rest = {name: value for name, value in row.items() if name not in ("entries", "vector")}
+    return {**rest, "details": packed_entries(row["entries"], row["vector"], number_of)}
 
 
 def write_events(database: Database, *rows: dict[str, Any]) -> None:
     """Writes events."""
-    write(database, tables.selection_events, *rows)
+    named = [{**row, "tools": _tools_of(row)} for row in rows]
+    with database.recording() as connection:
+        number_of = ToolNumbers().of(connection, [tool for row in named for tool in row["tools"]])
+        packed = [packed_event(row, number_of) for row in named]
+        connection.execute(sa.insert(tables.selection_events), packed)
+
+
+def _tools_of(row: Mapping[str, Any]) -> list[LoggedTool]:
+    return [
+        *(LoggedTool(candidate[0], 0, 0, 0) for candidate in row["candidates"]),
+        *map(LoggedTool.of, row["shown"]),
+    ]

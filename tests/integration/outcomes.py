@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 import sqlalchemy as sa
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 from toolroll.identity import ToolKey, key
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import Entry, Report
+from toolroll.registry.events.details import EntryReader, EventReader
 from toolroll.registry.events.rows import ReceivedReport
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -90,8 +92,18 @@ def dump(database: Database, org: str, table: sa.Table = tables.arm_statistics) 
 
 
 def rows_of(database: Database, table: sa.Table, *order: sa.Column) -> list:
+    """The rows of a table; those of events and outcomes unpacked."""
     with database.reading() as connection:
-        return connection.execute(sa.select(table).order_by(*(order or table.primary_key.columns))).all()
+        rows = connection.execute(sa.select(table).order_by(*(order or table.primary_key.columns))).all()
+        if table is tables.selection_events:
+            return EventReader(connection)(rows)
+        if table is tables.outcomes:
+            read = EntryReader(connection)(row.details for row in rows)
+            return [
+                SimpleNamespace(**row._mapping, entries=entries, vector=vector)
+                for row, (entries, vector) in zip(rows, read, strict=True)
+            ]
+        return rows
 
 
 def eventually(check, timeout_s: float = 10.0) -> None:

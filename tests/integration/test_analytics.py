@@ -73,6 +73,23 @@ def test_metrics_are_the_counts_and_quantiles_of_the_events(database):
     json.dumps(found, allow_nan=False)
 
 
+def test_events_that_sampling_left_out_are_counted_by_those_that_it_kept(database):
+    rows = [event(n / 10, share=0.25, latency_us=100.0 + n, org="acme") for n in range(40)]
+    rows += [called(n / 10, latency_us=1_000.0, org="acme") for n in range(20)]
+    write_events(database, *rows)
+    found = metrics(database, ALL)
+    assert (found["logged"], found["total"]) == (60, 180)
+    assert (found["outcomes"]["succeeded"], found["outcomes"]["unknown"]) == (20, 160)
+    assert found["latency_us"]["p50"] == 100.0 + 22  # the 90th of 180; each of the first 40 stands for four
+    assert found["latency_us"]["p95"] == 1_000.0
+    assert found["latency_us"]["mean"] == pytest.approx((4 * sum(range(100, 140)) + 20 * 1_000) / 180)
+    assert found["tokens"]["saved"] == 180 * 800 and found["tools_per_event"] == 2
+    assert heatmap(database, ALL, "selected").counts == ((180,), (180,))
+    assert heatmap(database, ALL, "called").counts == ((20,),)
+    assert sum(day.calls for day in hits(database, ALL)) == 20
+    assert unused(database, ALL)["events"] == 180
+
+
 def test_metrics_of_no_events_are_zeros_and_nulls(database):
     found = metrics(database, Window(org="nobody"))
     assert found["total"] == 0 and found["latency_us"]["p50"] is None and found["success"] is None
@@ -259,7 +276,8 @@ def test_what_was_revised_or_weighs_nothing_breaks_no_tool(database):
     rows = [outcome(n, 0, True) for n in range(40)]
     for n in range(40, 60):
         row = outcome(n, 0, False)
-        row["entries"][0][5 if n % 2 else 7] = "succeeded" if n % 2 else 0.0
+        (entry,) = row["entries"]
+        row["entries"] = [entry._replace(before="succeeded") if n % 2 else entry._replace(weight=0.0)]
         rows.append(row)
     write(database, tables.outcomes, *rows)
     assert broken(database, ALL) == ()

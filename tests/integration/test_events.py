@@ -9,13 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from tests.integration.outcomes import Oracle, eventually, raw_counts, rows_of, said, tool
+from tests.integration.outcomes import Oracle, dump, eventually, raw_counts, rows_of, said, tool
 from toolroll import Context, Tool, Toolroll
 from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.learning.exposure import Exposure
@@ -24,9 +25,10 @@ from toolroll.registry.events import writer as module
 from toolroll.registry.events.event_row import SelectionOrigin, seed_of
 from toolroll.registry.events.ingest import ingest
 from toolroll.registry.events.journal import Journal
-from toolroll.registry.events.maintenance import prune
+from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader, ToolNumbers
+from toolroll.registry.events.maintenance import delete_old_events, prune, rebuild
 from toolroll.registry.events.receipts import message_secret, rotate, signer_of
-from toolroll.registry.events.rows import Messages, ReceivedReport
+from toolroll.registry.events.rows import MOST_STEPS, Messages, ReceivedReport
 from toolroll.registry.events.writer import EventWriter
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -110,7 +112,7 @@ def test_a_selection_becomes_a_row_with_all_that_it_was_decided_by(
     assert row.context["user"] == "ann" and row.context["roles"] == ["admin"]
     assert "value" not in json.dumps(row.context)
     assert row.limits["k"] == 2 and row.limits["sent"] == ["play_music"]
-    assert row.selected == list(picked.names) and [one[0] for one in row.shown] == list(picked.names)
+    assert row.selected == list(picked.names) and [one.name for one in row.shown] == list(picked.names)
     assert {one[0] for one in row.candidates} <= {one.name for one in TOOLS}
     assert len(row.candidates) == len(TOOLS)
     scores = [one[1] for one in row.candidates]
@@ -487,3 +489,192 @@ def test_who_neither_selects_nor_records_has_no_threads(database: Database, tmp_
     recorder.take_over()
     assert not recorder._writer.is_started and not recorder._preparer.is_started
     recorder.close()
+
+
+# The log is bounded.
+
+
+def test_an_event_that_sampling_left_out_is_logged_once_somebody_reports_on_it(
+    database: Database, roll: Toolroll, tmp_path: Path
+) -> None:
+    recorder = new_recorder(database, tmp_path / "journal", sample=0.2)
+    picked = [roll.select("play a song", Context(user=f"u{at}")) for at in range(200)]
+    for one in picked:
+        recorder.note(one)
+    assert recorder.flush(10)
+    logged = {row.event_id: row for row in rows_of(database, tables.selection_events)}
+    assert 10 < len(logged) < 80  # 40, plus or minus 7 standard errors
+    assert {row.share for row in logged.values()} == {0.2}
+    assert recorder.health()["events"]["sampled_out"] == 200 - len(logged)
+
+    first, second, third = [one for one in picked if one.event_id not in logged][:3]
+    known = next(one for one in picked if one.event_id in logged)
+    signer = signer_of(database)
+    recorder.record(exposure_of(first), report(first, play_music="succeeded"), selection=first)
+    by_id = recorder.exposure(second.event_id)
+    recorder.record(by_id, report(second, play_music="failed"))
+    by_receipt = signer.read(signer.sign(exposure_of(third)), time.time())
+    recorder.record(by_receipt, report(third, play_music="succeeded"))
+    recorder.record(exposure_of(known), report(known, play_music="succeeded"), selection=known)
+    assert recorder.flush(10)
+    rows = {row.event_id: row for row in rows_of(database, tables.selection_events)}
+    reported = [rows[one.event_id] for one in (first, second, third, known)]
+    assert [row.outcome for row in reported] == ["succeeded", "failed", "succeeded", "succeeded"]
+    assert [row.share for row in reported] == [1.0] * 4  # each of them stands for itself alone
+    assert len(rows) == len(logged) + 3
+    assert recorder.health()["events"]["sampled_out"] == 200 - len(rows)
+    assert raw_counts(database)["", "play_music"] == (4, 4, 3)
+    recorder.close()
+
+
+def test_a_report_from_another_process_counts_though_its_event_was_left_out(
+    database: Database, roll: Toolroll, tmp_path: Path
+) -> None:
+    recorder = new_recorder(database, tmp_path / "journal", sample=0.01)
+    signer = signer_of(database)
+    picked = [roll.select("play a song") for _ in range(100)]
+    for one in picked:
+        recorder.note(one)
+    assert recorder.flush(10)
+    recorder.close()
+    other = new_recorder(database, tmp_path / "other", sample=0.01)
+    for one in picked:
+        seen = signer.read(signer.sign(exposure_of(one)), time.time())
+        other.record(seen, report(one, play_music="succeeded"))
+    assert other.flush(10)
+    other.close()
+    assert raw_counts(database)["", "play_music"] == (100, 100, 100)
+    rows = rows_of(database, tables.selection_events)
+    assert len(rows) < 20 and {row.share for row in rows} <= {0.01}  # and each stands for a hundred
+    assert all(row.outcome == "succeeded" for row in rows)
+
+
+def test_old_events_are_pruned_in_the_background_and_what_was_learnt_stays(
+    database: Database, roll: Toolroll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PRUNED", 2)
+    first = new_recorder(database, tmp_path / "first")
+    picked = [roll.select("play a song", Context(org="acme")) for _ in range(7)]
+    for one in picked:
+        first.note(one)
+        first.record(exposure_of(one), report(one, play_music="succeeded"))
+    assert first.flush(10)
+    first.close()
+    table = tables.selection_events
+    old = [one.event_id for one in picked[:5]]
+    with database.recording() as connection:
+        month_ago = datetime.now(timezone.utc) - timedelta(days=31)
+        connection.execute(sa.update(table).where(table.c.event_id.in_(old)).values(at=month_ago))
+    before = dump(database, "acme"), dump(database, "acme", tables.outcomes)
+    others = [new_recorder(database, tmp_path / f"{at}", events_s=30 * 86_400.0) for at in range(3)]
+    for one in others:  # each with something to write, which waits for none of this
+        late = roll.select("play a song", Context(org="umbrella"))
+        one.record(exposure_of(late), report(late, play_music="failed"))
+    eventually(lambda: sum(one.counts.pruned for one in others) == 5)
+    assert all(one.flush(10) for one in others)
+    left = {row.event_id for row in rows_of(database, table)}
+    assert left == {one.event_id for one in picked[5:]}
+    assert (dump(database, "acme"), dump(database, "acme", tables.outcomes)) == before
+    assert rebuild(database, ["acme"]) == {"acme": 0}  # the outcomes alone make the same statistics
+    assert all(one.health()["failing"] is None for one in others)
+    eventually(lambda: all(one.health()["events"]["stored_bytes"] for one in others))
+    for one in others:
+        one.close()
+
+
+def test_reports_are_written_though_old_events_cannot_be_pruned(
+    database: Database, roll: Toolroll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_: object) -> int:
+        raise StoreUnavailable("another writer holds the lock")
+
+    monkeypatch.setattr(module, "delete_old_events", locked)
+    recorder = new_recorder(database, tmp_path / "journal", events_s=86_400.0)
+    picked = roll.select("play a song")
+    recorder.record(exposure_of(picked), report(picked, play_music="succeeded"))
+    assert recorder.flush(10)
+    assert raw_counts(database)["", "play_music"] == (1, 1, 1)
+    assert recorder.health()["failing"] is None
+    recorder.close()
+
+
+@pytest.mark.db
+def test_pruning_does_not_wait_for_an_event_that_is_being_changed(
+    new_database_url: Callable[[str], str], tmp_path: Path, roll: Toolroll
+) -> None:
+    database = Database.open(new_database_url("postgresql"), create=False, migrate=False)
+    recorder = new_recorder(database, tmp_path / "journal")
+    picked = [roll.select("play a song") for _ in range(2)]
+    for one in picked:
+        recorder.note(one)
+    assert recorder.flush(10)
+    table, later = tables.selection_events, datetime.now(timezone.utc) + timedelta(hours=1)
+    with database.recording() as connection:
+        mine = table.c.event_id == picked[0].event_id
+        connection.execute(sa.update(table).where(mine).values(outcome="failed"))
+        assert delete_old_events(database, later, 10) == 1
+    assert [row.event_id for row in rows_of(database, table)] == [picked[0].event_id]
+    assert delete_old_events(database, later, 10) == 1
+    recorder.close()
+    database.close()
+
+
+def test_one_event_takes_a_limited_number_of_different_reports(
+    database: Database, recorder: EventWriter, roll: Toolroll, tmp_path: Path
+) -> None:
+    picked = roll.select("play a song")
+    recorder.note(picked)
+    exposure = exposure_of(picked)
+    most = MOST_STEPS + len(exposure.shown)
+    said_last = ""
+    for at in range(most):
+        said_last = ("succeeded", "failed")[at % 2]
+        recorder.record(exposure, report(picked, play_music=said_last))
+    size = recorder._journal._written
+    for kind in ("called", "corrected"):
+        with pytest.raises(InvalidInput, match=f"has had {most} different reports"):
+            recorder.record(exposure, report(picked, play_music=kind))
+    assert recorder._journal._written == size
+    assert recorder.record(exposure, report(picked, play_music=said_last)) == 0  # to repeat one is harmless
+    assert recorder.flush(10)
+    other = new_recorder(database, tmp_path / "other")  # knows nothing of the reports so far
+    other.record(exposure, report(picked, play_music="corrected"))
+    assert other.flush(10)
+    assert other.counts.refused == 1 and (tmp_path / "other" / "refused.jsonl").exists()
+    other.close()
+    assert len(rows_of(database, tables.outcomes)) == most
+    (row,) = rows_of(database, tables.selection_events)
+    assert row.outcome == said_last
+
+
+def test_an_event_with_many_partial_reports_still_closes(
+    database: Database, recorder: EventWriter, roll: Toolroll
+) -> None:
+    picked = roll.select("play a song")
+    exposure = exposure_of(picked)
+    for at in range(MOST_STEPS + len(exposure.shown)):
+        kind = ("succeeded", "failed")[at % 2]
+        recorder.record(exposure, Report(picked.event_id, (Entry("play_music", kind),), is_final=False))  # type: ignore[arg-type]
+    recorder.record(exposure, report(picked))
+    assert recorder.flush(10)
+    assert recorder.counts.refused == 0
+    assert raw_counts(database)["", "play_music"] == (1, 1, 0)
+
+
+def test_numbers_of_tools_are_read_again_after_a_backup_was_restored(database: Database) -> None:
+    numbers = ToolNumbers()
+    one, two, three = (LoggedTool(name, 1, 2**64 - 1, 0) for name in ("one", "two", "three"))
+    with database.recording() as connection:
+        first = dict(numbers.of(connection, [one, two]))
+    table = tables.logged_tools
+    with database.recording() as connection:  # a backup with fewer rows, and another process behind it
+        connection.execute(sa.delete(table))
+        for number, name in ((first[one], "three"), (first[two], "one")):
+            values = {"number": number, "name": name, "arm": 1, "intent": -1, "tool_group": 0, "stamp": 7}
+            connection.execute(sa.insert(table).values(values))
+    with database.recording() as connection:
+        again = numbers.of(connection, [one, three])
+        assert (again[three], again[one]) == (first[one], first[two])
+        reader = LoggedToolReader(connection)
+        reader.read([again[one]])
+        assert reader[again[one]] == one

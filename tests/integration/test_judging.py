@@ -10,6 +10,7 @@ from toolroll.embedders.named import embedder
 from toolroll.registry.analytics.off_policy_log import evaluate_off_policy
 from toolroll.registry.analytics.redecide import Redecider
 from toolroll.registry.analytics.window import Window, events
+from toolroll.registry.events.details import read_events
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -43,7 +44,8 @@ def again_under(database, **parameters):
 
 def rows_of(database):
     with database.reading() as connection:
-        return connection.execute(sa.select(events).order_by(events.c.at)).all()
+        (rows,) = read_events(connection, sa.select(events).order_by(events.c.at))
+        return rows
 
 
 @pytest.mark.slow

@@ -315,7 +315,37 @@ def test_what_is_kept_of_messages_is_as_asked(url: str, tmp_path: Path, messages
         assert ("swordfish" in rows[0].message) == (messages == "kept")
 
 
-@pytest.mark.parametrize("option", [{"messages": "all"}, {"durable": "maybe"}, {"journal": 7}])
+def test_selections_that_sampling_leaves_out_can_be_reported_in_every_way(url: str, tmp_path: Path) -> None:
+    with Toolroll.open(url, sample=1e-9, journal=tmp_path / "journal") as roll:
+        picked = [roll.select("Will it rain?", Context(org="acme", user=f"u{at}")) for at in range(4)]
+        name = picked[0].names[0]
+        for reported in (picked[0], roll.receipt(picked[1]), picked[2].event_id):
+            roll.record(reported, {name: True}, org="acme")
+        assert roll.flush(20)
+        health = roll.health()["recording"]["events"]
+        assert (health["written"], health["sampled_out"], health["pruned"]) == (3, 1, 0)
+        assert health["stored_bytes"] > 100_000
+    with opened(url) as database:
+        assert raw_counts(database)["acme", name] == (3, 3, 3)
+        rows = rows_of(database, tables.selection_events)
+    assert {row.event_id for row in rows} == {one.event_id for one in picked[:3]}
+    assert {(row.share, row.outcome) for row in rows} == {(1.0, "succeeded")}
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"messages": "all"},
+        {"durable": "maybe"},
+        {"journal": 7},
+        {"events_s": 3_600},  # shorter than a receipt is valid
+        {"events_s": float("nan")},
+        {"events_s": True},
+        {"sample": 0},
+        {"sample": 1.5},
+        {"sample": "half"},
+    ],
+)
 def test_options_of_a_kind_that_is_not_known_are_refused(url: str, option: dict[str, object]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(option))):
         Toolroll.open(url, **option)  # type: ignore[arg-type]

@@ -304,7 +304,11 @@ def learned_factory_of(
 
 
 def recording_options(
-    messages: LoggedMessages, journal: str | PathLike[str] | None, durable: Durable
+    messages: LoggedMessages,
+    journal: str | PathLike[str] | None,
+    durable: Durable,
+    events_s: float | None,
+    sample: float,
 ) -> RecordingOptions:
     """The options of `Toolroll.open` for events and outcomes, checked.
 
@@ -313,7 +317,8 @@ def recording_options(
     """
     if journal is not None and not isinstance(journal, (str, PathLike)):
         raise InvalidInput(f"journal: is {journal!r:.80}, must be a folder")
-    return RecordingOptions(messages, None if journal is None else Path(journal).absolute(), durable)
+    folder = None if journal is None else Path(journal).absolute()
+    return RecordingOptions(messages, folder, durable, events_s=events_s, sample=sample)
 
 
 def follow_options(poll_s: float, settings_s: float, organisations: int, listens: bool) -> FollowOptions:

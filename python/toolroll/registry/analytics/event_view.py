@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.registry.analytics.window import Window, events, json_value, pairs
+from toolroll.registry.events.details import EntryReader, EventReader
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 
@@ -16,7 +17,7 @@ _LISTED = (
     *("event_id", "org", "at", "session", "page", "tier", "category", "profile", "experiment", "variant"),
     *("selected", "called", "outcome", "latency_us", "confidence", "degraded"),
 )
-_REPORT = ("seq", "step", "received_at", "reporter", "entries", "closes", "voided_at")
+_REPORT = ("seq", "step", "received_at", "reporter", "details", "closes", "voided_at")
 
 
 def list_events(
@@ -59,18 +60,26 @@ def find_event(database: Database, event_id: str, org: str | None = None) -> dic
     words(event_id, "event", 200)
     table = tables.outcomes
     with database.reading() as connection:
-        row = connection.execute(sa.select(events).where(events.c.event_id == event_id)).mappings().first()
-        if row is None or (org is not None and row["org"] != org):
+        row = connection.execute(sa.select(events).where(events.c.event_id == event_id)).first()
+        if row is None or (org is not None and row.org != org):
             raise NotFound(
-                f"event {event_id!r:.80}: is not in the store; it may have been deleted, or not be there yet"
+                f"event {event_id!r:.80}: is not in the store; it may have been pruned, left out by "
+                "sampling, or not be there yet"
             )
+        event = vars(EventReader(connection)([row])[0])
+        event["shown"] = [tool.to_record() for tool in event["shown"]]
         reports = connection.execute(
             sa.select(*(table.c[name] for name in _REPORT))
             .where(table.c.event_id == event_id)
             .order_by(table.c.step)
-        ).mappings()
-        outcomes = [_plain(report) for report in reports]
-    return {**_plain(row), "outcomes": outcomes}
+        ).all()
+        read = EntryReader(connection)(report.details for report in reports)
+        outcomes = []
+        for report, (entries, _) in zip(reports, read, strict=True):
+            fields = {**report._mapping, "entries": [entry.to_record() for entry in entries]}
+            del fields["details"]
+            outcomes.append(_plain(fields))
+    return {**_plain(event), "outcomes": outcomes}
 
 
 def _plain(row: Any) -> dict[str, Any]:

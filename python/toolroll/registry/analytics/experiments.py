@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.learning.experiments import Experiment, VariantSums
-from toolroll.registry.analytics.window import events, json_value
+from toolroll.registry.analytics.window import events, json_value, weighted
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 
@@ -132,8 +132,8 @@ class ExperimentCounts:
     Attributes:
         tallies: variant → the rewards of its units.
         assigned: variant → the number of its units, with or without outcomes.
-        unknown: variant → events without a known outcome. If their share differs between variants, the
-            rewards may be biased.
+        unknown: variant → events without a known outcome, with those that sampling left out. If their share
+            differs between variants, the rewards may be biased.
         strays: units with events in several variants, which are left out.
     """
 
@@ -156,7 +156,7 @@ def counts(database: Database, trial: StoredExperiment) -> ExperimentCounts:
             columns.variant,
             whose.label("org"),
             unit.label("unit"),
-            sa.func.count().label("events"),
+            weighted(sa.case((columns.outcome.in_(_ANSWERED), 0), else_=1)).label("unknown"),
             sa.func.sum(sa.case((columns.outcome.in_(_ANSWERED), 1), else_=0)).label("answered"),
             sa.func.sum(sa.case((columns.outcome == "succeeded", 1), else_=0)).label("reward"),
         )
@@ -171,7 +171,7 @@ def counts(database: Database, trial: StoredExperiment) -> ExperimentCounts:
                 units.setdefault((row.org, row.unit), []).append(
                     (row.variant, int(row.answered), int(row.reward))
                 )
-                unknown[row.variant] += row.events - int(row.answered)
+                unknown[row.variant] += round(row.unknown)
     mine: dict[str, list[tuple[int, int]]] = {name: [] for name in experiment.variants}
     for said in units.values():
         if len(said) == 1:

@@ -7,10 +7,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.registry.analytics.window import Window, elements, events, length
+from toolroll.registry.analytics.window import Window, elements, events, length, weighted
 from toolroll.registry.store.database import Database
 
 SHARES = (0.5, 0.95, 0.99)  # quantiles of the latency
+_ROUNDING = 1e-9  # sums of weights are rounded
 OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused")
 
 
@@ -24,11 +25,12 @@ def metrics(database: Database, window: Window) -> dict[str, Any]:
             columns.experiment,
             columns.variant,
             columns.outcome,
-            sa.func.count().label("events"),
-            sa.func.sum(columns.latency_us).label("latency_us"),
-            sa.func.sum(columns.tokens_selected).label("tokens_selected"),
-            sa.func.sum(columns.tokens_total).label("tokens_total"),
-            sa.func.sum(length(columns.selected)).label("tools"),
+            sa.func.count().label("logged"),
+            weighted().label("events"),
+            weighted(columns.latency_us).label("latency_us"),
+            weighted(columns.tokens_selected).label("tokens_selected"),
+            weighted(columns.tokens_total).label("tokens_total"),
+            weighted(length(columns.selected)).label("tools"),
             sa.func.min(columns.at).label("first"),
             sa.func.max(columns.at).label("last"),
         )
@@ -36,7 +38,7 @@ def metrics(database: Database, window: Window) -> dict[str, Any]:
         .group_by(columns.profile, columns.experiment, columns.variant, columns.outcome)
     )
     degraded = (
-        sa.select(failed.c.value, sa.func.count().label("events"))
+        sa.select(failed.c.value, weighted().label("events"))
         .select_from(events, failed)
         .where(*where)
         .group_by(failed.c.value)
@@ -44,20 +46,20 @@ def metrics(database: Database, window: Window) -> dict[str, Any]:
     )
     with database.reading() as connection:
         groups = connection.execute(grouped).all()
-        total = sum(row.events for row in groups)
+        total = math.fsum(row.events for row in groups)
         organisations = connection.execute(
             sa.select(sa.func.count(sa.distinct(columns.org))).where(*where)
         ).scalar_one()
-        failures = {row.value: row.events for row in connection.execute(degraded)}
+        failures = {row.value: round(row.events) for row in connection.execute(degraded)}
         quantiles = _quantiles(connection, where, total)
-    methods: dict[tuple[str, str, str], int] = {}
-    outcomes: dict[str | None, int] = {}
+    methods: dict[tuple[str, str, str], float] = {}
+    outcomes: dict[str | None, float] = {}
     for row in groups:
         method = (row.profile, row.experiment, row.variant)
         methods[method] = methods.get(method, 0) + row.events
         outcomes[row.outcome] = outcomes.get(row.outcome, 0) + row.events
     selected, of_all = (
-        sum(int(getattr(row, name)) for row in groups) for name in ("tokens_selected", "tokens_total")
+        math.fsum(getattr(row, name) for row in groups) for name in ("tokens_selected", "tokens_total")
     )
     answered = total - outcomes.get(None, 0)
 
@@ -66,7 +68,8 @@ def metrics(database: Database, window: Window) -> dict[str, Any]:
 
     return {
         **window.to_dict(),
-        "total": total,
+        "total": round(total),
+        "logged": sum(row.logged for row in groups),
         "organisations": organisations,
         "first": min((row.first.isoformat() for row in groups), default=None),
         "last": max((row.last.isoformat() for row in groups), default=None),
@@ -76,20 +79,23 @@ def metrics(database: Database, window: Window) -> dict[str, Any]:
                 "profile": profile,
                 "experiment": experiment or None,
                 "variant": variant or None,
-                "events": number,
+                "events": round(number),
                 "share": number / total,
             }
             for (profile, experiment, variant), number in sorted(
                 methods.items(), key=lambda method: (-method[1], method[0])
             )
         ],
-        "outcomes": {**{name: outcomes.get(name, 0) for name in OUTCOMES}, "unknown": outcomes.get(None, 0)},
+        "outcomes": {
+            **{name: round(outcomes.get(name, 0)) for name in OUTCOMES},
+            "unknown": round(outcomes.get(None, 0)),
+        },
         "success": outcomes.get("succeeded", 0) / answered if answered else None,
-        "tools_per_event": of_each(sum(int(row.tools) for row in groups)),
+        "tools_per_event": of_each(math.fsum(row.tools for row in groups)),
         "tokens": {
             "selected_per_event": of_each(selected),
             "saved_per_event": of_each(of_all - selected),
-            "saved": of_all - selected,
+            "saved": round(of_all - selected),
             "saved_share": (of_all - selected) / of_all if of_all else None,
         },
         "degraded": failures,
@@ -97,12 +103,15 @@ def metrics(database: Database, window: Window) -> dict[str, Any]:
 
 
 def _quantiles(
-    connection: sa.Connection, where: list[sa.ColumnElement[bool]], total: int
+    connection: sa.Connection, where: list[sa.ColumnElement[bool]], total: float
 ) -> dict[str, float | None]:
     """Quantiles of the latency by nearest rank, the same on both databases."""
-    ranks = {f"p{share * 100:g}": max(1, math.ceil(share * total)) for share in SHARES}
-    rank = sa.func.row_number().over(order_by=events.c.latency_us).label("rank")
+    order = (events.c.latency_us, events.c.event_id)
+    rank = weighted().over(order_by=order, rows=(None, 0)).label("rank")
     ranked = sa.select(events.c.latency_us, rank).where(*where).subquery()
-    query = sa.select(ranked.c.rank, ranked.c.latency_us).where(ranked.c.rank.in_(ranks.values()))
-    found = {at: value for at, value in connection.execute(query)}
-    return {name: found.get(at) for name, at in ranks.items()}
+    least = [
+        sa.func.min(sa.case((ranked.c.rank >= share * total * (1 - _ROUNDING), ranked.c.latency_us)))
+        for share in SHARES
+    ]
+    found = connection.execute(sa.select(*least)).one()
+    return {f"p{share * 100:g}": value for share, value in zip(SHARES, found, strict=True)}

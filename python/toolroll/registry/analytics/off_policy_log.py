@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from toolroll.errors import InvalidInput
 from toolroll.learning.off_policy import CLIP, Judgement, Log, judge
 from toolroll.registry.analytics.window import Window, events
+from toolroll.registry.events.details import read_events
 from toolroll.registry.store.database import Database
 
 RAREST = 1e-6  # least propensity of a tool that was shown
@@ -78,7 +79,8 @@ def _rows(database: Database, window: Window, most: int | None) -> Iterator[Any]
         query = query.where(events.c.event_id.in_(latest))
     with database.reading() as connection:
         ordered = query.order_by(events.c.at, events.c.event_id)
-        yield from connection.execution_options(yield_per=500).execute(ordered)
+        for rows in read_events(connection, ordered):
+            yield from rows
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from toolroll._files import replacing
 from toolroll.errors import Unavailable
 from toolroll.registry.analytics.window import Window, events
+from toolroll.registry.events.details import read_events
 from toolroll.registry.store.database import Database
 
 try:
@@ -57,6 +58,7 @@ _SCHEMA = pa.schema(
         ("learned_revision", pa.int64()),
         ("degraded", pa.list_(pa.string())),
         ("space", pa.string()),
+        ("share", pa.float64()),
     ]
 )
 _MESSAGE = [pa.field("message", pa.string()), pa.field("message_form", pa.string())]
@@ -85,7 +87,7 @@ def export(
         schema = schema.append(wanted)
     written = 0
     with replacing(file) as fresh, pq.ParquetWriter(fresh, schema, compression="zstd") as writer:
-        for rows in _groups(database, window, schema.names):
+        for rows in _groups(database, window):
             writer.write_table(_table(rows, schema), row_group_size=GROUP)
             written += len(rows)
             if progress is not None:
@@ -93,18 +95,15 @@ def export(
     return written
 
 
-def _groups(database: Database, window: Window, names: list[str]) -> Iterator[Sequence[Any]]:
-    query = sa.select(*(events.c[name] for name in names)).where(*window.of(events))
+def _groups(database: Database, window: Window) -> Iterator[Sequence[Any]]:
+    query = sa.select(events).where(*window.of(events)).order_by(events.c.at, events.c.event_id)
     with database.reading() as connection:
-        result = connection.execution_options(yield_per=GROUP).execute(
-            query.order_by(events.c.at, events.c.event_id)
-        )
-        yield from result.partitions()
+        yield from read_events(connection, query, GROUP)
 
 
 def _table(rows: Sequence[Any], schema: Any) -> Any:
     """Builds column by column: a dictionary for each candidate would be the largest cost."""
-    columns = dict(zip(schema.names, zip(*rows, strict=True), strict=True))
+    columns = {name: [getattr(row, name) for row in rows] for name in schema.names}
     made = []
     for field in schema:
         values = columns[field.name]

@@ -13,12 +13,14 @@ import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
 from toolroll.learning.beta import quantile
-from toolroll.registry.analytics.window import Window, elements, events, item, json_fields, pairs
-from toolroll.registry.events.statistics import LEVELS, RATES, SEED
+from toolroll.registry.analytics.window import Window, elements, events, json_fields, pairs, weighted
+from toolroll.registry.events.details import EntryReader
+from toolroll.registry.events.statistics import LEVELS, RATES, SEED, SUCCEEDED
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
 _RATE = (0.05, 0.97)  # least and greatest success rate that is assumed of a tool
+_TOLD = frozenset({"succeeded", "failed", "wanted_succeeded", "wanted_failed"})  # whether a call worked
 _RECOVERED = 3  # successes in a row after which a broken tool works again
 
 _arms, _outcomes, _tools = tables.arm_statistics, tables.outcomes, tables.tools
@@ -123,7 +125,7 @@ def unused(database: Database, window: Window, shown_often: int = 50) -> dict[st
     dialect, columns = database.dialect, events.c
     element, pair = elements(dialect, columns.selected), pairs(dialect, columns.called)
     shown_query = (
-        sa.select(columns.org, element.c.value.label("tool"), sa.func.count().label("events"))
+        sa.select(columns.org, element.c.value.label("tool"), weighted().label("events"))
         .select_from(events, element)
         .where(*window.of(events))
         .group_by(columns.org, element.c.value)
@@ -144,16 +146,16 @@ def unused(database: Database, window: Window, shown_often: int = 50) -> dict[st
     if window.org is not None:
         there = there.where(_tools.c.org.in_({"", window.org}))
     with database.reading() as connection:
-        shown: dict[tuple[str, str], int] = {}
+        shown: dict[tuple[str, str], float] = {}
         for row in connection.execute(shown_query):
             for org in {row.org, ""}:
                 shown[org, row.tool] = shown.get((org, row.tool), 0) + row.events
         called = {(org, row.tool) for row in connection.execute(called_query) for org in (row.org, "")}
         known = connection.execute(there.order_by(_tools.c.org, _tools.c.name)).all()
-        asked = connection.execute(sa.select(sa.func.count()).where(*window.of(events))).scalar_one()
+        asked = connection.execute(sa.select(weighted()).where(*window.of(events))).scalar() or 0
     return {
         **window.to_dict(),
-        "events": asked,
+        "events": round(asked),
         "tools": len(known),
         "never_selected": [
             {"org": row.org, "name": row.name, "toolkit": row.toolkit, "since": row.created_at.isoformat()}
@@ -162,7 +164,12 @@ def unused(database: Database, window: Window, shown_often: int = 50) -> dict[st
         ],
         "never_called": sorted(
             (
-                {"org": row.org, "name": row.name, "toolkit": row.toolkit, "shown": shown[row.org, row.name]}
+                {
+                    "org": row.org,
+                    "name": row.name,
+                    "toolkit": row.toolkit,
+                    "shown": round(shown[row.org, row.name]),
+                }
                 for row in known
                 if shown.get((row.org, row.name), 0) >= shown_often and (row.org, row.name) not in called
             ),
@@ -226,21 +233,9 @@ def _verdicts(
     database: Database, window: Window, warm_up: int
 ) -> Iterator[tuple[str, str, bool, str, datetime]]:
     """First reports of success or failure, in the order in which they counted."""
-    dialect = database.dialect
-    entry = elements(dialect, _outcomes.c.entries)
-    name, before, after = (item(dialect, entry, at) for at in (0, 5, 6))
-    weight = item(dialect, entry, 7)
     query = (
-        sa.select(
-            _outcomes.c.org, name.label("tool"), after.label("after"), _outcomes.c.reporter, _outcomes.c.at
-        )
-        .select_from(_outcomes, entry)
-        .where(
-            _outcomes.c.voided_at.is_(None),
-            before.is_(None),
-            after.in_(("succeeded", "failed", "wanted_succeeded", "wanted_failed")),
-            sa.cast(weight, sa.Double) > 0,
-        )
+        sa.select(_outcomes.c.org, _outcomes.c.reporter, _outcomes.c.at, _outcomes.c.details)
+        .where(_outcomes.c.voided_at.is_(None))
         .order_by(_outcomes.c.org, _outcomes.c.seq)
     )
     if window.org is not None:
@@ -264,9 +259,12 @@ def _verdicts(
                     )
                 )
             )
-        rows = connection.execution_options(yield_per=2_000).execute(query)
-        for row in rows:
-            yield row.org, row.tool, row.after.endswith("succeeded"), row.reporter, row.at
+        read = EntryReader(connection)
+        for rows in connection.execution_options(yield_per=2_000).execute(query).partitions():
+            for row, (entries, _) in zip(rows, read(row.details for row in rows), strict=True):
+                for entry in entries:
+                    if entry.before is None and entry.weight > 0 and entry.after in _TOLD:
+                        yield row.org, entry.tool.name, entry.after in SUCCEEDED, row.reporter, row.at
 
 
 class _Detector:

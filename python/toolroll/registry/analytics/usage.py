@@ -8,7 +8,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
-from toolroll.registry.analytics.window import Window, day, elements, events, pairs
+from toolroll.registry.analytics.window import Window, day, elements, events, pairs, weighted
 from toolroll.registry.events.statistics import CALLED, SUCCEEDED
 from toolroll.registry.store.database import Database
 
@@ -53,7 +53,7 @@ def heatmap(
     source = _source(database, of)
     tool = source.c.value if of == "selected" else source.c.key
     query = (
-        sa.select(tool.label("tool"), events.c.page, sa.func.count().label("events"))
+        sa.select(tool.label("tool"), events.c.page, weighted().label("events"))
         .select_from(events, source)
         .where(*window.of(events))
         .group_by(tool, events.c.page)
@@ -63,7 +63,7 @@ def heatmap(
     elif of == "succeeded":
         query = query.where(source.c.value.in_(sorted(SUCCEEDED)))
     with database.reading() as connection:
-        cells = {(row.tool, row.page): row.events for row in connection.execute(query)}
+        cells = {(row.tool, row.page): round(row.events) for row in connection.execute(query)}
     tools, pages = _most(cells, 0)[:most_tools], _most(cells, 1)[:most_pages]
     counts = tuple(tuple(cells.get((tool, page), 0) for page in pages) for tool in tools)
     return Heatmap(of, tools, pages, counts, sum(cells.values()) - sum(map(sum, counts)))
@@ -122,11 +122,11 @@ def hits(database: Database, window: Window) -> tuple[Hits, ...]:
     )
     on = day(dialect, events.c.at).label("day")
     query = (
-        sa.select(on, sa.func.count().label("calls"), sa.func.sum(is_hit).label("hits"))
+        sa.select(on, weighted().label("calls"), weighted(is_hit).label("hits"))
         .select_from(events, pair)
         .where(*window.of(events), kind != "corrected")
         .group_by(on)
         .order_by(on)
     )
     with database.reading() as connection:
-        return tuple(Hits(row.day, row.calls, int(row.hits)) for row in connection.execute(query))
+        return tuple(Hits(row.day, round(row.calls), round(row.hits)) for row in connection.execute(query))

@@ -16,6 +16,14 @@ from toolroll.registry.store.url import Dialect
 
 events = tables.selection_events
 
+# How many selections an event stands for: sampling logs a share of those that nobody reports on.
+WEIGHT: sa.ColumnElement[Any] = 1.0 / events.c.share
+
+
+def weighted(value: Any = 1) -> sa.ColumnElement[float]:
+    """The sum of a value over selections, estimated from their events; exact if all are logged."""
+    return sa.func.sum(value * WEIGHT)
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -80,16 +88,6 @@ def pairs(dialect: Dialect, column: sa.ColumnElement[Any], name: str = "pair") -
     return function(column).table_valued(
         sa.column("key", sa.Text), sa.column("value", sa.Text), name=name, joins_implicitly=True
     )
-
-
-def item(dialect: Dialect, element: Any, at: int) -> sa.ColumnElement[Any]:
-    """Item `at` of an element that is a list, as text."""
-    found: sa.ColumnElement[Any]
-    if dialect == "postgresql":
-        found = sa.cast(element.c.value, sa.JSON)[at].as_string()
-    else:
-        found = sa.func.json_extract(element.c.value, f"$[{at}]")
-    return found
 
 
 def day(dialect: Dialect, column: sa.ColumnElement[datetime]) -> sa.ColumnElement[str]:

@@ -1,7 +1,8 @@
-"""A selection as a row of `selection_events`: for statistics, off-policy evaluation and replay."""
+"""A selection as an event: for statistics, off-policy evaluation and replay."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy.typing as npt
 
 from toolroll._core import inclusion, inclusion_sampled
 from toolroll.arrays import Rows
+from toolroll.catalog.catalog import Catalog
 from toolroll.identity import NONE, tool_key
 from toolroll.learning.exposure import Exposure
-from toolroll.registry.events.rows import Messages, instant, normal, shown_records, word
+from toolroll.registry.events.logged_tools import LoggedTool
+from toolroll.registry.events.rows import Messages, instant, normal, word
 from toolroll.selection.candidates import Draw
 from toolroll.selection.selection import Selection
 
@@ -46,17 +49,20 @@ def event_row(
     messages: Messages,
     *,
     has_odds: bool = True,
+    share: float = 1.0,
 ) -> dict[str, Any]:
-    """A row of `selection_events`, before any report.
+    """An event before any report: a row of `selection_events` once `details.packed_event` has packed it.
 
-    has_odds: whether to compute the propensities of a draw, which takes about a millisecond.
+    has_odds: whether to compute the propensities of a draw, which takes about a millisecond. share: the
+        probability with which such an event is logged.
     """
     turn, exposure = selection.turn, normal(exposure)
     context, timings = turn.context, selection.timings_us
     keeps = messages.form == "kept"
     candidates, error = candidates_of(selection, has_odds)
     tokens = selection.tokens
-    keys = selection.catalog.switches.keys
+    catalog = selection.catalog
+    keys = catalog.switches.keys
     return {
         "event_id": selection.event_id,
         "org": context.org,
@@ -89,9 +95,13 @@ def event_row(
             "earlier": [[messages.of(text), weight] for text, _, _, weight in turn.earlier] if keeps else [],
         },
         "candidates": candidates,
+        "tools": [
+            *_logged_tools(catalog, (name for name, *_ in candidates)),
+            *map(LoggedTool.of, exposure.shown),
+        ],
         "propensity_error": error,
         "selected": list(selection.names),
-        "shown": shown_records(exposure),
+        "shown": list(exposure.shown),
         "profile": origin.profile,
         "experiment": origin.experiment,
         "variant": origin.variant,
@@ -106,11 +116,23 @@ def event_row(
         "learned_revision": origin.learned_revision,
         "degraded": list(selection.degraded),
         "space": exposure.space,
+        "share": share,
         "vector": None if exposure.vector is None else exposure.vector.tobytes(),
         "called": None,
         "outcome": None,
         "recorded_at": None,
     }
+
+
+def _logged_tools(catalog: Catalog, names: Iterable[str]) -> list[LoggedTool]:
+    known: dict[str, LoggedTool] = catalog.remembered("logged tools", dict)
+    found = []
+    for name in names:
+        tool = known.get(name)
+        if tool is None:
+            tool = known[name] = LoggedTool(name, *catalog.tool_key(catalog.names[name]))
+        found.append(tool)
+    return found
 
 
 def seed_of(signed: int) -> int:
@@ -134,6 +156,8 @@ def candidates_of(selection: Selection, has_odds: bool = True) -> tuple[list[lis
     else:
         odds = chosen.astype(np.float64), 0.0
     tools, (propensities, error) = selection.catalog.tools, odds
+    if propensities is not None:
+        propensities = propensities.astype(np.float32)  # more digits than a simulated or measured log has
     found = []
     for at in np.lexsort((ranked.rows, -ranked.scores))[:MOST_CANDIDATES].tolist():
         name, score = tools[int(ranked.rows[at])].name, float(ranked.scores[at])

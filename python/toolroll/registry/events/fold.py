@@ -12,7 +12,8 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from toolroll.learning.effects import deltas
-from toolroll.registry.events.rows import OutcomeRow
+from toolroll.registry.events.details import EntryReader
+from toolroll.registry.events.rows import OutcomeRow, outcome_rows
 from toolroll.registry.store import tables
 from toolroll.registry.store.gil import GilYielder
 
@@ -42,19 +43,18 @@ def outcomes_of(
 
     above, up_to: the range of their numbers, without `above`. voided: whether to return voided ones, too.
     """
-    table, yielder = tables.outcomes, GilYielder()
+    table, yielder, read = tables.outcomes, GilYielder(), EntryReader(connection)
     while True:
         query = sa.select(table).where(table.c.org == org, table.c.seq > above)
         if up_to is not None:
             query = query.where(table.c.seq <= up_to)
-        count = 0
-        for row in connection.execute(query.order_by(table.c.seq).limit(_SOME)):  # decodes one row at a time
+        rows = connection.execute(query.order_by(table.c.seq).limit(_SOME)).all()
+        for row in outcome_rows(read, [row for row in rows if voided or row.voided_at is None]):
             yielder()
-            count, above = count + 1, row.seq
-            if voided or row.voided_at is None:
-                yield OutcomeRow.of(row)
-        if count < _SOME:
+            yield row
+        if len(rows) < _SOME:
             return
+        above = rows[-1].seq
 
 
 def fold(learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str) -> L:

@@ -9,7 +9,7 @@ event: writing a batch again, when nobody knows whether it was committed, adds n
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, timezone
 from typing import Any, TypeAlias
@@ -23,14 +23,18 @@ from toolroll.learning.effects import EFFECTS
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.registry.events import statistics
+from toolroll.registry.events.details import EntryReader, event_vector, packed_event
+from toolroll.registry.events.logged_tools import LoggedTool, ToolNumbers
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import (
     OutcomeRow,
     ReceivedReport,
     by_event,
+    check_steps,
     instant,
     normal,
     outcome_row,
+    outcome_rows,
     seconds,
     settled_after,
     summary,
@@ -67,6 +71,19 @@ class IngestResult:
     seqs: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class IngestCache:
+    """Rows that this process wrote before, which the next batch need not read. Used by one thread.
+
+    Attributes:
+        cells: of the statistics.
+        tools: the numbers of tools.
+    """
+
+    cells: statistics.CellCache = field(default_factory=statistics.CellCache)
+    tools: ToolNumbers = field(default_factory=ToolNumbers)
+
+
 def ingest(
     database: Database,
     events: Sequence[Mapping[str, Any]],
@@ -74,28 +91,32 @@ def ingest(
     *,
     window_s: float = LIFETIME_S,
     now: float | None = None,
-    cache: statistics.CellCache | None = None,
+    cache: IngestCache | None = None,
 ) -> IngestResult:
     """Writes a batch, whole or not at all.
 
-    events: rows of `selection_events`. window_s: how long after an event its reports count; later ones are
+    events: what `event_row` made. window_s: how long after an event its reports count; later ones are
     kept and weigh nothing. now: seconds since the epoch, to close events whose reports have been partial for
-    long enough; None leaves them open. cache: statistics that this process wrote before.
+    long enough; None leaves them open. cache: what this process wrote before.
 
     Raises:
         StoreUnavailable: nothing was written, or nobody knows; write the batch again.
         InvalidInput, Conflict: a value in it cannot be stored; nothing was written.
     """
-    with database.recording() as connection:
-        if now is not None:
-            reports = [*reports, *_due(connection, now)]
-        if not events and not reports:
-            return IngestResult()
-        cache = cache or statistics.CellCache()
-        batch = _Batch(connection, window_s, cache)
-        done = batch.run(events, reports)
+    cache = cache or IngestCache()
+    try:
+        with database.recording() as connection:
+            if now is not None:
+                reports = [*reports, *_due(connection, now)]
+            if not events and not reports:
+                return IngestResult()
+            batch = _Batch(connection, window_s, cache)
+            done = batch.run(events, reports)
+    except BaseException:
+        cache.tools.forget()
+        raise
     for org, (state, cells) in batch.cells.items():  # only once it is committed
-        cache.keep(org, state, cells)
+        cache.cells.keep(org, state, cells)
     return done
 
 
@@ -123,10 +144,19 @@ def _due(connection: sa.Connection, now: float) -> list[ReceivedReport]:
     ]
 
 
+def _tools_in(events: Iterable[Mapping[str, Any]], reports: Iterable[ReceivedReport]) -> Iterator[LoggedTool]:
+    yielder = GilYielder()
+    for event in events:
+        yielder()
+        yield from event["tools"]
+    for received in reports:
+        yield from map(LoggedTool.of, (*received.exposure.shown, *received.report.found))
+
+
 class _Batch:
     """One transaction."""
 
-    def __init__(self, connection: sa.Connection, window_s: float, cache: statistics.CellCache) -> None:
+    def __init__(self, connection: sa.Connection, window_s: float, cache: IngestCache) -> None:
         self._connection, self._window_s, self._cache = connection, window_s, cache
         self.cells: dict[str, tuple[State, dict[statistics.Key, statistics.Cell]]] = {}
         self._result, self._yield_gil = IngestResult(), GilYielder()
@@ -142,7 +172,9 @@ class _Batch:
         orgs = {event["org"] for event in events} | {report.exposure.org for report in reports}
         first = lock(self._connection, orgs)
         self._seqs = dict(first)
-        add_missing(self._connection, tables.selection_events, events)
+        numbers = self._cache.tools.of(self._connection, _tools_in(events, reports))
+        packed = (packed_event(event, numbers) for event in events)
+        add_missing(self._connection, tables.selection_events, packed)
         self._result.events = len(events)
         ids = {event["event_id"] for event in events} | {report.exposure.event_id for report in reports}
         before = self._outcomes_of(ids)
@@ -156,8 +188,8 @@ class _Batch:
             self._yield_gil()
             self._count(report, limits)
         for org, rows in sorted(self._added.items()):
-            insert_in_batches(self._connection, tables.outcomes, (row.to_row() for row in rows))
-            cells = self._cache.take(org, first[org])
+            insert_in_batches(self._connection, tables.outcomes, (row.to_row(numbers) for row in rows))
+            cells = self._cache.cells.take(org, first[org])
             statistics.add(self._connection, org, rows, cells)
             self.cells[org] = self._seqs[org], cells
         limits.write(self._connection)
@@ -167,6 +199,7 @@ class _Batch:
             if event["event_id"] in before:
                 changed.setdefault(event["event_id"], before[event["event_id"]][-1].received_at)
         self._summarise(changed)
+        self._mark_logged({one.exposure.event_id for one in reports if one.is_logged})
         self._advance()
         self._result.seqs = {org: seq for org, (seq, _) in self._seqs.items()}
         return self._result
@@ -192,6 +225,8 @@ class _Batch:
             if self._orgs.setdefault(event_id, org) != org:
                 raise InvalidInput(f"event {event_id}: belongs to another organisation")
             step = deduplicate(exposure, before, received.report, weight)
+            if step.is_new and not step.closes:  # an event closes once
+                check_steps(exposure, self._steps[event_id])
         except InvalidInput as error:
             self._result.refused.append((received, error))
             return
@@ -210,12 +245,11 @@ class _Batch:
         self._open.setdefault(event_id, received)
 
     def _outcomes_of(self, event_ids: Iterable[str]) -> Mapping[str, list[OutcomeRow]]:
-        table = tables.outcomes
-        found = []
+        table, read = tables.outcomes, EntryReader(self._connection)
+        found: list[OutcomeRow] = []
         for some in batches(sorted(event_ids), _KEYS):
-            for row in self._connection.execute(sa.select(table).where(table.c.event_id.in_(some))):
-                found.append(OutcomeRow.of(row))
-                self._yield_gil()
+            query = sa.select(table).where(table.c.event_id.in_(some))
+            found += outcome_rows(read, self._connection.execute(query).all())
         return by_event(found)
 
     def _with_vectors(
@@ -230,11 +264,13 @@ class _Batch:
         stored: dict[str, tuple[Any, str]] = {}
         table = tables.selection_events
         for some in batches(lacking, _KEYS):
-            query = sa.select(table.c.event_id, table.c.vector, table.c.space).where(
-                table.c.event_id.in_(some), table.c.vector.is_not(None)
+            query = sa.select(table.c.event_id, table.c.details, table.c.space).where(
+                table.c.event_id.in_(some)
             )
             for row in self._connection.execute(query):
-                stored[row.event_id] = np.frombuffer(row.vector, "<f2"), row.space
+                vector = event_vector(row.details)
+                if vector is not None:
+                    stored[row.event_id] = np.frombuffer(vector, "<f2"), row.space
         known: dict[str, tuple[Any, str]] = {}
         for event_id, rows in before.items():
             for outcome in rows:
@@ -247,9 +283,9 @@ class _Batch:
             own = exposure.vector, exposure.space
             if own[0] is None:
                 own = stored.get(exposure.event_id, own)
-            vector, space = known.setdefault(exposure.event_id, own)
-            if vector is not exposure.vector or space != exposure.space:
-                report = replace(report, exposure=replace(exposure, vector=vector, space=space))
+            used, space = known.setdefault(exposure.event_id, own)
+            if used is not exposure.vector or space != exposure.space:
+                report = replace(report, exposure=replace(exposure, vector=used, space=space))
             out.append(report)
             self._yield_gil()
         return out
@@ -281,6 +317,13 @@ class _Batch:
         update = sa.update(table).where(table.c.event_id == sa.bindparam("of"))
         for some in batches(rows, _SOME):
             self._connection.execute(update, some)
+
+    def _mark_logged(self, event_ids: Iterable[str]) -> None:
+        """Notes that events like these are all logged, so that each counts once and stands for no other."""
+        table = tables.selection_events
+        for some in batches(sorted(event_ids), _KEYS):
+            sampled = table.c.event_id.in_(some) & (table.c.share < 1)
+            self._connection.execute(sa.update(table).where(sampled).values(share=1.0))
 
     def _advance(self) -> None:
         if not self._added:

@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import REGCLASS
 
 from toolroll.errors import InvalidInput
 from toolroll.registry.events import statistics
+from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.fold import outcomes_of
 from toolroll.registry.events.ingest import lock
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import CHANNEL, Database, words
 from toolroll.registry.store.gil import batches
 
+_READ = 500  # outcomes that are decoded at once
 _SOME = 5_000  # events that one transaction deletes
+_LOGS = (tables.selection_events, tables.outcomes, tables.logged_tools)
 _DAYS_COUNTED = 3  # how long the counts of reporters are kept
 
 
@@ -106,7 +110,7 @@ def forget(database: Database, org: str, matching: OutcomeFilter, *, actor: str,
 
 def _events(connection: sa.Connection, org: str, matching: OutcomeFilter) -> list[str]:
     table = tables.outcomes
-    query = sa.select(table.c.event_id, table.c.entries).where(
+    query = sa.select(table.c.event_id, table.c.details).where(
         table.c.org == org, table.c.voided_at.is_(None)
     )
     if matching.event_id is not None:
@@ -117,13 +121,13 @@ def _events(connection: sa.Connection, org: str, matching: OutcomeFilter) -> lis
         query = query.where(table.c.at >= matching.since)
     if matching.until is not None:
         query = query.where(table.c.at <= matching.until)
-    found: set[str] = set()
-    for event_id, entries in connection.execute(query):
-        # entries: [name, …, after, weight, was shown]; see `tables.outcomes`
-        if matching.tool is None or any(
-            entry[0] == matching.tool and entry[6] is not None for entry in entries
-        ):
-            found.add(event_id)
+    if matching.tool is None:
+        return sorted(set(connection.execute(query).scalars()))
+    read, found = EntryReader(connection), set[str]()
+    for some in batches(connection.execute(query).all(), _READ):
+        for row, (entries, _) in zip(some, read(row.details for row in some), strict=True):
+            if any(entry.tool.name == matching.tool and entry.after is not None for entry in entries):
+                found.add(row.event_id)
     return sorted(found)
 
 
@@ -163,21 +167,56 @@ def prune(
         raise InvalidInput(f"prune: the age is {events_s!r:.80}, must be seconds of at least 0")
     now = now or datetime.now(timezone.utc)
     gone = 0
-    table = tables.selection_events
     while events_s is not None:
-        old = sa.select(table.c.event_id).where(table.c.at < now - timedelta(seconds=events_s))
-        if org is not None:
-            old = old.where(table.c.org == org)
-        with database.recording() as connection:
-            ids = connection.execute(old.order_by(table.c.at).limit(_SOME)).scalars().all()
-            for some in batches(ids, 500):
-                connection.execute(sa.delete(table).where(table.c.event_id.in_(some)))
-        gone += len(ids)
-        if len(ids) < _SOME:
+        some = delete_old_events(database, now - timedelta(seconds=events_s), _SOME, org)
+        gone += some
+        if some < _SOME:
             break
-    counts = tables.reporter_counts
-    with database.recording() as connection:
-        connection.execute(
-            sa.delete(counts).where(counts.c.day < (now - timedelta(days=_DAYS_COUNTED)).date())
-        )
+    delete_old_counts(database, now)
     return gone
+
+
+def delete_old_events(database: Database, before: datetime, most: int, org: str | None = None) -> int:
+    """Deletes at most so many events that are older than this, the oldest first. Returns how many.
+
+    One short transaction, which waits for no other writer's rows: any number of processes may do it at once.
+    """
+    table = tables.selection_events
+    old = sa.select(table.c.event_id).where(table.c.at < before)
+    if org is not None:
+        old = old.where(table.c.org == org)
+    with database.reading() as connection:  # most often there are none, and writers need not be held up
+        if connection.execute(old.limit(1)).first() is None:
+            return 0
+    with database.recording() as connection:
+        # a locked event is being deleted by another process, or a late report changes it
+        query = old.order_by(table.c.at).limit(most).with_for_update(skip_locked=True)
+        ids = connection.execute(query).scalars().all()
+        for some in batches(ids, 500):
+            connection.execute(sa.delete(table).where(table.c.event_id.in_(some)))
+    return len(ids)
+
+
+def delete_old_counts(database: Database, now: datetime) -> None:
+    """Deletes counts of reporters that no longer limit anything."""
+    day = (now - timedelta(days=_DAYS_COUNTED)).date()
+    counts = tables.reporter_counts
+    old = counts.c.day < day
+    with database.reading() as connection:
+        if connection.execute(sa.select(counts.c.day).where(old).limit(1)).first() is None:
+            return
+    with database.recording() as connection:
+        connection.execute(sa.delete(counts).where(old))
+
+
+def stored_bytes(database: Database) -> int:
+    """The bytes of events and outcomes on PostgreSQL; on SQLite those of the whole file.
+
+    Cheap on both. SQLite's includes pages that deleted rows have left and later rows will fill.
+    """
+    with database.reading() as connection:
+        if database.dialect == "sqlite":
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+            return int(pages) * int(connection.exec_driver_sql("PRAGMA page_size").scalar_one())
+        sizes = [sa.func.pg_total_relation_size(sa.cast(sa.literal(table.name), REGCLASS)) for table in _LOGS]
+        return sum(map(int, connection.execute(sa.select(*sizes)).one()))

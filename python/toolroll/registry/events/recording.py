@@ -34,6 +34,8 @@ from toolroll.selection.selection import Selection
 
 LoggedMessages: TypeAlias = MessageForm | Literal["none"]
 
+EVENTS_S = 30 * 86_400.0
+_LONGEST_S = 100 * 365 * 86_400.0
 _KEY_S = 10.0  # for reading the keys of receipts
 _KEYS_KNOWN_S = 300.0  # until the keys are read again
 
@@ -48,6 +50,8 @@ class RecordingOptions:
         durable: "process": a report survives the end of the process; "disk": it survives a power cut, too.
         most_bytes: size of the journal.
         lifetime_s: how long after a selection its outcomes count and its receipt is valid.
+        events_s: the age at which events are deleted; None for never.
+        sample: the share of selections whose events are logged before anybody reports on them.
     """
 
     messages: LoggedMessages = "kept"
@@ -55,6 +59,8 @@ class RecordingOptions:
     durable: Durable = "process"
     most_bytes: int = MOST_BYTES
     lifetime_s: float = LIFETIME_S
+    events_s: float | None = EVENTS_S
+    sample: float = 1.0
 
     def __post_init__(self) -> None:
         if self.messages not in ("kept", "hashed", "dropped", "none"):
@@ -63,6 +69,20 @@ class RecordingOptions:
             )
         if self.durable not in ("process", "disk"):
             raise InvalidInput(f"durable: is {self.durable!r:.80}, must be 'process' or 'disk'")
+        if self.events_s is not None and not (
+            is_number(self.events_s) and self.lifetime_s <= self.events_s <= _LONGEST_S
+        ):
+            raise InvalidInput(
+                f"events_s: is {self.events_s!r:.80}, must be seconds from {self.lifetime_s:.0f}, how long "
+                "a receipt is valid, to a hundred years, or None for never"
+            )
+        if not (is_number(self.sample) and 0 < self.sample <= 1):
+            raise InvalidInput(f"sample: is {self.sample!r:.80}, must be above 0 and at most 1")
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a number, and no bool."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def usual_journal(url: str) -> Path:
@@ -117,6 +137,8 @@ class Recording(Generic[L]):
             origin_of=self._origin,
             on_written=lambda seqs: self.follower.wake(),
             window_s=options.lifetime_s,
+            events_s=options.events_s,
+            sample=options.sample,
         )
         self._signing = threading.Lock()
         self._signer: Signer | None = None
@@ -154,7 +176,9 @@ class Recording(Generic[L]):
             shown = {tool.name for tool in exposure.shown}
             found = self._found_in(exposure, [name for name in names if name not in shown])
         report = Report(exposure.event_id, entries, found, final)
-        return RecordResult(exposure.event_id, self.writer.record(exposure, report, now), exposure.org)
+        selection = picked if isinstance(picked, Selection) else None
+        counted = self.writer.record(exposure, report, now, selection)
+        return RecordResult(exposure.event_id, counted, exposure.org)
 
     def _exposure(
         self, picked: Selection | Exposure | str, org: str | None, now: float, reporter: str | None

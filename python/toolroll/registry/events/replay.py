@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from toolroll.context import Context, Turn
 from toolroll.conversation import Conversation
 from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, NotFound, ToolrollError
+from toolroll.registry.events.details import EventReader
 from toolroll.registry.events.event_row import SelectionOrigin, event_row, seed_of
 from toolroll.registry.events.fold import fold_all, outcomes_of
 from toolroll.registry.events.priors import shared_priors
@@ -56,7 +58,7 @@ class ReplayResult:
         differences: between the event and the selection, in sentences.
     """
 
-    event: sa.Row[Any]
+    event: SimpleNamespace
     selection: Selection | None
     missing: tuple[str, ...]
     differences: tuple[str, ...]
@@ -131,20 +133,20 @@ def replay(
     return ReplayResult(event, selection, tuple(missing), tuple(_differences(event, selection)))
 
 
-def _event(database: Database, event_id: str, org: str | None) -> sa.Row[Any]:
+def _event(database: Database, event_id: str, org: str | None) -> SimpleNamespace:
     table = tables.selection_events
     query = sa.select(table).where(table.c.event_id == words(event_id, "event"))
     with database.reading() as connection:
         row = connection.execute(query).first()
-    if row is None or (org is not None and row.org != org):
-        raise NotFound(
-            f"event {event_id!r:.80}: is not in the store; it was never there, or it has been pruned"
-        )
-    return row
+        if row is None or (org is not None and row.org != org):
+            raise NotFound(
+                f"event {event_id!r:.80}: is not in the store; it was never there, or it has been pruned"
+            )
+        return EventReader(connection)([row])[0]
 
 
 def _builder(
-    event: sa.Row[Any], builder_of: Callable[[str], PipelineBuilder], profile: str
+    event: SimpleNamespace, builder_of: Callable[[str], PipelineBuilder], profile: str
 ) -> PipelineBuilder:
     """The builder of the event's pipeline. A variant of an experiment is a profile over the same catalog."""
     try:
@@ -158,7 +160,7 @@ def _builder(
 
 def _decided(
     database: Database,
-    event: sa.Row[Any],
+    event: SimpleNamespace,
     builder: PipelineBuilder,
     rates: LearningRates,
     missing: list[str],
@@ -179,7 +181,7 @@ def _decided(
 # The catalog and the rules.
 
 
-def _pipeline(database: Database, event: sa.Row[Any], builder: PipelineBuilder) -> Pipeline:
+def _pipeline(database: Database, event: SimpleNamespace, builder: PipelineBuilder) -> Pipeline:
     """The pipeline that decided: the event's catalog, under the rules of that time."""
     org, revision = event.org, event.registry_revision
     try:
@@ -209,7 +211,7 @@ def _pipeline(database: Database, event: sa.Row[Any], builder: PipelineBuilder) 
 
 
 def _built(
-    builder: PipelineBuilder, event: sa.Row[Any], was: Replica, in_force: EffectivePolicy
+    builder: PipelineBuilder, event: SimpleNamespace, was: Replica, in_force: EffectivePolicy
 ) -> Iterator[Pipeline]:
     """The pipelines that may have decided, the most likely one first."""
     org = event.org
@@ -241,7 +243,7 @@ def _gone(was: Replica, now: Replica, org: str) -> frozenset[str]:
 
 
 def turn_of(
-    event: sa.Row[Any],
+    event: SimpleNamespace,
     pipeline: Pipeline,
     embedder: Embedder | None,
     learned: Learned | None,
@@ -318,7 +320,7 @@ class _Embedding:
         return 1.0 if not self._is_english or text.isascii() else latin_share(text)
 
 
-def _message_vector(event: sa.Row[Any], now: Vector | None, missing: list[str]) -> Vector | None:
+def _message_vector(event: SimpleNamespace, now: Vector | None, missing: list[str]) -> Vector | None:
     """The message's vector: the embedder's, if it equals the logged one in half precision."""
     kept = event.vector
     if now is None or kept is None or now.astype("<f2").tobytes() == kept:
@@ -337,7 +339,7 @@ def _message_vector(event: sa.Row[Any], now: Vector | None, missing: list[str]) 
 
 def _learned(
     database: Database,
-    event: sa.Row[Any],
+    event: SimpleNamespace,
     embedder: Embedder | None,
     rates: LearningRates,
     missing: list[str],
@@ -365,7 +367,7 @@ def _learned(
         return fold_all(learned, (row for row in rows if row.seq not in gone), dim, space)
 
 
-def _priors(database: Database, event: sa.Row[Any], missing: list[str]) -> npt.NDArray[np.void]:
+def _priors(database: Database, event: SimpleNamespace, missing: list[str]) -> npt.NDArray[np.void]:
     """The shared priors, if the last release is older than the event; older releases are not kept."""
     platform = as_of(database, event.registry_revision, ()).tools.get("", {})
     priors = shared_priors(database, {tool.name: tool for tool in platform.values()})
@@ -380,7 +382,7 @@ def _priors(database: Database, event: sa.Row[Any], missing: list[str]) -> npt.N
 # The differences.
 
 
-def _differences(event: sa.Row[Any], selection: Selection) -> Iterator[str]:
+def _differences(event: SimpleNamespace, selection: Selection) -> Iterator[str]:
     """Between the event's row and the row of the repeated selection."""
     origin = SelectionOrigin(
         event.registry_revision,

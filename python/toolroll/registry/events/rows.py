@@ -14,16 +14,25 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import sqlalchemy as sa
 
+from toolroll.errors import InvalidInput
 from toolroll.learning.deduplication import EventState, ReportedOutcome, Step
 from toolroll.learning.effects import EFFECTS, Change
 from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_tools
 from toolroll.learning.outcomes import Report
+from toolroll.registry.events.details import (
+    EntryReader,
+    EventReader,
+    Numbers,
+    OutcomeEntry,
+    packed_entries,
+)
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
 MessageForm: TypeAlias = Literal["kept", "hashed", "dropped"]
 
 LONGEST_WORD = 128  # characters of names in a context, which are in keys of indexes
+MOST_STEPS = 32  # rows of outcomes of one event, beside one for each tool that it showed
 _FORM = 1  # of a record in the journal
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _NO_NUL = {0: "\u2400"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
@@ -59,11 +68,13 @@ class ReceivedReport:
 
     Attributes:
         at: when it was received, in seconds since the epoch.
+        is_logged: whether the event is logged because of this report, if sampling had left it out.
     """
 
     exposure: Exposure
     report: Report
     at: float
+    is_logged: bool = False
 
     def to_bytes(self) -> bytes:
         """For the journal: JSON with packed numbers, because the reporting thread waits for it."""
@@ -87,6 +98,7 @@ class ReceivedReport:
                 "found": [tool.name for tool in report.found],
                 "said": [[entry.name, entry.kind] for entry in report.entries],
                 "final": report.is_final,
+                "logged": self.is_logged,
                 "tools": b64encode(packed).decode(),
                 "vector": None if vector is None else b64encode(vector.tobytes()).decode(),
             }
@@ -120,7 +132,23 @@ class ReceivedReport:
         report = Report.from_record(
             {"event_id": event_id, "entries": record["said"], "found": [], "is_final": record["final"]}
         )
-        return cls(exposure, replace(report, found=tools[count:]), float(record["at"]))
+        return cls(
+            exposure, replace(report, found=tools[count:]), float(record["at"]), bool(record["logged"])
+        )
+
+
+def check_steps(exposure: Exposure, steps: int) -> None:
+    """Raises InvalidInput if an event with so many rows of outcomes must get no more.
+
+    A row for each tool that was shown, and some for tools that were found and for revisions: no turn needs
+    more, and a receipt must not fill the database.
+    """
+    most = MOST_STEPS + len(exposure.shown)
+    if steps >= most:
+        raise InvalidInput(
+            f"event {exposure.event_id}: has had {steps} different reports, must have at most {most}; "
+            "this one was not recorded"
+        )
 
 
 def normal(exposure: Exposure) -> Exposure:
@@ -161,21 +189,13 @@ class Messages:
         return ""
 
 
-def shown_records(exposure: Exposure) -> list[list[Any]]:
-    """The tools of an exposure as they stand in the event's row."""
-    return [tool.to_record() for tool in exposure.shown]
+def exposure_in(event: Any) -> Exposure:
+    """The exposure of an event that `EventReader` read."""
+    return _exposure(event, tuple(event.shown), event.vector)
 
 
-def exposure_in(row: Any) -> Exposure:
-    """The exposure in a row of `selection_events`."""
-    return _exposure(row, tuple(map(ShownTool.from_record, row.shown)))
-
-
-_EXPOSURE = ("event_id", "org", "at", "reporter", "page", "tier", "category", "vector", "space")
-
-
-def _exposure(row: Any, shown: tuple[ShownTool, ...]) -> Exposure:
-    """The exposure in a row of `selection_events` or `outcomes`, with these tools."""
+def _exposure(row: Any, shown: tuple[ShownTool, ...], vector: bytes | None) -> Exposure:
+    """The exposure in a row of `selection_events` or `outcomes`, with these tools and this vector."""
     return Exposure(
         row.event_id,
         row.org,
@@ -185,7 +205,7 @@ def _exposure(row: Any, shown: tuple[ShownTool, ...]) -> Exposure:
         row.tier,
         row.category,
         shown,
-        None if row.vector is None else np.frombuffer(row.vector, "<f2"),
+        None if vector is None else np.frombuffer(vector, "<f2"),
         row.space,
     )
 
@@ -236,11 +256,12 @@ class OutcomeRow:
     received_at: float
     voided: bool = False
 
-    def to_row(self) -> dict[str, Any]:
-        """For the store."""
+    def to_row(self, numbers_of: Numbers) -> dict[str, Any]:
+        """For the store. numbers_of: of at least the tools in it."""
         exposure = self.exposure
         pulls = any(EFFECTS[change.after].pull != EFFECTS[change.before].pull for change in self.changes)
         vector = exposure.vector if pulls else None
+        packed = None if vector is None else np.ascontiguousarray(vector, "<f2").tobytes()
         return {
             "org": exposure.org,
             "seq": self.seq,
@@ -252,49 +273,52 @@ class OutcomeRow:
             "page": exposure.page,
             "tier": exposure.tier,
             "category": exposure.category,
-            "entries": self._entries(),
+            "details": packed_entries(self.entries(), packed, numbers_of),
             "closes": self.closes,
             "closing_weight": self.closing_weight,
-            "vector": None if vector is None else np.ascontiguousarray(vector, "<f2").tobytes(),
             "space": exposure.space,
             "voided_at": None,
         }
 
-    def _entries(self) -> list[list[Any]]:
+    def entries(self) -> list[OutcomeEntry]:
+        """Its tools: every tool that changed, and every shown one if the row closes its event."""
         by_name = {change.tool.name: change for change in self.changes}
-        shown = {tool.name for tool in self.exposure.shown}
         entries = []
         for tool in self.exposure.shown:
-            change = by_name.get(tool.name)
+            change = by_name.pop(tool.name, None)
             if change is not None:
-                entries.append([*tool.to_record(), change.before, change.after, change.weight, True])
+                entries.append(OutcomeEntry(tool, change.before, change.after, change.weight, True))
             elif self.closes:
-                entries.append([*tool.to_record(), None, None, 0.0, True])
-        for change in self.changes:
-            if change.tool.name not in shown:
-                entries.append([*change.tool.to_record(), change.before, change.after, change.weight, False])
+                entries.append(OutcomeEntry(tool, None, None, 0.0, True))
+        for change in by_name.values():
+            entries.append(OutcomeEntry(change.tool, change.before, change.after, change.weight, False))
         return entries
 
     @classmethod
-    def of(cls, row: Any) -> OutcomeRow:
-        """From a row of the store."""
+    def of(cls, row: Any, entries: Iterable[OutcomeEntry], vector: bytes | None) -> OutcomeRow:
+        """From a row of the store and its details."""
         shown, changes = [], []
-        for *tool, before, after, weight, was_shown in row.entries:
-            read = ShownTool.from_record(tool)
-            if was_shown:
-                shown.append(read)
-            if after is not None:
-                changes.append(Change(read, before, after, weight))
+        for entry in entries:
+            if entry.was_shown:
+                shown.append(entry.tool)
+            if entry.after is not None:
+                changes.append(Change(entry.tool, entry.before, entry.after, entry.weight))
         return cls(
             row.seq,
             row.step,
-            _exposure(row, tuple(shown)),
+            _exposure(row, tuple(shown), vector),
             tuple(changes),
             row.closes,
             row.closing_weight,
             seconds(row.received_at),
             row.voided_at is not None,
         )
+
+
+def outcome_rows(reader: EntryReader, rows: Sequence[Any]) -> list[OutcomeRow]:
+    """Rows of `outcomes`, read."""
+    read = reader(row.details for row in rows)
+    return [OutcomeRow.of(row, *details) for row, details in zip(rows, read, strict=True)]
 
 
 def outcome_row(
@@ -342,7 +366,6 @@ def exposure_of_event(database: Database, event_id: str) -> Exposure | None:
         StoreUnavailable: the store cannot be read.
     """
     table = tables.selection_events
-    query = sa.select(*(table.c[name] for name in (*_EXPOSURE, "shown"))).where(table.c.event_id == event_id)
     with database.reading() as connection:
-        row = connection.execute(query).first()
-    return None if row is None else exposure_in(row)
+        row = connection.execute(sa.select(table).where(table.c.event_id == event_id)).first()
+        return None if row is None else exposure_in(EventReader(connection)([row])[0])

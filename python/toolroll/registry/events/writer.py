@@ -14,10 +14,12 @@ import logging
 import os
 import threading
 import time
+import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,11 +30,11 @@ from toolroll.learning.deduplication import NEW_EVENT, EventState, deduplicate
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.registry.events.event_row import SelectionOrigin, event_row
-from toolroll.registry.events.ingest import IngestResult, ingest, is_due
+from toolroll.registry.events.ingest import IngestCache, IngestResult, ingest, is_due
 from toolroll.registry.events.journal import SYNC_EVERY_S, Journal
+from toolroll.registry.events.maintenance import delete_old_counts, delete_old_events, stored_bytes
 from toolroll.registry.events.receipts import LIFETIME_S
-from toolroll.registry.events.rows import Messages, ReceivedReport, exposure_of_event, normal
-from toolroll.registry.events.statistics import CellCache
+from toolroll.registry.events.rows import Messages, ReceivedReport, check_steps, exposure_of_event, normal
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.store.gil import GilYielder
 from toolroll.selection.selection import Selection
@@ -47,6 +49,7 @@ _EVENTS, _REPORTS = 256, 512  # in a batch
 _REMEMBERED = 4_096  # events whose exposure, and reports whose result, stay in memory
 _RECENT = 128  # selections that can be found by their id where no events are written
 _ADOPT_EVERY_S, _CLOSE_EVERY_S = 5.0, 15.0
+_PRUNE_EVERY_S, _PRUNED, _PRUNE_PAUSE_S = 600.0, 200, 0.05  # how often, how many at a time, the pause between
 _LOOK_UP_S = 5.0
 _MOST_REFUSED_BYTES = 16 * 2**20
 _UNKNOWN = Messages("dropped")  # until the key for hashes has been read from the store
@@ -59,6 +62,8 @@ class Counts:
     Attributes:
         written: events.
         dropped: events that were not written: the queue was full, or no row could be made.
+        sampled_out: events that sampling has left out, and that no report has brought back.
+        pruned: events that this process has deleted because of their age.
         counted: reports that changed the statistics.
         repeated: reports that said nothing new.
         refused: reports that the store would not take. A file beside the journal keeps them.
@@ -66,6 +71,8 @@ class Counts:
 
     written: int = 0
     dropped: int = 0
+    sampled_out: int = 0
+    pruned: int = 0
     counted: int = 0
     repeated: int = 0
     refused: int = 0
@@ -87,18 +94,22 @@ class EventWriter:
         origin_of: Callable[[Selection], SelectionOrigin] = lambda selection: SelectionOrigin(),
         on_written: Callable[[Mapping[str, int]], None] = lambda seqs: None,
         window_s: float = LIFETIME_S,
+        events_s: float | None = None,
+        sample: float = 1.0,
     ) -> None:
         """Starts its threads with the first event or report.
 
         exposure_of: what a selection showed, with the user in its context as the reporter. messages: returns
             how to store messages; None writes no events at all. origin_of: what the selection itself does not
             know about its origin. on_written: called with organisation → number of its last outcome when
-            outcomes were written. window_s: how long after an event its outcomes count.
+            outcomes were written. window_s: how long after an event its outcomes count. events_s: the age
+            at which events are deleted; None for never. sample: the share of selections that are logged
+            before anybody reports on them.
         """
         self._database, self._journal = database, journal
         self._exposure_of, self._origin_of, self._on_written = exposure_of, origin_of, on_written
         self._messages_of, self._messages = messages, None if messages is None else _UNKNOWN
-        self._window_s = window_s
+        self._window_s, self._events_s, self._sample = window_s, events_s, sample
         self._is_closed = False
         self._exposures: OrderedDict[str, Exposure] = OrderedDict()  # of recent events
         self._begin()
@@ -120,13 +131,17 @@ class EventWriter:
         self.counts = Counts()
         self._queue: deque[Selection] = deque()
         self._recent: deque[Selection] = deque(maxlen=_RECENT)  # where no events are written
-        self._cells = CellCache()
+        self._left_out: OrderedDict[str, Selection] = OrderedDict()  # by sampling, while a report may come
+        self._cache = IngestCache()
         self._rows: list[dict[str, Any]] = []  # events that are not in the store yet
-        self._settled: OrderedDict[str, EventState] = OrderedDict()  # event → its reports in this process
+        # event → its reports in this process, and how many of them said something new
+        self._settled: OrderedDict[str, tuple[EventState, int]] = OrderedDict()
         self._recording = threading.Lock()
         self._waiting_since: float | None = None  # monotonic
         self._pool = CallPool(2, "toolroll-lookup")
         self._adopted_at = self._closed_at = 0.0  # monotonic
+        self._pruned_at = self._measured_at = -_PRUNE_EVERY_S
+        self._stored_bytes: int | None = None
 
     def _reset(self) -> None:
         """In the child of a fork: the parent writes what it has queued and recorded."""
@@ -143,42 +158,81 @@ class EventWriter:
             return
         if self._is_closed:
             return
+        if self._is_sampled(selection.event_id):
+            self._enqueue(selection)
+            return
+        self.counts.sampled_out += 1
+        self._left_out[selection.event_id] = selection
+        if len(self._left_out) > _most_selections(selection):
+            with suppress(KeyError):  # another thread may have removed the last one
+                self._left_out.popitem(last=False)
+
+    def _enqueue(self, selection: Selection) -> None:
         waiting = len(self._queue)
-        if waiting > 64 and waiting >= MOST_EVENTS * _LARGE // max(_LARGE, len(selection.catalog)):
+        if waiting > 64 and waiting >= _most_selections(selection):
             self._drop("selections come faster than rows can be made")
             return
         self._queue.append(selection)
         self._preparer.wake()
 
-    def record(self, exposure: Exposure, report: Report, now: float | None = None) -> int:
+    def _is_sampled(self, event_id: str) -> bool:
+        """Whether an event is logged, reported or not: the same answer in every process and at any time."""
+        return self._sample >= 1 or zlib.crc32(event_id.encode()) < self._sample * 2**32
+
+    def record(
+        self,
+        exposure: Exposure,
+        report: Report,
+        now: float | None = None,
+        selection: Selection | None = None,
+    ) -> int:
         """Takes a report. When this returns, the report is on disk and will count exactly once.
 
         now: seconds since the epoch, by the clock of the exposure's time; None for the system clock.
+        selection: which the report is about, if the caller has it: then its event is logged even if sampling
+        has left it out.
 
         Returns:
             About how many tools the report says something new, as far as this process knows.
 
         Raises:
-            InvalidInput: it names a tool that was not shown, or cannot be stored.
+            InvalidInput: it names a tool that was not shown, cannot be stored, or is one of too many about
+                this event.
             StoreUnavailable: the journal is full or cannot be written; nothing was recorded.
         """
         words(exposure.org, "org")
         exposure = normal(exposure)
         event_id = exposure.event_id
+        left_out = self._left_out.get(event_id)
+        is_logged = self._sample < 1 and (
+            selection is not None or left_out is not None or event_id in self._exposures
+        )
         with self._recording:
-            before = self._settled.get(event_id, NEW_EVENT)
+            before, steps = self._settled.get(event_id, (NEW_EVENT, 0))
             step = deduplicate(exposure, before, report)
+            if step.is_new and not step.closes:  # an event closes once
+                check_steps(exposure, steps)
             # A repeated report is written, too: another process may have recorded something else since.
             at = time.time() if now is None else now
-            self._journal.append(ReceivedReport(exposure, report, at).to_bytes())
-            self._settled[event_id] = step.settled
+            self._journal.append(ReceivedReport(exposure, report, at, is_logged).to_bytes())
+            self._settled[event_id] = step.settled, steps + step.is_new
             if len(self._settled) > _REMEMBERED:
                 self._settled.popitem(last=False)
             if self._waiting_since is None:
                 self._waiting_since = time.monotonic()
+        self._log_reported(event_id, selection or left_out)
         self._preparer.wake()
         self._writer.wake()
         return len(step.changes)
+
+    def _log_reported(self, event_id: str, selection: Selection | None) -> None:
+        """Logs an event that sampling has left out, because somebody reports on it."""
+        if self._left_out.pop(event_id, None) is not None:
+            self.counts.sampled_out -= 1
+        elif self._messages is None or self._is_sampled(event_id) or event_id in self._exposures:
+            return
+        if selection is not None:
+            self._enqueue(selection)
 
     def known(self, event_id: str, reporter: str) -> Exposure | None:
         """What a recent event of this process showed, if its row has been made."""
@@ -207,6 +261,9 @@ class EventWriter:
         return found
 
     def _queued(self, event_id: str) -> Exposure | None:
+        left_out = self._left_out.get(event_id)
+        if left_out is not None:
+            return self._exposure_of(left_out)
         while True:
             try:
                 waiting = chain(self._queue, self._recent)
@@ -245,6 +302,9 @@ class EventWriter:
                 "waiting": len(self._queue) + len(self._rows),
                 "written": self.counts.written,
                 "dropped": self.counts.dropped,
+                "sampled_out": self.counts.sampled_out,
+                "pruned": self.counts.pruned,
+                "stored_bytes": self._stored_bytes,
             },
             "outcomes": {
                 "waiting_bytes": self._journal.backlog_bytes,
@@ -285,7 +345,8 @@ class EventWriter:
                 if len(self._rows) < MOST_ROWS:
                     origin = self._origin_of(selection)
                     in_time = len(self._queue) < MOST_EVENTS // 4
-                    row = event_row(selection, exposure, origin, messages, has_odds=in_time)
+                    share = self._sample if self._is_sampled(selection.event_id) else 1.0
+                    row = event_row(selection, exposure, origin, messages, has_odds=in_time, share=share)
                     self._rows.append(row)
                     self._writer.wake()
                 else:
@@ -317,7 +378,39 @@ class EventWriter:
         if time.monotonic() - self._adopted_at >= _ADOPT_EVERY_S:
             self._adopt()
             self._adopted_at = time.monotonic()
+        if self._maintain():
+            return _PRUNE_PAUSE_S
         return _ADOPT_EVERY_S if not self._rows and self._journal.is_empty else 0.0
+
+    def _maintain(self) -> bool:
+        """Deletes old events and measures the rest, if it is time; whether there may be more to delete."""
+        try:
+            is_more = self._prune()
+            if not is_more:
+                self._measure()
+        except StoreUnavailable as error:  # neither is worth a pause of the writer
+            _log.info("events: old ones are deleted later: %s", error)
+            self._pruned_at = self._measured_at = time.monotonic()
+            return False
+        return is_more
+
+    def _prune(self) -> bool:
+        """Deletes some old events; whether there may be more."""
+        if self._events_s is None or time.monotonic() - self._pruned_at < _PRUNE_EVERY_S:
+            return False
+        now = datetime.now(timezone.utc)
+        gone = delete_old_events(self._database, now - timedelta(seconds=self._events_s), _PRUNED)
+        self.counts.pruned += gone
+        if gone == _PRUNED:
+            return True
+        delete_old_counts(self._database, now)
+        self._pruned_at = time.monotonic()
+        return False
+
+    def _measure(self) -> None:
+        if time.monotonic() - self._measured_at >= _PRUNE_EVERY_S:
+            self._stored_bytes = stored_bytes(self._database)
+            self._measured_at = time.monotonic()
 
     def _due(self) -> float | None:
         """The time, if events that were left open may have to be closed."""
@@ -342,7 +435,7 @@ class EventWriter:
         """Writes these. What the store will never take is set aside, so that the rest is written."""
         try:
             done = ingest(
-                self._database, events, reports, window_s=self._window_s, now=now, cache=self._cells
+                self._database, events, reports, window_s=self._window_s, now=now, cache=self._cache
             )
         except StoreUnavailable:
             raise
@@ -401,3 +494,8 @@ class EventWriter:
             if batch:
                 self._write([], batch, None)
             orphan.clear()
+
+
+def _most_selections(selection: Selection) -> int:
+    """How many selections like this one may wait in memory."""
+    return MOST_EVENTS * _LARGE // max(_LARGE, len(selection.catalog))

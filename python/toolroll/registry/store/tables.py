@@ -298,7 +298,21 @@ embeddings = sa.Table(
     sa.PrimaryKeyConstraint("identity", "content_hash"),
 )
 
-# Each selection, with a short result. Rows may be pruned: learning reads only `outcomes`.
+# The tools that events and outcomes name, by a number for each text of a tool; the keys are the same 64 bits,
+# signed. Outcomes are kept for good, so rows are only added.
+logged_tools = sa.Table(
+    "logged_tools",
+    metadata,
+    sa.Column("number", Number, primary_key=True, autoincrement=True),
+    sa.Column("name", Words, nullable=False),
+    sa.Column("arm", Number, nullable=False),
+    sa.Column("intent", Number, nullable=False),
+    sa.Column("tool_group", Number, nullable=False),
+    sa.Column("stamp", Number, nullable=False),  # random: tells two histories with the same numbers apart
+    sa.UniqueConstraint("intent", "name", "arm", "tool_group"),
+)
+
+# Each selection, with a short result. Old rows are pruned: learning reads only `outcomes`.
 selection_events = sa.Table(
     "selection_events",
     metadata,
@@ -312,19 +326,13 @@ selection_events = sa.Table(
     sa.Column("page", Words, nullable=False),
     sa.Column("tier", Words, nullable=False),
     sa.Column("category", Words, nullable=False),
-    sa.Column("context", Json, nullable=False),
-    sa.Column("limits", Json, nullable=False),
-    sa.Column("candidates", Json, nullable=False),  # [[name, score, mean, sd, show, propensity]], best first
     sa.Column("propensity_error", sa.Double),  # 0 is exact; NULL without propensities
     sa.Column("selected", Json, nullable=False),  # names, in the order in which the model saw them
-    # [[name, arm, intent, group, expected]]: the keys under which outcomes count
-    sa.Column("shown", Json, nullable=False),
     sa.Column("profile", Words, nullable=False),
     sa.Column("experiment", Words, nullable=False),
     sa.Column("variant", Words, nullable=False),
     sa.Column("seed", Number, nullable=False),  # the same 64 bits, signed
     sa.Column("latency_us", sa.Double, nullable=False),
-    sa.Column("timings", Json, nullable=False),
     sa.Column("tokens_selected", sa.Integer, nullable=False),
     sa.Column("tokens_total", sa.Integer, nullable=False),
     sa.Column("confidence", sa.Double),
@@ -335,7 +343,9 @@ selection_events = sa.Table(
     ),  # the organisation's last outcome that had been counted
     sa.Column("degraded", Json, nullable=False),
     sa.Column("space", Words, nullable=False),  # identity of the embedder
-    sa.Column("vector", sa.LargeBinary),  # float16, little-endian
+    sa.Column("share", sa.Double, nullable=False),  # the probability with which such an event is logged
+    # context, limits, timings, candidates, shown tools and vector, as `events.details` packs them
+    sa.Column("details", sa.LargeBinary, nullable=False),
     sa.Column("called", Json),
     sa.Column("outcome", Words),
     sa.Column("recorded_at", Instant),
@@ -358,12 +368,11 @@ outcomes = sa.Table(
     sa.Column("page", Words, nullable=False),
     sa.Column("tier", Words, nullable=False),
     sa.Column("category", Words, nullable=False),
-    # [[name, arm, intent, group, expected, before, after, weight, was shown]]; every shown tool if the row
-    # closes its event; keys are text, because JSON readers round large numbers
-    sa.Column("entries", Json, nullable=False),
+    # the tools with what was said of them, every shown tool if the row closes its event; and the message's
+    # vector, if it counts; as `events.details` packs them
+    sa.Column("details", sa.LargeBinary, nullable=False),
     sa.Column("closes", sa.Boolean, nullable=False),  # the event's first final row
     sa.Column("closing_weight", sa.Double, nullable=False),  # the weight of the whole event
-    sa.Column("vector", sa.LargeBinary),
     sa.Column("space", Words, nullable=False),
     sa.Column("voided_at", Instant),
     sa.PrimaryKeyConstraint("org", "seq"),

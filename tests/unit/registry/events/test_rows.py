@@ -15,6 +15,8 @@ from toolroll.identity import ToolKey
 from toolroll.learning.deduplication import NEW_EVENT, EventState, ReportedOutcome, deduplicate
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import KINDS, NOT_SHOWN, Entry, Report
+from toolroll.registry.events.details import EntryReader
+from toolroll.registry.events.logged_tools import LoggedTool
 from toolroll.registry.events.rows import (
     LONGEST_WORD,
     Messages,
@@ -23,6 +25,7 @@ from toolroll.registry.events.rows import (
     instant,
     normal,
     outcome_row,
+    outcome_rows,
     seconds,
     settled_after,
     summary,
@@ -110,9 +113,12 @@ def test_a_row_of_outcomes_says_what_was_counted(data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         before = deduplicate(exposure, before, data.draw(reports(exposure))).settled
     step = deduplicate(exposure, before, data.draw(reports(exposure)))
+    start = data.draw(st.sampled_from([1, 2**16 - 1, 2**31]))
     made = outcome_row(7, 2, exposure, step, data.draw(st.sampled_from([0.0, 1.0])), 1.5e9)
-    row = {**made.to_row(), "entries": json.loads(json.dumps(made.to_row()["entries"]))}
-    back = OutcomeRow.of(SimpleNamespace(**row))
+    number_of = {LoggedTool.of(entry.tool): number for number, entry in enumerate(made.entries(), start)}
+    reader = EntryReader(None)  # type: ignore[arg-type]
+    reader._tools._known = {number: tool for tool, number in number_of.items()}
+    (back,) = outcome_rows(reader, [SimpleNamespace(**made.to_row(number_of))])
     assert (back.seq, back.step, back.closes, back.closing_weight) == (7, 2, step.closes, made.closing_weight)
     assert {change.tool.name: change for change in back.changes} == {
         change.tool.name: change for change in made.changes

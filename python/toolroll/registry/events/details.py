@@ -1,0 +1,256 @@
+"""The parts of events and outcomes that no query reads, packed into one column each, and read back."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+import sqlalchemy as sa
+
+from toolroll.learning.exposure import ShownTool
+from toolroll.learning.outcomes import Kind
+from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader
+from toolroll.registry.events.packing import Column, floats, numbers, pack, unpack
+from toolroll.registry.store.gil import GilYielder
+
+Numbers = Mapping[LoggedTool, int]
+
+# The fields that are packed into an event's column `details`.
+PACKED = ("context", "limits", "timings", "candidates", "shown", "vector")
+_DRAWN = 5  # numbers of a candidate: score, mean, sd, show, propensity
+# Low bytes of scores and means are noise; the others repeat themselves.
+_NOISE = (2, 2, 0, 0, 0)
+_MICRO = 1e6  # `ShownTool.to_record` rounds shares to six digits
+# The numbers of kinds are stored: new kinds go to the end.
+_KINDS: tuple[Kind | None, ...] = (None, *get_args(Kind))
+_KIND_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
+_UNPACKED = frozenset({*PACKED, "tools"})  # fields of an event that its row has only packed
+_HEAD = struct.Struct("<cHH")  # width of tool numbers, tools, shown ones among them
+_SHORT = 2**16 - 1  # the largest number of a tool in two bytes
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+# Events.
+
+
+def packed_event(event: Mapping[str, Any], number_of: Numbers) -> dict[str, Any]:
+    """An event of `event_row` as a row of `selection_events`.
+
+    number_of: of at least the event's tools.
+    """
+    candidates, timings = event["candidates"], event["timings"]
+    found = np.array([number_of[tool] for tool in event["tools"]], "<u4")
+    drawn = list(zip(*candidates, strict=True))[1:] if candidates else [()] * _DRAWN
+    columns = [
+        Column(found[: len(candidates)], 1),
+        *(numbers(values, noise) for values, noise in zip(drawn, _NOISE, strict=True)),
+        Column(found[len(candidates) :], 1),
+        Column(np.array(list(map(_micro, event["shown"])), "<u4")),
+        numbers(list(timings.values()), 2),
+        _vector_column(event["vector"]),
+    ]
+    text = _ENCODE([event["context"], event["limits"], list(timings)]).encode()
+    row = {name: value for name, value in event.items() if name not in _UNPACKED}
+    return {**row, "details": pack(columns, text)}
+
+
+class _EventDetails(NamedTuple):
+    """The packed part of an event, with numbers in place of tools."""
+
+    text: bytes
+    tools: list[int]
+    drawn: list[list[float | None]]
+    shown: list[int]
+    shares: list[float]
+    times: list[float | None]
+    vector: bytes | None
+
+    @classmethod
+    def of(cls, data: bytes) -> _EventDetails:
+        text, columns = unpack(data)
+        tools, shown = columns[0].tolist(), columns[1 + _DRAWN].tolist()
+        drawn = [floats(column, len(tools)) for column in columns[1 : 1 + _DRAWN]]
+        shares, times, vector = columns[2 + _DRAWN :]
+        return cls(
+            text,
+            tools,
+            drawn,
+            shown,
+            (shares / _MICRO).tolist(),
+            floats(times, len(times)),
+            vector.tobytes() if len(vector) else None,
+        )
+
+
+def event_vector(details: bytes) -> bytes | None:
+    """The message's vector in an event's column `details`: float16, little-endian."""
+    return _EventDetails.of(details).vector
+
+
+class EventReader:
+    """Reads rows of `selection_events`, all of whose columns are there, within one transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        """Reads nothing yet."""
+        self._tools = LoggedToolReader(connection)
+
+    def __call__(self, rows: Sequence[Any]) -> list[SimpleNamespace]:
+        """The rows with the fields of `PACKED` in place of `details`."""
+        read, yielder = list[_EventDetails](), GilYielder()
+        for row in rows:
+            read.append(_EventDetails.of(row.details))
+            yielder()
+        self._tools.read({number for each in read for number in (*each.tools, *each.shown)})
+        events = []
+        for row, each in zip(rows, read, strict=True):
+            events.append(self._event(row, each))
+            yielder()
+        return events
+
+    def _event(self, row: Any, details: _EventDetails) -> SimpleNamespace:
+        tools = self._tools
+        context, limits, stages = json.loads(details.text)
+        times = [round(time or 0.0, 3) for time in details.times]
+        fields = dict(row._mapping)
+        del fields["details"]
+        names = [tools[number].name for number in details.tools]
+        shown = [
+            tools[number].shown(share) for number, share in zip(details.shown, details.shares, strict=True)
+        ]
+        return SimpleNamespace(
+            **fields,
+            context=context,
+            limits=limits,
+            timings=dict(zip(stages, times, strict=True)),
+            candidates=[list(each) for each in zip(names, *details.drawn, strict=True)],
+            shown=shown,
+            vector=details.vector,
+        )
+
+
+def read_events(connection: sa.Connection, query: sa.Select[Any], some: int = 500) -> Iterator[list[Any]]:
+    """The events of a query over all columns, in lists of so many."""
+    reader = EventReader(connection)
+    for rows in connection.execution_options(yield_per=some).execute(query).partitions():
+        yield reader(rows)
+
+
+# Outcomes.
+
+
+class OutcomeEntry(NamedTuple):
+    """One tool of a row of `outcomes`.
+
+    Attributes:
+        tool: the tool, with the calls that were expected of it.
+        before, after: what was said of it before, and what the report says; None for nothing.
+        weight: with which this counts.
+        was_shown: whether the selection showed it.
+    """
+
+    tool: ShownTool
+    before: Kind | None
+    after: Kind | None
+    weight: float
+    was_shown: bool
+
+    def to_record(self) -> list[Any]:
+        """A list for JSON."""
+        return [*self.tool.to_record(), self.before, self.after, self.weight, self.was_shown]
+
+    @classmethod
+    def from_record(cls, record: Sequence[Any]) -> OutcomeEntry:
+        """From what `to_record` made."""
+        *tool, before, after, weight, was_shown = record
+        return cls(ShownTool.from_record(tool), before, after, weight, was_shown)
+
+
+def packed_entries(entries: Sequence[OutcomeEntry], vector: bytes | None, number_of: Numbers) -> bytes:
+    """The column `details` of a row of `outcomes`.
+
+    entries: those of shown tools first. number_of: of at least their tools.
+    """
+    count, shown = len(entries), sum(entry.was_shown for entry in entries)
+    found = [number_of[LoggedTool.of(entry.tool)] for entry in entries]
+    kinds = bytes([_KIND_NUMBERS[entry.before] << 4 | _KIND_NUMBERS[entry.after] for entry in entries])
+    weights = [entry.weight for entry in entries if entry.after is not None]
+    wide = "I" if max(found, default=0) > _SHORT else "H"
+    numbers_in = struct.pack(
+        f"<{count}{wide}{count}I{len(weights)}d", *found, *(_micro(entry.tool) for entry in entries), *weights
+    )
+    rest = b"" if vector is None else pack([_vector_column(vector)])
+    head = _HEAD.pack(wide.encode(), count, shown)
+    return b"".join((head, kinds, numbers_in, rest))
+
+
+class EntryReader:
+    """Reads the column `details` of rows of `outcomes`, within one transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        """Reads nothing yet."""
+        self._tools = LoggedToolReader(connection)
+
+    def __call__(self, details: Iterable[bytes]) -> list[tuple[list[OutcomeEntry], bytes | None]]:
+        """For each row its entries, and the message's vector if it is there."""
+        read, yielder = list[_OutcomeDetails](), GilYielder()
+        for data in details:
+            read.append(_OutcomeDetails.of(data))
+            yielder()
+        self._tools.read({number for each in read for number in each.tools})
+        found = []
+        for each in read:
+            found.append((self._entries(each), each.vector))
+            yielder()
+        return found
+
+    def _entries(self, details: _OutcomeDetails) -> list[OutcomeEntry]:
+        tools, weights = self._tools, iter(details.weights)
+        found = zip(details.tools, details.shares, details.kinds, strict=True)
+        return [
+            OutcomeEntry(
+                tools[number].shown(share / _MICRO),
+                _KINDS[kinds >> 4],
+                _KINDS[kinds & 15],
+                next(weights) if kinds & 15 else 0.0,
+                at < details.shown,
+            )
+            for at, (number, share, kinds) in enumerate(found)
+        ]
+
+
+class _OutcomeDetails(NamedTuple):
+    """The packed part of an outcome, with numbers in place of tools and kinds."""
+
+    tools: tuple[int, ...]
+    shares: tuple[int, ...]
+    kinds: bytes
+    weights: tuple[float, ...]
+    shown: int
+    vector: bytes | None
+
+    @classmethod
+    def of(cls, data: bytes) -> _OutcomeDetails:
+        wide, count, shown = _HEAD.unpack_from(data)
+        at = _HEAD.size + count
+        kinds = data[_HEAD.size : at]
+        changes = sum(each & 15 != 0 for each in kinds)
+        form = f"<{count}{wide.decode()}{count}I{changes}d"
+        values = struct.unpack_from(form, data, at)
+        rest = data[at + struct.calcsize(form) :]
+        vector = unpack(rest)[1][0].tobytes() if rest else None
+        return cls(values[:count], values[count : 2 * count], kinds, values[2 * count :], shown, vector)
+
+
+# Columns.
+
+
+def _micro(tool: ShownTool) -> int:
+    """The tool's expected calls in millionths."""
+    return round(round(tool.expected, 6) * _MICRO)
+
+
+def _vector_column(vector: bytes | None) -> Column:
+    return Column(np.frombuffer(vector or b"", "<f2"), 1)

@@ -1,0 +1,138 @@
+"""The tools that events and outcomes name, each by a small number.
+
+A tool's name and its keys take forty bytes or more, its number takes one or two. A number stands for one
+name and one set of keys for good: rows are only added, one for each text that a tool ever had.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from toolroll.identity import ToolKey
+from toolroll.learning.exposure import ShownTool
+from toolroll.registry.store import tables
+from toolroll.registry.store.bulk_insert import add_missing
+from toolroll.registry.store.gil import GilYielder, batches
+
+_SOME = 128  # keys in a query
+_MOST_KNOWN = 200_000  # tools whose number a process remembers
+_SIGN = 1 << 63
+
+_table = tables.logged_tools
+
+
+class LoggedTool(NamedTuple):
+    """A tool as events and outcomes name it: its name, and the keys of `ToolKey`."""
+
+    name: str
+    arm: int
+    intent: int
+    group: int
+
+    @classmethod
+    def of(cls, tool: ShownTool) -> LoggedTool:
+        """Of a tool that was shown or found."""
+        return cls(tool.name, *tool.key)
+
+    def shown(self, expected: float) -> ShownTool:
+        """The tool with the calls that were expected of it."""
+        return ShownTool(self.name, ToolKey(self.arm, self.intent, self.group), expected)
+
+
+class ToolNumbers:
+    """The numbers of tools as this process knows them, to save reading them before each batch.
+
+    Used by one thread. If the database was replaced by a backup, numbers may stand for other tools. So each
+    row has a random stamp, and `of` first compares that of the last row that it knows.
+    """
+
+    def __init__(self) -> None:
+        """Knows nothing yet."""
+        self._known: dict[LoggedTool, int] = {}
+        self._last: tuple[int, int] | None = None  # number and stamp of the last row
+
+    def of(self, connection: sa.Connection, tools: Iterable[LoggedTool]) -> Mapping[LoggedTool, int]:
+        """The number of each tool; tools without one get one.
+
+        Call it once in a transaction: writers wait for each other's new tools, in the order of their names.
+        If the transaction fails, call `forget`.
+        """
+        self._check(connection)
+        known = self._known
+        unknown = {tool for tool in tools if tool not in known}
+        if unknown:
+            self._find(connection, unknown)
+            missing = sorted(unknown - known.keys())
+            if missing:
+                add_missing(connection, _table, map(_row, missing))
+                self._find(connection, set(missing))
+        return known
+
+    def forget(self) -> None:
+        """Forgets all: the numbers of a transaction that failed belong to nobody."""
+        self._known.clear()
+        self._last = None
+
+    def _check(self, connection: sa.Connection) -> None:
+        if self._last is None:
+            return
+        number, stamp = self._last
+        query = sa.select(_table.c.stamp).where(_table.c.number == number)
+        if connection.execute(query).scalar() != stamp or len(self._known) > _MOST_KNOWN:
+            self.forget()
+
+    def _find(self, connection: sa.Connection, tools: set[LoggedTool]) -> None:
+        yielder = GilYielder()
+        for some in batches(sorted({_signed(tool.intent) for tool in tools}), _SOME):
+            for row in connection.execute(sa.select(_table).where(_table.c.intent.in_(some))):
+                yielder()
+                self._known[_tool(row)] = row.number
+                if self._last is None or row.number > self._last[0]:
+                    self._last = row.number, row.stamp
+
+
+class LoggedToolReader:
+    """Reads tools by their numbers within one transaction, each one once."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        """Reads nothing yet."""
+        self._connection = connection
+        self._known: dict[int, LoggedTool] = {}
+
+    def read(self, numbers: Iterable[int]) -> None:
+        """Reads those that are not known yet."""
+        for some in batches(sorted(set(numbers) - self._known.keys()), _SOME):
+            query = sa.select(_table).where(_table.c.number.in_(some))
+            self._known.update((row.number, _tool(row)) for row in self._connection.execute(query))
+
+    def __getitem__(self, number: int) -> LoggedTool:
+        """The tool of a number that was read. Raises KeyError if the table lacks it."""
+        return self._known[number]
+
+
+def _row(tool: LoggedTool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "arm": _signed(tool.arm),
+        "intent": _signed(tool.intent),
+        "tool_group": _signed(tool.group),
+        "stamp": int.from_bytes(os.urandom(6), "little"),
+    }
+
+
+def _tool(row: Any) -> LoggedTool:
+    return LoggedTool(row.name, _unsigned(row.arm), _unsigned(row.intent), _unsigned(row.tool_group))
+
+
+def _signed(number: int) -> int:
+    """64 bits as the signed number that both databases store."""
+    return number - 2 * _SIGN if number >= _SIGN else number
+
+
+def _unsigned(number: int) -> int:
+    """Reverses `_signed`."""
+    return number + 2 * _SIGN if number < 0 else number

@@ -1,0 +1,110 @@
+"""Packs columns of numbers and a text into few bytes, for the parts of rows that no query reads.
+
+Each column is stored byte by byte: first the highest byte of each number, then the next one. The high bytes
+of similar numbers are alike, so they compress well; the low bytes of measured numbers are noise, and are
+stored as they are. The text is JSON; the compressor knows the words of most texts beforehand.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+_FORM = 1
+_TYPES: tuple[npt.DTypeLike, ...] = ("<u1", "<u4", "<f2", "<f4", "<f8")
+_CODES = {np.dtype(one): code for code, one in enumerate(_TYPES)}
+_LEVEL = 6
+# Words of usual rows, the most frequent last. It is a part of the format: another one needs another _FORM.
+_WORDS = (
+    b'"anthropic","gemini","openai","loaded":{"used":[["sent":["turn":1,'
+    b'[{"user":"user-","roles":["admin"],"settings":[],"provider":"openai","required":[],"exclude":[],'
+    b'"only":[],"everything":false},{"k":8,"max_tools":null,"budget_tokens":null,"always_include":[],"sent":[],'
+    b'"conversation":null,"earlier":[]},["read","embed","visibility","availability","page","routes",'
+    b'"affinity","retrieval","learning","additions","always_included","cap","conversation_list",'
+    b'"stable_order","order","total"]]'
+    b'[{"user":"","roles":[],"settings":[],"provider":"","required":[],"exclude":[],'
+    b'"only":[],"everything":false},{"k":null,"max_tools":null,"budget_tokens":null,"always_include":[],'
+    b'"sent":[],"conversation":null,"earlier":[]},["read","embed","visibility","availability","page","routes",'
+    b'"affinity","retrieval","learning","always_included","cap","conversation_list","stable_order","total"]]'
+)
+# A copy of a compressor is cheaper than a new one, which has to index the words.
+_COMPRESSOR = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15, 8, zlib.Z_DEFAULT_STRATEGY, _WORDS)
+
+
+class Column(NamedTuple):
+    """Numbers to be packed.
+
+    Attributes:
+        values: one-dimensional, of a type that packing knows.
+        noise: how many low bytes of each number are not worth compressing.
+    """
+
+    values: npt.NDArray[Any]
+    noise: int = 0
+
+
+def pack(columns: Sequence[Column], text: bytes = b"") -> bytes:
+    """The text and the columns as bytes."""
+    high, low = [len(text).to_bytes(4, "little"), text], []
+    for values, noise in columns:
+        high.append(bytes((_CODES[values.dtype] | noise << 4,)) + len(values).to_bytes(3, "little"))
+        planes = values.view(np.uint8).reshape(-1, values.itemsize).T
+        high.append(planes[noise:].tobytes())
+        if noise:
+            low.append(planes[:noise].tobytes())
+    compressor = _COMPRESSOR.copy()
+    packed = compressor.compress(b"".join(high)) + compressor.flush()
+    return b"".join((bytes((_FORM,)), len(packed).to_bytes(3, "little"), packed, *low))
+
+
+def unpack(data: bytes) -> tuple[bytes, list[npt.NDArray[Any]]]:
+    """Reverses `pack`: the text and the columns. Raises ValueError for bytes of another form."""
+    if data[:1] != bytes((_FORM,)):
+        raise ValueError(f"packed form is {data[:1]!r}, must be {_FORM}")
+    at_low = 4 + int.from_bytes(data[1:4], "little")
+    stream = zlib.decompressobj(-15, _WORDS)
+    try:
+        high = stream.decompress(data[4:at_low])
+    except zlib.error as error:
+        raise ValueError(f"packed bytes are damaged: {error}") from error
+    if not stream.eof:
+        raise ValueError("packed bytes are cut off")
+    at = 4 + int.from_bytes(high[:4], "little")
+    text, columns = high[4:at], []
+    while at < len(high):
+        code, count = high[at], int.from_bytes(high[at + 1 : at + 4], "little")
+        kind, noise = np.dtype(_TYPES[code & 15]), code >> 4
+        at += 4
+        end, end_low = at + count * (kind.itemsize - noise), at_low + count * noise
+        planes = np.frombuffer(data[at_low:end_low] + high[at:end], np.uint8).reshape(kind.itemsize, count)
+        columns.append(np.ascontiguousarray(planes.T).view(kind).reshape(count))
+        at, at_low = end, end_low
+    return text, columns
+
+
+def numbers(values: Sequence[float | None], noise: int = 0) -> Column:
+    """A column of floats, in single precision if that loses nothing; `floats` reverses it.
+
+    Empty if all of them are None. noise: for single precision.
+    """
+    if not values or all(value is None for value in values):
+        return Column(np.empty(0, "<f4"), noise)
+    exact = np.array(values, "<f8")  # None becomes NaN
+    with np.errstate(over="ignore"):
+        single = exact.astype("<f4")
+    is_single = (single == exact).all() or np.array_equal(single, exact, equal_nan=True)
+    return Column(single, noise) if is_single else Column(exact, noise)
+
+
+def floats(column: npt.NDArray[Any], count: int) -> list[float | None]:
+    """The values of a column that `numbers` made of so many."""
+    if not len(column):
+        return [None] * count
+    found: list[float | None] = column.astype(np.float64).tolist()
+    if np.isnan(column).any():
+        return [None if value != value else value for value in found]
+    return found

@@ -11,6 +11,7 @@ from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Toolroll
 from toolroll.catalog.tool_text import words
 from toolroll.selection.profiles import PROFILES
+from toolroll.sessions.session import Session
 
 FOLDER = Path(__file__).parents[2] / "data" / "seeds" / "merged"
 CORE = ("get_status", "search_memories", "send_telegram", "spawn_subagent", "store_fact")
@@ -239,13 +240,19 @@ def test_tools_called_in_the_turn_before_come_along_to_the_follow_up():
     assert "sticky=1" in picked.log_lines()[0]
 
 
+def call(session: Session, name: str) -> None:
+    """A call of a tool that is in no list, through the meta-tool."""
+    assert session.answer("call_tool", {"name": name, "arguments": {}}).call is not None
+    assert session.used([name]) == ()
+
+
 def test_sticky_tools_are_those_of_three_turns_and_at_most_eight_newest_first():
     roll = roll_of(PlannedEmbedder({"one": planned(BROWSER, 0.7)}), no_hit=None, minimum=0)
     session = roll.session("chat")
     session.select("one")
     session.used([*BROWSER, "send_telegram"])  # nine of them, and a core tool, which is there anyway
     assert session.select("two").names == (*CORE, *BROWSER[1:])  # where they were sent before
-    session.used(["create_job"])
+    call(session, "create_job")
     assert session.select("three").names == (*CORE, *BROWSER[2:], "create_job")
     session.select("four")
     assert session.select("five").names == (*CORE, "create_job")
@@ -256,6 +263,7 @@ def test_sticky_limits_are_parameters():
     roll = roll_of(PlannedEmbedder({}), no_hit=None, minimum=0, sticky_tools=2, sticky_turns=1)
     session = roll.session("chat")
     session.select("one")
-    session.used(BROWSER[:4])
+    for name in BROWSER[:4]:
+        call(session, name)
     assert session.select("two").names == (*CORE, *BROWSER[3:1:-1])
     assert session.select("three").names == CORE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import operator
 import os
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Bitset, Learned, latin_share
+from toolroll._threads import CallPool, Full
 from toolroll.arrays import Part, Vector
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.message_text import Reading
@@ -32,6 +32,9 @@ from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 
 _log = logging.getLogger("toolroll")
+
+_EMBEDDINGS = 32  # turns of event loops whose message may be embedded at the same time
+_EMBEDDING_STARTS_S = 5.0  # how long such a turn waits for its thread
 
 _ANYONE = Context()
 _NOTHING_FAILED: tuple[Failure, ...] = ()
@@ -128,6 +131,7 @@ class Engine:
         self._clock, self._draw = clock, draw
         self._is_english = embedder is not None and embedder.is_english
         self._classifier = MessageClassifier(embedder)
+        self._embedding = CallPool(_EMBEDDINGS, "toolroll-embedding")  # for event loops
         self.id = os.urandom(8).hex()  # names this engine in its turns
         self.used: dict[str, int] = {}  # organisation → when it last asked, for evicting the oldest pipeline
         self._degraded: tuple[str, ...] = ()  # of the last selection: a lasting failure is logged once
@@ -157,8 +161,25 @@ class Engine:
         if embedder is None or embedder.is_instant:
             vectors, failures = _embed(embedder, begun.reading, begun.given)
         else:
-            vectors, failures = await asyncio.to_thread(_embed, embedder, begun.reading, begun.given)
+            vectors, failures = await self._aembed(embedder, begun.reading, begun.given)
         return self._finish(begun, vectors, failures, conversation)
+
+    def stop_threads(self) -> None:
+        """Ends idle threads. Selecting still works."""
+        self._embedding.stop()
+
+    async def _aembed(
+        self, embedder: Embedder, reading: Reading, given: Vector | None
+    ) -> tuple[list[Vector | None], tuple[Failure, ...]]:
+        """What `_embed` returns, from a thread. If all of them are taken for long, the turn goes without."""
+        try:
+            return await self._embedding.arun(
+                lambda: _embed(embedder, reading, given), start_s=_EMBEDDING_STARTS_S
+            )
+        except Full as error:
+            found = [given, *(None for _ in (*reading.clauses, *reading.earlier))]
+            busy = EmbedderUnavailable(f"embedder {embedder.identity}: {error}", retry_after_s=1.0)
+            return found, (Failure("embedder", busy),)
 
     def _begin(self, request: Request) -> _Begun:
         snapshot, context, vector = self._snapshot, _checked(request.context), request.vector

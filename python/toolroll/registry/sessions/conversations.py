@@ -75,9 +75,13 @@ class StoredConversations:
         """Whether all conversations so far are in the store; waits that long for it."""
         return self._writer.flush(timeout_s)
 
-    def close(self) -> None:
-        """Writes what it can within a few seconds."""
-        self._writer.close()
+    def drain(self, timeout_s: float) -> None:
+        """Writes what it can in this time; then stops writing soon."""
+        self._writer.drain(timeout_s)
+
+    def close(self, timeout_s: float) -> None:
+        """Writes what it can in this time, and stops the threads."""
+        self._writer.close(timeout_s)
 
     def health(self) -> dict[str, Any]:
         """How many conversations are in memory and wait for the store, and the last error."""

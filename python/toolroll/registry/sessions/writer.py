@@ -173,13 +173,19 @@ class SessionWriter:
         now = time.monotonic()
         return self._worker.flush(lambda: not self._backlog.has_before(now), timeout_s)
 
+    def drain(self, timeout_s: float) -> None:
+        """Writes what it can in this time, and drops later records; then stops writing soon."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.flush(timeout_s)
+        self._worker.request_stop()
+
     def close(self, timeout_s: float = 5.0) -> None:
         """Writes what it can in this time, and drops later records. Reading still works."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self.flush(timeout_s)
-        self._worker.stop(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        self.drain(timeout_s / 2)
+        self._worker.stop(deadline - time.monotonic())
+        self._pool.stop(deadline - time.monotonic())
 
     def health(self) -> dict[str, Any]:
         """How many records wait, for how long, the counts so far, and the last error."""

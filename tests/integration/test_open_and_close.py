@@ -6,19 +6,23 @@ import asyncio
 import gc
 import os
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.integration.outcomes import eventually, rows_of
 from toolroll import Context, Tool, Toolroll
-from toolroll.errors import StoreUnavailable
+from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.events import receipts, recording
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.engines import sqlite_module
 
 ANN = Context(user="ann")
 has_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no list of descriptors here")
@@ -109,6 +113,34 @@ def test_without_any_time_a_close_still_ends_every_thread_soon(opened: Callable[
     roll.record(picked, {picked.names[0]: True})
     roll.close(timeout_s=0)
     eventually(lambda: toolroll_threads() == [])
+
+
+def lock_holder(url: str) -> Any:
+    # By the same library: the locks of a file belong to the process, and two libraries do not see each other's.
+    holder = sqlite_module().connect(url.removeprefix("sqlite:///"), isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    return holder
+
+
+def test_close_keeps_its_time_limit_while_another_process_holds_the_lock_of_sqlite(
+    new_database_url: Callable[[str], str], tmp_path: Path
+) -> None:
+    url = new_database_url("sqlite")
+    with Registry.open(url, actor="ada") as registry:
+        registry.create(Tool("tool_0", "does a thing"))
+    roll = Toolroll.open(url, journal=tmp_path / "journal")
+    picked = roll.select("a thing")
+    with closing(lock_holder(url)):
+        roll.record(picked, {"tool_0": True})
+        time.sleep(0.5)  # a thread waits for the lock
+        began = time.perf_counter()
+        roll.close(timeout_s=1)
+        assert 0.4 < time.perf_counter() - began < 1.5  # it has tried to write
+    eventually(lambda: toolroll_threads() == [])
+    with Toolroll.open(url, journal=tmp_path / "journal") as later:
+        assert later.flush(20)
+        with closing(Database.open(url, create=False, migrate=False)) as database:
+            eventually(lambda: len(rows_of(database, tables.outcomes)) == 1)
 
 
 # In an event loop.
@@ -279,3 +311,12 @@ def test_what_waits_for_a_store_that_is_away_is_said_and_does_not_unready_the_pr
             assert all("the database is away" in sentence for sentence in roll.health()["why"])
             assert roll.ready and roll.health()["ready"]
         eventually(lambda: roll.health()["degraded"] == [], 20)
+
+
+@has_proc
+def test_an_open_that_is_refused_leaves_nothing_open(url: str) -> None:
+    before = descriptors()
+    for _ in range(3):
+        with pytest.raises(InvalidInput, match="lifetime_s"):
+            Toolroll.open(url, sessions_s=-1.0)
+    assert toolroll_threads() == [] and descriptors() <= before

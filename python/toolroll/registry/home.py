@@ -85,16 +85,31 @@ class RegistryHome:
         self._closing, self._is_closed = threading.Lock(), False
         # Readers and lookups have pools of their own, which give up a store that hangs after seconds.
         self._calls = CallPool(_CALLS, "toolroll-calls")
-        self._database = database = Database.open(url, create=False, migrate=False)
-        embedder = builder.embedder
+        self._database = Database.open(url, create=False, migrate=False)
+        try:
+            self._assemble(url, builder, follow, recording, sessions_s, progress)
+        except BaseException:
+            self._database.close()
+            raise
+        self._refresher.start()
+        self._recording.writer.take_over()
+        survive_forks(self, lambda home: (), RegistryHome._reset)
+
+    def _assemble(
+        self,
+        url: str,
+        builder: PipelineBuilder,
+        follow: FollowOptions,
+        recording: RecordingOptions,
+        sessions_s: float | None,
+        progress: Progress | None,
+    ) -> None:
+        """Reads the registry and makes the parts; none has a thread yet."""
+        database, embedder = self._database, builder.embedder
         if embedder is not None and not embedder.is_instant:  # an instant one is faster than a database
             builder = replace(builder, embedder=StoredEmbedder(embedder, database))
-        try:
-            self._refresher = Refresher(database, builder, follow, progress, self._engine_over)
-            priors = self._priors()
-        except BaseException:
-            database.close()
-            raise
+        self._refresher = Refresher(database, builder, follow, progress, self._engine_over)
+        priors = self._priors()
         learned_factory = learned_factory_of(builder.embedder, priors=priors)
         self._prior = learned_factory.empty() if len(priors) else None  # what an organisation begins with
         self._recording = Recording(
@@ -112,9 +127,6 @@ class RegistryHome:
         self._refresher.on_change = self._recording.follower.wake
         self._refresher.on_read = self._recording.renew_keys
         self._recording.renew_keys()  # so that no receipt waits for them
-        self._refresher.start()
-        self._recording.writer.take_over()
-        survive_forks(self, lambda home: (), RegistryHome._reset)
 
     def _reset(self) -> None:
         self._closing = threading.Lock()

@@ -52,7 +52,7 @@ class Toolroll:
     """A catalog, and selections from it. Safe to share between threads.
 
     Make one with `from_tools`, `from_folder` or `demo`, or over a registry with `open`. Keep it, and call
-    `select` for each message. Close it at the end, or use it in a `with`.
+    `select` for each message. Close it at the end, or use it in a `with` or an `async with`.
     """
 
     def __init__(self, home: Home) -> None:

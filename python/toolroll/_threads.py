@@ -46,38 +46,53 @@ def survive_forks(
     number = next(_numbers)
     this = weakref.ref(owner, lambda _: _survivors.pop(number, None))
 
-    def held() -> Iterable[threading.Lock]:
+    def hold() -> None:
         alive = this()
-        return () if alive is None else [lock for lock in locks(alive) if lock.acquire(timeout=HOLD_S)]
+        if alive is not None:
+            _held.locks.extend(lock for lock in locks(alive) if lock.acquire(timeout=HOLD_S))
 
     def reset() -> None:
         alive = this()
         if alive is not None:
             in_child(alive)
 
-    _survivors[number] = (held, reset)
+    _survivors[number] = (hold, reset)
+
+
+class _Held(threading.local):
+    """The locks that the forking thread holds."""
+
+    def __init__(self) -> None:
+        self.locks: list[threading.Lock] = []
 
 
 # By the order of their registration. Python never forgets a function of `os.register_at_fork`, so one set of
 # functions serves all owners: an entry goes with its owner.
-_survivors: dict[int, tuple[Callable[[], Iterable[threading.Lock]], Callable[[], None]]] = {}
+_survivors: dict[int, tuple[Callable[[], None], Callable[[], None]]] = {}
 _numbers = itertools.count()
-_held = threading.local()  # the locks that the forking thread holds
+_held = _Held()
 
 
 def _hold_locks() -> None:
-    _held.locks = [lock for held, _ in reversed(list(_survivors.values())) for lock in held()]
+    _call_each([hold for hold, _ in reversed(list(_survivors.values()))])
 
 
 def _release_locks() -> None:
-    for lock in _held.__dict__.pop("locks", ()):
-        lock.release()
+    while _held.locks:
+        _held.locks.pop().release()
 
 
 def _begin_in_child() -> None:
     _release_locks()
-    for _, reset in list(_survivors.values()):
-        reset()
+    _call_each([reset for _, reset in list(_survivors.values())])
+
+
+def _call_each(functions: Iterable[Callable[[], None]]) -> None:
+    for function in functions:
+        try:
+            function()
+        except Exception:  # one owner must not leave the others with locks of the parent
+            _log.exception("fork: an object is not ready for it")
 
 
 if hasattr(os, "register_at_fork"):

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from toolroll._core import Learned
 from toolroll._threads import survive_forks
@@ -21,6 +21,7 @@ from toolroll.selection.engine import Engine
 from toolroll.selection.exposure import not_shown
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
+from toolroll.selection.readiness import readiness
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.telemetry import Counters
@@ -29,6 +30,7 @@ from toolroll.sessions.state import Conversations, ConversationsInMemory
 from toolroll.tools import Definitions
 
 _log = logging.getLogger("toolroll")
+T = TypeVar("T")
 
 RECENT_SELECTIONS = 128  # that an event id still finds
 MOST_CONVERSATIONS = 100_000  # in memory
@@ -104,14 +106,21 @@ class Home(Protocol):
     def flush(self, timeout_s: float) -> bool:
         """Whether everything so far is durable, as far as it ever will be."""
 
-    def health(self) -> dict[str, Any]:
-        """What a readiness probe asks; see `Toolroll.health`."""
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` has been called."""
 
     def counters(self) -> Counters:
         """What this process has counted; see `Toolroll.counters`."""
 
-    def close(self) -> None:
-        """Ends background work."""
+    def health(self) -> dict[str, Any]:
+        """What a health check asks; see `Toolroll.health`. Must not wait."""
+
+    def close(self, timeout_s: float) -> None:
+        """Ends background work; see `Toolroll.close`."""
+
+    async def arun(self, call: Callable[[], T]) -> T:
+        """What a call of this home returns that may wait for the store: an event loop does not wait."""
 
 
 class MemoryHome:
@@ -142,6 +151,7 @@ class MemoryHome:
         self._builder, self._read = builder, read
         self._tool_lists = ToolLists(builder)
         self._building = threading.RLock()  # held while a catalog is built: the later one wins
+        self._is_closed = False
         self._experiments = {} if experiment is None else {"": experiment}
         self._recent: deque[Selection] = deque(maxlen=RECENT_SELECTIONS)
         pipeline = self._first(definitions, progress)
@@ -251,23 +261,38 @@ class MemoryHome:
         """True: nothing waits to be written."""
         return True
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` has been called."""
+        return self._is_closed
+
     def health(self) -> dict[str, Any]:
-        """The catalog, and what every selection lacks."""
+        """The verdict, the catalog, and how many conversations are held."""
         snapshot = self._engine.snapshot
-        failures = (*snapshot.failures(""), *snapshot.shared.lasting_failures)
+        catalog = snapshot.shared.catalog
         return {
-            "catalog_revision": snapshot.shared.catalog.revision,
-            "tools": len(snapshot.shared.catalog),
-            "degraded": [str(failure) for failure in failures],
+            **readiness(self._is_closed, (*snapshot.failures(""), *snapshot.shared.lasting_failures)),
+            "catalog_revision": catalog.revision,
+            "tools": len(catalog),
             "sessions": {"held": len(self._conversations)},
+            "revision": None,
+            "age_s": None,
+            "organisations": None,
+            "recording": None,
         }
 
     def counters(self) -> Counters:
         """What this process has counted."""
         return self._engine.counters()
 
-    def close(self) -> None:
-        """Does nothing: there is no background work."""
+    def close(self, timeout_s: float) -> None:
+        """Notes it for `health`: there is no background work."""
+        self._is_closed = True
+        self._engine.stop_threads()
+
+    async def arun(self, call: Callable[[], T]) -> T:
+        """What the call returns: nothing waits in memory."""
+        return call()
 
     def _reset(self) -> None:
         self._building = threading.RLock()

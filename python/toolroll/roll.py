@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.typing as npt
 
+from toolroll._threads import CallPool
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
 from toolroll.embedders import named
@@ -41,9 +44,12 @@ from toolroll.tools import Definitions, Route, Toolkit
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from toolroll.registry.home import RegistryHome
+
 Progress = Callable[[int, int], None]
 
 _LONGEST_REPORTER = 4_096
+_TASKS = 4  # refreshes, flushes and the like of event loops at the same time
 _LONGEST_SESSION = 1_024
 
 
@@ -51,12 +57,14 @@ class Toolroll:
     """A catalog, and selections from it. Safe to share between threads.
 
     Make one with `from_tools`, `from_folder` or `demo`, or over a registry with `open`. Keep it, and call
-    `select` for each message. Close it at the end, or use it in a `with`.
+    `select` for each message. Close it at the end, or use it in a `with` or an `async with`.
     """
 
     def __init__(self, home: Home, observers: Iterable[Observer] = ()) -> None:
         """home: what selects, learns and keeps conversations; the class methods make one."""
         self._home, self._engine = home, home.engine
+        self._base: Toolroll | None = None  # where this one is of `with_tools`: it must not be closed
+        self._tasks = CallPool(_TASKS, "toolroll-tasks")  # that event loops wait for, maybe for minutes
         for observer in observers:
             self.observe(observer)
 
@@ -238,19 +246,20 @@ class Toolroll:
                 f"a registry needs {error.name}: pip install 'toolroll[store]', or 'toolroll[postgres]'"
             ) from error
         builder = _builder(embedder, profile, hnsw, None)
-        return cls(
-            RegistryHome(
-                url,
-                builder,
-                follow_options(poll_s, settings_s, organisations, listens),
-                recording_options(messages, journal, durable, events_s, sample),
-                profile=profile if isinstance(profile, str) else "custom",
-                sessions_s=sessions_s,
-                max_age_s=_checked_age(max_age_s),
-                progress=progress,
-            ),
-            observers,
+        home = RegistryHome(
+            url,
+            builder,
+            follow_options(poll_s, settings_s, organisations, listens),
+            recording_options(messages, journal, durable, events_s, sample),
+            profile=profile if isinstance(profile, str) else "custom",
+            sessions_s=sessions_s,
+            max_age_s=_checked_age(max_age_s),
+            progress=progress,
         )
+        roll = cls(home, observers)
+        # Its threads hold the home, so it would live on when nobody holds the Toolroll any more.
+        weakref.finalize(roll, _abandon, home).atexit = False
+        return roll
 
     @classmethod
     def demo(cls, *, embedder: EmbedderChoice = "static", profile: str | Profile = "default") -> Toolroll:
@@ -344,7 +353,7 @@ class Toolroll:
         """
         engine = self._engine
         roll = object.__new__(Toolroll)
-        roll._home = self._home
+        roll._home, roll._tasks, roll._base = self._home, self._tasks, self
         roll._engine = engine.over(self._home.tool_lists.snapshot(tools, engine.snapshot))
         return roll
 
@@ -392,7 +401,7 @@ class Toolroll:
 
     def _session(self, context: Context, state: ConversationState, learns: bool) -> Session:
         record = self._record_turn if learns else None
-        return Session(self._engine, self._home.conversations, context, state, record)
+        return Session(self._engine, self._home.conversations, context, state, record, owner=self)
 
     def may(self, name: str, context: Context | None = None) -> bool:
         """Whether this context may have the tool now: the one decision for lists, searches and calls alike.
@@ -440,6 +449,10 @@ class Toolroll:
         registry the report is on disk when this returns and survives the end of the process, also while the
         database is away; other processes learn from it within a second.
 
+        A selection, or a receipt with a key that this process knows, is recorded without the store. For the
+        event id of another process, or a receipt whose key is newer than the keys that were read last, this
+        waits for the store, at most 5 s: in an event loop, call `arecord`.
+
         Args:
             picked: the selection that the model was sent, its receipt, or its event id (in memory: while it
                 is among the last 128).
@@ -481,16 +494,50 @@ class Toolroll:
         )
         return result
 
+    async def arecord(
+        self,
+        picked: Selection | str,
+        called: Called = (),
+        *,
+        wanted: Called = (),
+        corrected: Mapping[str, str | None] | Iterable[str] = (),
+        final: bool = True,
+        reporter: str | None = None,
+        org: str | None = None,
+    ) -> RecordResult:
+        """`record` for an event loop: over a registry it runs in a thread.
+
+        If the caller is cancelled, the report counts wholly or not at all.
+        """
+        return await self._home.arun(
+            lambda: self.record(
+                picked,
+                called,
+                wanted=wanted,
+                corrected=corrected,
+                final=final,
+                reporter=reporter,
+                org=org,
+            )
+        )
+
     def receipt(self, picked: Selection) -> str:
         """What to hand to a process that reports the outcome later: `record` takes it.
 
         Over a registry it is signed text that every process over the same registry takes for a day. It
         hides nothing: names of tools and the context can be read from it. In memory it is the event id.
 
+        `open` reads the key to sign with, so this does not wait. If the store did not let `open` read it,
+        this waits for the store until it has been read in the background: see `areceipt`.
+
         Raises:
             StoreUnavailable: the key to sign with has not been read yet, and the store does not answer.
         """
         return self._home.receipt(self._own(picked))
+
+    async def areceipt(self, picked: Selection) -> str:
+        """`receipt` for an event loop: over a registry it runs in a thread."""
+        return await self._home.arun(lambda: self.receipt(picked))
 
     def forget_outcomes(
         self,
@@ -537,6 +584,32 @@ class Toolroll:
             reason=reason,
         )
 
+    async def aforget_outcomes(
+        self,
+        org: str = "",
+        *,
+        actor: str,
+        event: str | None = None,
+        reporter: str | None = None,
+        tool: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        reason: str = "",
+    ) -> int:
+        """`forget_outcomes` for an event loop: it runs in a thread."""
+        return await self._tasks.arun(
+            lambda: self.forget_outcomes(
+                org,
+                actor=actor,
+                event=event,
+                reporter=reporter,
+                tool=tool,
+                since=since,
+                until=until,
+                reason=reason,
+            )
+        )
+
     # The catalog, and what runs behind it.
 
     @property
@@ -566,6 +639,12 @@ class Toolroll:
         self._home.refresh(tools, progress)
         return self.catalog
 
+    async def arefresh(
+        self, tools: Iterable[Any] | None = None, *, progress: Progress | None = None
+    ) -> Catalog:
+        """`refresh` for an event loop: it runs in a thread, and `progress` is called there."""
+        return await self._tasks.arun(lambda: self.refresh(tools, progress=progress))
+
     def warm_up(self, orgs: Iterable[str] | None = None, *, progress: Progress | None = None) -> None:
         """Builds the catalogs of these organisations, or of all, reads their outcomes, and waits for it.
 
@@ -579,6 +658,10 @@ class Toolroll:
         """
         self._home.warm_up(None if orgs is None else frozenset(orgs), progress)
 
+    async def awarm_up(self, orgs: Iterable[str] | None = None, *, progress: Progress | None = None) -> None:
+        """`warm_up` for an event loop: it runs in a thread, and `progress` is called there."""
+        await self._tasks.arun(lambda: self.warm_up(orgs, progress=progress))
+
     def flush(self, timeout_s: float = 10.0) -> bool:
         """Whether all events, outcomes and sessions so far are in the store; waits for it so long.
 
@@ -586,8 +669,25 @@ class Toolroll:
         """
         return self._home.flush(timeout_s)
 
+    async def aflush(self, timeout_s: float = 10.0) -> bool:
+        """`flush` for an event loop: it waits in a thread."""
+        return await self._tasks.arun(lambda: self.flush(timeout_s))
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests may come: there is a catalog, and nobody has called `close`.
+
+        What is degraded is ready: the last good catalog serves.
+        """
+        return not self._home.is_closed
+
     def health(self) -> dict[str, Any]:
-        """What a readiness probe asks: the catalog's revision and size, what has failed, what waits."""
+        """What a health check asks. It never waits, and its keys are the same in memory and over a registry.
+
+        `ready` (bool), `degraded` (names of the parts that fail) and `why` (a sentence for each) are the
+        verdict. `catalog_revision`, `tools` and `sessions` follow. `revision`, `age_s`, `organisations` and
+        `recording` are None in memory. `docs/server.md` describes them.
+        """
         return self._home.health()
 
     def counters(self) -> Counters:
@@ -611,12 +711,34 @@ class Toolroll:
         """
         return self._engine.telemetry.observe(observer)
 
-    def close(self) -> None:
-        """Stops background work; the last catalog goes on serving.
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Writes what waits and stops background work; the last catalog goes on serving.
 
-        Outcomes that the store does not take now stay in the journal for the next process.
+        Outcomes that the store does not take in time stay in the journal for the next process. A call that
+        waits for PostgreSQL in another thread fails. A build of a catalog, or a wait for a lock of SQLite,
+        ends by itself, maybe later than this returns.
+
+        timeout_s: for all of it together.
         """
-        self._home.close()
+        self._home.close(timeout_s)
+        self._tasks.stop()
+
+    async def aclose(self, timeout_s: float = 10.0) -> None:
+        """`close` for an event loop: it waits in a thread. If the caller is cancelled, it goes on there."""
+        closing = CallPool(1, "toolroll-close")  # whatever the other threads wait for
+        closing.stop()  # its thread ends with the call
+        await closing.arun(lambda: self.close(timeout_s))
+
+    async def __aenter__(self) -> Toolroll:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
 
     def __enter__(self) -> Toolroll:
         return self
@@ -645,6 +767,12 @@ class Toolroll:
         if picked.turn.engine_id != self._engine.id:
             raise NotFound(f"event {picked.event_id}: was selected by another Toolroll; record it there")
         return picked
+
+
+def _abandon(home: RegistryHome) -> None:
+    if not home.is_closed:
+        home.abandon()
+        warnings.warn(f"{home!r} was not closed: call close, or use a `with`", ResourceWarning, stacklevel=2)
 
 
 def _builder(

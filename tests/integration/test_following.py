@@ -177,7 +177,9 @@ def test_a_store_that_is_gone_leaves_the_last_catalog_serving_and_says_how_old_i
     soon(lambda: "registry" in roll.select("number 5", k=3).degraded)
     picked = roll.select("number 5", k=3)
     assert "tool_5" in picked.names
-    assert "was up to date" in roll.health()["degraded"][0]
+    health = roll.health()
+    assert health["ready"] and "registry" in health["degraded"]
+    assert "was up to date" in health["why"][0]
     with pytest.raises(StoreUnavailable):
         roll.refresh()
     monkeypatch.undo()

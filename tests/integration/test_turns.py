@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from toolroll import Context, Profile, Rule, Tool, Toolkit, Toolroll
 from toolroll.errors import Denied
 from toolroll.formats.meta_tools import META_TOOLS
-from toolroll.registry.events.rows import OutcomeRow, by_event, settled_after
+from toolroll.registry.events.details import EntryReader
+from toolroll.registry.events.rows import by_event, outcome_rows, settled_after
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
@@ -65,7 +66,8 @@ def counted(url: str) -> dict[str, dict[str, str]]:
     """Event → tool → outcome, of everything that was reported."""
     database = Database.open(url, create=False, migrate=False)
     with database.reading() as connection:
-        rows = [OutcomeRow.of(row) for row in connection.execute(sa.select(tables.outcomes))]
+        found = connection.execute(sa.select(tables.outcomes)).all()
+        rows = outcome_rows(EntryReader(connection), found)
     database.close()
     return {
         event: {name: one.kind for name, one in settled_after(of_event).said.items()}

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ import pytest
 from toolroll import Context, Profile, Route, Rule, Tool, Toolkit, Toolroll
 from toolroll import roll as toolroll_roll
 from toolroll.errors import Denied, EmbedderUnavailable, InvalidDefinition, InvalidInput, NotFound
+from toolroll.selection import engine
 from toolroll.tools import Definitions
 
 WEATHER = {
@@ -434,13 +436,103 @@ def test_a_roll_in_memory_is_closed_and_flushed_and_well():
     with Toolroll.demo() as roll:
         assert roll.flush(0)
         roll.warm_up()
+        assert roll.ready
         assert roll.health() == {
+            "ready": True,
+            "degraded": [],
+            "why": [],
             "catalog_revision": roll.catalog.revision,
             "tools": 214,
-            "degraded": [],
             "sessions": {"held": 0},
+            "revision": None,
+            "age_s": None,
+            "organisations": None,
+            "recording": None,
         }
     assert roll.select("rain?").names  # it goes on serving
+    assert not roll.ready and not roll.health()["ready"] and "is closed" in roll.health()["why"][0]
+
+
+def test_an_embedder_that_fails_degrades_a_roll_that_stays_ready():
+    def fails(count):
+        raise EmbedderUnavailable("the model is away")
+
+    with Toolroll.from_tools(MANY, embedder=Dishonest(fails, _honest)) as roll:
+        health = roll.health()
+        assert roll.ready and health["ready"] and health["degraded"] == ["embedder"]
+        assert "the model is away" in health["why"][0]
+
+
+def test_every_call_that_may_wait_has_a_twin_for_event_loops():
+    async def main():
+        async with Toolroll.from_tools([Tool("a", "alpha"), Tool("b", "beta")]) as roll:
+            session = await roll.asession("talk", Context(user="ann"))
+            assert (await session.aselect("beta", k=1)).names[0] == "b"
+            picked = await roll.aselect("beta", k=1)
+            receipt = await roll.areceipt(picked)
+            assert (await roll.arecord(receipt, {"b": True}, reporter="ann")).event_id == picked.event_id
+            assert len(await roll.arefresh([Tool("c", "gamma")])) == 1
+            await roll.awarm_up(["acme"])
+            assert await roll.aflush(0)
+            with pytest.raises(InvalidInput, match="not kept"):
+                await roll.aforget_outcomes(actor="ann", event=picked.event_id)
+        assert not roll.ready
+
+    asyncio.run(main())
+
+
+def test_embedders_that_hang_do_not_take_the_threads_of_the_hosts_event_loop():
+    let_go = threading.Event()
+
+    class Hanging(Lying):
+        is_instant = False
+
+        def embed_query(self, text):
+            let_go.wait(60)
+            return super().embed_query(text)
+
+    roll = Toolroll.from_tools([Tool("a", "alpha")], embedder=Hanging(np.ones(8) / np.sqrt(8)))
+
+    async def main():
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        selecting = [asyncio.ensure_future(roll.aselect("alpha", k=1)) for _ in range(10)]
+        await asyncio.sleep(0.1)
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "free"), 30) == "free"
+        assert (await roll.areceipt(roll.select("alpha", Context(required=("a",))))) != ""
+        assert not any(one.done() for one in selecting)
+        selecting[0].cancel()
+        let_go.set()
+        done = await asyncio.gather(*selecting, return_exceptions=True)
+        assert isinstance(done[0], asyncio.CancelledError)
+        assert [one.names for one in done[1:]] == [("a",)] * 9
+        assert (await roll.aselect("alpha", k=1)).degraded == ()
+
+    asyncio.run(main())
+
+
+def test_a_turn_that_finds_no_thread_for_its_embedder_is_decided_by_words(monkeypatch):
+    monkeypatch.setattr(engine, "_EMBEDDINGS", 2)
+    monkeypatch.setattr(engine, "_EMBEDDING_STARTS_S", 0.1)
+    let_go = threading.Event()
+
+    class Hanging(Lying):
+        is_instant = False
+
+        def embed_query(self, text):
+            let_go.wait(60)
+            return super().embed_query(text)
+
+    roll = Toolroll.from_tools([Tool("a", "alpha"), Tool("b", "beta")], embedder=Hanging(np.eye(8)[0]))
+
+    async def main():
+        hanging = [asyncio.ensure_future(roll.aselect("beta", k=1)) for _ in range(2)]
+        picked = await asyncio.wait_for(roll.aselect("beta", k=1), 30)
+        assert picked.names == ("b",) and picked.degraded == ("embedder",)
+        assert "all 2 threads are taken" in str(picked.failures[0])
+        let_go.set()
+        await asyncio.gather(*hanging)
+
+    asyncio.run(main())
 
 
 def test_a_receipt_of_a_roll_in_memory_can_be_recorded():

@@ -90,6 +90,16 @@ def test_nobody_is_kept_alive():
 
 
 @needs_fork
+def test_an_owner_that_fails_at_a_fork_leaves_the_others_as_they_should_be(caplog):
+    before, failing, after = Holder(), Holder(), Holder()
+    failing.begin = lambda: 1 / 0
+    del failing.is_idle
+    assert forked(lambda: (len(before.begun), len(after.begun), before.lock.locked())) == "(1, 1, False)"
+    assert not before.lock.locked() and not after.lock.locked()
+    assert "not ready" in caplog.text
+
+
+@needs_fork
 def test_of_an_owner_that_is_gone_nothing_is_left():
     before = len(_threads._survivors)
     for _ in range(100):

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Learned, LearningRates
+from toolroll._threads import CallPool, Full, survive_forks
 from toolroll.context import Context
 from toolroll.embedder import Embedder
-from toolroll.errors import InvalidInput
+from toolroll.errors import Failure, InvalidInput, StoreUnavailable
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.memory import RecordResult
 from toolroll.learning.outcomes import NOT_SHOWN, Entry
@@ -34,6 +36,7 @@ from toolroll.registry.vectors import StoredEmbedder
 from toolroll.selection.engine import Engine
 from toolroll.selection.exposure import not_shown
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
+from toolroll.selection.readiness import readiness
 from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.telemetry import Counters
@@ -41,6 +44,11 @@ from toolroll.selection.tool_lists import ToolLists
 from toolroll.selection.verdict import judge
 
 MOST_CONVERSATIONS = 100_000  # in memory
+_CALLS = 16  # calls of event loops that may wait for the store at the same time
+_END_S = 0.5  # of a close's time: for threads to end once nothing more is written
+_ABANDON_S = 5.0  # the same time where nobody has called it
+
+T = TypeVar("T")
 
 
 class RegistryHome:
@@ -78,16 +86,37 @@ class RegistryHome:
             StoreUnavailable: it cannot be read, or is of another version.
         """
         self._profile = profile
-        self._database = database = Database.open(url, create=False, migrate=False)
+        self._closing, self._is_closed = threading.Lock(), False
+        # Readers and lookups have pools of their own, which give up a store that hangs after seconds.
+        self._calls = CallPool(_CALLS, "toolroll-calls")
+        self._database = Database.open(url, create=False, migrate=False)
         self._tool_lists = ToolLists(builder)
-        embedder = builder.embedder
+        try:
+            self._assemble(url, builder, follow, recording, (sessions_s, max_age_s), progress)
+        except BaseException:
+            self._database.close()
+            raise
+        self._refresher.start()
+        self._recording.writer.take_over()
+        survive_forks(self, lambda home: (), RegistryHome._reset)
+
+    def _assemble(
+        self,
+        url: str,
+        builder: PipelineBuilder,
+        follow: FollowOptions,
+        recording: RecordingOptions,
+        sessions: tuple[float | None, float],
+        progress: Progress | None,
+    ) -> None:
+        """Reads the registry and makes the parts; none has a thread yet.
+
+        sessions: `sessions_s` and `max_age_s`.
+        """
+        database, embedder = self._database, builder.embedder
         if embedder is not None and not embedder.is_instant:  # an instant one is faster than a database
             builder = replace(builder, embedder=StoredEmbedder(embedder, database))
-        try:
-            self._refresher = Refresher(database, builder, follow, progress, self._engine_over)
-        except BaseException:
-            database.close()
-            raise
+        self._refresher = Refresher(database, builder, follow, progress, self._engine_over)
         priors = self._priors()
         learned_factory = learned_factory_of(builder.embedder, priors=priors)
         self._prior = learned_factory.empty() if len(priors) else None  # what an organisation begins with
@@ -102,10 +131,13 @@ class RegistryHome:
             poll_s=follow.poll_s,
             organisations=follow.organisations,
         )
-        self._conversations = StoredConversations(database, MOST_CONVERSATIONS, sessions_s, max_age_s)
+        self._conversations = StoredConversations(database, MOST_CONVERSATIONS, *sessions)
         self._refresher.on_change = self._recording.follower.wake
-        self._refresher.start()
-        self._recording.writer.take_over()
+        self._refresher.on_read = self._recording.renew_keys
+        self._recording.renew_keys()  # so that no receipt waits for them
+
+    def _reset(self) -> None:
+        self._closing = threading.Lock()
 
     @property
     def engine(self) -> Engine:
@@ -198,23 +230,41 @@ class RegistryHome:
         is_written = self._conversations.flush(timeout_s)
         return self._recording.flush(max(deadline - time.monotonic(), 0.0)) and is_written
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` has been called."""
+        return self._is_closed
+
     def health(self) -> dict[str, Any]:
-        """Revision, age in seconds, organisations, what has failed, and what waits for the store."""
+        """The verdict, revision, age in seconds, organisations, and what waits for the store."""
         snapshot, replica = self.engine.snapshot, self._refresher.replica
-        failures = (*snapshot.failures(""), *snapshot.shared.lasting_failures)
+        catalog = snapshot.shared.catalog
+        recording, sessions = self._recording.health(), self._conversations.health()
+        failures = [*snapshot.failures(""), *snapshot.shared.lasting_failures]
+        failures += [
+            Failure(where, StoreUnavailable(why))
+            for where, why in (
+                ("recording", recording["failing"]),
+                ("learning", recording["learning"]["failing"]),
+                ("sessions", sessions["failing"]),
+            )
+            if why is not None
+        ]
+        if not recording["signs_receipts"]:
+            failures.append(Failure("receipts", StoreUnavailable("their keys have not been read yet")))
         return {
+            **readiness(self._is_closed, failures),
+            "catalog_revision": catalog.revision,
+            "tools": len(catalog),
+            "sessions": sessions,
             "revision": replica.revision,
-            "catalog_revision": snapshot.shared.catalog.revision,
-            "tools": len(snapshot.shared.catalog),
             "age_s": round(self._refresher.age_s, 3),
             "organisations": {
                 "ready": len(snapshot.own.keys() - snapshot.awaited),
                 "waiting": len(snapshot.awaited),
                 "failing": sorted(snapshot.org_failures.keys() - {""}),
             },
-            "degraded": [str(failure) for failure in failures],
-            "recording": self._recording.health(),
-            "sessions": self._conversations.health(),
+            "recording": recording,
         }
 
     def counters(self) -> Counters:
@@ -227,14 +277,45 @@ class RegistryHome:
             journal_bytes=self._recording.writer.health()["outcomes"]["waiting_bytes"],
         )
 
-    def close(self) -> None:
+    def close(self, timeout_s: float) -> None:
         """Stops following the registry; the last catalog goes on serving.
 
-        Outcomes that the store does not take now stay in the journal for the next process.
+        Outcomes that the store does not take in time stay in the journal for the next process.
         """
-        self._conversations.close()
-        self._recording.close()
-        self._refresher.close()
+        with self._closing:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        deadline = time.monotonic() + timeout_s
+        write_until = deadline - min(_END_S, timeout_s / 2)
+        self._conversations.drain(write_until - time.monotonic())
+        self._recording.drain(write_until - time.monotonic())
+        self._refresher.request_stop()
+        self._database.close()  # also ends the calls of all these threads that wait for PostgreSQL
+        self._conversations.close(deadline - time.monotonic())
+        self._recording.close(deadline - time.monotonic())
+        self._refresher.close(deadline - time.monotonic())
+        self._calls.stop(deadline - time.monotonic())
+        self.engine.stop_threads()
+
+    def abandon(self) -> None:
+        """Closes this in a thread of its own. Garbage collection may call this: it does not wait."""
+        if not self._is_closed:
+            self._refresher.end_with(lambda: self.close(_ABANDON_S))
+
+    async def arun(self, call: Callable[[], T]) -> T:
+        """What the call returns, from a thread: one that waits for the store holds up no event loop.
+
+        Raises:
+            StoreUnavailable: all threads wait for a store that does not answer.
+        """
+        try:
+            return await self._calls.arun(call)
+        except Full as error:
+            raise StoreUnavailable(f"{self._database.url}: {error}", retry_after_s=1.0) from error
+
+    def __repr__(self) -> str:
+        return f"Toolroll.open({self._database.url!r})"
 
     # What the engine asks for.
 

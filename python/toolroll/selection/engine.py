@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import operator
 import os
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Learned, latin_share
+from toolroll._threads import CallPool, Full
 from toolroll.arrays import Part, Vector
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.message_text import Reading
@@ -38,6 +38,8 @@ from toolroll.tools import Tool
 _log = logging.getLogger("toolroll")
 
 T = TypeVar("T")
+_EMBEDDINGS = 32  # turns of event loops whose message may be embedded at the same time
+_EMBEDDING_STARTS_S = 5.0  # how long such a turn waits for its thread
 
 _ANYONE = Context()
 _NOTHING_FAILED: tuple[Failure, ...] = ()
@@ -144,6 +146,7 @@ class Engine:
         self._clock, self._draw = clock, draw
         self._is_english = embedder is not None and embedder.is_english
         self._classifier = MessageClassifier(embedder)
+        self._embedding = CallPool(_EMBEDDINGS, "toolroll-embedding")  # for event loops
         self.telemetry = Telemetry()
         self._catalog_since = clock()
         self.id = os.urandom(8).hex()  # names this engine in its turns
@@ -192,8 +195,36 @@ class Engine:
         if embedder is None or embedder.is_instant:
             vectors, failures = _embed(embedder, begun.reading, begun.given)
         else:
-            vectors, failures = await asyncio.to_thread(_embed, embedder, begun.reading, begun.given)
+            vectors, failures = await self._aembed(embedder, begun.reading, begun.given)
         return self._finish(begun, vectors, failures, conversation, calls)
+
+    async def arun(self, call: Callable[[], T]) -> T:
+        """What a call that embeds returns, from a thread if the embedder may wait.
+
+        Raises:
+            EmbedderUnavailable: all threads wait for an embedder that does not answer.
+        """
+        embedder = self._embedder
+        if embedder is None or embedder.is_instant:
+            return call()
+        try:
+            return await self._embedding.arun(call, start_s=_EMBEDDING_STARTS_S)
+        except Full as error:
+            raise EmbedderUnavailable(f"embedder {embedder.identity}: {error}", retry_after_s=1.0) from error
+
+    def stop_threads(self) -> None:
+        """Ends idle threads. Selecting still works."""
+        self._embedding.stop()
+
+    async def _aembed(
+        self, embedder: Embedder, reading: Reading, given: Vector | None
+    ) -> tuple[list[Vector | None], tuple[Failure, ...]]:
+        """What `_embed` returns, from a thread. If all of them are taken for long, the turn goes without."""
+        try:
+            return await self.arun(lambda: _embed(embedder, reading, given))
+        except EmbedderUnavailable as error:
+            found = [given, *(None for _ in (*reading.clauses, *reading.earlier))]
+            return found, (Failure("embedder", error),)
 
     def _begin(self, request: Request, *, is_search: bool = False) -> _Begun:
         snapshot, context, vector = self._snapshot, _checked(request.context), request.vector
@@ -283,12 +314,6 @@ class Engine:
         turn = selection.turn
         category = turn.category or self._classifier.category(turn.text, turn.vector)
         return exposure_of(selection, reporter, category)
-
-    async def arun(self, call: Callable[[], T], *, is_embedding: bool = False) -> T:
-        """What the call returns, from a thread if it may wait. is_embedding: it waits for nothing else."""
-        if is_embedding and (self._embedder is None or self._embedder.is_instant):
-            return call()
-        return await asyncio.to_thread(call)
 
     def counters(self) -> Counters:
         """What was counted so far; see `Toolroll.counters`."""

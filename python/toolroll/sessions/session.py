@@ -67,12 +67,14 @@ class Session:
         context: Context,
         state: ConversationState,
         record: Record | None,
+        owner: object = None,
     ) -> None:
         """Made by `Toolroll.session`.
 
         conversations: where the state is kept. record: records the outcome of a turn; None where nothing is
-        learnt.
+        learnt. owner: kept alive as long as the session.
         """
+        self._owner = owner
         self._engine, self._conversations, self._state, self._record = engine, conversations, state, record
         self._calls = SessionCalls(engine, conversations, context, state)
         # What was selected here last, and what the conversation and the policy were then.
@@ -229,7 +231,7 @@ class Session:
         kinds, refused = self._offered(read_called(called))
         if refused and await self._conversations.arefresh(self.context, self._state):
             kinds, refused = self._offered(read_called(called))
-        await self._engine.arun(lambda: self._use(kinds))
+        await self._conversations.arun(lambda: self._use(kinds))
         await self._asave()
         return refused
 
@@ -251,7 +253,7 @@ class Session:
 
     async def aend_turn(self) -> tuple[str, ...]:
         """`end_turn` for an event loop."""
-        idle = await self._engine.arun(self._end)
+        idle = await self._conversations.arun(self._end)
         await self._asave()
         return idle
 
@@ -332,7 +334,7 @@ class Session:
     async def asearch(self, *queries: str, k: int = 5) -> tuple[Tool, ...]:
         """`search` for an event loop: an embedder that waits does so in a thread."""
         _check_search(queries, k)
-        found, _ = await self._engine.arun(lambda: self._find(queries, k), is_embedding=True)
+        found, _ = await self._engine.arun(lambda: self._find(queries, k))
         await self._asave()
         return found
 
@@ -367,7 +369,7 @@ class Session:
 
     async def aanswer(self, name: str, arguments: object) -> Answer:
         """`answer` for an event loop."""
-        answer = await self._engine.arun(lambda: self._answer(name, arguments), is_embedding=True)
+        answer = await self._engine.arun(lambda: self._answer(name, arguments))
         await self._asave()
         return answer
 

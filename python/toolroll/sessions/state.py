@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from toolroll._threads import survive_forks
 from toolroll.context import Context
@@ -19,6 +19,8 @@ from toolroll.sessions.turn_record import TurnRecord, merged_records
 Key = tuple[str, str]  # organisation, session
 
 NEW = Conversation()
+
+T = TypeVar("T")
 
 
 class ConversationSnapshot(NamedTuple):
@@ -177,6 +179,9 @@ class Conversations(Protocol):
     async def arefresh(self, context: Context, state: ConversationState) -> bool:
         """`refresh` for an event loop."""
 
+    async def arun(self, call: Callable[[], T]) -> T:
+        """What a call returns that may wait for the store: an event loop does not wait."""
+
     def forget(self, org: str, session: str) -> bool:
         """Deletes what a conversation holds; whether there was any."""
 
@@ -246,6 +251,10 @@ class ConversationsInMemory:
     async def arefresh(self, context: Context, state: ConversationState) -> bool:
         """False: there is nothing to read."""
         return False
+
+    async def arun(self, call: Callable[[], T]) -> T:
+        """What the call returns: nothing waits in memory."""
+        return call()
 
     def forget(self, org: str, session: str) -> bool:
         """Deletes what a conversation holds; whether there was any."""

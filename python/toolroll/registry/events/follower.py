@@ -9,6 +9,7 @@ outcomes are voided, the organisation's epoch rises, and every process folds its
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
-from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
+from toolroll._threads import CallPool, Full, Overdue, Worker
 from toolroll.errors import StoreUnavailable
 from toolroll.registry.events.fold import LearnedState, fold_all, outcomes_of
 from toolroll.registry.store import tables
@@ -94,10 +95,6 @@ class Follower(Generic[L]):
         self._past: dict[str, deque[tuple[L, int]]] = {}
         self._pool = CallPool(2, "toolroll-learning")
         self._worker = Worker(self._poll, "toolroll-learning", subject="learning", retry_s=(poll_s, poll_s))
-        survive_forks(self, lambda follower: (), Follower._reset)
-
-    def _reset(self) -> None:
-        self._pool = CallPool(2, "toolroll-learning")
 
     def ask(self, org: str, at: float) -> None:
         """Notes that an organisation selects, and follows it from then on. Returns at once."""
@@ -141,9 +138,15 @@ class Follower(Generic[L]):
             "failing": self._worker.error,
         }
 
-    def close(self) -> None:
-        """Stops following; what was learnt stays."""
-        self._worker.stop()
+    def request_stop(self) -> None:
+        """Stops following soon."""
+        self._worker.request_stop()
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Stops following and waits that long for the threads; what was learnt stays."""
+        deadline = time.monotonic() + timeout_s
+        self._worker.stop(timeout_s)
+        self._pool.stop(deadline - time.monotonic())
 
     def _poll(self) -> float:
         self._catch_up()

@@ -7,17 +7,19 @@ store. The parts are `EventWriter`, `Follower` and `Signer`.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias
 
-from toolroll._threads import CallPool, Full, Overdue
+from toolroll._threads import CallPool, Full, Overdue, survive_forks
 from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.memory import RecordResult
@@ -36,8 +38,10 @@ LoggedMessages: TypeAlias = MessageForm | Literal["none"]
 
 EVENTS_S = 30 * 86_400.0
 _LONGEST_S = 100 * 365 * 86_400.0
-_KEY_S = 10.0  # for reading the keys of receipts
+_KEY_S = 5.0  # for reading the keys of receipts
 _KEYS_KNOWN_S = 300.0  # until the keys are read again
+_ASK_EVERY_S = 1.0  # for the key of a receipt that is unknown
+_RETRY_S = 5.0  # between two attempts to read the keys in the background
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +144,14 @@ class Recording(Generic[L]):
             events_s=options.events_s,
             sample=options.sample,
         )
-        self._signing = threading.Lock()
         self._signer: Signer | None = None
-        self._signer_at = 0.0
+        self._signer_at = self._asked_at = -math.inf  # when the keys were read, and asked for; monotonic
         self._pool = CallPool(1, "toolroll-receipts")
+        self._reset()
+        survive_forks(self, lambda recording: (), Recording._reset)
+
+    def _reset(self) -> None:
+        self._signing = threading.Lock()
 
     # Selections call this: it must not wait.
 
@@ -209,28 +217,43 @@ class Recording(Generic[L]):
         return self.signer().sign(exposure)
 
     def signer(self, receipt: str = "") -> Signer:
-        """The signer of receipts; reads the keys again for a receipt with an unknown key.
+        """The signer of receipts. Waits for the store if no key is known, or not that of the receipt.
 
         Raises:
             StoreUnavailable: the keys have not been read yet, and the store does not answer.
         """
-        signer, age_s = self._signer, time.monotonic() - self._signer_at
+        signer = self._signer
         key_id = receipt.split(".")[1] if receipt.count(".") == 2 else ""
-        is_known = signer is not None and (not key_id or key_id in signer.secrets)
-        if signer is not None and is_known and age_s < _KEYS_KNOWN_S:
+        if signer is not None and (not key_id or key_id in signer.secrets):
             return signer
         with self._signing:
-            if self._signer is not None and not is_known and time.monotonic() - self._signer_at < 1.0:
+            if self._signer is not None and time.monotonic() - self._asked_at < _ASK_EVERY_S:
                 return self._signer  # forged receipts must not cause a query each
             try:
-                self._signer = self._pool.run(
-                    lambda: signer_of(self._database, self._options.lifetime_s), _KEY_S
-                )
-                self._signer_at = time.monotonic()
-            except (StoreUnavailable, Overdue, Full) as error:
+                return self._read_keys()
+            except StoreUnavailable:
                 if self._signer is None:
-                    raise StoreUnavailable(f"receipts: their keys cannot be read: {error}") from error
-            return self._signer
+                    raise
+                return self._signer
+
+    def renew_keys(self) -> None:
+        """Reads the keys of receipts if they are unknown or old. Waits for the store.
+
+        A failure is not an error: the next call tries again.
+        """
+        asked_s, age_s = (time.monotonic() - at for at in (self._asked_at, self._signer_at))
+        if age_s >= _KEYS_KNOWN_S and asked_s >= _RETRY_S:
+            with suppress(StoreUnavailable):
+                self._read_keys()
+
+    def _read_keys(self) -> Signer:
+        self._asked_at = time.monotonic()
+        try:
+            signer = self._pool.run(lambda: signer_of(self._database, self._options.lifetime_s), _KEY_S)
+        except (StoreUnavailable, Overdue, Full) as error:
+            raise StoreUnavailable(f"receipts: their keys cannot be read: {error}") from error
+        self._signer, self._signer_at = signer, time.monotonic()
+        return signer
 
     # The rest.
 
@@ -243,12 +266,23 @@ class Recording(Generic[L]):
 
     def health(self) -> dict[str, Any]:
         """How much waits, for how long, and the last errors."""
-        return {**self.writer.health(), "learning": self.follower.health()}
+        return {
+            **self.writer.health(),
+            "learning": self.follower.health(),
+            "signs_receipts": self._signer is not None,
+        }
+
+    def drain(self, timeout_s: float) -> None:
+        """Takes no more events and writes what it can in this time; then stops soon."""
+        self.writer.drain(timeout_s)
+        self.follower.request_stop()
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Writes what it can in this time; the journal keeps the rest for the next process."""
+        deadline = time.monotonic() + timeout_s
         self.writer.close(timeout_s)
-        self.follower.close()
+        self.follower.close(deadline - time.monotonic())
+        self._pool.stop(deadline - time.monotonic())
 
     def _exposure_of(self, selection: Selection, reporter: str) -> Exposure:
         exposure = self._full_exposure_of(selection, reporter)

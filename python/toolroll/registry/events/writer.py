@@ -278,15 +278,22 @@ class EventWriter:
         """Whether all events and reports so far are in the store; waits that long for it."""
         return self._writer.flush(self._is_idle, timeout_s)
 
+    def drain(self, timeout_s: float) -> None:
+        """Takes no more events and writes what it can in this time; then stops writing soon."""
+        if not self._is_closed:
+            self._is_closed = True
+            if self._writer.is_started or self._preparer.is_started:
+                self.flush(timeout_s)
+        self._writer.request_stop()
+        self._preparer.request_stop()
+
     def close(self, timeout_s: float = 5.0) -> None:
         """Writes what it can in this time; the journal keeps the rest for the next process."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        if self._writer.is_started or self._preparer.is_started:
-            self.flush(timeout_s)
-        self._writer.stop(timeout_s)
-        self._preparer.stop(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        self.drain(timeout_s / 2)
+        self._writer.stop(deadline - time.monotonic())
+        self._preparer.stop(deadline - time.monotonic())
+        self._pool.stop(deadline - time.monotonic())
         self._journal.close()
 
     def take_over(self) -> None:

@@ -74,6 +74,7 @@ class Refresher:
         self.on_change: Callable[[], None] = (
             _ignore  # called when the database may have changed; must not wait
         )
+        self.on_read: Callable[[], None] = _ignore  # called after each read of the registry; may wait for it
         self._reconciler = Reconciler(
             builder, first, options.organisations, self._want, progress, engine_over
         )
@@ -100,16 +101,27 @@ class Refresher:
         self._listener.wake()
         self._builder.wake()
 
-    def close(self) -> None:
-        """Stops following. The catalog stays in use, and selections say that it is not kept up to date."""
+    def request_stop(self) -> None:
+        """Stops following soon. The catalog stays in use; selections say that it is not kept up to date."""
         self._listener.request_stop()
         self._builder.request_stop()
         if self._signals is not None:
-            self._signals.close()
-        for worker in (self._listener, self._builder):
-            worker.stop(timeout_s=_QUICK_S)  # a build that takes longer ends by itself
+            self._signals.request_stop()
         self._set_failure(StoreUnavailable("this Toolroll is closed and no longer follows its registry"))
-        self._database.close()
+
+    def close(self, timeout_s: float) -> None:
+        """Stops following and waits that long for the threads: a build that takes longer ends by itself."""
+        deadline = time.monotonic() + timeout_s
+        self.request_stop()
+        if self._signals is not None:
+            self._signals.close(deadline - time.monotonic())
+        for worker in (self._listener, self._builder):
+            worker.stop(deadline - time.monotonic())
+        self._pool.stop(deadline - time.monotonic())
+
+    def end_with(self, last: Callable[[], object]) -> None:
+        """Ends the thread that builds, which then calls `last`. Garbage collection may call this."""
+        self._builder.end_with(last)
 
     def refresh(self, progress: Progress | None = None) -> None:
         """Reads and builds what changed, and waits for it. Organisations' catalogs follow in the background.
@@ -188,6 +200,7 @@ class Refresher:
             self._catch_up(None)
             if time.monotonic() - self._settings_at >= self._options.settings_s:
                 self._read_settings()
+            self.on_read()
             org = self._next()
             if org is not None:
                 self._reconciler.build(org)

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from toolroll.context import Context
 from toolroll.conversation import Retention
@@ -25,6 +25,8 @@ from toolroll.registry.store.database import Database
 from toolroll.sessions.state import NEW, ConversationCache, ConversationSnapshot, ConversationState, is_older
 
 _log = logging.getLogger("toolroll")
+
+T = TypeVar("T")
 
 
 class StoredConversations:
@@ -106,6 +108,14 @@ class StoredConversations:
         await self._aread(context, state)
         return True
 
+    async def arun(self, call: Callable[[], T]) -> T:
+        """What the call returns, from a thread.
+
+        Raises:
+            StoreUnavailable: all threads wait for a store that does not answer.
+        """
+        return await self._writer.arun(call)
+
     def forget(self, org: str, session: str) -> bool:
         """Deletes the conversation, here and in the store; whether there was one.
 
@@ -124,9 +134,13 @@ class StoredConversations:
         """Whether all conversations so far are in the store; waits that long for it."""
         return self._writer.flush(timeout_s)
 
-    def close(self) -> None:
-        """Writes what it can within a few seconds."""
-        self._writer.close()
+    def drain(self, timeout_s: float) -> None:
+        """Writes what it can in this time; then stops writing soon."""
+        self._writer.drain(timeout_s)
+
+    def close(self, timeout_s: float) -> None:
+        """Writes what it can in this time, and stops the threads."""
+        self._writer.close(timeout_s)
 
     def health(self) -> dict[str, Any]:
         """How many conversations are in memory and wait for the store, and the last error."""

@@ -263,18 +263,35 @@ class SessionWriter:
         was_here = self._backlog.drop(key)
         return await self._ain_time(lambda: self._delete(key), timeout_s, key) or was_here
 
+    async def arun(self, call: Callable[[], T]) -> T:
+        """What a call returns that may wait, from a thread, for an event loop.
+
+        Raises:
+            StoreUnavailable: all threads wait for a store that does not answer.
+        """
+        try:
+            return await self._pool.arun(call)
+        except Full as error:
+            raise StoreUnavailable(f"sessions: {error}", retry_after_s=1.0) from error
+
     def flush(self, timeout_s: float) -> bool:
         """Whether all records so far are in the store, or refused; waits that long for it."""
         now = time.monotonic()
         return self._worker.flush(lambda: not self._backlog.has_before(now), timeout_s)
 
+    def drain(self, timeout_s: float) -> None:
+        """Writes what it can in this time, and drops later records; then stops writing soon."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.flush(timeout_s)
+        self._worker.request_stop()
+
     def close(self, timeout_s: float = 5.0) -> None:
         """Writes what it can in this time, and drops later records. Reading still works."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self.flush(timeout_s)
-        self._worker.stop(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        self.drain(timeout_s / 2)
+        self._worker.stop(deadline - time.monotonic())
+        self._pool.stop(deadline - time.monotonic())
 
     def health(self) -> dict[str, Any]:
         """How many records wait, for how long, the counts so far, and the last error."""

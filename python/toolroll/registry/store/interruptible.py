@@ -17,8 +17,8 @@ import psycopg
 def connection_class(is_closing: Event) -> type[psycopg.Connection[Any]]:
     """A class of connections: a call or an attempt to connect fails within 0.1 s after `is_closing` is set.
 
-    psycopg resumes a waiting call every 0.1 s, so that a signal may interrupt it; the check happens there. A
-    version of psycopg with other internals still works, but its calls end no earlier than without this class.
+    psycopg 3.2.11 and later resume a waiting call every 0.1 s, so that a signal may interrupt it; the check
+    happens there. With other internals psycopg would still work, but a call would wait for the server.
     """
 
     class Connection(psycopg.Connection[Any]):

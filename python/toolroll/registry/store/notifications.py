@@ -50,13 +50,17 @@ class Signals:
             pending, self._pending = self._pending, False
             return pending and not self._closed.is_set()
 
-    def close(self) -> None:
-        """Stops the thread, and wakes the waiting caller."""
+    def request_stop(self) -> None:
+        """Has the thread end soon, and wakes the waiting caller."""
         self._closed.set()
         with self._changed:
             self._changed.notify_all()
+
+    def close(self, timeout_s: float = 2 * LISTEN_FOR_S) -> None:
+        """Stops the thread and waits that long for its end: in a dead network it may take longer."""
+        self.request_stop()
         if self._thread is not None and os.getpid() == self._pid:
-            self._thread.join(2 * LISTEN_FOR_S)  # does not wait for a thread in a dead network
+            self._thread.join(max(0.0, timeout_s))
 
     def _begin(self) -> None:
         self._pid = os.getpid()

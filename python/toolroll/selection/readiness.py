@@ -1,0 +1,22 @@
+"""What a health check concludes: whether requests may come, and what does not work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from toolroll.errors import Failure
+
+
+def readiness(is_closed: bool, failures: Iterable[Failure]) -> dict[str, Any]:
+    """The entries `ready`, `degraded` and `why` of `Toolroll.health`.
+
+    A part that fails does not make a process unready: it selects from the catalog that it has.
+    """
+    found = list(failures)
+    why = [str(failure) for failure in found]
+    return {
+        "ready": not is_closed,
+        "degraded": list(dict.fromkeys(failure.where for failure in found)),
+        "why": ["this Toolroll is closed; open another one", *why] if is_closed else why,
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+import zlib
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -83,9 +84,14 @@ def called(days: float = 0.0, outcome: str = "succeeded", **changes: Any) -> dic
     )
 
 
+def arm_key(tool: str) -> str:
+    """The key of a tool by its name."""
+    return str(zlib.crc32(tool.encode()))
+
+
 def outcome(seq: int, days: float, worked: bool, tool: str = "find", **changes: Any) -> dict[str, Any]:
     """A row of `outcomes` that says one thing of one tool."""
-    entry = [tool, "1", "2", "0", 0.3, None, "succeeded" if worked else "failed", 1.0, True]
+    entry = [tool, arm_key(tool), "2", "0", 0.3, None, "succeeded" if worked else "failed", 1.0, True, False]
     return {
         "org": "acme",
         "seq": seq,

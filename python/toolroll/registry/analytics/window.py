@@ -82,16 +82,6 @@ def pairs(dialect: Dialect, column: sa.ColumnElement[Any], name: str = "pair") -
     )
 
 
-def item(dialect: Dialect, element: Any, at: int) -> sa.ColumnElement[Any]:
-    """Item `at` of an element that is a list, as text."""
-    found: sa.ColumnElement[Any]
-    if dialect == "postgresql":
-        found = sa.cast(element.c.value, sa.JSON)[at].as_string()
-    else:
-        found = sa.func.json_extract(element.c.value, f"$[{at}]")
-    return found
-
-
 def day(dialect: Dialect, column: sa.ColumnElement[datetime]) -> sa.ColumnElement[str]:
     """The day of a time in UTC, such as "2026-03-01"."""
     if dialect == "postgresql":

@@ -191,7 +191,7 @@ class _Batch:
         try:
             if self._orgs.setdefault(event_id, org) != org:
                 raise InvalidInput(f"event {event_id}: belongs to another organisation")
-            step = deduplicate(exposure, before, received.report, weight)
+            step = deduplicate(exposure, before, received.report, weight, is_late=is_late)
         except InvalidInput as error:
             self._result.refused.append((received, error))
             return

@@ -285,24 +285,24 @@ class OutcomeRow:
         for tool in self.exposure.shown:
             change = by_name.get(tool.name)
             if change is not None:
-                entries.append([*tool.to_record(), change.before, change.after, change.weight, True])
+                entries.append(_entry(change, True))
             elif self.closes:
-                entries.append([*tool.to_record(), None, None, 0.0, True])
+                entries.append([*tool.to_record(), None, None, 0.0, True, False])
         for change in self.changes:
             if change.tool.name not in shown:
-                entries.append([*change.tool.to_record(), change.before, change.after, change.weight, False])
+                entries.append(_entry(change, False))
         return entries
 
     @classmethod
     def of(cls, row: Any) -> OutcomeRow:
         """From a row of the store."""
         shown, changes = [], []
-        for *tool, before, after, weight, was_shown in row.entries:
+        for *tool, before, after, weight, was_shown, is_late in row.entries:
             read = ShownTool.from_record(tool)
             if was_shown:
                 shown.append(read)
             if after is not None:
-                changes.append(Change(read, before, after, weight))
+                changes.append(Change(read, before, after, weight, is_late))
         return cls(
             row.seq,
             row.step,
@@ -313,6 +313,17 @@ class OutcomeRow:
             seconds(row.received_at),
             row.voided_at is not None,
         )
+
+
+def _entry(change: Change, was_shown: bool) -> list[Any]:
+    return [
+        *change.tool.to_record(),
+        change.before,
+        change.after,
+        change.weight,
+        was_shown,
+        change.is_late,
+    ]
 
 
 def outcome_row(

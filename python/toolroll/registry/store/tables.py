@@ -352,8 +352,8 @@ outcomes = sa.Table(
     sa.Column("page", Words, nullable=False),
     sa.Column("tier", Words, nullable=False),
     sa.Column("category", Words, nullable=False),
-    # [[name, arm, intent, group, expected, before, after, weight, was shown]]; every shown tool if the row
-    # closes its event; keys are text, because JSON readers round large numbers
+    # [[name, arm, intent, group, expected, before, after, weight, was shown, is late]]; every shown tool if
+    # the row closes its event; keys are text, because JSON readers round large numbers
     sa.Column("entries", Json, nullable=False),
     sa.Column("closes", sa.Boolean, nullable=False),  # the event's first final row
     sa.Column("closing_weight", sa.Double, nullable=False),  # the weight of the whole event

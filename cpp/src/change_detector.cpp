@@ -11,10 +11,12 @@ namespace {
 constexpr double kLeastMean = 0.05;
 constexpr double kMostMean = 0.97;
 constexpr double kMostOfOne = 0.4;  // share of an alarm from one reporter: it takes at least three
-// So many failures raise an alarm for an arm that never worked, or worked for one reporter only.
-// The mean of such an arm falls with each failure, which then is less and less of a surprise.
+// An arm with few successes: its mean falls with each failure, which then is less and less of a
+// surprise. So each failure adds one, and a success takes two; kUnproven raise the alarm.
 constexpr double kUnproven = 7.0;
-constexpr double kMostUnprovenOfOne = 3.0;  // of them from one reporter: it takes at least three
+constexpr double kMostUnprovenOfOne = 3.0;  // from one reporter: it takes at least three
+constexpr double kDisproof = -2.0;
+constexpr std::uint64_t kProven = 5;  // successes, not all of one reporter: the mean alone counts
 
 /// Whether the verdict is evidence, and not the next of a flood.
 bool counts(ChangeDetector& detector, const Verdict& verdict) {
@@ -28,16 +30,16 @@ bool counts(ChangeDetector& detector, const Verdict& verdict) {
   return true;
 }
 
-/// Counts a success of an arm that has worked for one reporter at most.
+/// Counts a success. While only one reporter has seen the arm work, further ones of that reporter
+/// say nothing new.
 void prove(ChangeDetector& detector, std::uint64_t reporter) {
-  if (detector.provers == 0) {
-    detector.prover = reporter;
-    detector.provers = 1;
-    detector.unproven.add(-1.0, reporter, kMostUnprovenOfOne);
-  } else if (detector.provers == 1 && (reporter == 0 || reporter != detector.prover)) {
-    detector.provers = 2;
-    detector.unproven = {};
-  }
+  if (detector.successes >= kProven) return;
+  if (detector.provers == 1 && reporter != 0 && reporter == detector.prover) return;
+  if (detector.provers == 0) detector.prover = reporter;
+  detector.provers = std::min<std::uint64_t>(detector.provers + 1, 2);
+  ++detector.successes;
+  detector.unproven.add(kDisproof, reporter, kMostUnprovenOfOne);
+  if (detector.successes == kProven) detector.unproven = {};
 }
 
 /// Begins a new record.
@@ -48,7 +50,7 @@ void begin(ChangeDetector& detector, double now, int alarm) {
   detector.worse = {};
   detector.better = {};
   detector.unproven = {};
-  detector.provers = detector.prover = 0;
+  detector.successes = detector.provers = detector.prover = 0;
 }
 
 /// Updates an open breaker.
@@ -123,7 +125,7 @@ Change observe(ChangeDetector& detector, const Verdict& verdict, double mean,
   }
   if (is_success) {
     prove(detector, verdict.reporter);
-  } else if (detector.provers < 2) {
+  } else if (detector.successes < kProven) {
     detector.unproven.add(1.0, verdict.reporter, kMostUnprovenOfOne);
   }
   if (const double sign = is_success ? 1.0 : -1.0; detector.last != sign) {
@@ -132,11 +134,11 @@ Change observe(ChangeDetector& detector, const Verdict& verdict, double mean,
   }
   if (is_success || added > 0.0) detector.run += 1.0;
 
-  const bool never_worked = rates.open_k > 0.0 && detector.unproven.sum >= kUnproven;
-  const bool is_worse = detector.worse.sum >= rates.alarm_nats || never_worked;
+  const bool is_unproven = rates.open_k > 0.0 && detector.unproven.sum >= kUnproven;
+  const bool is_worse = detector.worse.sum >= rates.alarm_nats || is_unproven;
   if (!is_worse && detector.better.sum < rates.alarm_nats) return {};
   begin(detector, now, is_worse ? -1 : 1);
-  if (!is_worse) detector.provers = 2;
+  if (!is_worse) detector.successes = kProven;
   if (is_worse && rates.open_k > 0.0) {
     detector.k = rates.open_k;
     detector.failed_at = now;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kKind = "learned";
 constexpr std::uint32_t kVersion = 3;
 
-static_assert(std::is_trivially_copyable_v<ArmState> && sizeof(ArmState) == 8 * (6 + 3 * 18 + 14));
+static_assert(std::is_trivially_copyable_v<ArmState> && sizeof(ArmState) == 8 * (6 + 3 * 18 + 15));
 static_assert(std::is_trivially_copyable_v<SubjectState> && sizeof(SubjectState) == 8 * 12);
 static_assert(std::is_trivially_copyable_v<Cell> && sizeof(Cell) == 8 * 3);
 static_assert(std::is_trivially_copyable_v<LearningRates> && sizeof(LearningRates) == 8 * 18);

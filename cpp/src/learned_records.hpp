@@ -197,10 +197,11 @@ struct ChangeDetector {
   double opened_at = 0.0;
   CusumSide worse;
   CusumSide better;
-  CusumSide unproven;         // failures of an arm that has worked for one reporter at most
-  std::uint64_t provers = 0;  // reporters of successes since the epoch, up to 2
-  std::uint64_t prover = 0;   // the first of them
-  std::uint64_t closer = 0;   // reporter of the success that closed the breaker last
+  CusumSide unproven;                     // failures of an arm with few successes
+  std::uint64_t successes = 0;            // since the epoch, up to the number that is enough
+  std::uint64_t provers = 0;              // their reporters, up to 2
+  std::uint64_t prover = 0;               // the first of them
+  std::uint64_t closer = 0;               // reporter of the success that closed the breaker last
   std::array<std::uint64_t, 2> recent{};  // reporters of the last two verdicts that counted
   double run = 0.0;                       // equal verdicts in a row
   double last = 0.0;                      // +1, -1; 0 before the first

@@ -274,7 +274,7 @@ class LearningRates:
         reliability_half_s: float = 1209600.0,
         lift_half_s: float = 2592000.0,
         vector_half_s: float = 2592000.0,
-        alarm_nats: float = 8.0,
+        alarm_nats: float = 7.0,
         alarm_ratio: float = 0.35,
         open_k: float = 3.0,
         most_k: float = 4.0,

@@ -67,7 +67,7 @@ struct LearningRates {
   double reliability_half_s = 14 * 86400.0;  ///< half-lives of the sums, above 0
   double lift_half_s = 30 * 86400.0;
   double vector_half_s = 30 * 86400.0;
-  double alarm_nats = 8.0;    ///< evidence of a change that raises an alarm, above 0
+  double alarm_nats = 7.0;    ///< evidence of a change that raises an alarm, above 0
   double alarm_ratio = 0.35;  ///< the change looked for: failures (or successes) left, in (0, 1)
   double open_k = 3.0;        ///< a broken tool is shown with probability 2^-k; 0 never hides one
   double most_k = 4.0;        ///< each failed probe adds 1 to k, up to this

@@ -54,8 +54,7 @@ Column<T> column_from(const std::vector<Row>& rows, Of of) {
   return out;
 }
 
-Learned fold(const Learned& learned, const py::array& deltas,
-             const std::optional<Column<float>>& vectors) {
+std::vector<Delta> copied(const py::array& deltas) {
   const auto typed = py::dtype::of<Delta>();
   if (!deltas.dtype().equal(typed) || deltas.ndim() != 1 ||
       (deltas.flags() & py::array::c_style) == 0) {
@@ -64,6 +63,12 @@ Learned fold(const Learned& learned, const py::array& deltas,
   // A copy: the buffer may be unaligned, and another thread may change it.
   std::vector<Delta> rows(static_cast<std::size_t>(deltas.size()));
   if (!rows.empty()) std::memcpy(rows.data(), deltas.data(), rows.size() * sizeof(Delta));
+  return rows;
+}
+
+Learned fold(const Learned& learned, const py::array& deltas,
+             const std::optional<Column<float>>& vectors) {
+  const std::vector<Delta> rows = copied(deltas);
   std::vector<float> numbers;
   if (vectors && vectors->size() != 0) {
     if (vectors->ndim() != 2 || static_cast<std::size_t>(vectors->shape(1)) != learned.dim()) {
@@ -74,6 +79,20 @@ Learned fold(const Learned& learned, const py::array& deltas,
   }
   const GilReleasedIf unlocked(kDeltaNs * static_cast<double>(rows.size()) > kWorthReleasingNs);
   return learned.fold(rows, numbers);
+}
+
+py::tuple fold_observed(const Learned& learned, const py::array& deltas) {
+  const std::vector<Delta> rows = copied(deltas);
+  std::vector<Observation> seen(rows.size());
+  std::optional<Learned> next;
+  {
+    const GilReleasedIf unlocked(kDeltaNs * static_cast<double>(rows.size()) > kWorthReleasingNs);
+    next = learned.fold(rows, {}, seen);
+  }
+  py::array_t<Observation> observations(static_cast<py::ssize_t>(seen.size()));
+  if (!seen.empty())
+    std::memcpy(observations.mutable_data(), seen.data(), seen.size() * sizeof seen[0]);
+  return py::make_tuple(std::move(*next), observations);
 }
 
 py::tuple rank_of(const Learned& learned, const ToolKeys& keys, const py::array& rows,
@@ -184,12 +203,14 @@ void bind_learned(py::module_& m) {
   PYBIND11_NUMPY_DTYPE(Delta, at, everywhere, page, leaf, plain, arm, intent, group, successes,
                        failures, calls, expected, vector, verdict, pull, reporter);
   m.attr("DELTA") = py::dtype::of<Delta>();
+  PYBIND11_NUMPY_DTYPE(Observation, mean, evidence, change);
   bind_rates(m);
 
   py::class_<Learned, std::shared_ptr<Learned>>(m, "Learned")
       .def(py::init<std::size_t, const LearningRates&>(), py::arg("dim") = 0,
            py::arg("rates") = LearningRates{})
       .def("fold", &fold, py::arg("deltas"), py::arg("vectors").noconvert() = py::none())
+      .def("fold_observed", &fold_observed, py::arg("deltas"))
       .def_property_readonly("dim", &Learned::dim)
       .def_property_readonly("rates", [](const Learned& learned) { return learned.rates(); })
       .def_property_readonly("revision", &Learned::revision)

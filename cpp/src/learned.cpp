@@ -154,6 +154,7 @@ struct Learned::Folding {
   PersistentMap<Subject>::Changes subjects;
   std::unordered_map<std::uint64_t, std::shared_ptr<SubjectVector>> changed_vectors;
   std::size_t made = 0;
+  Observation* observation = nullptr;  // where that of the next delta goes
 
   template <typename T>
   static T& copied(std::uint64_t key, const PersistentMap<T>& map,
@@ -192,8 +193,13 @@ struct Learned::Folding {
           beta_posterior(reliability_levels(arm, scopes, now, rates.reliability_half_s),
                          reliability_hierarchy(rates));
       const double mean = believed.first / (believed.first + believed.second);
-      const Change change =
-          observe(state.detector, delta.verdict, delta.at, delta.reporter, mean, rates);
+      const bool has_weight = delta.successes != 0.0 || delta.failures != 0.0;
+      const Change change = observe(
+          state.detector, {delta.verdict > 0, delta.at, delta.reporter, has_weight}, mean, rates);
+      if (observation != nullptr) {
+        const double evidence = state.detector.worse.sum + state.detector.unproven.sum;
+        *observation = {mean, evidence, change.is_new ? state.detector.alarm : 0.0};
+      }
       if (change.is_new) {
         // The outcomes that raised the alarm are the evidence for the time after the change.
         at = state.detector.epoch;
@@ -204,6 +210,7 @@ struct Learned::Folding {
       }
     }
     // Outcomes before the last change count as one observation at most, which is there already.
+    if (delta.successes == 0.0 && delta.failures == 0.0) return;
     if (at >= state.detector.epoch) add_everywhere(delta.successes, delta.failures);
     if (delta.plain != 0) {
       Cell& cell = arm.plain.at(delta.plain, made);
@@ -298,10 +305,18 @@ Learned::Learned(Learned&&) noexcept = default;
 Learned& Learned::operator=(const Learned&) = default;
 Learned& Learned::operator=(Learned&&) noexcept = default;
 
-Learned Learned::fold(std::span<const Delta> deltas, std::span<const float> vectors) const {
+Learned Learned::fold(std::span<const Delta> deltas, std::span<const float> vectors,
+                      std::span<Observation> observations) const {
   check_all(deltas, vectors, dim_);
+  if (!observations.empty() && observations.size() != deltas.size()) {
+    throw std::invalid_argument("observations: has " + std::to_string(observations.size()) +
+                                " entries, must have " + std::to_string(deltas.size()));
+  }
   Folding folding{*this, rates_, vectors, {}, {}, {}};
-  for (const Delta& delta : deltas) folding.add(delta);
+  for (std::size_t i = 0; i < deltas.size(); ++i) {
+    folding.observation = observations.empty() ? nullptr : &observations[i];
+    folding.add(deltas[i]);
+  }
   auto records = std::make_shared<Records>(*records_);
   Learned next(*this);
   next.revision_ += deltas.size();

@@ -14,9 +14,9 @@ namespace toolroll {
 namespace {
 
 constexpr std::string_view kKind = "learned";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
-static_assert(std::is_trivially_copyable_v<ArmState> && sizeof(ArmState) == 8 * (6 + 2 * 10 + 9));
+static_assert(std::is_trivially_copyable_v<ArmState> && sizeof(ArmState) == 8 * (6 + 3 * 18 + 15));
 static_assert(std::is_trivially_copyable_v<SubjectState> && sizeof(SubjectState) == 8 * 12);
 static_assert(std::is_trivially_copyable_v<Cell> && sizeof(Cell) == 8 * 3);
 static_assert(std::is_trivially_copyable_v<LearningRates> && sizeof(LearningRates) == 8 * 18);
@@ -87,9 +87,9 @@ void check(const Reporters& reporters) {
 
 void check(const CusumSide& side) {
   if (side.reporters > CusumSide::kShares) damaged("too many reporters");
-  check_sum(side.nats);
+  check_sum(side.sum);
   for (const double share : side.share) check_sum(share);
-  if (side.nats < 0.0) damaged("a detector is out of its range");
+  if (side.sum < 0.0) damaged("a detector is out of its range");
 }
 
 void check(const ArmState& state, const LearningRates& rates) {
@@ -97,11 +97,13 @@ void check(const ArmState& state, const LearningRates& rates) {
   const ChangeDetector& detector = state.detector;
   check(detector.worse);
   check(detector.better);
+  check(detector.unproven);
   for (const double number : {detector.run, detector.last, detector.alarm}) check_sum(number);
   for (const double at : {detector.latest, detector.epoch, detector.failed_at, detector.opened_at,
                           detector.alarm_at}) {
     check_time(at);
   }
+  if (detector.provers > 2) damaged("too many reporters");
   if (!(detector.k >= 0.0 && detector.k <= rates.most_k)) damaged("a breaker is out of its range");
 }
 

@@ -147,35 +147,44 @@ struct Reporters {
 
 /// One side of the CUSUM: the evidence of a change since it was last 0.
 ///
-/// No single reporter can raise the alarm: each adds `most` at most, less than half of it.
+/// No single reporter can raise the alarm: each adds `most` at most, less than half of it. Of more
+/// than kShares reporters, the share of the one whose last addition is the oldest becomes nobody's.
 struct CusumSide {
-  static constexpr std::size_t kShares = 4;
-  double nats = 0.0;
-  std::array<std::uint64_t, kShares> reporter{};
+  static constexpr std::size_t kShares = 8;
+  double sum = 0.0;
+  std::array<std::uint64_t, kShares> reporter{};  // the latest addition last
   std::array<double, kShares> share{};
   std::uint64_t reporters = 0;
 
-  void add(double more, std::uint64_t from, double most) {
+  /// Returns the part of `more` that was added.
+  double add(double more, std::uint64_t from, double most) {
     if (more <= 0.0) {
-      nats += more;
-      if (nats <= 0.0) *this = {};
-      return;
+      sum += more;
+      if (sum <= 0.0) *this = {};
+      return more;
     }
     if (from != 0) more = limited(more, from, most);
-    nats += more;
+    sum += more;
+    return more;
   }
 
  private:
   double limited(double more, std::uint64_t from, double most) {
     std::size_t i = 0;
     while (i < reporters && reporter[i] != from) ++i;
-    if (i == kShares) return std::min(more, most);  // four reporters are known already
-    if (i == reporters) {
-      reporter[i] = from;
-      ++reporters;
+    const double before = i < reporters ? share[i] : 0.0;
+    if (i < reporters || reporters == kShares) {
+      if (i == reporters) i = 0;
+      std::copy(reporter.begin() + static_cast<std::ptrdiff_t>(i) + 1, reporter.end(),
+                reporter.begin() + static_cast<std::ptrdiff_t>(i));
+      std::copy(share.begin() + static_cast<std::ptrdiff_t>(i) + 1, share.end(),
+                share.begin() + static_cast<std::ptrdiff_t>(i));
+      --reporters;
     }
-    more = std::min(more, most - share[i]);
-    share[i] += more;
+    more = std::min(more, most - before);
+    reporter[reporters] = from;
+    share[reporters] = before + more;
+    ++reporters;
     return more;
   }
 };
@@ -188,10 +197,16 @@ struct ChangeDetector {
   double opened_at = 0.0;
   CusumSide worse;
   CusumSide better;
-  double run = 0.0;          // equal verdicts in a row
-  double last = 0.0;         // +1, -1; 0 before the first
-  double latest = kLongAgo;  // time of the latest verdict
-  double alarm = 0.0;        // direction of the last alarm, 0 for none
+  CusumSide unproven;                     // failures of an arm with few successes
+  std::uint64_t successes = 0;            // since the epoch, up to the number that is enough
+  std::uint64_t provers = 0;              // their reporters, up to 2
+  std::uint64_t prover = 0;               // the first of them
+  std::uint64_t closer = 0;               // reporter of the success that closed the breaker last
+  std::array<std::uint64_t, 2> recent{};  // reporters of the last two verdicts that counted
+  double run = 0.0;                       // equal verdicts in a row
+  double last = 0.0;                      // +1, -1; 0 before the first
+  double latest = kLongAgo;               // time of the latest verdict
+  double alarm = 0.0;                     // direction of the last alarm, 0 for none
   double alarm_at = 0.0;
 };
 
@@ -421,16 +436,28 @@ LevelCounts reliability_levels(const Arm& arm, const Scopes& scopes, double now,
 void add_after_cut(Cell& cell, double epoch, double when, double half_life, double first,
                    double second);
 
+/// One verdict on an arm.
+struct Verdict {
+  bool is_success;
+  double at;
+  std::uint64_t reporter;
+  bool is_within_quota;  // the outcome has weight in the sums
+};
+
 /// The effect of a verdict on the detector.
 struct Change {
   bool is_new = false;  // the epoch moved
   double run = 0.0;     // verdicts like this one that came just before it
 };
 
-/// Updates the detector and the breaker with a verdict (+1, -1). mean: the reliability that was
-/// believed before the verdict.
-Change observe(ChangeDetector& detector, int verdict, double at, std::uint64_t reporter,
-               double mean, const LearningRates& rates);
+/// Updates the detector and the breaker with a verdict. mean: the reliability that was believed
+/// before the verdict.
+///
+/// A verdict beyond its reporter's quota counts only if two other reporters' verdicts came since
+/// the reporter's last: then a flood of one reporter's verdicts is at most a third of all, and the
+/// share of failures among those that count is that of all verdicts.
+Change observe(ChangeDetector& detector, const Verdict& verdict, double mean,
+               const LearningRates& rates);
 
 /// The prior of the reliability hierarchy, and that of the lift hierarchy.
 inline Hierarchy reliability_hierarchy(const LearningRates& rates) {

@@ -275,7 +275,7 @@ class LearningRates:
         reliability_half_s: float = 1209600.0,
         lift_half_s: float = 2592000.0,
         vector_half_s: float = 2592000.0,
-        alarm_nats: float = 6.0,
+        alarm_nats: float = 7.0,
         alarm_ratio: float = 0.35,
         open_k: float = 3.0,
         most_k: float = 4.0,
@@ -331,6 +331,7 @@ class LearningRates:
 class Learned:
     def __init__(self, dim: int = 0, rates: LearningRates = ...) -> None: ...
     def fold(self, deltas: NDArray[np.void], vectors: NDArray[np.float32] | None = None) -> Learned: ...
+    def fold_observed(self, deltas: NDArray[np.void]) -> tuple[Learned, NDArray[np.void]]: ...
     def reliability(
         self, scopes: tuple[int, int, int], arms: NDArray[np.uint64], now: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

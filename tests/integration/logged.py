@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+import zlib
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -89,9 +90,14 @@ def called(days: float = 0.0, outcome: str = "succeeded", **changes: Any) -> dic
     )
 
 
+def arm_key(tool: str) -> int:
+    """The key of a tool by its name."""
+    return zlib.crc32(tool.encode())
+
+
 def outcome(seq: int, days: float, worked: bool, tool: str = "find", **changes: Any) -> dict[str, Any]:
     """A row of `outcomes` that says one thing of one tool, before it is packed."""
-    shown = ShownTool(tool, ToolKey(1, 2, 0), 0.3)
+    shown = ShownTool(tool, ToolKey(arm_key(tool), 2, 0), 0.3)
     entry = OutcomeEntry(shown, None, "succeeded" if worked else "failed", 1.0, True)
     return {
         "org": "acme",

@@ -53,9 +53,11 @@ struct Delta {
   double failures;
   double calls;
   double expected;
-  std::int32_t vector;   ///< row among the vectors passed to fold(), -1 for none
-  std::int32_t verdict;  ///< +1 or -1: success or failure seen first-hand, for the detector; else 0
-  double pull;           ///< weight of the vector
+  std::int32_t vector;  ///< row among the vectors passed to fold(), -1 for none
+  /// +1 or -1: success or failure seen first-hand, for the detector; else 0. Without successes and
+  /// failures: beyond the reporter's quota.
+  std::int32_t verdict;
+  double pull;             ///< weight of the vector
   std::uint64_t reporter;  ///< 0 is the application itself
 };
 static_assert(sizeof(Delta) == 120);
@@ -65,7 +67,7 @@ struct LearningRates {
   double reliability_half_s = 14 * 86400.0;  ///< half-lives of the sums, above 0
   double lift_half_s = 30 * 86400.0;
   double vector_half_s = 30 * 86400.0;
-  double alarm_nats = 6.0;    ///< evidence of a change that raises an alarm, above 0
+  double alarm_nats = 7.0;    ///< evidence of a change that raises an alarm, above 0
   double alarm_ratio = 0.35;  ///< the change looked for: failures (or successes) left, in (0, 1)
   double open_k = 3.0;        ///< a broken tool is shown with probability 2^-k; 0 never hides one
   double most_k = 4.0;        ///< each failed probe adds 1 to k, up to this
@@ -108,6 +110,14 @@ struct Alarm {
   double at;
   bool is_open;  ///< the arm is hidden, except for probes
 };
+
+/// What a fold did to the detector of an arm. The layout is that of the Python dtype: no gaps.
+struct Observation {
+  double mean;      ///< reliability that was believed before
+  double evidence;  ///< of a break, after it; 0: none since the last time that it was 0
+  double change;    ///< -1: this verdict raised the alarm, +1: it brought the arm back; else 0
+};
+static_assert(sizeof(Observation) == 24);
 
 /// A learned vector of length 1, and the last few of the messages in it (exemplars). Their 8-bit
 /// forms are step * codes, padded as in dot.hpp. Products of codes are exact, so they are the same
@@ -154,7 +164,10 @@ class Learned {
   /// counts; zeros are ignored. O(deltas + cells of the tools in them). Throws
   /// std::invalid_argument, before it does anything, if a number is not finite, a vector's row or a
   /// verdict is out of its range, or the size of `vectors` is no multiple of dim.
-  Learned fold(std::span<const Delta> deltas, std::span<const float> vectors) const;
+  ///
+  /// observations: empty, or one for each delta, where those with a verdict are written.
+  Learned fold(std::span<const Delta> deltas, std::span<const float> vectors,
+               std::span<Observation> observations = {}) const;
 
   std::size_t dim() const { return dim_; }
   const LearningRates& rates() const { return rates_; }

@@ -16,7 +16,9 @@ from toolroll.learning.effects import Change
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, Kind, Report
 
-MOST_A_DAY = 3  # outcomes of one reporter that count for one tool; further ones are stored with weight 0
+# Outcomes of one reporter that have weight for one tool. Further ones are stored with weight 0: only the
+# change detector sees them.
+MOST_A_DAY = 3
 MOST_SILENT = 30  # events without a call that count for one reporter in a day
 NO_TOOL = ""  # stands for the tool of an event without a call
 MOST_FOUND = 8  # tools of one event that a search may have found
@@ -70,11 +72,13 @@ def deduplicate(
     before: EventState,
     report: Report,
     weight_of: Callable[[str], float] = lambda name: 1.0,
+    *,
+    is_late: bool = False,
 ) -> Step:
     """The part of the report that is new.
 
     weight_of: tool's name → the weight that this reporter has left for it today; called once for each tool of
-        an event.
+        an event. is_late: whether the report came too late to count.
 
     Raises:
         InvalidInput: the report calls a tool that was not shown, or says that a search found one that was.
@@ -94,7 +98,7 @@ def deduplicate(
         if known is not None and known.kind == entry.kind:
             continue
         weight = weight_of(entry.name) if known is None else known.weight
-        changes.append(Change(tool, None if known is None else known.kind, entry.kind, weight))
+        changes.append(Change(tool, None if known is None else known.kind, entry.kind, weight, is_late))
         said[entry.name] = ReportedOutcome(entry.kind, weight)
     closes = report.is_final and not before.closed
     return Step(tuple(changes), closes, EventState(said, before.closed or report.is_final))

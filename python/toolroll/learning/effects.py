@@ -57,17 +57,29 @@ class Change(NamedTuple):
         tool: with its keys.
         before: None if nothing was reported. after: the outcome now.
         weight: in [0, 1], of this reporter for this tool; the same before and after.
+        is_late: whether the report came too late to count.
     """
 
     tool: ShownTool
     before: Kind | None
     after: Kind
     weight: float = 1.0
+    is_late: bool = False
 
     def effect(self) -> Effect:
         """What the change adds."""
         now, then, weight = EFFECTS[self.after], EFFECTS[self.before], self.weight
         return Effect._make([weight * (new - old) for new, old in zip(now, then, strict=True)])
+
+    def verdict(self) -> int:
+        """What the change detector sees: +1 or -1 for a first report of success or failure, else 0.
+
+        It does not depend on the weight: the detector itself bounds the evidence of one reporter.
+        """
+        if self.is_late or self.before is not None:
+            return 0
+        after = EFFECTS[self.after]
+        return int(after.successes - after.failures)
 
 
 def deltas(
@@ -93,12 +105,9 @@ def deltas(
         effect = _NO_EFFECT if known is None else known.effect()
         expected = (tool.expected * closes if closes else 0.0) + effect.expected
         pull = effect.pull if vector >= 0 else 0.0
-        verdict = 0
-        if known is not None and known.before is None and known.weight:
-            said = EFFECTS[known.after]
-            verdict = int(said.successes - said.failures)
+        verdict = 0 if known is None else known.verdict()
         sums = (effect.successes, effect.failures, effect.calls, expected)
-        if any(sums) or pull:
+        if any(sums) or pull or verdict:
             at = vector if pull else -1
             rows.append((exposure.at, *where, *tool.key, *sums, at, verdict, pull, reporter))
     return np.array(rows, DELTA)

@@ -14,7 +14,7 @@ import numpy as np
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.conversation import Conversation
-from toolroll.selection.candidates import Candidates
+from toolroll.selection.candidates import Candidates, RerankingResult
 
 _SHOWN = 0.005  # terms of a score that round to more than nothing
 _NEAR_MISSES = 10  # tools in an explanation that were found and cut
@@ -39,6 +39,8 @@ KEPT = {
     "shown": "shown or loaded in this turn",
 }
 _ALWAYS = (KEPT["base"], KEPT["pinned"])
+
+_BROKEN = "broken: seldom shown until it works again"  # its breaker is open
 
 # What it says about a tool that it took out.
 REMOVED = {
@@ -146,6 +148,8 @@ def account(trail: Trail, row: int) -> Account:
                 kept.append(KEPT[step.reason])
         else:
             removed = [REMOVED.get(step.reason, step.reason)]
+        if _is_broken(step, row):
+            kept.append(_BROKEN)
     kept += _without_stages(row, trail, kept)
     strongest = sorted(found, key=lambda reason: -found[reason])
     reasons = (*strongest, *dict.fromkeys(kept), *removed)
@@ -242,6 +246,14 @@ def _evidence(step: Candidates, row: int, toolkit: str, trail: Trail) -> dict[st
         if len(at) and abs(scores[at[0]]) >= _SHOWN:
             found[f"{term} {scores[at[0]]:.2f}"] = weight * float(scores[at[0]])
     return found
+
+
+def _is_broken(step: Candidates, row: int) -> bool:
+    """Whether outcomes say so, as of this step."""
+    evidence = step.evidence
+    if not isinstance(evidence, RerankingResult) or evidence.draw is None:
+        return False
+    return bool((evidence.draw.show[evidence.rows == row] < 1).any())
 
 
 def _lineage(toolkit: str, catalog: Catalog) -> Iterator[str]:

@@ -29,7 +29,7 @@ from toolroll.selection.stages.availability import Availability
 from toolroll.selection.stages.cap import Cap
 from toolroll.selection.stages.continued_turn import ContinuedTurn
 from toolroll.selection.stages.conversation_list import ConversationList
-from toolroll.selection.stages.learning import Learning, LearningRule, Thompson
+from toolroll.selection.stages.learning import SPARE, Learning, LearningRule, Thompson
 from toolroll.selection.stages.lexical_retrieval import LexicalRetrieval
 from toolroll.selection.stages.no_match import NoMatch
 from toolroll.selection.stages.page import Page
@@ -298,6 +298,7 @@ def compose(
         retriever.damping,
         catalog.keys if p.learning == "outcomes" else None,
         p.rescored,
+        SPARE if p.learning == "thompson" else 0,
     )
     learning = _learning(catalog, p)
     by_words = _by_words(catalog, p, retrieval)
@@ -394,10 +395,11 @@ def _without_match(catalog: Catalog, p: Profile, cap: Cap) -> tuple[Stage, ...]:
 
 def _learning(catalog: Catalog, p: Profile) -> tuple[Stage, ...]:
     """The stage that reads outcomes, if any does."""
-    if p.learning == "thompson":
-        return (Thompson(catalog.keys),)
     if p.learning is None:
         return ()
+    core = Bitset.of(len(catalog), np.union1d(catalog.base, catalog.pinned).astype(np.int32))
+    if p.learning == "thompson":
+        return (Thompson(catalog.keys, core, p.k),)
     weights = Weights(
         reliability=p.reliability,
         lift=p.lift,
@@ -410,7 +412,6 @@ def _learning(catalog: Catalog, p: Profile) -> tuple[Stage, ...]:
         explore=p.explore,
         draw="normal",
     )
-    core = Bitset.of(len(catalog), np.union1d(catalog.base, catalog.pinned).astype(np.int32))
     return (Learning(catalog.keys, core, weights, p.temperature, p.k),)
 
 
@@ -439,7 +440,7 @@ PROFILES: Mapping[str, Profile] = {
     "layers": _SEED.with_(
         retrieve="none", routes="narrow", no_hit=(), keyword_mode="substring", toolkit_threshold=0.4
     ),
-    # Seed 4: the nearest by Tool2Vec, in the order of a Beta draw for each tier and page.
+    # Seed 4: the nearest by Tool2Vec that do not fail, in the order of a Beta draw for each tier and page.
     "learned": _TOOL2VEC.with_(candidates=7, learning="thompson"),
     # Seed 5: the nearest tools, and behind them the toolkits that keywords and patterns name.
     "merged": _TOOL2VEC.with_(

@@ -66,7 +66,13 @@ def test_a_message_does_not_go_with_a_call_of_which_nothing_is_known():
 def test_the_detector_sees_what_is_said_first_and_no_revision():
     assert deltas(EVENT, [Change(A, None, "failed")])["verdict"].tolist() == [-1]
     assert deltas(EVENT, [Change(A, "failed", "succeeded")])["verdict"].tolist() == [0]
-    assert deltas(EVENT, [Change(A, None, "failed", 0.0)]).tolist() == []
+
+
+def test_the_detector_sees_what_is_beyond_the_quota_and_nothing_late():
+    (row,) = deltas(EVENT, [Change(A, None, "failed", 0.0)], vector=0)
+    assert (row["verdict"], row["successes"], row["failures"], row["calls"]) == (-1, 0, 0, 0)
+    assert (row["vector"], row["pull"]) == (-1, 0)
+    assert deltas(EVENT, [Change(A, None, "failed", 0.0, is_late=True)]).tolist() == []
 
 
 @given(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=6))

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.seeds.catalogs import CRM, MAPPED_BEFORE, MAPPINGS, PAGES, PLATFORM, TOKENS, platform
 from toolroll import Context, Tool, Toolroll
 from toolroll.selection.policy.pages import matches
+from toolroll.selection.profiles import PROFILES
 from toolroll.tools import Definitions
 
 QUERY = "show me the deals of the CRM"
@@ -132,3 +133,39 @@ def test_outcomes_of_one_page_and_tier_do_not_count_on_another(roll):
         own.record(picked, {picked.names[-1]: True}, reporter="")
     assert own._home.learned("") is not None
     assert own.select(QUERY, there).names == before
+
+
+def asked(own: Toolroll, turn: int) -> tuple[str, ...]:
+    return own.select(QUERY, Context(tier="teams", page="contacts", session=str(turn))).names
+
+
+def test_nothing_recorded_leaves_the_nearest_in_their_order(roll):
+    static = Toolroll.from_definitions(platform(), profile=PROFILES["learned"].with_(learning=None))
+    assert roll.select(QUERY).names == static.select(QUERY).names
+
+
+def test_a_tool_that_always_fails_gives_its_place_to_others_and_the_last_place_explores():
+    own = Toolroll.from_definitions(platform(), profile="learned")
+    seeds = iter(range(10_000))
+    own._home.engine._draw = lambda: next(seeds)
+    victim, *others = asked(own, 0)
+    shown = 0
+    for turn in range(200):
+        picked = own.select(QUERY, Context(tier="teams", page="contacts", user=f"user-{turn % 10}"))
+        shown += victim in picked
+        own.record(picked, {victim: False} if victim in picked else {})
+    assert shown <= 30
+    later = [asked(own, turn) for turn in range(100)]
+    assert all(len(names) == 7 for names in later)
+    assert sum(victim in names for names in later) <= 5
+    assert all(set(others[:5]) <= set(names) for names in later)  # they are near, and nothing says they fail
+    assert len({name for names in later for name in names} - {victim}) > 7
+
+
+def test_a_tool_that_works_keeps_its_place_whatever_is_drawn():
+    own = Toolroll.from_definitions(platform(), profile="learned")
+    best = asked(own, 0)[0]
+    for turn in range(30):
+        picked = own.select(QUERY, Context(tier="teams", page="contacts", user=f"user-{turn % 10}"))
+        own.record(picked, {best: turn % 3 > 0})
+    assert all(best in asked(own, turn) for turn in range(100))

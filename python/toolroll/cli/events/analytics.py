@@ -210,7 +210,7 @@ def unused(options: WindowOptions, shown: int) -> None:
 @analytics.command("broken", example="toolroll events analytics broken --since 7d")
 @window_options(since="7d")
 def broken(options: WindowOptions) -> None:
-    """List tools that stopped working recently."""
+    """List tools that stopped working recently, or never worked."""
     with options.database() as database:
         from toolroll.registry.analytics import tools
 

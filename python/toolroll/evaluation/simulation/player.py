@@ -43,7 +43,7 @@ class RollPlayer:
         self._world, self._k, self._at = world, k, 0
         parameters = POLICIES[policy].with_(**(changes or {}))
         if parameters.learning == "thompson":
-            parameters = parameters.with_(candidates=k)  # it retrieves what it shows
+            parameters = parameters.with_(candidates=k)  # more would forget the message
         self._listens = parameters.learning is not None
         self._arrived = 0
         builder = PipelineBuilder(named.embedder("static"), parameters)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
 
+from toolroll._core import Learned
 from toolroll.errors import InvalidInput
 from toolroll.learning.beta import quantile
+from toolroll.learning.effects import deltas
 from toolroll.registry.analytics.window import Window, elements, events, json_fields, pairs, weighted
-from toolroll.registry.events.details import EntryReader
-from toolroll.registry.events.statistics import LEVELS, RATES, SEED, SUCCEEDED
+from toolroll.registry.events.fold import outcomes_of
+from toolroll.registry.events.rows import OutcomeRow, instant
+from toolroll.registry.events.statistics import LEVELS, RATES, SEED
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
-_RATE = (0.05, 0.97)  # least and greatest success rate that is assumed of a tool
-_TOLD = frozenset({"succeeded", "failed", "wanted_succeeded", "wanted_failed"})  # whether a call worked
-_RECOVERED = 3  # successes in a row after which a broken tool works again
+_CHUNK = 2_000  # outcomes in one fold
 
 _arms, _outcomes, _tools = tables.arm_statistics, tables.outcomes, tables.tools
 
@@ -180,15 +181,15 @@ def unused(database: Database, window: Window, shown_often: int = 50) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A tool that stopped working.
+    """A tool that stopped working, or never worked.
 
     Attributes:
         org, tool: where, and which.
         worked: how often it was believed to work until then.
-        first_failure, alarm: when the failures began that told of it, and when there were enough of them.
-        failures, successes: since the first of them.
+        first_failure, alarm: the first failure of those that raised the alarm, and the last.
+        failures, successes: from the first failure to the alarm.
         reporters: how many people's outcomes these are; the application itself counts as one.
-        back: when it had worked three times in a row again; None while it has not.
+        back: when a probe worked, so that selections show the tool again; None while they do not.
     """
 
     org: str
@@ -209,113 +210,103 @@ class Break:
 def broken(database: Database, window: Window, warm_up: int = 10_000) -> tuple[Break, ...]:
     """Tools that broke within the window, the latest first.
 
-    The detector is a cumulative sum of the evidence, outcome by outcome, that a tool's success rate fell to
-    `RATES.alarm_ratio` of what it was. Selection runs it for each context; here it runs over all contexts
-    together, and may alarm a call or two earlier or later. warm_up: how many rows of outcomes before the
-    window are read to learn the success rates.
+    The outcomes go through the change detector of `toolroll._core.Learned`, as those that selections read do.
+    So a tool without `back` is a tool that selections hide.
 
-    Source: Page, "Continuous Inspection Schemes", Biometrika 41, 1954.
+    warm_up: how many rows of outcomes before the window are read. Selections know the older ones, too: with
+    more of them, an alarm may be a call or two earlier or later there.
     """
-    detectors: dict[tuple[str, str], _Detector] = {}
-    found: list[_Detector] = []
-    for org, tool, worked, reporter, at in _verdicts(database, window, warm_up):
-        watch = detectors.setdefault((org, tool), _Detector(org, tool))
-        if watch.update(worked, reporter, at):
-            found.append(watch)
-            detectors[org, tool] = _Detector(org, tool, watch)
-    breaks = [watch.to_break() for watch in found]
+    breaks: list[Break] = []
+    with database.reading() as connection:
+        for org, begin in _beginnings(connection, window, warm_up):
+            log = _BreakLog(org)
+            outcomes = (
+                outcome
+                for outcome in outcomes_of(connection, org, begin)
+                if window.until is None or outcome.exposure.at < window.until.timestamp()
+            )
+            learned = Learned(0, RATES)
+            while some := list(islice(outcomes, _CHUNK)):
+                learned = log.add(learned, some)
+            breaks += log.breaks
     if window.since is not None:
         breaks = [each for each in breaks if each.alarm >= window.since]
     return tuple(sorted(breaks, key=lambda each: (each.alarm, each.tool), reverse=True))
 
 
-def _verdicts(
-    database: Database, window: Window, warm_up: int
-) -> Iterator[tuple[str, str, bool, str, datetime]]:
-    """First reports of success or failure, in the order in which they counted."""
-    query = (
-        sa.select(_outcomes.c.org, _outcomes.c.reporter, _outcomes.c.at, _outcomes.c.details)
-        .where(_outcomes.c.voided_at.is_(None))
-        .order_by(_outcomes.c.org, _outcomes.c.seq)
-    )
+def _beginnings(connection: sa.Connection, window: Window, warm_up: int) -> list[tuple[str, int]]:
+    """Each organisation with outcomes in the window, and the number of its last outcome that is not read."""
+    query = sa.select(_outcomes.c.org, sa.func.min(_outcomes.c.seq)).group_by(_outcomes.c.org)
     if window.org is not None:
         query = query.where(_outcomes.c.org == window.org)
-    if window.until is not None:
-        query = query.where(_outcomes.c.at < window.until)
-    with database.reading() as connection:
-        if window.since is not None:
-            begun = sa.select(_outcomes.c.org, sa.func.min(_outcomes.c.seq)).where(
-                _outcomes.c.at >= window.since
-            )
-            firsts = connection.execute(begun.group_by(_outcomes.c.org)).all()
-            if not firsts:
-                return
-            query = query.where(
-                sa.or_(
-                    *(
-                        sa.and_(_outcomes.c.org == org, _outcomes.c.seq >= first - warm_up)
-                        for org, first in firsts
-                        if window.org in (None, org)
-                    )
-                )
-            )
-        read = EntryReader(connection)
-        for rows in connection.execution_options(yield_per=2_000).execute(query).partitions():
-            for row, (entries, _) in zip(rows, read(row.details for row in rows), strict=True):
-                for entry in entries:
-                    if entry.before is None and entry.weight > 0 and entry.after in _TOLD:
-                        yield row.org, entry.tool.name, entry.after in SUCCEEDED, row.reporter, row.at
+    if window.since is not None:
+        query = query.where(_outcomes.c.at >= window.since)
+    firsts = connection.execute(query.order_by(_outcomes.c.org)).all()
+    return [(org, max(0, first - 1 - warm_up)) for org, first in firsts]
 
 
-class _Detector:
-    """The detector of one tool of one organisation, from one break to the next."""
+class _Said(NamedTuple):
+    """One outcome of a tool."""
 
-    def __init__(self, org: str, tool: str, last: _Detector | None = None) -> None:
-        self.org, self.tool = org, tool
-        self._last = last  # the break before; successes may end it
-        self._successes = self._failures = 0
-        self._sum = 0.0
-        self._run: list[tuple[bool, str, datetime]] = []  # since the sum was last 0
-        self.back: datetime | None = None
-        self._in_a_row = 0
+    tool: str
+    worked: bool
+    reporter: str
+    at: datetime
+    believed: float
 
-    def update(self, worked: bool, reporter: str, at: datetime) -> bool:
-        """Adds one outcome; whether it raises the alarm."""
-        if self._last is not None and self._last.back is None:
-            self._in_a_row = self._in_a_row + 1 if worked else 0
-            if self._in_a_row == _RECOVERED:
-                self._last.back = at
-            return False
-        rate = self._rate()
-        broken = RATES.alarm_ratio * rate
-        evidence = math.log(broken / rate) if worked else math.log((1 - broken) / (1 - rate))
-        self._sum = max(0.0, self._sum + evidence)
-        if self._sum:
-            self._run.append((worked, reporter, at))
-        else:
-            for was_success, _, _ in (*self._run, (worked, reporter, at)):
-                self._successes += was_success
-                self._failures += not was_success
-            self._run.clear()
-        reporters = {each for _, each, _ in self._run}
-        return self._sum >= RATES.alarm_nats and (len(reporters) > 1 or "" in reporters)
 
-    def _rate(self) -> float:
-        a = RATES.prior_mean * RATES.prior_strength + self._successes
-        b = (1 - RATES.prior_mean) * RATES.prior_strength + self._failures
-        return min(max(a / (a + b), _RATE[0]), _RATE[1])
+class _BreakLog:
+    """The breaks of one organisation's tools, in the order in which its outcomes count."""
 
-    def to_break(self) -> Break:
-        """The break, after the alarm."""
-        successes = sum(worked for worked, _, _ in self._run)
+    def __init__(self, org: str) -> None:
+        self._org = org
+        self.breaks: list[Break] = []
+        self._hidden: dict[str, int] = {}  # tool → the place of its break
+        self._run: dict[str, list[_Said]] = {}  # tool → its outcomes since there is evidence of a break
+
+    def add(self, learned: Learned, outcomes: Sequence[OutcomeRow]) -> Learned:
+        """Adds outcomes to `learned`, and what its detector found in them to `breaks`."""
+        parts, said = [], list[tuple[str, OutcomeRow]]()
+        for outcome in outcomes:
+            part = deltas(outcome.exposure, outcome.changes)
+            names = {change.tool.key.arm: change.tool.name for change in outcome.changes}
+            parts.append(part)
+            said += [(names[int(arm)], outcome) for arm in part["arm"]]
+        rows = np.concatenate(parts)
+        learned, seen = learned.fold_observed(rows)
+        columns = (rows["verdict"].tolist(), seen["mean"].tolist(), seen["evidence"].tolist(),
+                   seen["change"].tolist())  # fmt: skip
+        for (tool, outcome), verdict, believed, evidence, change in zip(said, *columns, strict=True):
+            if verdict:
+                at = instant(outcome.exposure.at)
+                self._see(_Said(tool, verdict > 0, outcome.exposure.reporter, at, believed), evidence, change)
+        return learned
+
+    def _see(self, said: _Said, evidence: float, change: float) -> None:
+        tool = said.tool
+        if tool in self._hidden:
+            if change > 0:
+                place = self._hidden.pop(tool)
+                self.breaks[place] = replace(self.breaks[place], back=said.at)
+            return
+        run = self._run.setdefault(tool, [])
+        run.append(said)
+        if change < 0:
+            self._hidden[tool] = len(self.breaks)
+            self.breaks.append(self._break_of(run))
+        if not evidence or change:
+            run.clear()
+
+    def _break_of(self, run: Sequence[_Said]) -> Break:
+        successes = sum(said.worked for said in run)
         return Break(
-            self.org,
-            self.tool,
-            self._rate(),
-            next(at for worked, _, at in self._run if not worked),
-            self._run[-1][2],
-            len(self._run) - successes,
+            self._org,
+            run[0].tool,
+            run[0].believed,
+            next(said.at for said in run if not said.worked),
+            run[-1].at,
+            len(run) - successes,
             successes,
-            len({reporter for _, reporter, _ in self._run}),
-            self.back,
+            len({said.reporter for said in run}),
+            None,
         )

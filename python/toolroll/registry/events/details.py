@@ -29,7 +29,7 @@ _MICRO = 1e6  # `ShownTool.to_record` rounds shares to six digits
 _KINDS: tuple[Kind | None, ...] = (None, *get_args(Kind))
 _KIND_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
 _UNPACKED = frozenset({*PACKED, "tools"})  # fields of an event that its row has only packed
-_HEAD = struct.Struct("<cHH")  # width of tool numbers, tools, shown ones among them
+_HEAD = struct.Struct("<cHH")  # width of tool numbers (a small letter if late), tools, shown ones among them
 _SHORT = 2**16 - 1  # the largest number of a tool in two bytes
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -149,6 +149,7 @@ class OutcomeEntry(NamedTuple):
         before, after: what was said of it before, and what the report says; None for nothing.
         weight: with which this counts.
         was_shown: whether the selection showed it.
+        is_late: whether the report came too late to count.
     """
 
     tool: ShownTool
@@ -156,16 +157,18 @@ class OutcomeEntry(NamedTuple):
     after: Kind | None
     weight: float
     was_shown: bool
+    is_late: bool = False
 
     def to_record(self) -> list[Any]:
         """A list for JSON."""
-        return [*self.tool.to_record(), self.before, self.after, self.weight, self.was_shown]
+        record = self.tool.to_record()
+        return [*record, self.before, self.after, self.weight, self.was_shown, self.is_late]
 
     @classmethod
     def from_record(cls, record: Sequence[Any]) -> OutcomeEntry:
         """From what `to_record` made."""
-        *tool, before, after, weight, was_shown = record
-        return cls(ShownTool.from_record(tool), before, after, weight, was_shown)
+        *tool, before, after, weight, was_shown, is_late = record
+        return cls(ShownTool.from_record(tool), before, after, weight, was_shown, is_late)
 
 
 def packed_entries(entries: Sequence[OutcomeEntry], vector: bytes | None, number_of: Numbers) -> bytes:
@@ -182,7 +185,9 @@ def packed_entries(entries: Sequence[OutcomeEntry], vector: bytes | None, number
         f"<{count}{wide}{count}I{len(weights)}d", *found, *(_micro(entry.tool) for entry in entries), *weights
     )
     rest = b"" if vector is None else pack([_vector_column(vector)])
-    head = _HEAD.pack(wide.encode(), count, shown)
+    # A report is late for all of its tools, which a small letter says.
+    is_late = any(entry.is_late for entry in entries)
+    head = _HEAD.pack((wide.lower() if is_late else wide).encode(), count, shown)
     return b"".join((head, kinds, numbers_in, rest))
 
 
@@ -216,6 +221,7 @@ class EntryReader:
                 _KINDS[kinds & 15],
                 next(weights) if kinds & 15 else 0.0,
                 at < details.shown,
+                bool(kinds & 15) and details.is_late,
             )
             for at, (number, share, kinds) in enumerate(found)
         ]
@@ -230,6 +236,7 @@ class _OutcomeDetails(NamedTuple):
     weights: tuple[float, ...]
     shown: int
     vector: bytes | None
+    is_late: bool
 
     @classmethod
     def of(cls, data: bytes) -> _OutcomeDetails:
@@ -237,11 +244,12 @@ class _OutcomeDetails(NamedTuple):
         at = _HEAD.size + count
         kinds = data[_HEAD.size : at]
         changes = sum(each & 15 != 0 for each in kinds)
-        form = f"<{count}{wide.decode()}{count}I{changes}d"
+        form = f"<{count}{wide.decode().upper()}{count}I{changes}d"
         values = struct.unpack_from(form, data, at)
         rest = data[at + struct.calcsize(form) :]
         vector = unpack(rest)[1][0].tobytes() if rest else None
-        return cls(values[:count], values[count : 2 * count], kinds, values[2 * count :], shown, vector)
+        weights = values[2 * count :]
+        return cls(values[:count], values[count : 2 * count], kinds, weights, shown, vector, wide.islower())
 
 
 # Columns.

@@ -287,11 +287,11 @@ class OutcomeRow:
         for tool in self.exposure.shown:
             change = by_name.pop(tool.name, None)
             if change is not None:
-                entries.append(OutcomeEntry(tool, change.before, change.after, change.weight, True))
+                entries.append(_entry(change, True))
             elif self.closes:
                 entries.append(OutcomeEntry(tool, None, None, 0.0, True))
         for change in by_name.values():
-            entries.append(OutcomeEntry(change.tool, change.before, change.after, change.weight, False))
+            entries.append(_entry(change, False))
         return entries
 
     @classmethod
@@ -302,7 +302,7 @@ class OutcomeRow:
             if entry.was_shown:
                 shown.append(entry.tool)
             if entry.after is not None:
-                changes.append(Change(entry.tool, entry.before, entry.after, entry.weight))
+                changes.append(Change(entry.tool, entry.before, entry.after, entry.weight, entry.is_late))
         return cls(
             row.seq,
             row.step,
@@ -313,6 +313,10 @@ class OutcomeRow:
             seconds(row.received_at),
             row.voided_at is not None,
         )
+
+
+def _entry(change: Change, was_shown: bool) -> OutcomeEntry:
+    return OutcomeEntry(change.tool, change.before, change.after, change.weight, was_shown, change.is_late)
 
 
 def outcome_rows(reader: EntryReader, rows: Sequence[Any]) -> list[OutcomeRow]:

@@ -16,6 +16,11 @@ from toolroll.selection.candidates import Candidates, Draw, RerankingResult
 
 LearningRule: TypeAlias = Literal["outcomes", "thompson"]
 
+SPARE = 3  # candidates of `Thompson` beyond those that are shown
+# Posterior mean below which a tool loses its place: seven failures and no success. One reporter, with three
+# outcomes a day, needs three days for them.
+_FAILING = 0.125
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learning:
@@ -71,30 +76,44 @@ class Learning:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Thompson:
-    """Soft. Seed 4's own rule: orders what was retrieved by one draw of Beta(1 + successes, 1 + failures).
+    """Soft. Seed 4's own rule: one draw of Beta(1 + successes, 1 + failures) for each tool.
 
-    The counts are those of a tool in one tier on one page, whatever the message. The seed keeps the K - 1
-    best draws and the best of the rest, which together are the K best. Over more candidates than are shown,
-    the rule forgets how well a tool fits (docs/learning.md has the figures), so its profile retrieves only as
-    many.
+    The counts are those of a tool in one tier on one page, whatever the message. All but one of the places go
+    to the nearest tools that do not fail, and the last to the best draw of the rest, which explores. The
+    draws order them. The seed gives the first places to the best draws of all candidates: over more
+    candidates than are shown, that rule forgets how well a tool fits (docs/learning.md has the figures). So
+    there are only `SPARE` more, and a tool leaves its place only for failures. Where nothing has been learnt
+    in this tier on this page, the stage returns its input.
 
     Attributes:
         keys: which statistics belong to which row.
+        core: rows that are selected anyway and take no place of k.
+        k: how many tools are shown, unless the turn says; None for all.
     """
 
     keys: Callable[[], ToolKeys]
+    core: Bitset
+    k: int | None
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
-        if candidates.pool is not None or not len(candidates.rows):
+        learned = turn.learned
+        if learned is None or candidates.pool is not None or not len(candidates.rows):
             return candidates
-        arms = self.keys().arms(candidates.rows)
-        if turn.learned is None:
-            alpha = beta = np.ones(len(arms))
-        else:
-            scope = scopes(turn.context.page, turn.context.tier, "").plain
-            alpha, beta = turn.learned.plain(scope, arms)
+        rows = candidates.rows
+        arms = self.keys().arms(rows)
+        alpha, beta = learned.plain(scopes(turn.context.page, turn.context.tier, "").plain, arms)
+        if not (alpha + beta > 2).any():
+            return candidates
         draws = thompson_sample(arms, alpha, beta, turn.seed)
         scores = draws.astype(np.float32)
-        found = RerankingResult(candidates.rows, (("thompson", 1.0, scores),), scores=scores)
-        order = np.lexsort((candidates.rows, -draws))
+        found = RerankingResult(rows, (("thompson", 1.0, scores),), scores=scores)
+        is_behind = np.zeros(len(rows), bool)
+        k = turn.places(self.k)
+        if k is not None:
+            is_behind = ~self.core.holds(rows)
+            nearest = np.flatnonzero(is_behind & (alpha >= _FAILING * (alpha + beta)))
+            is_behind[nearest[: max(k - 1, 0)]] = False
+            if k and is_behind.any():
+                is_behind[np.argmax(np.where(is_behind, draws, -1.0))] = False
+        order = np.lexsort((rows, -draws, is_behind))
         return candidates.rescore(scores, "learning.thompson", None, found).reorder(order, "learning.order")

@@ -46,6 +46,7 @@ class Retrieval:
         on_no_tool: then "tell" says so and keeps the nearest, "empty" keeps none.
         keys: which learned vectors belong to which row; None where outcomes have no say.
         rescored: how many rows are kept where outcomes will put them in another order.
+        spare: how many more rows than are shown, for a rule that chooses among them.
     """
 
     retriever: Retriever
@@ -60,6 +61,7 @@ class Retrieval:
     damping: Scores | StackedColumn[np.float32] | None = None
     keys: Callable[[], ToolKeys] | None = None
     rescored: int = 0
+    spare: int = 0
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         if candidates.pool is None:
@@ -91,7 +93,7 @@ class Retrieval:
 
         known_rows, known_scores: evidence of earlier stages. hits: that of routes.
         """
-        wanted = max(self.candidates, turn.places(self.candidates) or 0)
+        wanted = max(self.candidates, turn.places(self.candidates) or 0) + self.spare
         learned = turn.learned if self.keys is not None else None
         if learned is not None:
             wanted = max(wanted, self.rescored)

@@ -280,6 +280,36 @@ def test_exploration_has_a_stated_error(url: str, tmp_path: Path) -> None:
     assert sum(one[5] for one in row.candidates) == pytest.approx(4, abs=0.1)
 
 
+def test_a_found_tool_counts_by_the_rights_of_its_user_whoever_reports(roll: Toolroll, url: str) -> None:
+    with Registry.open(url, actor="ada") as registry:
+        registry.rules.add(Rule("not eve", "deny", "user", {"user": "eve"}, tool="send_mail"))
+    roll.refresh()
+    for user, reporter, counts in (("eve", "ann", False), ("ann", "eve", True)):
+        picked = roll.select("what is the weather in Oslo", Context(user=user), k=1)
+        assert "send_mail" not in picked
+        for by in (roll.receipt(picked), picked.event_id):
+            if counts:
+                assert roll.record(by, wanted={"send_mail": True}, final=False, reporter=reporter)
+            else:
+                with pytest.raises(InvalidInput, match="was not shown"):
+                    roll.record(by, wanted={"send_mail": True}, final=False, reporter=reporter)
+
+
+def test_an_event_shows_what_was_delivered_right_after_its_selection(roll: Toolroll, url: str) -> None:
+    picked = roll.select(MESSAGE, k=4)
+    picked.deliver("openai", "meta-tools")
+    assert picked.shown == () and len(picked) == 4
+    roll.record(picked, {"post_message": True})
+    assert roll.flush(20)
+    with opened(url) as database:
+        *_, row = rows_of(database, tables.selection_events, tables.selection_events.c.at)
+        (outcome,) = rows_of(database, tables.outcomes)
+    assert row.shown == [] and row.selected == list(picked.names)
+    assert [(one.tool.name, one.after, one.was_shown) for one in outcome.entries] == [
+        ("post_message", "wanted_succeeded", False)
+    ]
+
+
 def test_what_was_taken_back_is_unlearnt(roll: Toolroll) -> None:
     teach(roll, "post_message", users=4)
     before = roll._home.learned("").to_bytes()  # type: ignore[union-attr]

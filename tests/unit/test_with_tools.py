@@ -104,7 +104,7 @@ def test_a_duplicate_of_a_denied_tool_is_denied():
         {"type": "unheard_of"},
         object(),
     ],
-    ids=repr,
+    ids=lambda odd: "an object" if type(odd) is object else repr(odd),
 )
 def test_nothing_refuses_the_list_of_a_request(roll, odd):
     picked = roll.with_tools([REFUND, odd]).select("refund")
@@ -193,7 +193,8 @@ def test_a_budget_of_tokens_counts_the_schemas(roll):
 
 
 def test_the_profile_of_the_roll_applies_to_lists():
-    roll = Toolroll.from_tools([], profile="on_demand")
+    profile = Profile(retrieve="none", routes="ignore", no_hit=(), on_no_tool="empty", pass_through_tools=0)
+    roll = Toolroll.from_tools([], profile=profile)
     assert roll.with_tools(OTHERS).select("thing number 3").names == ()
 
 

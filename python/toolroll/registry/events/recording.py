@@ -182,7 +182,10 @@ class Recording(Generic[L]):
         if found is None:
             names = [entry.name for entry in entries if entry.kind in NOT_SHOWN]
             shown = {tool.name for tool in exposure.shown}
+            # Policy asks for the user who was shown the tools, whoever reports.
             found = self._found_in(exposure, [name for name in names if name not in shown])
+        if reporter is not None:
+            exposure = replace(exposure, reporter=reporter)
         report = Report(exposure.event_id, entries, found, final)
         selection = picked if isinstance(picked, Selection) else None
         counted = self.writer.record(exposure, report, now, selection)
@@ -195,7 +198,10 @@ class Recording(Generic[L]):
             return picked
         if isinstance(picked, Selection):
             reporter = picked.turn.context.user if reporter is None else reporter
-            exposure = self.writer.known(picked.event_id, reporter) or self._exposure_of(picked, reporter)
+            known = self.writer.known(picked.event_id, reporter)
+            if known is None or tuple([tool.name for tool in known.shown]) != picked.shown:
+                known = self._exposure_of(picked, reporter)  # it was delivered since
+            exposure = known
             if org is not None and exposure.org != org:
                 raise NotFound(f"event {exposure.event_id}: belongs to another organisation")
             return exposure
@@ -204,10 +210,8 @@ class Recording(Generic[L]):
                 f"picked: is {type(picked).__name__}, must be the Selection, its receipt or its event id"
             )
         if is_receipt(picked):
-            exposure = self.signer(picked).read(picked, now, org)
-        else:
-            exposure = self.writer.exposure(picked, org)
-        return exposure if reporter is None else replace(exposure, reporter=reporter)
+            return self.signer(picked).read(picked, now, org)
+        return self.writer.exposure(picked, org)
 
     # Receipts.
 

@@ -44,6 +44,7 @@ _log = logging.getLogger("toolroll")
 MOST_EVENTS = 1_024  # selections in the queue; more are dropped
 MOST_ROWS = 4_096  # rows of events that wait for the store; more are dropped
 _LARGE = 100_000  # tools; selections from a larger catalog are larger, so fewer may wait
+DELIVERED_WITHIN_S = 0.05  # a delivery later than this is not in the event
 WRITE_EVERY_S = 0.2  # larger batches cost less
 _EVENTS, _REPORTS = 256, 512  # in a batch
 _REMEMBERED = 4_096  # events whose exposure, and reports whose result, stay in memory
@@ -129,7 +130,7 @@ class EventWriter:
 
     def _begin(self) -> None:
         self.counts = Counts()
-        self._queue: deque[Selection] = deque()
+        self._queue: deque[tuple[float, Selection]] = deque()  # with the monotonic time
         self._recent: deque[Selection] = deque(maxlen=_RECENT)  # where no events are written
         self._left_out: OrderedDict[str, Selection] = OrderedDict()  # by sampling, while a report may come
         self._cache = IngestCache()
@@ -172,7 +173,7 @@ class EventWriter:
         if waiting > 64 and waiting >= _most_selections(selection):
             self._drop("selections come faster than rows can be made")
             return
-        self._queue.append(selection)
+        self._queue.append((time.monotonic(), selection))
         self._preparer.wake()
 
     def _is_sampled(self, event_id: str) -> bool:
@@ -266,7 +267,7 @@ class EventWriter:
             return self._exposure_of(left_out)
         while True:
             try:
-                waiting = chain(self._queue, self._recent)
+                waiting = chain((selection for _, selection in self._queue), self._recent)
                 found = next((one for one in waiting if one.event_id == event_id), None)
                 return None if found is None else self._exposure_of(found)
             except RuntimeError:  # another thread changed the queue
@@ -329,20 +330,26 @@ class EventWriter:
 
     # The thread that makes rows.
 
-    def _prepare(self) -> None:
+    def _prepare(self) -> float | None:
         try:
-            self._make_rows()
+            return self._make_rows()
         finally:
             self._journal.sync()
 
-    def _make_rows(self) -> None:
-        """Makes rows of the selections in the queue."""
+    def _make_rows(self) -> float | None:
+        """Makes rows of the selections in the queue; returns when to go on, None if it is empty.
+
+        A delivery right after the selection decides which tools were shown, so each selection waits a moment.
+        """
         if self._messages is _UNKNOWN and self._queue:
             assert self._messages_of is not None
             self._messages = self._messages_of()
         messages, yielder = self._messages, GilYielder()
         while self._queue and messages is not None and not self._preparer.is_stopped:
-            selection = self._queue[0]
+            since, selection = self._queue[0]
+            wait_s = since + DELIVERED_WITHIN_S - time.monotonic()
+            if wait_s > 0 and not self._is_closed:
+                return wait_s
             try:
                 words(selection.turn.context.org, "org")
                 exposure = self._exposure_of(selection)
@@ -362,6 +369,7 @@ class EventWriter:
                 self._drop("no row can be made of one", error)
             self._queue.popleft()
             yielder()
+        return None
 
     def _drop(self, why: str, error: Exception | None = None) -> None:
         if not self.counts.dropped:

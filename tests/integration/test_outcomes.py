@@ -79,6 +79,16 @@ def some_reports(count: int, seed: int = 0, orgs: tuple[str, ...] = ("acme",)) -
     return reports
 
 
+def test_of_two_reports_the_one_that_was_made_later_counts_whichever_comes_first(database):
+    event = exposure("acme1", "a", "b")
+    later = replace(said(event, {"a": "failed", "b": "called"}), at=NOW + 2)
+    assert ingest(database, [], [later]).outcomes == 1
+    assert ingest(database, [], [replace(said(event, {"a": "succeeded"}), at=NOW + 1)]).repeated == 1
+    assert ingest(database, [], [replace(said(event, {"b": "succeeded"}), at=NOW + 3)]).outcomes == 1
+    assert cell(database, "a").failures > 0 == cell(database, "a").successes
+    assert cell(database, "b").successes > 0
+
+
 def test_a_report_counts_for_each_level_of_its_context(database: Database) -> None:
     event = exposure("e1", "mail", "rain", page="crm", tier="team", category="read")
     done = ingest(database, [], [said(event, {"mail": "succeeded"})])

@@ -25,10 +25,16 @@ MOST_FOUND = 8  # tools of one event that a search may have found
 
 
 class ReportedOutcome(NamedTuple):
-    """The reported outcome of one tool of an event, and the weight that it counted with."""
+    """The reported outcome of one tool of an event.
+
+    Attributes:
+        weight: with which it counted.
+        at: when it was reported, seconds since the epoch; 0 where reports arrive in their order.
+    """
 
     kind: Kind
     weight: float
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +80,13 @@ def deduplicate(
     weight_of: Callable[[str], float] = lambda name: 1.0,
     *,
     is_late: bool = False,
+    at: float = 0.0,
 ) -> Step:
     """The part of the report that is new.
 
     weight_of: tool's name → the weight that this reporter has left for it today; called once for each tool of
-        an event. is_late: whether the report came too late to count.
+        an event. is_late: whether the report came too late to count. at: when it was made. Of two reports by
+        two processes the store may get the later one first; the earlier one then changes nothing.
 
     Raises:
         InvalidInput: the report calls a tool that was not shown, or says that a search found one that was.
@@ -95,11 +103,14 @@ def deduplicate(
     for entry in report.entries:
         tool = _tool(report, entry.name, entry.kind, shown, found)
         known = said.get(entry.name)
+        if known is not None and at < known.at:
+            continue
         if known is not None and known.kind == entry.kind:
+            said[entry.name] = known._replace(at=at)
             continue
         weight = weight_of(entry.name) if known is None else known.weight
         changes.append(Change(tool, None if known is None else known.kind, entry.kind, weight, is_late))
-        said[entry.name] = ReportedOutcome(entry.kind, weight)
+        said[entry.name] = ReportedOutcome(entry.kind, weight, at)
     closes = report.is_final and not before.closed
     return Step(tuple(changes), closes, EventState(said, before.closed or report.is_final))
 

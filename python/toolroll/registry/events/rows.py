@@ -350,7 +350,7 @@ def settled_after(rows: Sequence[OutcomeRow]) -> EventState:
     for row in rows:
         for change in row.changes:
             weight = 0.0 if row.voided else change.weight
-            said[change.tool.name] = ReportedOutcome(change.after, weight)
+            said[change.tool.name] = ReportedOutcome(change.after, weight, row.received_at)
         closed = closed or row.closes
     return EventState(said, closed)
 

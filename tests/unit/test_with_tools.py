@@ -359,6 +359,26 @@ def test_a_failing_embedder_leaves_words_and_the_list_is_tried_again():
     assert roll.with_tools(TOOLS).select("give the money back", k=1).degraded == ()
 
 
+def test_a_failure_that_lasts_is_logged_once_for_all_requests(caplog):
+    class Failing(HashingEmbedder):
+        fails = False
+
+        def embed_query(self, text: str) -> Any:
+            if self.fails:
+                raise EmbedderUnavailable("away")
+            return super().embed_query(text)
+
+    embedder = Failing(64)
+    roll = Toolroll.from_tools([], embedder=embedder)
+    roll.with_tools(TOOLS)
+    embedder.fails = True
+    for tools in (TOOLS, OTHERS):  # one that has its vectors, and one that cannot get them
+        for _ in range(3):
+            assert roll.with_tools(parsed(tools)).select("refund", k=1).degraded == ("embedder",)
+    assert len([line for line in caplog.messages if "selection degraded" in line]) == 1
+    assert len([line for line in caplog.messages if "without vectors" in line]) == 1
+
+
 def test_only_the_last_lists_are_kept(roll, monkeypatch):
     lists = tool_lists.ToolLists(roll._home._builder, most=3)
     base = roll._engine.snapshot

@@ -151,7 +151,8 @@ class Engine:
         self._catalog_since = clock()
         self.id = os.urandom(8).hex()  # names this engine in its turns
         self.used: dict[str, int] = {}  # organisation → when it last asked, for evicting the oldest pipeline
-        self._degraded: tuple[str, ...] = ()  # of the last selection: a lasting failure is logged once
+        # Of the last selection: a lasting failure is logged once. In a list, which `over` shares.
+        self._degraded: list[tuple[str, ...]] = [()]
 
     @property
     def snapshot(self) -> Snapshot:
@@ -394,8 +395,8 @@ class Engine:
         # Whoever found a lasting failure has logged it: it comes and goes with the organisation that asks.
         passing = selection.failures[len(pipeline.lasting_failures) + len(lasting) :]
         degraded = tuple([failure.where for failure in passing]) if passing else ()
-        if degraded != self._degraded:
-            self._degraded = degraded
+        if degraded != self._degraded[0]:
+            self._degraded[0] = degraded
             for failure in passing:
                 _log.warning("selection degraded: %s", failure, exc_info=failure.error)
             if not passing:

@@ -9,6 +9,7 @@ Reading needs no lock: a dictionary is read, and a counter says when an entry wa
 
 from __future__ import annotations
 
+import logging
 import marshal
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,8 @@ from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.snapshot import Snapshot
 from toolroll.tool_list import Place, ToolList
 from toolroll.tools import Definitions, Tool
+
+_log = logging.getLogger("toolroll")
 
 MOST_LISTS = 256  # that are kept
 MOST_BYTES = 256 << 20  # of memory for them, by estimate
@@ -153,6 +156,7 @@ class ToolLists:
         self._requests: dict[tuple[int, int, int], _Request] = {}
         self._tools: dict[tuple[bytes, bool], _ReadTool] = {}
         self._clock = count(1)
+        self._has_vectors = True
 
     def snapshot(self, tools: Iterable[Any], base: Snapshot) -> Snapshot:
         """The tools of a request, under the rules, settings and failures of `base`.
@@ -215,6 +219,9 @@ class ToolLists:
             pipeline = self._builder.pipeline(definitions, policy, text_of=lambda tool: texts[tool.name])
         except EmbedderUnavailable as error:
             pipeline, is_whole = self._builder.by_words(definitions, policy, error), False
+            if self._has_vectors:  # once, and not for each request until the embedder answers
+                _log.warning("tools of requests: without vectors until the embedder answers: %s", error)
+        self._has_vectors = is_whole
         names = pipeline.catalog.names
         copies, places, size = [], [], 0
         for item, group, members in zip(items, groups, read, strict=True):

@@ -1,4 +1,4 @@
-"""Tells tools that the provider runs itself from definitions of functions.
+"""Which items of a list of tools the provider runs itself, and which are definitions of functions.
 
 A hosted tool (web search, code interpreter, computer use, a remote MCP server) has no text to find it by, and
 often no name. It is handed on as it came.

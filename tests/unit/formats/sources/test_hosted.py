@@ -1,4 +1,4 @@
-"""Tools that the provider runs: told from functions, and handed on as they came."""
+"""Tools that the provider runs: they are no functions, and are handed on as they came."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ settings.register_profile("long", deadline=None, max_examples=5_000)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 settings.load_profile(PROFILE)
 
-# Optional packages that are not part of [test-all]: they weigh gigabytes.
-TOO_LARGE = {"sentence_transformers", "torch"}
+# Optional packages that are not part of [test-all]: they weigh gigabytes, or bring a hundred others.
+TOO_LARGE = {"sentence_transformers", "torch", "llama_index", "smolagents", "fastmcp"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import gc
 import json
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bench import harness
+from bench import harness, workloads
 from bench.harness import Figure
 from bench.latency.registry import databases
 from bench.peers.run import rss_bytes
+from toolroll import Toolkit, Toolroll
+from toolroll.formats.sources.dicts import read_tools
+from toolroll.tools import Definitions
 
 _NO_STORE = "the extra store is not installed"
 
@@ -31,6 +35,8 @@ def cases(quick: bool) -> Iterator[Figure]:
             for at, (dialect, new_url) in enumerate(found):
                 yield from _waiting(new_url(), n) if at == 0 else ()
                 yield from _written(new_url(), min(n, 20_000), dialect)
+        for dialect, new_url in found:
+            yield from _turns(new_url(), dialect, 60 if quick else 1_000)
 
 
 def _record(turn: int) -> dict[str, Any]:
@@ -85,6 +91,40 @@ def _written(url: str, n: int, dialect: str) -> Iterator[Figure]:
         assert keeper.counts.written == 2 * n and keeper.counts.merged == 0
         took = _timed(lambda at: keeper.read("acme", f"conversation-{at}"), min(n, 2_000))
         yield _per_call("a read", size, took)
+
+
+def _turns(url: str, dialect: str, n: int) -> Iterator[Figure]:
+    """A turn over a store beside one in memory: opened, selected, reported and ended, each in turn."""
+    from toolroll.registry.registry import Registry
+
+    tools, asked = read_tools(workloads.tools(158)).tools, workloads.messages(4_096, 158)
+    with Registry.open(url, actor="bench") as registry:
+        registry.import_(
+            Definitions(tools, tuple(Toolkit(name) for name in {tool.toolkit for tool in tools}))
+        )
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Toolroll.from_tools(tools) as memory,
+        Toolroll.open(url, journal=f"{folder}/a") as stored,
+        Toolroll.open(url, journal=f"{folder}/b", max_age_s=60.0) as routed,
+    ):
+        rolls = {"memory": memory, "store": stored, "max_age_s": routed}
+        took: dict[str, list[int]] = {name: [] for name in rolls}
+        for i in range(n + 100):
+            for name, roll in rolls.items():
+                start = time.perf_counter_ns()
+                session = roll.session(f"conversation-{i % 50}")
+                picked = session.select(asked[i], k=7)
+                session.used({picked.names[-1]: True})
+                session.end_turn()
+                if i >= 100:
+                    took[name].append(time.perf_counter_ns() - start)
+    medians = {name: sorted(times)[n // 2] for name, times in took.items()}
+    size = f"158 tools, {dialect}"
+    yield Figure("a turn in memory", size, medians["memory"] / 1e3, "us", note="with its report")
+    for name, most in (("store", 3.0), ("max_age_s", 1.5)):
+        ratio = medians[name] / medians["memory"]
+        yield Figure(f"a turn, {name}", size, ratio, "times memory", limit=most)
 
 
 class _kept:

@@ -30,7 +30,7 @@ def main(url: str, who: str, notes: int, read_every: int, flush_every: int) -> N
     sys.stdin.readline()
     for number in range(notes):
         if read_every and number % read_every == 0:
-            found = keeper.read("acme", "conversation-42", timeout_s=30)
+            found = keeper.read("acme", "conversation-42")
             if found is not None:
                 record = union(record, found.record)
         record = union(record, {"turn": number, "seen": [f"{who}{number}"]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -267,7 +268,7 @@ def test_while_the_store_is_away_nothing_waits_for_it_and_nothing_is_lost(make, 
             assert not keeper.flush(0.3)
             health = keeper.health()
             assert health["waiting"] == 20 and health["waiting_s"] > 0.2 and health["written"] == 1
-            assert keeper.read("acme", "s3", timeout_s=5).record == seen(183, turn=183)
+            assert keeper.read("acme", "s3").record == seen(183, turn=183)
             for ask in (keeper.read, keeper.forget):
                 with pytest.raises(StoreUnavailable):
                     ask("acme", "before")
@@ -291,8 +292,8 @@ def test_a_store_that_hangs_holds_up_neither_who_notes_nor_who_reads(make, datab
         for number in range(2_000):
             keeper.note("acme", f"s{number % 100}", seen(number))
         assert not keeper.flush(0.1)
-        assert keeper.read("acme", "first", timeout_s=0.2).record == seen("a")
-        assert keeper.read("acme", "s99", timeout_s=0.2).record == seen(1_999)
+        assert keeper.read("acme", "first").record == seen("a")
+        assert keeper.read("acme", "s99").record == seen(1_999)
         keeper.health()
         keeper.close(timeout_s=0.1)
     end(keeper)
@@ -418,7 +419,7 @@ def test_only_what_somebody_took_out_is_lost_whatever_the_order(slow, database, 
             out = sorted(mine)[rest[0] % len(mine)]
             mine.discard(out)
             removed.add(out)
-        elif what == "read" and (found := keeper.read("acme", session, timeout_s=20)) is not None:
+        elif what == "read" and (found := keeper.read("acme", session)) is not None:
             assert mine - removed <= {*found.record["seen"]}  # what it noted itself is there
             mine |= {*found.record["seen"]}
         elif what == "flush":
@@ -501,8 +502,6 @@ def test_reads_and_those_that_took_too_long_are_counted(make, database):
     answers = threading.Event()
 
     class Slow(SessionStore):
-        is_local = False
-
         def read(self, org, session):
             answers.wait(10)
             return super().read(org, session)
@@ -510,7 +509,7 @@ def test_reads_and_those_that_took_too_long_are_counted(make, database):
     keeper = make(Slow(database))
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
-            keeper.read("acme", "s", timeout_s=0.01)
+            asyncio.run(keeper.aread("acme", "s", timeout_s=0.01))
     answers.set()
     assert keeper.read("acme", "s") is None
     health = keeper.health()
@@ -553,7 +552,7 @@ def test_threads_of_one_process_end_with_the_last_of_each_session(keeper, databa
             session = f"s{part}.{number % 10}"
             keeper.note("acme", session, seen(number, turn=number))
             if number % 50 == 0:
-                assert keeper.read("acme", session, timeout_s=20).record == seen(number, turn=number)
+                assert keeper.read("acme", session).record == seen(number, turn=number)
 
     threads = [threading.Thread(target=work, args=(part,)) for part in range(6)]
     for thread in threads:
@@ -572,7 +571,7 @@ def test_who_notes_and_then_reads_finds_it_whatever_is_being_written(make, monke
     keeper = make()
     for number in range(150):
         keeper.note("acme", "s", seen(turn=number))
-        assert keeper.read("acme", "s", timeout_s=20).record["turn"] == number
+        assert keeper.read("acme", "s").record["turn"] == number
     assert keeper.counts.merged == 0
 
 

@@ -98,11 +98,6 @@ class SessionStore:
             )
         self._database, self._lifetime_s = database, lifetime_s
 
-    @property
-    def is_local(self) -> bool:
-        """Whether calls are so quick that a caller may wait for them in its own thread: a SQLite file."""
-        return self._database.dialect == "sqlite"
-
     def read(self, org: str, session: str) -> StoredSession | None:
         """The session; None if there is none, or it has expired.
 

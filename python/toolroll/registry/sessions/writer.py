@@ -31,6 +31,7 @@ READ_S = WRITE_S = 2.0
 _BATCH = 256
 _MOST_READ = 200_000  # sessions whose version is remembered
 _READERS = 8
+_SLOW_S, _AWAY_S = 1.0, 5.0  # a failure after so long is no answer; for how long nobody waits then
 _MOST_LOOKS = 3  # at a session that is being written
 _PRUNE_EVERY_S, _PRUNED = 3_600.0, 500  # how often, and how many at a time
 
@@ -91,6 +92,7 @@ class SessionWriter:
         self._backlog = Backlog(self._most)
         self._pool = CallPool(_READERS, "toolroll-session")
         self._pruned_at = time.monotonic()
+        self._away_until = 0.0  # monotonic: until then nobody waits for a store that did not answer
 
     # Callers wait for these.
 
@@ -137,7 +139,7 @@ class SessionWriter:
         key = key_of(org, session)
         if self._is_closed:
             raise StoreUnavailable(f"session {session!r:.80}: the registry is closed")
-        return self._in_time(lambda: self._write_now(key, record, timeout_s), timeout_s, key)
+        return self._quickly(lambda: self._write_now(key, record, timeout_s), key)
 
     def _write_now(self, key: Key, record: Callable[[], Record], timeout_s: float) -> Record | None:
         if not self._backlog.claim(key, timeout_s):
@@ -158,6 +160,10 @@ class SessionWriter:
             self._remember(draft.key, version)
             self.counts.written += 1
             return None
+        return self._in_time(lambda: self._merge_one(draft), WRITE_S, draft.key)
+
+    def _merge_one(self, draft: Draft) -> Record | None:
+        """Writes a session that may have been written by another process since it was read here."""
         done: dict[Key, WriteResult | InvalidInput] = {}
         while draft.key not in done:  # two processes may begin a session at the same time
             done = self._store.write_all([draft], self._merge, self._mark)
@@ -181,7 +187,7 @@ class SessionWriter:
             raise StoreUnavailable(f"session {session!r:.80}: the registry is closed")
         return await self._ain_time(lambda: self._write_now(key, record, timeout_s), timeout_s, key)
 
-    def read(self, org: str, session: str, timeout_s: float = READ_S) -> StoredSession | None:
+    def read(self, org: str, session: str) -> StoredSession | None:
         """The session from this process, from the store, or merged from both; None if there is none.
 
         If the store does not answer, the record that waits here is returned alone.
@@ -192,7 +198,7 @@ class SessionWriter:
         """
         key = key_of(org, session)
         try:
-            found, here = self._in_time(lambda: self._look(key), timeout_s, key)
+            found, here = self._quickly(lambda: self._look(key), key)
         except StoreUnavailable:
             return self._waiting(key)
         return self._both(key, found, here)
@@ -305,9 +311,23 @@ class SessionWriter:
             "failing": self._worker.error,
         }
 
-    def _in_time(self, call: Callable[[], T], timeout_s: float, key: Key) -> T:
-        if self._store.is_local:  # another thread would cost more than the call
+    def _quickly(self, call: Callable[[], T], key: Key) -> T:
+        """What the call returns, in the caller's thread: another thread would cost more than the call.
+
+        The store gives up by itself after two seconds. After that nobody waits for it for a while.
+        """
+        if time.monotonic() < self._away_until:
+            raise StoreUnavailable(f"session {key[1]!r:.80}: the store did not answer", retry_after_s=1.0)
+        started = time.monotonic()
+        try:
             return call()
+        except StoreUnavailable:
+            if time.monotonic() - started >= _SLOW_S:
+                self._calls.add("timeouts")
+                self._away_until = time.monotonic() + _AWAY_S
+            raise
+
+    def _in_time(self, call: Callable[[], T], timeout_s: float, key: Key) -> T:
         try:
             return self._pool.run(call, timeout_s)
         except (Overdue, Full) as error:

@@ -190,7 +190,7 @@ class Database:
         """A connection on which each statement is a transaction of its own, for what must be quick.
 
         The commit does not wait for the disk: a power cut may lose the last statements, the end of the
-        process loses none.
+        process loses none. A statement that waits for two seconds raises StoreUnavailable.
         """
         with self._translated(writes=True):
             self._connected()

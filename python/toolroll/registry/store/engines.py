@@ -21,7 +21,7 @@ from toolroll.registry.store.url import Address
 logger = logging.getLogger(__name__)
 
 SOUND_SQLITE = (3, 51, 3)  # older ones lose data when two connections race for the log
-QUICK_S = 2.0  # how long an unsynced SQLite waits for another writer
+QUICK_S = 2.0  # the longest wait of an unsynced engine: for another writer of SQLite, for PostgreSQL
 BEGIN = "toolroll_begin"  # execution option: how a transaction begins on SQLite
 
 # Detects a dead connection within 15 seconds, even if the network drops its packets.
@@ -65,10 +65,9 @@ def engine_for(address: Address, wait_s: float, is_closing: Event, *, is_synced:
             **({} if is_synced else {"options": "-c synchronous_commit=off"}),
         },
         json_serializer=_json,
-        **_POOL,
-        **(_PINGED if is_synced else _UNSYNCED),
+        **{**_POOL, **(_PINGED if is_synced else _UNSYNCED)},
     )
-    connections = connection_class(is_closing)
+    connections = connection_class(is_closing, None if is_synced else QUICK_S)
 
     @sa.event.listens_for(engine, "do_connect")
     def connect(dialect: Any, record: Any, arguments: list[Any], options: dict[str, Any]) -> Any:
@@ -83,7 +82,7 @@ def engine_for(address: Address, wait_s: float, is_closing: Event, *, is_synced:
 
 
 _PINGED: dict[str, Any] = {"pool_pre_ping": True}
-_UNSYNCED: dict[str, Any] = {"isolation_level": "AUTOCOMMIT"}
+_UNSYNCED: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "pool_timeout": QUICK_S}
 
 
 def _is_worth_logging(record: logging.LogRecord) -> bool:

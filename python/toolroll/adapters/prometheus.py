@@ -34,7 +34,7 @@ class ToolrollCollector:
         counters, health = self._roll.counters(), self._roll.health()
         yield from _of_selections(counters)
         yield from _of_catalog(counters, health)
-        if "revision" in health:
+        if health["recording"] is not None:
             yield from _of_registry(counters, health)
 
 
@@ -61,6 +61,7 @@ def _of_selections(counters: Counters) -> Iterator[Metric]:
 
 
 def _of_catalog(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metric]:
+    yield _gauge("ready", "1 while requests may come, 0 once it is closed.", float(health["ready"]))
     yield _gauge("catalog_tools", "Tools in the shared catalog.", health["tools"])
     yield _gauge(
         "catalog_loaded_timestamp_seconds",
@@ -68,9 +69,7 @@ def _of_catalog(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metri
         counters.catalog_since,
     )
     yield _gauge("catalog_build_seconds", "How long the shared catalog's build took.", counters.build_s)
-    yield _gauge(
-        "lasting_failures", "Failures that every selection has until somebody acts.", len(health["degraded"])
-    )
+    yield _gauge("degraded_parts", "Parts that fail now.", len(health["degraded"]))
     yield _gauge("conversations", "Conversations in memory.", health["sessions"]["held"])
 
 

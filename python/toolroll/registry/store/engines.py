@@ -103,7 +103,7 @@ def sqlite_module() -> ModuleType:
 
 def _sqlite(address: Address, path: Path, wait_s: float, is_synced: bool) -> sa.Engine:
     module = sqlite_module()
-    if module.sqlite_version_info < SOUND_SQLITE:
+    if is_synced and module.sqlite_version_info < SOUND_SQLITE:
         logger.warning(
             "%s: SQLite %s may damage a registry that several connections write to; "
             "install pysqlite3, or a Python with SQLite %s",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from toolroll.formats import repair as repair
     from toolroll.formats.sources.dicts import read_tools as read_tools
     from toolroll.learning.experiments import Experiment as Experiment
+    from toolroll.learning.memory import RecordResult as RecordResult
     from toolroll.registry.registry import Registry as Registry
     from toolroll.roll import Toolroll as Toolroll
     from toolroll.rules import PageMapping as PageMapping
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
     from toolroll.selection.delivery import Delivery as Delivery
     from toolroll.selection.observer import Observer as Observer
     from toolroll.selection.observer import OutcomeReport as OutcomeReport
+    from toolroll.selection.policy.policy import Verdict as Verdict
     from toolroll.selection.profiles import Profile as Profile
     from toolroll.selection.selection import Selection as Selection
     from toolroll.selection.telemetry import Counters as Counters
+    from toolroll.selection.visible import VisibleTools as VisibleTools
+    from toolroll.sessions.replies import Answer as Answer
     from toolroll.sessions.session import Session as Session
     from toolroll.tools import Definitions as Definitions
     from toolroll.tools import Route as Route
@@ -41,6 +45,7 @@ __version__ = "0.1.0"
 # Where each public name lives. Each is imported when it is first used, so that `import toolroll` costs a
 # millisecond and only programs that select pay for numpy.
 _HOMES = {
+    "Answer": "toolroll.sessions.replies",
     "Conflict": "toolroll.errors",
     "Context": "toolroll.context",
     "Counters": "toolroll.selection.telemetry",
@@ -57,6 +62,7 @@ _HOMES = {
     "OutcomeReport": "toolroll.selection.observer",
     "PageMapping": "toolroll.rules",
     "Profile": "toolroll.selection.profiles",
+    "RecordResult": "toolroll.learning.memory",
     "Registry": "toolroll.registry.registry",
     "Route": "toolroll.tools",
     "Rule": "toolroll.rules",
@@ -68,6 +74,8 @@ _HOMES = {
     "Toolroll": "toolroll.roll",
     "ToolrollError": "toolroll.errors",
     "Unavailable": "toolroll.errors",
+    "Verdict": "toolroll.selection.policy.policy",
+    "VisibleTools": "toolroll.selection.visible",
     "meta_tools": "toolroll.formats",
     "read_tools": "toolroll.formats.sources.dicts",
     "repair": "toolroll.formats",

@@ -224,9 +224,7 @@ class _Batch:
         try:
             if self._orgs.setdefault(event_id, org) != org:
                 raise InvalidInput(f"event {event_id}: belongs to another organisation")
-            step = deduplicate(
-                exposure, before, received.report, weight, is_late=is_late, at=received.at
-            )
+            step = deduplicate(exposure, before, received.report, weight, is_late=is_late, at=received.at)
             if step.is_new and not step.closes:  # an event closes once
                 check_steps(exposure, self._steps[event_id])
         except InvalidInput as error:

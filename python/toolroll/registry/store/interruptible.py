@@ -15,9 +15,7 @@ from typing import Any
 import psycopg
 
 
-def connection_class(
-    is_closing: Event, timeout_s: float | None = None
-) -> type[psycopg.Connection[Any]]:
+def connection_class(is_closing: Event, timeout_s: float | None = None) -> type[psycopg.Connection[Any]]:
     """A class of connections: a call or an attempt to connect fails within 0.1 s after `is_closing` is set.
 
     timeout_s: it also fails when it has waited for so long; None for no limit.

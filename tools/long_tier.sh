@@ -4,14 +4,15 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-usage: tools/long_tier.sh [tests|kills|outcomes|fuzz]...
+usage: tools/long_tier.sh [tests|kills|outcomes|turns|fuzz]...
 
   tests     every property test with 5,000 examples, other ones on each run
   kills     200 killed processes on SQLite and 100 on PostgreSQL, of a sync, a rollback and an embedding
   outcomes  100,000 outcomes whose counts must be exact after processes were killed
+  turns     10,000 random interleavings of two replicas in one conversation, against dictionaries
   fuzz      every fuzzer for FUZZ_SECONDS
 
-All four without an argument. Needs an environment with '.[test,test-all]'.
+All five without an argument. Needs an environment with '.[test,test-all]'.
 
 environment
   PYTHON=python
@@ -24,7 +25,7 @@ python=${PYTHON:-python}
 modes=("${@:-all}")
 for mode in "${modes[@]}"; do
   case $mode in
-    tests | kills | outcomes | fuzz | all) ;;
+    tests | kills | outcomes | turns | fuzz | all) ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
@@ -36,6 +37,9 @@ if wanted tests; then HYPOTHESIS_PROFILE=long "$python" -m pytest -m "" --timeou
 if wanted kills; then TOOLROLL_KILLS=200 "$python" -m pytest -m "" -n 0 --timeout 3600 tests/integration/test_crash.py; fi
 if wanted outcomes; then
   TOOLROLL_OUTCOMES=100000 "$python" -m pytest -m "" -n 0 --timeout 7200 tests/integration/test_outcomes_survive.py
+fi
+if wanted turns; then
+  TOOLROLL_INTERLEAVINGS=10000 "$python" -m pytest -m "" -n 0 --timeout 7200 tests/integration/test_turns.py
 fi
 if wanted fuzz; then FUZZ_SECONDS=${FUZZ_SECONDS:-600} tools/check_native.sh fuzz; fi
 echo "long_tier: ${modes[*]}: passed"

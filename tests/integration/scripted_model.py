@@ -104,8 +104,13 @@ def _check_openai(request: Mapping[str, Any]) -> None:
     for tool in request["tools"]:
         kind.validate_python(tool, strict=True)
         assert tool["function"]["parameters"]["type"] == "object"
+    check_openai_messages(request["messages"])
+
+
+def check_openai_messages(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Raises an AssertionError or ValueError if OpenAI would refuse the list."""
     open_calls: list[str] = []
-    for message in request["messages"]:
+    for message in messages:
         if message["role"] == "tool":
             open_calls.remove(message["tool_call_id"])  # a result belongs to a call right before it
             assert isinstance(message["content"], str)
@@ -119,7 +124,7 @@ def _check_openai(request: Mapping[str, Any]) -> None:
             open_calls.append(call["id"])
         assert len(set(open_calls)) == len(open_calls)
     assert not open_calls, f"calls without results: {open_calls}"
-    assert request["messages"][-1]["role"] in ("user", "tool")
+    assert messages[-1]["role"] in ("user", "tool")
 
 
 def _check_anthropic(request: Mapping[str, Any]) -> None:

@@ -455,14 +455,12 @@ class Session:
 
     def _resumed(self, turn: TurnRecord) -> Selection:
         """What the turn has shown and loaded since, by the newest policy."""
-        held, now, context = self._state.held, self._state.now, self.context
-        if turn.provider and not context.provider:  # its limit counts for what is loaded
-            context = replace(context, provider=turn.provider)
+        held, now = self._state.held, self._state.now
         request = Request(
             "",
-            context,
+            self.context,
             None,
-            turn.max_tools,
+            turn.most_tools,
             turn.budget_tokens,
             shown=turn.selected or turn.names,
             event_id=turn.event_id,

@@ -532,9 +532,10 @@ class Session:
             self._state.change(lambda now: now.load([tool.name for tool in new]))
         except InvalidInput as error:
             return replies.refused(str(error))
-        if self._turn() is None:
+        turn = self._turn()
+        if turn is None:
             return replies.loaded(new, there, unknown, [])
-        shown = self.selection.names
+        shown = self._listed(turn)
         return replies.loaded(new, there, unknown, [tool for tool in new if tool.name not in shown])
 
     def _unload(self, names: str | Iterable[str]) -> Answer:
@@ -556,12 +557,16 @@ class Session:
         )
 
     def _fallback(self) -> Answer:
-        is_open = self._turn() is not None
-        self._state.change(lambda now: now.fallback(is_open=is_open))
+        turn = self._turn()
+        self._state.change(lambda now: now.fallback(is_open=turn is not None))
         most = len(self._calls.visible())
-        if not is_open:
+        if turn is None:
             return replies.everything_next(most)
-        return replies.everything(len(self.selection), most)
+        return replies.everything(len(self._listed(turn)), most)
+
+    def _listed(self, turn: TurnRecord) -> tuple[str, ...]:
+        """Names of the tools that the next delivery of the open turn sends."""
+        return self.selection.names if turn.sends_loaded else turn.names
 
     def _find(self, queries: Sequence[str], k: int) -> tuple[tuple[Tool, ...], list[str]]:
         """What the queries find, and those of them that no tool seems to serve."""

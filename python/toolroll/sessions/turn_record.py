@@ -98,6 +98,11 @@ class TurnRecord:
         )
 
     @property
+    def sends_loaded(self) -> bool:
+        """Whether its deliveries send loaded tools; otherwise the model reaches them by `call_tool`."""
+        return self.how not in ("defer", "meta-tools")
+
+    @property
     def most_tools(self) -> int | None:
         """How many tools the list may have: `max_tools`, or what the provider takes beside the meta-tools."""
         taken = PROVIDERS[self.provider].most_tools if self.provider else None

@@ -153,6 +153,17 @@ def test_a_fallback_promises_what_the_provider_of_the_delivery_takes():
     assert delivery.left_out == ()
 
 
+@pytest.mark.parametrize(("provider", "how"), [("openai", "meta-tools"), ("anthropic", "defer")])
+def test_where_loaded_tools_are_not_sent_the_model_is_told_to_use_call_tool(roll, provider, how):
+    roll.session("told").select("send a mail", k=3)
+    roll.session("told").deliver(provider, how, meta_tools=META_TOOLS)
+    session = roll.session("told")
+    assert session.load("zip_files").text.endswith("has no room for zip_files: use call_tool for it.")
+    assert session.answer("call_tool", {"name": "zip_files"}).call is not None
+    assert session.fallback().text.startswith("0 of 24 tools are loaded")
+    assert "zip_files" not in session.deliver(provider, how, meta_tools=META_TOOLS).allowed
+
+
 def test_unloading_what_was_not_loaded_says_so(roll):
     session = roll.session("unload")
     session.select("send a mail", k=2)

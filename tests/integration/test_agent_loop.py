@@ -14,9 +14,9 @@ import sqlalchemy as sa
 
 import toolroll
 from tests.integration.scripted_model import Reply, ScriptedModel, scripted_model
+from tests.integration.test_turns import counted
 from toolroll.cli import main
 from toolroll.formats.repair.claims import FALLBACK
-from toolroll.registry.events.rows import OutcomeRow, by_event, settled_after
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
@@ -104,18 +104,15 @@ def last_text(process: Process, messages: list[dict[str, Any]]) -> str:
     return text
 
 
-def counted() -> dict[str, dict[str, str]]:
+def outcomes() -> dict[str, dict[str, str]]:
     """Message → tool → outcome, as the store has them."""
     database = Database.open(URL, create=False, migrate=False)
-    events = tables.selection_events
+    events = tables.selection_events.c
     with database.reading() as connection:
-        rows = [OutcomeRow.of(row) for row in connection.execute(sa.select(tables.outcomes))]
-        messages = {row.event_id: row.message for row in connection.execute(sa.select(events))}
+        rows = connection.execute(sa.select(events.event_id, events.message))
+        messages = {event_id: message for event_id, message in rows}
     database.close()
-    return {
-        messages[event]: {name: one.kind for name, one in settled_after(of_event).said.items()}
-        for event, of_event in by_event(rows).items()
-    }
+    return {messages[event_id]: of_event for event_id, of_event in counted(URL).items()}
 
 
 def as_text(arguments: dict[str, Any], provider: str) -> Any:
@@ -174,7 +171,7 @@ def test_a_turn_of_several_steps_goes_on_in_another_process(model, processes, pr
         "send_email": "failed",
         "get_forecast": "wanted_succeeded",
     }
-    assert counted() == {MOVE: expected | ({"create_event": "succeeded"} if provider == "anthropic" else {})}
+    assert outcomes() == {MOVE: expected | ({"create_event": "succeeded"} if provider == "anthropic" else {})}
 
 
 def test_a_call_behind_call_tool_waits_for_approval_too_and_a_refused_one_counts_for_nothing(
@@ -195,7 +192,7 @@ def test_a_call_behind_call_tool_waits_for_approval_too_and_a_refused_one_counts
     assert [name for name, _ in here.ran] == ["get_current_time"] and there.ran == []
     assert "The user does not allow this call." in texts(messages)
     assert here.world["roll"].flush() and there.world["roll"].flush()
-    assert counted() == {"Say hi to Bob": {"get_current_time": "succeeded"}}
+    assert outcomes() == {"Say hi to Bob": {"get_current_time": "succeeded"}}
 
 
 def test_a_claim_without_a_call_is_asked_again_once(model, processes, provider):
@@ -244,4 +241,4 @@ def test_in_an_event_loop_a_turn_goes_the_same_way(model):
     assert last_text(process, messages) == "Two meetings."
     assert process.ran == [("list_events", window)] and "was not offered" in texts(messages)[1]
     process.close()
-    assert counted() == {MOVE: {"list_events": "succeeded"}}
+    assert outcomes() == {MOVE: {"list_events": "succeeded"}}

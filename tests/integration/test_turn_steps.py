@@ -88,25 +88,24 @@ def arguments_for(tool: Tool) -> dict[str, Any]:
     made: dict[str, Any] = {"invented": None}
     schema = tool.parameters or {}
     for name, one in schema.get("properties", {}).items():
-        if one.get("type") in ("integer", "number"):
-            made[name] = str(one.get("minimum", 1))
-        elif one.get("type") == "boolean":
-            made[name] = "true"
-        elif name in schema.get("required", ()):
-            made[name] = one["enum"][0] if "enum" in one else _value(one)
+        if one.get("type") in ("integer", "number", "boolean") or name in schema.get("required", ()):
+            made[name] = _value(one)
     return made
 
 
 def _value(schema: dict[str, Any]) -> Any:
     match schema.get("type"):
         case "array":
-            item = schema.get("items", {})
-            return [item["enum"][0] if "enum" in item else _value(item)] * max(1, schema.get("minItems", 1))
+            return [_value(schema.get("items", {}))] * max(1, schema.get("minItems", 1))
         case "object":
             needed = schema.get("required", ())
             return {name: _value(one) for name, one in schema.get("properties", {}).items() if name in needed}
+        case "integer" | "number":
+            return str(schema.get("minimum", 1))
+        case "boolean":
+            return "true"
         case _:
-            return "x"
+            return schema["enum"][0] if "enum" in schema else "x"
 
 
 @dataclass
@@ -174,8 +173,11 @@ class Conversation:
         pairs: list[tuple[str, bool | None]] = []
         refused: list[str] = []
         self.messages.append({"role": "user", "content": message})
-        if number in CLAIMS:
+        if number in CLAIMS:  # the model is asked again, and has to call a tool
             assert check_claim("I've sent the email to Anna.", called=False) is not None
+            forced = self.step("deliver", must_call=True)
+            assert _tools(forced["request"]) == _tools(sent["request"])
+            assert forced["request"] != sent["request"] and forced["allowed"] == sent["allowed"]
         for name in needs:
             self.reach(name, message, number)
             pairs += self.call(name, number, randomly)

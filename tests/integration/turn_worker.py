@@ -44,7 +44,8 @@ def take(roll: Toolroll, step: dict[str, Any]) -> Any:
 
 
 def _delivered(session: Any, step: dict[str, Any]) -> dict[str, Any]:
-    delivery = session.deliver(step["provider"], step["how"], meta_tools=META_TOOLS)
+    must_call = step.get("must_call", False)
+    delivery = session.deliver(step["provider"], step["how"], meta_tools=META_TOOLS, must_call=must_call)
     return {"request": delivery.request, "allowed": sorted(delivery.allowed)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import random
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import sqlalchemy as sa
 from toolroll import Context, Profile, Rule, Tool, Toolkit, Toolroll
 from toolroll.errors import Denied
 from toolroll.formats.meta_tools import META_TOOLS
+from toolroll.formats.providers import PROVIDERS
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.rows import by_event, outcome_rows, settled_after
 from toolroll.registry.registry import Registry
@@ -228,6 +230,38 @@ def test_outcomes_count_what_the_delivery_sent(url, replicas):
     assert here.flush() and there.flush()
     assert "send_mail" in selection.names
     assert counted(url)[selection.event_id] == {"send_mail": "wanted_succeeded"}
+
+
+def test_a_fallback_promises_what_the_provider_of_another_processs_delivery_takes(replicas, monkeypatch):
+    here, there, _ = replicas
+    few = dataclasses.replace(PROVIDERS["openai"], most_tools=12)
+    monkeypatch.setitem(PROVIDERS, "openai", few)
+    here.session("all").select("send a mail", k=3)
+    here.session("all").deliver("openai", meta_tools=META_TOOLS)
+    answer = there.session("all").answer("manage_tools", {"mode": "fallback"})
+    assert answer.text.startswith("9 of 21 tools are loaded")
+    delivery = here.session("all").deliver("openai", meta_tools=META_TOOLS)
+    assert len(delivery.request["tools"]) == 12 and delivery.left_out == ()
+
+
+def test_no_call_or_load_of_another_process_withdraws_a_tool_in_the_middle_of_its_turn(replicas):
+    for turn in range(1, 10):  # lists that are full every few turns, and then lose a third
+        randomly = random.Random(turn)
+        selection = replicas[0].session("full").select(" ".join(randomly.sample(NAMES, 2)), k=3, turn=turn)
+        replicas[1].session("full").used({selection.names[-1]: True})
+        replicas[1].session("full").load(NAMES[turn])
+        later = replicas[2].session("full")
+        assert later.selection.names[: len(selection)] == selection.names
+        assert all(later.check(name) for name in selection.names)
+        later.end_turn()
+
+
+def test_a_process_unloads_what_another_has_loaded_and_says_what_was_not(replicas):
+    here, there, _ = replicas
+    here.session("unload").load("zip_files")
+    answer = there.session("unload").unload("zip_files, copy_files")
+    assert answer.text == "Unloaded: zip_files. Not loaded: copy_files."
+    assert here.session("unload").loaded == ()
 
 
 def test_every_call_of_a_session_has_a_twin_for_event_loops(replicas):

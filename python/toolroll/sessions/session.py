@@ -203,6 +203,12 @@ class Session:
         """
         return self.selection.deliver(provider, how, **options)
 
+    async def adeliver(self, provider: str, how: How = "replace", **options: Any) -> Delivery:
+        """`deliver` for an event loop: when it returns, every process knows the delivery."""
+        delivery = self.deliver(provider, how, **options)
+        await self._asave()
+        return delivery
+
     def used(self, called: Called) -> tuple[str, ...]:
         """Says which tools the model called in this turn: they stay for some turns, and outcomes are learnt.
 
@@ -403,6 +409,11 @@ class Session:
         return self._state.now.turn
 
     @property
+    def has_called(self) -> bool:
+        """Whether a call was reported (`used`) in the open turn, by whatever process."""
+        return any(turn.is_reported for turn in self._calls.open_turns())
+
+    @property
     def loaded(self) -> tuple[str, ...]:
         """Names of the tools that are loaded, as far as this caller may have them."""
         return self._those_allowed(one.name for one in self._state.now.loaded)
@@ -457,14 +468,12 @@ class Session:
 
     def _resumed(self, turn: TurnRecord) -> Selection:
         """What the turn has shown and loaded since, by the newest policy."""
-        held, now, context = self._state.held, self._state.now, self.context
-        if turn.provider and not context.provider:  # its limit counts for what is loaded
-            context = replace(context, provider=turn.provider)
+        held, now = self._state.held, self._state.now
         request = Request(
             "",
-            context,
+            self.context,
             None,
-            turn.max_tools,
+            turn.most_tools,
             turn.budget_tokens,
             shown=turn.selected or turn.names,
             event_id=turn.event_id,
@@ -495,15 +504,13 @@ class Session:
         visible = self._calls.visible()
         core = {name for name in kinds if visible.is_core(visible.catalog.tools[visible.catalog.names[name]])}
         self._state.change(lambda now: now.use(list(kinds), core))
-        if self._record is not None:
-            self._report(kinds)
+        self._report(kinds)
 
     def _report(self, kinds: dict[str, Kind]) -> None:
         """Records outcomes with the events that showed the tools, the newest first.
 
         A tool that none has shown was wanted when the newest was made.
         """
-        assert self._record is not None
         left, turns = dict(kinds), self._calls.open_turns()
         shown = [{name: left.pop(name) for name in turn.names if name in left} for turn in turns]
         for turn, kinds_of in zip(turns, shown, strict=True):
@@ -513,9 +520,11 @@ class Session:
             entries += [Entry(name, WANTED[kind]) for name, kind in others.items() if name in wanted]
             if not entries:
                 continue
-            found = self._unshown([name for name in others if name in wanted])
             self._state.change_turn(turn.event_id, partial(replace, is_reported=True, wanted=wanted))
-            self._record(turn.exposure(self.context.org, self.context.user), tuple(entries), found, False)
+            if self._record is not None:
+                found = self._unshown([name for name in others if name in wanted])
+                exposure = turn.exposure(self.context.org, self.context.user)
+                self._record(exposure, tuple(entries), found, False)
 
     def _unshown(self, names: Iterable[str]) -> tuple[ShownTool, ...]:
         catalog = self._calls.visible().catalog
@@ -536,9 +545,10 @@ class Session:
             self._state.change(lambda now: now.load([tool.name for tool in new]))
         except InvalidInput as error:
             return replies.refused(str(error))
-        if self._turn() is None:
+        turn = self._turn()
+        if turn is None:
             return replies.loaded(new, there, unknown, [])
-        shown = self.selection.names
+        shown = self._listed(turn)
         return replies.loaded(new, there, unknown, [tool for tool in new if tool.name not in shown])
 
     def _unload(self, names: str | Iterable[str]) -> Answer:
@@ -560,12 +570,16 @@ class Session:
         )
 
     def _fallback(self) -> Answer:
-        is_open = self._turn() is not None
-        self._state.change(lambda now: now.fallback(is_open=is_open))
+        turn = self._turn()
+        self._state.change(lambda now: now.fallback(is_open=turn is not None))
         most = len(self._calls.visible())
-        if not is_open:
+        if turn is None:
             return replies.everything_next(most)
-        return replies.everything(len(self.selection), most)
+        return replies.everything(len(self._listed(turn)), most)
+
+    def _listed(self, turn: TurnRecord) -> tuple[str, ...]:
+        """Names of the tools that the next delivery of the open turn sends."""
+        return self.selection.names if turn.sends_loaded else turn.names
 
     def _find(self, queries: Sequence[str], k: int) -> tuple[tuple[Tool, ...], list[str]]:
         """What the queries find, and those of them that no tool seems to serve."""

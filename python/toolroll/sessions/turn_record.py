@@ -97,6 +97,18 @@ class TurnRecord:
             space=exposure.space,
         )
 
+    @property
+    def sends_loaded(self) -> bool:
+        """Whether its deliveries send loaded tools; otherwise the model reaches them by `call_tool`."""
+        return self.how not in ("defer", "meta-tools")
+
+    @property
+    def most_tools(self) -> int | None:
+        """How many tools the list may have: `max_tools`, or what the provider takes beside the meta-tools."""
+        taken = PROVIDERS[self.provider].most_tools if self.provider else None
+        limits = (self.max_tools, None if taken is None else max(0, taken - len(self.meta_tools)))
+        return min((limit for limit in limits if limit is not None), default=None)
+
     def exposure(self, org: str, reporter: str) -> Exposure:
         """What was shown, for a report on it."""
         vector = np.frombuffer(self.vector, np.float16) if self.vector else None

@@ -31,7 +31,7 @@ class History:
 
 _REPAIRS = {
     "openai": chat_history.repaired,
-    "responses": responses_history.repaired,
+    "openai_responses": responses_history.repaired,
     "anthropic": anthropic_history.repaired,
     "gemini": gemini_history.repaired,
 }

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeGuard
 from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.repair.fields import Message, field, fields, is_object, list_field, text_field
 
-Form = Literal["openai", "responses", "anthropic", "gemini"]
-FORMS: tuple[Form, ...] = ("openai", "responses", "anthropic", "gemini")
+Form = Literal["openai", "openai_responses", "anthropic", "gemini"]
+FORMS: tuple[Form, ...] = ("openai", "openai_responses", "anthropic", "gemini")
 
 # Responses: the item that answers each kind of call.
 OUTPUTS = {
@@ -94,7 +94,7 @@ def form_of(messages: Sequence[Message], form: str | None = None) -> Form:
 def _sign(message: Message) -> Form | None:
     kind = text_field(message, "type")
     if kind in OUTPUTS or kind in CALLS or kind == "reasoning":
-        return "responses"
+        return "openai_responses"
     if (field(message, "role") == "tool" and field(message, "parts") is None) or field(message, "tool_calls"):
         return "openai"
     if field(message, "role") == "model" or isinstance(field(message, "parts"), (list, tuple)):

@@ -53,7 +53,7 @@ def results(messages: Sequence[Message], form: Form) -> Iterator[Result]:
         if form == "openai":
             if field(message, "role") == "tool":
                 yield Result(Place(index, 0), text_field(message, "tool_call_id"))
-        elif form == "responses":
+        elif form == "openai_responses":
             if text_field(message, "type") in CALLS:
                 yield Result(Place(index, 0), text_field(message, "call_id"))
         elif form == "anthropic":
@@ -143,7 +143,7 @@ def _by_name(all_calls: list[Call], all_results: list[Result], found: dict[Place
 
 
 def _calls_in(message: Message, form: Form) -> Iterator[tuple[int, str, str]]:
-    if form == "responses":
+    if form == "openai_responses":
         if text_field(message, "type") in OUTPUTS and (call_id := text_field(message, "call_id")):
             yield 0, call_id, text_field(message, "name")
     elif form == "gemini":

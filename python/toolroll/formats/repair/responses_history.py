@@ -17,7 +17,9 @@ def repaired(items: list[Message], changes: list[HistoryChange]) -> list[Message
     """The repaired list; adds to `changes`."""
     dropped = _unusable_calls(items)
     # A dropped call keeps its index and has no id, so that no output belongs to it.
-    answers = pairs([{} if index in dropped else item for index, item in enumerate(items)], "responses")
+    answers = pairs(
+        [{} if index in dropped else item for index, item in enumerate(items)], "openai_responses"
+    )
     call_of = {result.message: call.message for call, result in answers.items()}
     moved = {result for result, call in call_of.items() if call > result}
     empty = {index for index, item in enumerate(items) if is_empty(item)}
@@ -88,7 +90,7 @@ def _unusable_calls(items: list[Message]) -> set[int]:
         if not is_id(call_id) or call_id in seen:
             dropped.add(index)
         seen.add(call_id)
-    answered = {call.message for call in pairs(items, "responses")}
+    answered = {call.message for call in pairs(items, "openai_responses")}
     return dropped | {
         index
         for index, item in enumerate(items)

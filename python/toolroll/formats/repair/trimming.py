@@ -99,10 +99,10 @@ def _behind_reasoning(messages: list[Message], form: Form) -> list[bool]:
     behind: list[bool] = []
     reasoned = False
     for message in messages:
-        if form != "responses" or not is_of_model(message):
+        if form != "openai_responses" or not is_of_model(message):
             reasoned = False
         behind.append(reasoned)
-        reasoned = reasoned or (form == "responses" and is_reasoning(message))
+        reasoned = reasoned or (form == "openai_responses" and is_reasoning(message))
     return behind
 
 
@@ -110,7 +110,9 @@ def _first_of_run(messages: list[Message], form: Form) -> list[int]:
     """For each message, the first of its run of calls: an item of Responses holds one call."""
     first: list[int] = []
     for index, message in enumerate(messages):
-        follows = index > 0 and form == "responses" and is_call(message) and is_call(messages[index - 1])
+        follows = (
+            index > 0 and form == "openai_responses" and is_call(message) and is_call(messages[index - 1])
+        )
         first.append(first[-1] if follows else index)
     return first
 
@@ -122,7 +124,7 @@ def _shortened(message: Message, names: Mapping[int, str], form: Form) -> Messag
         for place, name in names.items():
             parts[place] = _short_part(parts[place], name)
         return with_field(message, "parts", parts)
-    key = "output" if form == "responses" else "content"
+    key = "output" if form == "openai_responses" else "content"
     if form != "anthropic":
         line = _line(field(message, key), names[0] or text_field(message, "name"))
         return message if line is None else with_field(message, key, line)

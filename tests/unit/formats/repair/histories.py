@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import strategies as st
 
 Messages = list[dict[str, Any]]
-FORMS = ("openai", "responses", "anthropic", "gemini")
+FORMS = ("openai", "openai_responses", "anthropic", "gemini")
 
 
 def faults(messages: Messages, form: str) -> list[str]:
     """What the provider would refuse, by its documentation; empty for a list in order."""
     oracle = {
         "openai": _chat_faults,
-        "responses": _responses_faults,
+        "openai_responses": _responses_faults,
         "anthropic": _anthropic_faults,
         "gemini": _gemini_faults,
     }[form]
@@ -177,7 +177,7 @@ def _round(form: str, ids: list[str], answered: list[str], said: bool, style: st
         return [called] + [
             {"role": "tool", "tool_call_id": one, "content": f"result {one}"} for one in answered
         ]
-    if form == "responses":
+    if form == "openai_responses":
         reasoning: Messages = [{"type": "reasoning", "id": "rs_1", "summary": []}] if said else []
         items = [
             {"type": "function_call", "call_id": one, "name": f"f_{one}", "arguments": "{}"} for one in ids

@@ -143,7 +143,7 @@ def test_a_list_that_begins_with_the_assistant_begins_with_the_user_for_anthropi
     assert repair_history([says(), user()], "anthropic").messages == [user(EARLIER), says(), user()]
 
 
-@pytest.mark.parametrize("form", ["openai", "responses", "anthropic"])
+@pytest.mark.parametrize("form", ["openai", "openai_responses", "anthropic"])
 @pytest.mark.parametrize("nothing", ["", "  \n", None, [], [text("")]])
 def test_messages_without_content_are_removed(form, nothing):
     repaired = repair_history([user(), says(nothing), user(nothing)], form)
@@ -266,7 +266,7 @@ def test_a_call_whose_output_can_be_no_text_is_removed_if_it_has_none():
     whole = [user(), reasoning(), call, answer, says()]
     assert repair_history(whole).messages == whole
     assert repair_history([user(), reasoning(), call, says()]).messages == [user(), reasoning(), says()]
-    assert repair_history([user(), answer, says()], "responses").messages == [user(), says()]
+    assert repair_history([user(), answer, says()], "openai_responses").messages == [user(), says()]
 
 
 def test_two_calls_of_one_id_in_a_row_are_one():
@@ -485,7 +485,7 @@ junk = st.recursive(
 
 @given(st.lists(junk, max_size=5) | junk, st.sampled_from([None, *FORMS]))
 @settings(max_examples=150)
-@example([{"type": []}], "responses")
+@example([{"type": []}], "openai_responses")
 @example([{"role": {}, "content": [{"type": []}], "tool_calls": [{"id": [], "function": []}]}], "openai")
 @example([{"role": "assistant", "content": [{"type": "tool_use", "id": {}}, {"type": []}, []]}], "anthropic")
 def test_malformed_histories_never_crash_and_settle(messages, form):

@@ -14,7 +14,12 @@ from toolroll.formats.repair.history import repair_history
 from toolroll.formats.repair.messages import MISSING
 from toolroll.formats.repair.trimming import truncate_results, window
 
-PACKAGES = {"openai": "openai", "responses": "openai", "anthropic": "anthropic", "gemini": "google.genai"}
+PACKAGES = {
+    "openai": "openai",
+    "openai_responses": "openai",
+    "anthropic": "anthropic",
+    "gemini": "google.genai",
+}
 
 
 def as_sdk(message, form):
@@ -24,7 +29,7 @@ def as_sdk(message, form):
             from openai.types.chat import ChatCompletionMessage
 
             return ChatCompletionMessage.model_validate(message)
-        if form == "responses" and message.get("type") in ("function_call", "reasoning"):
+        if form == "openai_responses" and message.get("type") in ("function_call", "reasoning"):
             from openai.types.responses import ResponseFunctionToolCall, ResponseReasoningItem
 
             model = ResponseReasoningItem if message["type"] == "reasoning" else ResponseFunctionToolCall

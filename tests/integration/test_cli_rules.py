@@ -196,3 +196,53 @@ def test_tricks_in_names_are_only_names(typed):
         assert name in found
         typed("registry", "toolkits", "delete", "--", name)
     assert len(typed.names()) == 4
+
+
+def test_a_rule_is_updated_field_by_field(typed):
+    typed("registry", "tiers", "free", "pro")
+    rule(typed, "r", "--deny", "--tool", "crm_export", "--when", '{"tier": {"lt": "pro"}}')
+    assert typed.json("registry", "why", "crm_export", "--tier", "free")["visible"] is False
+    done = typed.json("registry", "rules", "update", "r", "--when", '{"role": "intern"}', "--priority", "4")
+    assert (done["kind"], done["priority"], done["effect"], done["version"]) == ("role", 4, "deny", 2)
+    why = ("registry", "why", "crm_export", "--tier", "free")
+    assert typed.json(*why, "--role", "intern")["visible"] is False
+    assert typed.json(*why, "--role", "clerk")["visible"] is True
+    done = typed.json("registry", "rules", "update", "r", "--toolkit", "crm", "--allow", "--name", "interns")
+    assert (done["name"], done["tool"], done["toolkit"], done["effect"]) == ("interns", "", "crm", "allow")
+    said = typed("registry", "rules", "update", "interns", "--priority", "5", "--expected-version", "3").out
+    assert said == "rule interns: version 4, in force\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "status"),
+    [
+        ((), "needs one", 2),
+        (("--allow", "--deny"), "--allow --deny", 2),
+        (("--tool", "crm_find", "--toolkit", "crm"), "--tool --toolkit", 2),
+        (("--tool", "crm_fnd"), "crm_find", 1),
+        (("--priority", "2", "--expected-version", "9"), "version 9 was expected", 1),
+    ],
+)
+def test_a_rule_that_cannot_be_updated_stays(on_sqlite, words, what, status):
+    rule(on_sqlite, "r", "--deny", "--tool", "crm_export", "--when", '{"role": "x"}')
+    assert what in on_sqlite("registry", "rules", "update", "r", *words, status=status).err
+    assert on_sqlite.json("registry", "rules")["rules"][0]["version"] == 1
+
+
+def test_a_page_mapping_is_updated_and_found_for_a_page(typed):
+    page_id = typed.json("registry", "pages", "add", "contacts*", "crm")["page_id"]
+    own = typed.json("registry", "pages", "add", "*", "weather", "--org", "acme", "--priority", "2")
+    found = typed.json("registry", "pages", "for", "contacts/7")
+    assert found["toolkits"] == ["crm"] and [page["page_id"] for page in found["pages"]] == [page_id]
+    found = typed.json("registry", "pages", "for", "contacts/7", "--org", "acme")
+    assert found["toolkits"] == ["weather", "crm"]
+    assert own["page_id"] in typed("registry", "pages", "for", "home", "--org", "acme").out
+    done = typed("registry", "pages", "for", "home")
+    assert done.out == "" and "all tools stay" in done.err
+    words = ("--pattern", "home", "--toolkit", "crm", "--toolkit", "weather", "--priority", "3")
+    done = typed.json("registry", "pages", "update", page_id, *words)
+    assert (done["pattern"], done["toolkits"], done["priority"]) == ("home", ["crm", "weather"], 3)
+    assert typed.json("registry", "pages", "for", "home")["toolkits"] == ["crm", "weather"]
+    assert typed.json("registry", "pages", "for", "contacts/7")["toolkits"] == []
+    assert "needs one" in typed("registry", "pages", "update", page_id, status=2).err
+    typed("registry", "pages", "update", page_id, "--priority", "1", "--expected-version", "1", status=1)

@@ -330,7 +330,7 @@ def test_filters_keep_what_fits_all_of_them(registry: Registry) -> None:
     registry.create(Tool("a_b", "Says 100% of it", toolkit="x", status="draft"))
     registry.create(Tool("aXb", "ÄRGER and Joy", toolkit="x"))
     registry.create(Tool("c", "joyful", toolkit="y"))
-    registry.update("c", {"version": "2.0.0"}, version=1)
+    registry.update("c", {"semantic_version": "2.0.0"}, version=1)
 
     def names(**filters: Any) -> list[str]:
         return [record.name for record in registry.tools(**filters).records]

@@ -255,10 +255,10 @@ def test_a_name_that_a_rule_was_made_for_is_not_free(registry: Registry) -> None
 
 
 def test_a_sync_without_a_version_keeps_the_one_that_is_known(registry: Registry) -> None:
-    send(registry, Tool("mail"), version="1.2")
+    send(registry, Tool("mail"), plugin_version="1.2")
     assert not send(registry, Tool("mail")).is_applied
     assert send(registry, Tool("mail", "New")).plan.version == "1.2"
-    assert not send(registry, Tool("mail", "New"), version="1.2").is_applied
+    assert not send(registry, Tool("mail", "New"), plugin_version="1.2").is_applied
 
 
 def test_people_may_not_lose_a_tool_to_its_rules_by_a_slip(registry: Registry) -> None:

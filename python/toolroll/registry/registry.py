@@ -9,7 +9,6 @@ description that nobody has read.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +18,7 @@ from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
 from toolroll.formats.sources.dicts import read_tools
 from toolroll.registry import queries, versions
 from toolroll.registry.audit import Audit
-from toolroll.registry.content import FIELDS, GOVERNED, content_hash, content_of, tool_of
+from toolroll.registry.content import GOVERNED, attributes_of, content_hash, content_of, tool_of
 from toolroll.registry.page_mappings import Pages
 from toolroll.registry.queries import check_limit, check_version, find_tool, read_version, versions_query
 from toolroll.registry.records import Record, Review, ToolPage
@@ -177,18 +176,20 @@ class Registry:
     ) -> Record:
         """Changes fields of a tool. Writes nothing if no field differs.
 
-        changes: field of Tool → value; "version" is the semantic version. version: the record's version that
-        the caller read. force: allows a change after which rules no longer apply to the tool.
+        changes: field → value, as `Record.to_dict` names them: the tool's own version is "semantic_version".
+        version: the record's version that the caller read. force: allows a change after which rules no longer
+        apply to the tool.
 
         Raises:
             NotFound: there is no such tool.
             Conflict: the tool has another version, the new name is taken, or rules would lose the tool.
             InvalidInput: a field is unknown, a value is wrong, or there is no such toolkit.
         """
-        _check_fields(changes)
+        values = attributes_of(changes)
+        _check_status(values)
         with self._editing(org) as (write, edits):
             record = check_version(find_tool(write.connection, name, org), version)
-            tool = tool_of({**content_of(record.tool), **changes}, record.tool.tool_id)
+            tool = tool_of({**content_of(record.tool), **values}, record.tool.tool_id)
             return self._replace(write, edits, "tool.update", record, tool, reason, force)
 
     def delete(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
@@ -305,7 +306,7 @@ class Registry:
         *,
         plugin: str,
         toolkit: str = "",
-        version: str = "",
+        plugin_version: str = "",
         org: str = "",
         review: Mode | None = None,
         while_waiting: WhileWaiting | None = None,
@@ -321,7 +322,7 @@ class Registry:
                 `read_tools` reads, such as the list of an MCP server.
             plugin: its name. A definition that belongs to another plugin or to people is a conflict.
             toolkit: with a list of tools: the toolkit of those that name none.
-            version: the plugin's own version, for people.
+            plugin_version: the plugin's own version, for people.
             org: the owner of the catalog; "" is the platform.
             review: "auto" (new and changed tools are selected at once), "changed" (changed tools wait for
                 approval), "all" (new ones too). None keeps the plugin's mode, at first "auto".
@@ -357,7 +358,7 @@ class Registry:
             definitions = read_tools(definitions, words(toolkit, "toolkit"))
         elif toolkit:
             raise InvalidInput(f"toolkit is {toolkit!r:.80}, must be '': the Definitions name their toolkits")
-        payload = Payload.of(definitions, plugin=plugin, org=org, version=version)
+        payload = Payload.of(definitions, plugin=plugin, org=org, version=plugin_version)
         sync = Sync(self.database, payload, review, while_waiting, trusted)
         return sync.run(self.actor, dry_run=dry_run, reason=reason, progress=progress)
 
@@ -452,16 +453,8 @@ def _rules(names: Sequence[str]) -> str:
     return f"rule{'' if len(names) == 1 else 's'} {shown}"
 
 
-def _check_fields(changes: Mapping[str, Any]) -> None:
-    if not isinstance(changes, Mapping):
-        raise InvalidInput(f"changes is {type(changes).__name__}, must map fields to values")
+def _check_status(changes: Mapping[str, Any]) -> None:
     if not isinstance(changes.get("status", ""), str):
         raise InvalidInput(
             f"status is {changes['status']!r:.80}, must be one of {', '.join(sorted(STATUSES))}"
         )
-    known = (*FIELDS, *GOVERNED)
-    for name in changes:
-        if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise InvalidInput(f"a tool has no field {name!r:.80}{hint} Known are {', '.join(known)}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.registry.content import changed_fields, content_of, tool_of
+from toolroll.registry.content import COLUMNS, content_of, differences, tool_of
 from toolroll.registry.governed_rows import fields_as_json
 from toolroll.registry.records import Record, Review
 from toolroll.registry.store import tables
@@ -52,7 +52,8 @@ class Version:
         fields = fields_as_json(self)
         del fields["flags"]
         ids = {"tool_id": self.tool.tool_id, "semantic_version": self.tool.version}
-        return ids | fields | {"tool": content_of(self.tool)}
+        content = content_of(self.tool)
+        return ids | fields | {"tool": {column: content[name] for name, column in COLUMNS.items()}}
 
 
 def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[str, Any]:
@@ -107,8 +108,8 @@ def find_version(connection: sa.Connection, tool_id: str, number: int) -> Versio
 def difference(before: Version, after: Version) -> str:
     """The changes from one version to another, field by field, as text for people."""
     lines = [f"{after.tool.name}: version {before.version} → {after.version}"]
-    for name in changed_fields(before.tool, after.tool):
-        lines += _field(name, getattr(before.tool, name), getattr(after.tool, name), before, after)
+    for name, old, new in differences(before.tool, after.tool):
+        lines += _field(name, old, new, before, after)
     if before.review != after.review:
         lines.append(f"review: {before.review} → {after.review}")
     if before.served_version != after.served_version:

@@ -63,7 +63,7 @@ def _waiting(registry: Registry, org: str) -> Iterator[Record]:
             after = page.next
 
 
-@command("approve", example="toolroll registry approve get_forecast --version 3")
+@command("approve", example="toolroll registry approve get_forecast --expected-version 3")
 @click.argument("name")
 @version_option
 @write_options

@@ -258,7 +258,7 @@ class SyncPlan:
         found: dict[str, Any] = {
             "plugin": self.plugin,
             "org": self.org,
-            "version": self.version,
+            "plugin_version": self.version,
             "review": self.review,
             "while_waiting": self.while_waiting,
             "counts": self.counts,

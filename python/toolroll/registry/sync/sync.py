@@ -431,7 +431,7 @@ class _Writer:
         if self._payload.plugin:
             self._update_plugin()
         details: dict[str, Any] = {
-            "version": self._plan.version,
+            "plugin_version": self._plan.version,
             "review": self._plan.review,
             "counts": self._plan.counts,
         }

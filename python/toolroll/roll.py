@@ -35,6 +35,7 @@ from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import Profile, profile
 from toolroll.selection.selection import Selection
 from toolroll.selection.telemetry import Counters
+from toolroll.selection.unknown_values import unknown_values
 from toolroll.selection.verdict import Verdict, judge
 from toolroll.selection.visible import VisibleTools
 from toolroll.sessions.session import Session
@@ -428,6 +429,14 @@ class Toolroll:
         context = context or Context()
         snapshot = self._engine.snapshot
         return judge(snapshot.pipeline(context.org), name, context, snapshot.settings(context.org))
+
+    def unknown_values(self, context: Context) -> tuple[str, ...]:
+        """What the context names in vain, in sentences: tiers, excluded tools and pages that are not known.
+
+        A selection ignores such values, because a catalog may change between two turns.
+        """
+        pipeline = self._engine.snapshot.pipeline(_checked_context(context).org)
+        return tuple(unknown_values(pipeline, context))
 
     # Learning.
 

@@ -12,6 +12,7 @@ from sqlalchemy import make_url
 
 from tests.integration.commands import CRM, WEATHER, Typed, toolkit_file, type_in
 from toolroll.cli import main
+from toolroll.embedders.hashing import HashingEmbedder
 
 SECRET = "hunter2-s3cret"
 
@@ -183,7 +184,13 @@ def test_what_is_an_organisations_is_selected_for_it_alone(typed, folder, tmp_pa
     assert "launch_rocket" not in typed.picked(message, "--org", "other")
 
 
-def test_embed_keeps_what_is_missing_and_goes_on_where_it_was(typed, folder, tmp_path):
+@pytest.fixture
+def waits(monkeypatch):
+    """The hashing embedder as one that takes time, whose vectors readers therefore take from the registry."""
+    monkeypatch.setattr(HashingEmbedder, "is_instant", False)
+
+
+def test_embed_keeps_what_is_missing_and_goes_on_where_it_was(waits, typed, folder, tmp_path):
     typed.put(folder)
     missing = typed.json("embed", "--embedder", "hashing", "--dry-run")
     assert (missing["stale"], missing["embedded"], missing["current"]) == (missing["texts"], 0, 0)
@@ -199,6 +206,14 @@ def test_embed_keeps_what_is_missing_and_goes_on_where_it_was(typed, folder, tmp
     assert count == pruned["texts"]
 
 
+@pytest.mark.parametrize(("words", "status"), [((), 2), (("--embedder", "static"), 1)])
+def test_vectors_that_nobody_would_read_are_not_written(on_sqlite, folder, words, status):
+    on_sqlite.put(folder)
+    done = on_sqlite("embed", *words, status=status)
+    assert "reads no stored vectors" in done.err and "minilm" in done.err and done.out == ""
+    assert on_sqlite.json("registry", "status")["embeddings"] == {}
+
+
 def test_embed_says_what_an_unknown_embedder_is(on_sqlite):
     done = on_sqlite("embed", "--embedder", "bert", status=1)
     assert done.err.startswith("toolroll embed: embedder 'bert': unknown") and done.out == ""
@@ -206,7 +221,12 @@ def test_embed_says_what_an_unknown_embedder_is(on_sqlite):
 
 def test_a_server_that_refuses_is_one_line_without_the_password(capsys, tmp_path):
     url = f"postgresql://me:{SECRET}@127.0.0.1:1/tools"
-    for command in (("registry", "list"), ("registry", "status"), ("embed",), ("select", "x")):
+    for command in (
+        ("registry", "list"),
+        ("registry", "status"),
+        ("embed", "--embedder", "hashing"),
+        ("select", "x"),
+    ):
         assert main((*command, "--catalog", url)) == 1
         out, err = capsys.readouterr()
         assert out == "" and err.count("\n") == 1
@@ -236,7 +256,7 @@ def test_every_listing_prints_one_object_and_nothing_else(typed, folder):
     assert json.loads(typed("registry", "list", "--json").out)["next"] in (None, "")
 
 
-def test_progress_is_for_a_person_and_leaves_the_line_empty(on_sqlite, folder, monkeypatch):
+def test_progress_is_for_a_person_and_leaves_the_line_empty(waits, on_sqlite, folder, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     done = on_sqlite("import", str(folder), "--json", catalog="--to")
     assert "tools 4/4" in done.err and done.err.endswith("\r\033[K") and json.loads(done.out)

@@ -198,6 +198,31 @@ def test_tricks_in_names_are_only_names(typed):
     assert len(typed.names()) == 4
 
 
+def test_why_names_a_rule_whose_condition_does_not_hold(on_sqlite):
+    rule(on_sqlite, "org-acme", "--deny", "--toolkit", "crm", "--when", '{"org": {"ne": "acme"}}')
+    said = on_sqlite("registry", "why", "crm_find", "--org", "acme").out
+    assert said.startswith("crm_find is visible: the platform's rule 'org-acme' names it, its condition does")
+
+
+def test_values_that_name_nothing_are_told(on_sqlite):
+    words = ("--tier", "gold", "--exclude", "crm_fnd", "--page", "home")
+    done = on_sqlite("select", "find a customer", *words)
+    assert "tier is 'gold', but no tiers are configured" in done.err
+    assert "exclude 'crm_fnd': there is no such tool; did you mean 'crm_find'?" in done.err
+    assert "page 'home': no mapping matches it" in done.err
+    on_sqlite("registry", "tiers", "free", "golden")
+    done = on_sqlite("registry", "why", "crm_find", "--tier", "gold")
+    (unknown,) = on_sqlite.json("select", "find a customer", "--tier", "gold")["unknown_values"]
+    assert unknown in done.err and "did you mean 'golden'?" in done.err and "crm_find is visible" in done.out
+    on_sqlite("registry", "pages", "add", "ho*", "crm")
+    done = on_sqlite("select", "find a customer", "--tier", "free", "--exclude", "crm_find", "--page", "home")
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_selection_that_is_not_logged_prints_no_event(on_sqlite):
+    assert on_sqlite.json("select", "find a customer")["event_id"] is None
+
+
 def test_a_rule_is_updated_field_by_field(typed):
     typed("registry", "tiers", "free", "pro")
     rule(typed, "r", "--deny", "--tool", "crm_export", "--when", '{"tier": {"lt": "pro"}}')

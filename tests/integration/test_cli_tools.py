@@ -283,6 +283,25 @@ def test_a_wrong_definition_to_create_is_named_by_file_line_and_key(on_sqlite, t
     assert "cannot be read: No such file" in on_sqlite("registry", "create", "--file", missing, status=1).err
 
 
+def test_a_deleted_tool_is_said_to_be_deleted_and_its_history_says_when(on_sqlite):
+    on_sqlite("registry", "delete", "crm_find", "--actor", "ada")
+    for words in (("rollback", "crm_find", "--to", "1"), ("update", "crm_find", "--set", "summary=x")):
+        done = on_sqlite("registry", *words, status=1)
+        assert "is deleted, since" in done.err and "by ada; `restore` brings it back" in done.err
+    on_sqlite("registry", "restore", "crm_find")
+    versions = on_sqlite.json("registry", "history", "crm_find")["versions"]
+    assert [version["changed"] for version in versions] == [["restored"], ["deleted"], []]
+    out = on_sqlite("registry", "history", "crm_find").out
+    assert "deleted" in out and "restored" in out
+
+
+def test_a_tool_that_waits_for_nothing_is_neither_approved_nor_rejected(on_sqlite):
+    for command in ("approve", "reject"):
+        done = on_sqlite("registry", command, "crm_find", status=1)
+        assert "nothing waits for approval" in done.err and done.out == ""
+    assert on_sqlite.json("registry", "show", "crm_find")["version"] == 1
+
+
 def test_the_version_that_an_editor_read_is_expected(on_sqlite):
     on_sqlite("registry", "update", "crm_find", "--set", "summary=a", "--expected-version", "1")
     for words in (("update", "--set", "summary=b"), ("rollback", "--to", "1"), ("delete",)):

@@ -85,7 +85,7 @@ def command(
     """Pick tools for a message.
 
     MESSAGE is what the user wrote; - reads it from standard input. The tools come from a folder, from a
-    registry, or from a demonstration catalog.
+    registry, or from a demonstration catalog. Nothing is logged or learned, so `event_id` is null.
     """
     if json + explain + (schemas is not None) > 1:
         raise click.UsageError("--json, --explain and --schemas: not allowed with each other")
@@ -101,9 +101,14 @@ def command(
         roll.warm_up([turn.org])
         roll.select(message, turn, k)  # warms the caches, so that the timings below are typical
         picked = roll.select(message, turn, k, max_tools=max_tools, budget_tokens=budget_tokens)
+        unknown = roll.unknown_values(turn)
     if json:
-        print_json(picked.to_dict())
-    elif schemas:
+        # Nothing is logged, so no report could name an event.
+        print_json({**picked.to_dict(), "event_id": None, "unknown_values": list(unknown)})
+        return
+    for sentence in unknown:
+        note(sentence)
+    if schemas:
         print_json(picked.schemas(schemas))
         for loss in picked.conversion_losses(schemas):
             note(str(loss))

@@ -260,12 +260,14 @@ class Registry:
     # Review
 
     def approve(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
-        """Approves a tool's present content and removes its flags; writes nothing if there is no need."""
+        """Approves a tool's present content and removes its flags.
+
+        Raises Conflict if nothing awaits approval and the tool has no flags.
+        """
         with self._editing(org) as (write, edits):
             record = check_version(find_tool(write.connection, name, org), version)
             if record.review == "approved" and not record.flags:
-                write.abandon()
-                return record
+                raise Conflict(f"tool {name!r}: nothing waits for approval, and it has no flags to remove")
             return edits.change(
                 "tool.approve", record, reason=reason, review="approved", flags=(), rejected_hash=None
             )

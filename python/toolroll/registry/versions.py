@@ -26,8 +26,8 @@ class Version:
 
     Attributes:
         tool: the definition at this version.
-        changed: the fields that differ from the version before, "review", "served_version" and "deleted"
-            among them; empty for the first version.
+        changed: the fields that differ from the version before, "review" and "served_version" among them, and
+            "deleted" or "restored"; empty for the first version.
         reason, actor, at: of the change.
         review, is_deleted: the state at this version.
         served_version: the approved version that served while this one waited; None for none.

@@ -134,7 +134,8 @@ class Toolroll:
     ) -> Toolroll:
         """From a folder with one JSON file a toolkit, a folder with `tools.jsonl`, or one such file.
 
-        The other arguments are those of `from_tools`.
+        The other arguments are those of `from_tools`. `catalog.json` in the folder may hold `tiers`, if none
+        are passed, and further `pages`.
 
         Raises:
             InvalidDefinition: with file, line and key of what is wrong.
@@ -147,8 +148,8 @@ class Toolroll:
         def read(newer: Iterable[Any] | None) -> Definitions:
             if newer is not None:
                 return _joined(newer, declared)
-            found = read_folder(path)
-            return replace(found, rules=declared.rules, pages=declared.pages, tiers=declared.tiers)
+            found = read_folder(path, declared.tiers)
+            return replace(found, rules=declared.rules, pages=(*found.pages, *declared.pages))
 
         builder = _builder(embedder, profile, hnsw, experiment)
         home = MemoryHome(read(None), builder, read=read, experiment=experiment, progress=progress)

@@ -262,3 +262,63 @@ def test_progress_is_for_a_person_and_leaves_the_line_empty(waits, on_sqlite, fo
     assert "tools 4/4" in done.err and done.err.endswith("\r\033[K") and json.loads(done.out)
     done = on_sqlite("embed", "--embedder", "hashing", "--json")
     assert "embedding" in done.err and done.err.endswith("\r\033[K") and json.loads(done.out)
+
+
+CATALOG = {"tiers": ["free", "pro"], "pages": [{"pattern": "sales*", "toolkits": ["crm"]}]}
+
+
+@pytest.fixture
+def tiered(tmp_path):
+    """Toolkits of a tier, with the tiers and a page mapping in the folder."""
+    made = toolkit_file(tmp_path / "tiered", WEATHER, tier="free")
+    toolkit_file(made, CRM, tier="pro", settings_keys=[])
+    (made / "catalog.json").write_text(json.dumps(CATALOG), encoding="utf-8")
+    return made
+
+
+def test_a_folder_of_tiers_is_selected_from_on_the_command_line(tiered, capsys):
+    def names(*words: str) -> set[str]:
+        assert main(["select", "find a customer", "--catalog", str(tiered), "--json", *words]) == 0
+        return {tool["name"] for tool in json.loads(capsys.readouterr().out)["tools"]}
+
+    assert names() == set()
+    assert names("--tier", "free") == {"get_forecast", "get_air_quality"}
+    assert names("--tier", "pro", "--page", "sales/7", "-k", "3") == {"crm_export", "crm_find"}
+    assert names("--tier", "pro", "--tiers", "pro,free") == {"crm_export", "crm_find"}
+    assert main(["select", "find a customer", "--catalog", str(tiered)]) == 0
+    assert "no tier is given, so toolkits that have one are hidden: crm, weather" in capsys.readouterr().err
+    (tiered / "catalog.json").unlink()
+    assert main(["select", "x", "--catalog", str(tiered)]) == 1
+    said = capsys.readouterr().err
+    assert "crm.json:1: toolkit 'crm': tier is 'pro', but there are no tiers" in said and "--tiers" in said
+    assert names("--tier", "free", "--tiers", "free,pro") == {"get_forecast", "get_air_quality"}
+    assert main(["select", "x", "--tiers", "free"]) == 2
+    assert "goes with --catalog FOLDER" in capsys.readouterr().err
+
+
+def test_an_import_brings_the_first_tiers_and_the_page_mappings_of_its_folder(typed, tiered):
+    planned = typed.put(tiered, "--dry-run")
+    assert planned["tiers"] == ["free", "pro"] and planned["conflicts"] == []
+    assert "tiers" in typed("import", str(tiered), catalog="--to").out
+    assert typed.json("registry", "tiers") == {"tiers": ["free", "pro"]}
+    assert [page["pattern"] for page in typed.json("registry", "pages")["pages"]] == ["sales*"]
+    assert typed.json("registry", "why", "crm_find", "--tier", "free")["visible"] is False
+    (line,) = typed.json("registry", "changes", "--action", "tiers")["changes"]
+    assert line["details"]["after"] == {"tiers": ["free", "pro"]}
+    assert typed.put(tiered)["applied"] is False
+    (tiered / "catalog.json").write_text('{"tiers": ["free", "pro", "team"]}', encoding="utf-8")
+    (note,) = typed.put(tiered)["notes"]
+    assert note == "governed: tiers free, pro, team are not set: the registry has free, pro"
+
+
+def test_a_plugin_brings_tiers_and_page_mappings_only_if_it_is_trusted(typed, tiered):
+    words = ("registry", "sync", str(tiered), "--plugin", "p")
+    refused = typed.json(*words, "--dry-run", status=1)
+    assert any("no tiers are configured" in problem for problem in refused["conflicts"])
+    assert any("tiers free, pro are not set: `--trusted` does it" in note for note in refused["notes"])
+    done = typed.json(*words, "--trusted")
+    assert (done["tiers"], [page["action"] for page in done["pages"]]) == (["free", "pro"], ["create"])
+    assert typed.json("registry", "tiers") == {"tiers": ["free", "pro"]}
+    assert typed.json("registry", "pages", "for", "sales")["toolkits"] == ["crm"]
+    (tiered / "catalog.json").write_text('{"tiers": ["free", "pro"]}', encoding="utf-8")
+    assert [page["action"] for page in typed.json(*words, "--trusted")["pages"]] == ["delete"]

@@ -13,6 +13,8 @@ from toolroll.selection.stages.visibility import Visibility
 
 _NEAR_AMONG = 5_000  # names that a misspelt one is compared with; bounds the time of a sentence
 
+_LISTED = 10  # toolkits in a sentence
+
 
 def unknown_values(pipeline: Pipeline, context: Context) -> Iterator[str]:
     """Sentences about a tier that is not configured, tools that do not exist, a page that nothing reads."""
@@ -23,6 +25,9 @@ def unknown_values(pipeline: Pipeline, context: Context) -> Iterator[str]:
             reads = stage.policy.reads(context.org)
             if context.tier and (problem := tier_problem(context.tier, stage.policy.tiers)):
                 yield f"tier {problem}; it counts as unknown"
+            if not context.tier and (gated := sorted(stage.policy.gates)):
+                shown = ", ".join(gated[:_LISTED]) + (", …" if len(gated) > _LISTED else "")
+                yield f"no tier is given, so toolkits that have one are hidden: {shown}"
     for name in dict.fromkeys(context.exclude):
         if name not in names:
             near = get_close_matches(name[:200], list(names)[:_NEAR_AMONG], n=1)

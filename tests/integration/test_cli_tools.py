@@ -72,7 +72,16 @@ def test_update_history_diff_and_rollback(filled):
     assert versions[1]["changed"] == ["description"] and versions[0]["changed"] == ["examples", "pinned"]
     diff = filled("registry", "diff", "crm_find", "1", "2").out
     assert "Finds a customer by name." in diff and "Looks a customer up." in diff
-    assert filled.json("registry", "diff", "crm_find", "1", "2")["diff"] == diff.rstrip("\n")
+    old, new = "Finds a customer by name.", "Looks a customer up."
+    assert filled.json("registry", "diff", "crm_find", "1", "2") == {
+        "name": "crm_find",
+        "from": 1,
+        "to": 2,
+        "differences": [{"field": "description", "before": old, "after": new}],
+    }
+    assert [
+        each["field"] for each in filled.json("registry", "diff", "crm_find", "1", "3")["differences"]
+    ] == [*("description", "examples", "pinned")]
     assert "version 4" in filled("registry", "rollback", "crm_find", "--to", "1").out
     assert filled.json("registry", "show", "crm_find")["description"] == "Finds a customer by name."
     assert "ada" in filled("registry", "history", "crm_find").out
@@ -158,7 +167,10 @@ def test_what_waits_for_approval_is_listed_and_decided(typed, tmp_path):
     done = typed("registry", "review")
     assert "get_forecast" in done.out and "Or so." in done.out and "2 waiting" in done.err
     waiting = typed.json("registry", "review")["waiting"]
-    assert all("Or so." in tool["diff"] for tool in waiting)
+    for tool in waiting:
+        fields = {each["field"]: (each["before"], each["after"]) for each in tool["differences"]}
+        assert fields["description"][1] == f"{fields['description'][0]} Or so."
+        assert fields["review"] == ("approved", "changed")
     assert typed.json("registry", "status")["waiting"] == {"pending": 0, "changed": 2}
     typed("registry", "approve", "get_forecast", "--reason", "fine")
     typed("registry", "reject", "get_air_quality", "--reason", "no")

@@ -84,6 +84,7 @@ def test_a_difference_is_read_field_by_field(registry: Registry) -> None:
         "     }",
         "public: false → true",
     ]
+    assert registry.differences("weather", 2, 2) == ()
     assert registry.diff("weather", 2, 2) == "weather: version 2 → 2\nno difference"
 
 

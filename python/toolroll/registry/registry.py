@@ -33,7 +33,7 @@ from toolroll.registry.sync.sync import Progress, Sync, SyncReport
 from toolroll.registry.tiers import read_tiers, set_tiers
 from toolroll.registry.tool_edits import ToolEdits, check_name, major_version_flag, merged_flags
 from toolroll.registry.toolkits import Toolkits, is_toolkit, lineage, no_toolkit
-from toolroll.registry.versions import Version, version_of
+from toolroll.registry.versions import FieldDifference, Version, version_of
 from toolroll.tools import STATUSES, Definitions, Status, Tool
 
 _LONGEST_PLUGIN = 200  # characters
@@ -143,12 +143,23 @@ class Registry:
 
     def diff(self, name: str, from_version: int, to_version: int, *, org: str = "") -> str:
         """The changes between two versions of a tool, as text for people."""
+        return versions.difference(*self._two_versions(name, from_version, to_version, org))
+
+    def differences(
+        self, name: str, from_version: int, to_version: int, *, org: str = ""
+    ) -> tuple[FieldDifference, ...]:
+        """The same for programs: each field that differs, with both values."""
+        return versions.field_differences(*self._two_versions(name, from_version, to_version, org))
+
+    def _two_versions(
+        self, name: str, from_version: int, to_version: int, org: str
+    ) -> tuple[Version, Version]:
         with self.database.reading() as connection:
             record = find_tool(connection, name, org, deleted=True)
             before, after = (
                 read_version(connection, record, number) for number in (from_version, to_version)
             )
-        return versions.difference(before, after)
+        return before, after
 
     # Changing
 

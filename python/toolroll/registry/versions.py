@@ -105,6 +105,37 @@ def find_version(connection: sa.Connection, tool_id: str, number: int) -> Versio
     return None if row is None else version_of(row)
 
 
+@dataclass(frozen=True, slots=True)
+class FieldDifference:
+    """One field in which two versions of a tool differ.
+
+    Attributes:
+        field: as `Record.to_dict` names it; "deleted" for whether the tool was.
+    """
+
+    field: str
+    before: Any
+    after: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return fields_as_json(self)
+
+
+def field_differences(before: Version, after: Version) -> tuple[FieldDifference, ...]:
+    """The fields in which two versions differ, in the order of a tool's fields."""
+    found = [FieldDifference(*difference) for difference in differences(before.tool, after.tool)]
+    for name, attribute in (
+        ("review", "review"),
+        ("served_version", "served_version"),
+        ("deleted", "is_deleted"),
+    ):
+        old, new = getattr(before, attribute), getattr(after, attribute)
+        if old != new:
+            found.append(FieldDifference(name, old, new))
+    return tuple(found)
+
+
 def difference(before: Version, after: Version) -> str:
     """The changes from one version to another, field by field, as text for people."""
     lines = [f"{after.tool.name}: version {before.version} → {after.version}"]

@@ -129,11 +129,11 @@ def history(options: OrgOptions, name: str, before: int | None, limit: int) -> N
 def diff(options: OrgOptions, name: str, before: int, after: int) -> None:
     """Print the differences between two versions of a tool."""
     with options.registry() as registry:
-        text = registry.diff(name, before, after, org=options.org)
-    if options.json:
-        print_json({"name": name, "from": before, "to": after, "diff": text})
-    else:
-        print(printable(text))
+        if options.json:
+            found = [each.to_dict() for each in registry.differences(name, before, after, org=options.org)]
+            print_json({"name": name, "from": before, "to": after, "differences": found})
+        else:
+            print(printable(registry.diff(name, before, after, org=options.org)))
 
 
 def _set_option(**attributes: Any) -> Decorator:

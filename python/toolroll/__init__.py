@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from toolroll.formats import meta_tools as meta_tools
     from toolroll.formats import repair as repair
     from toolroll.formats.sources.dicts import read_tools as read_tools
+    from toolroll.formats.sources.folder import read_folder as read_folder
     from toolroll.learning.experiments import Experiment as Experiment
     from toolroll.registry.registry import Registry as Registry
     from toolroll.roll import Toolroll as Toolroll
@@ -69,6 +70,7 @@ _HOMES = {
     "ToolrollError": "toolroll.errors",
     "Unavailable": "toolroll.errors",
     "meta_tools": "toolroll.formats",
+    "read_folder": "toolroll.formats.sources.folder",
     "read_tools": "toolroll.formats.sources.dicts",
     "repair": "toolroll.formats",
 }

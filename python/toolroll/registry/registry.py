@@ -364,20 +364,16 @@ class Registry:
                 f"while_waiting is {while_waiting!r}, must be one of {', '.join(WHILE_WAITING)}, or None for "
                 "no change"
             )
-        if not isinstance(definitions, Definitions):
-            if isinstance(definitions, (str, bytes, Mapping)) or not isinstance(definitions, Iterable):
-                kind = type(definitions).__name__
-                raise InvalidInput(f"definitions is {kind}, must be Definitions or a list of tools")
-            definitions = read_tools(definitions, words(toolkit, "toolkit"))
-        elif toolkit:
+        if toolkit and isinstance(definitions, Definitions):
             raise InvalidInput(f"toolkit is {toolkit!r:.80}, must be '': the Definitions name their toolkits")
-        payload = Payload.of(definitions, plugin=plugin, org=org, version=plugin_version)
+        read = _definitions(definitions, words(toolkit, "toolkit"))
+        payload = Payload.of(read, plugin=plugin, org=org, version=plugin_version)
         sync = Sync(self.database, payload, review, while_waiting, trusted)
         return sync.run(self.actor, dry_run=dry_run, reason=reason, progress=progress)
 
     def import_(
         self,
-        definitions: Definitions,
+        definitions: Definitions | Iterable[Any],
         *,
         org: str = "",
         dry_run: bool = False,
@@ -390,8 +386,11 @@ class Registry:
         They belong to no plugin and need no approval. New definitions bring their governance. Of existing
         ones, decisions of people stay: the governance (`content.GOVERNED`), and the texts until the
         definitions change. What people deleted stays deleted, unless `restore` is set. Raises as `sync` does.
+
+        definitions: as in `sync`; `read_folder` reads those of a folder.
         """
-        sync = Sync(self.database, Payload.of(definitions, org=org), trusted=True, restore=restore)
+        payload = Payload.of(_definitions(definitions), org=org)
+        sync = Sync(self.database, payload, trusted=True, restore=restore)
         return sync.run(self.actor, dry_run=dry_run, reason=reason, progress=progress)
 
     @contextmanager
@@ -431,6 +430,18 @@ class Registry:
             check_name(write.connection, tool.name, record.org, but=record.tool.tool_id)
         _check_move(write, record, tool, force)
         return edits.change(action, record, tool, reason=reason, **state)
+
+
+def _definitions(value: Definitions | Iterable[Any], toolkit: str = "") -> Definitions:
+    """Definitions as they are, or read from a list of tools."""
+    if isinstance(value, Definitions):
+        return value
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise InvalidInput(
+            f"definitions is {type(value).__name__}, must be Definitions (`toolroll.read_folder(path)` reads "
+            "them) or a list of tools"
+        )
+    return read_tools(value, toolkit)
 
 
 def _check_move(write: Write, record: Record, tool: Tool, force: bool) -> None:

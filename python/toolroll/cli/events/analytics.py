@@ -132,7 +132,8 @@ def hits(options: WindowOptions, plot: str | None) -> None:
 def drift(options: WindowOptions, embedder: str, older_than: datetime | None) -> None:
     """List tools that lack vectors of an embedder, or have old ones.
 
-    An embedder that works within the process (static) needs none in the store.
+    An embedder that works within the process (static) needs none in the store. --since and --until choose
+    tools by their last change.
     """
     if embedder == "none":
         raise click.UsageError("--embedder none: embeds nothing; name an embedder")

@@ -221,6 +221,7 @@ def test_values_that_name_nothing_are_told(on_sqlite):
 
 def test_a_selection_that_is_not_logged_prints_no_event(on_sqlite):
     assert on_sqlite.json("select", "find a customer")["event_id"] is None
+    assert on_sqlite.json("events", "list")["events"] == []
 
 
 def test_a_rule_is_updated_field_by_field(typed):

@@ -267,10 +267,6 @@ class Policy:
         self._answers[asked] = answer
         return answer
 
-    def reads(self, org: str) -> frozenset[str]:
-        """The attributes of a context of this organisation that its answers depend on."""
-        return frozenset(self.attributes.get(org, self.attributes[""]) or ())
-
     def why(self, name: str, context: Context) -> Verdict:
         """Whether the context sees the tool, and which rule decided. For explanations: O(rules).
 
@@ -296,6 +292,10 @@ class Policy:
                 reasons = [one.reason for one in (verdict, own) if one.reason != NOT_NAMED]
                 return replace(verdict, reason="; ".join(reasons))
         return verdict
+
+    def reads(self, org: str) -> frozenset[str]:
+        """The attributes of a context of this organisation that its answers depend on."""
+        return frozenset(self.attributes.get(org, self.attributes[""]) or ())
 
     def _find(self, org: str, facts: Facts) -> Bitset | None:
         platform = self.applied.get("", _NO_RULES)

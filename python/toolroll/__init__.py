@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from toolroll.formats import meta_tools as meta_tools
     from toolroll.formats import repair as repair
     from toolroll.formats.sources.dicts import read_tools as read_tools
+    from toolroll.formats.sources.folder import read_folder as read_folder
     from toolroll.learning.experiments import Experiment as Experiment
     from toolroll.learning.memory import RecordResult as RecordResult
     from toolroll.registry.registry import Registry as Registry
@@ -77,6 +78,7 @@ _HOMES = {
     "Verdict": "toolroll.selection.policy.policy",
     "VisibleTools": "toolroll.selection.visible",
     "meta_tools": "toolroll.formats",
+    "read_folder": "toolroll.formats.sources.folder",
     "read_tools": "toolroll.formats.sources.dicts",
     "repair": "toolroll.formats",
 }

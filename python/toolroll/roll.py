@@ -35,6 +35,7 @@ from toolroll.selection.pipeline_builder import PipelineBuilder
 from toolroll.selection.profiles import Profile, profile
 from toolroll.selection.selection import Selection
 from toolroll.selection.telemetry import Counters
+from toolroll.selection.unknown_values import unknown_values
 from toolroll.selection.verdict import Verdict, judge
 from toolroll.selection.visible import VisibleTools
 from toolroll.sessions.session import Session
@@ -133,7 +134,8 @@ class Toolroll:
     ) -> Toolroll:
         """From a folder with one JSON file a toolkit, a folder with `tools.jsonl`, or one such file.
 
-        The other arguments are those of `from_tools`.
+        The other arguments are those of `from_tools`. `catalog.json` in the folder may hold `tiers`, if none
+        are passed, and further `pages`.
 
         Raises:
             InvalidDefinition: with file, line and key of what is wrong.
@@ -146,8 +148,8 @@ class Toolroll:
         def read(newer: Iterable[Any] | None) -> Definitions:
             if newer is not None:
                 return _joined(newer, declared)
-            found = read_folder(path)
-            return replace(found, rules=declared.rules, pages=declared.pages, tiers=declared.tiers)
+            found = read_folder(path, declared.tiers)
+            return replace(found, rules=declared.rules, pages=(*found.pages, *declared.pages))
 
         builder = _builder(embedder, profile, hnsw, experiment)
         home = MemoryHome(read(None), builder, read=read, experiment=experiment, progress=progress)
@@ -428,6 +430,14 @@ class Toolroll:
         context = context or Context()
         snapshot = self._engine.snapshot
         return judge(snapshot.pipeline(context.org), name, context, snapshot.settings(context.org))
+
+    def unknown_values(self, context: Context) -> tuple[str, ...]:
+        """What the context names in vain, in sentences: tiers, excluded tools and pages that are not known.
+
+        A selection ignores such values, because a catalog may change between two turns.
+        """
+        pipeline = self._engine.snapshot.pipeline(_checked_context(context).org)
+        return tuple(unknown_values(pipeline, context))
 
     # Learning.
 

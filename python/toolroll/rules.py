@@ -63,3 +63,12 @@ class PageMapping:
     priority: int = 0
     org: str = ""
     page_id: str = ""
+
+
+def pattern_problem(pattern: str) -> str:
+    """The problem with a pattern, in words; "" for none."""
+    if not pattern:
+        return "must not be empty: say '*' for every page"
+    if pattern != "*" and (pattern == "**" or "*" in pattern[1:-1]):
+        return "may have '*' only as its first or last character: page, prefix*, *suffix, *contains*"
+    return ""

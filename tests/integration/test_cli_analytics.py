@@ -137,6 +137,7 @@ def test_arms_unused_and_broken_tools_and_drift_are_printed(used, database):
 
     assert used.json("events", "analytics", "drift")["tools"] == []
     assert "embeds within each process" in used("events", "analytics", "drift").err
+    assert used.json("events", "analytics", "drift", "--older-than", "1s")["stored"] is False
 
 
 def test_another_profile_is_judged_on_the_logged_events(used):

@@ -12,6 +12,7 @@ from sqlalchemy import make_url
 
 from tests.integration.commands import CRM, WEATHER, Typed, toolkit_file, type_in
 from toolroll.cli import main
+from toolroll.embedders.hashing import HashingEmbedder
 
 SECRET = "hunter2-s3cret"
 
@@ -183,7 +184,13 @@ def test_what_is_an_organisations_is_selected_for_it_alone(typed, folder, tmp_pa
     assert "launch_rocket" not in typed.picked(message, "--org", "other")
 
 
-def test_embed_keeps_what_is_missing_and_goes_on_where_it_was(typed, folder, tmp_path):
+@pytest.fixture
+def waits(monkeypatch):
+    """The hashing embedder as one that takes time, whose vectors readers therefore take from the registry."""
+    monkeypatch.setattr(HashingEmbedder, "is_instant", False)
+
+
+def test_embed_keeps_what_is_missing_and_goes_on_where_it_was(waits, typed, folder, tmp_path):
     typed.put(folder)
     missing = typed.json("embed", "--embedder", "hashing", "--dry-run")
     assert (missing["stale"], missing["embedded"], missing["current"]) == (missing["texts"], 0, 0)
@@ -199,6 +206,14 @@ def test_embed_keeps_what_is_missing_and_goes_on_where_it_was(typed, folder, tmp
     assert count == pruned["texts"]
 
 
+@pytest.mark.parametrize(("words", "status"), [((), 2), (("--embedder", "static"), 1)])
+def test_vectors_that_nobody_would_read_are_not_written(on_sqlite, folder, words, status):
+    on_sqlite.put(folder)
+    done = on_sqlite("embed", *words, status=status)
+    assert "reads no stored vectors" in done.err and "minilm" in done.err and done.out == ""
+    assert on_sqlite.json("registry", "status")["embeddings"] == {}
+
+
 def test_embed_says_what_an_unknown_embedder_is(on_sqlite):
     done = on_sqlite("embed", "--embedder", "bert", status=1)
     assert done.err.startswith("toolroll embed: embedder 'bert': unknown") and done.out == ""
@@ -206,7 +221,12 @@ def test_embed_says_what_an_unknown_embedder_is(on_sqlite):
 
 def test_a_server_that_refuses_is_one_line_without_the_password(capsys, tmp_path):
     url = f"postgresql://me:{SECRET}@127.0.0.1:1/tools"
-    for command in (("registry", "list"), ("registry", "status"), ("embed",), ("select", "x")):
+    for command in (
+        ("registry", "list"),
+        ("registry", "status"),
+        ("embed", "--embedder", "hashing"),
+        ("select", "x"),
+    ):
         assert main((*command, "--catalog", url)) == 1
         out, err = capsys.readouterr()
         assert out == "" and err.count("\n") == 1
@@ -236,9 +256,71 @@ def test_every_listing_prints_one_object_and_nothing_else(typed, folder):
     assert json.loads(typed("registry", "list", "--json").out)["next"] in (None, "")
 
 
-def test_progress_is_for_a_person_and_leaves_the_line_empty(on_sqlite, folder, monkeypatch):
+def test_progress_is_for_a_person_and_leaves_the_line_empty(waits, on_sqlite, folder, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     done = on_sqlite("import", str(folder), "--json", catalog="--to")
     assert "tools 4/4" in done.err and done.err.endswith("\r\033[K") and json.loads(done.out)
     done = on_sqlite("embed", "--embedder", "hashing", "--json")
     assert "embedding" in done.err and done.err.endswith("\r\033[K") and json.loads(done.out)
+
+
+CATALOG = {"tiers": ["free", "pro"], "pages": [{"pattern": "sales*", "toolkits": ["crm"]}]}
+
+
+@pytest.fixture
+def tiered(tmp_path):
+    """Toolkits of a tier, with the tiers and a page mapping in the folder."""
+    made = toolkit_file(tmp_path / "tiered", WEATHER, tier="free")
+    toolkit_file(made, CRM, tier="pro", settings_keys=[])
+    (made / "catalog.json").write_text(json.dumps(CATALOG), encoding="utf-8")
+    return made
+
+
+def test_a_folder_of_tiers_is_selected_from_on_the_command_line(tiered, capsys):
+    def names(*words: str) -> set[str]:
+        assert main(["select", "find a customer", "--catalog", str(tiered), "--json", *words]) == 0
+        return {tool["name"] for tool in json.loads(capsys.readouterr().out)["tools"]}
+
+    assert names() == set()
+    assert names("--tier", "free") == {"get_forecast", "get_air_quality"}
+    assert names("--tier", "pro", "--page", "sales/7", "-k", "3") == {"crm_export", "crm_find"}
+    assert names("--tier", "pro", "--tiers", "pro,free") == {"crm_export", "crm_find"}
+    assert main(["select", "find a customer", "--catalog", str(tiered)]) == 0
+    assert "no tier is given, so toolkits that have one are hidden: crm, weather" in capsys.readouterr().err
+    assert main(["select", "find a customer", "--catalog", str(tiered), "--explain"]) == 0
+    assert "denied by a rule or a toolkit's tier" in capsys.readouterr().out
+    (tiered / "catalog.json").unlink()
+    assert main(["select", "x", "--catalog", str(tiered)]) == 1
+    said = capsys.readouterr().err
+    assert "crm.json:1: toolkit 'crm': tier is 'pro', but there are no tiers" in said and "--tiers" in said
+    assert names("--tier", "free", "--tiers", "free,pro") == {"get_forecast", "get_air_quality"}
+    assert main(["select", "x", "--tiers", "free"]) == 2
+    assert "goes with --catalog FOLDER" in capsys.readouterr().err
+
+
+def test_an_import_brings_the_first_tiers_and_the_page_mappings_of_its_folder(typed, tiered):
+    planned = typed.put(tiered, "--dry-run")
+    assert planned["tiers"] == ["free", "pro"] and planned["conflicts"] == []
+    assert "tiers" in typed("import", str(tiered), catalog="--to").out
+    assert typed.json("registry", "tiers") == {"tiers": ["free", "pro"]}
+    assert [page["pattern"] for page in typed.json("registry", "pages")["pages"]] == ["sales*"]
+    assert typed.json("registry", "why", "crm_find", "--tier", "free")["visible"] is False
+    (line,) = typed.json("registry", "changes", "--action", "tiers")["changes"]
+    assert line["details"]["after"] == {"tiers": ["free", "pro"]}
+    assert typed.put(tiered)["applied"] is False
+    (tiered / "catalog.json").write_text('{"tiers": ["free", "pro", "team"]}', encoding="utf-8")
+    (note,) = typed.put(tiered)["notes"]
+    assert note == "governed: tiers free, pro, team are not set: the registry has free, pro"
+
+
+def test_a_plugin_brings_tiers_and_page_mappings_only_if_it_is_trusted(typed, tiered):
+    words = ("registry", "sync", str(tiered), "--plugin", "p")
+    refused = typed.json(*words, "--dry-run", status=1)
+    assert any("no tiers are configured" in problem for problem in refused["conflicts"])
+    assert any("tiers free, pro are not set: `--trusted` does it" in note for note in refused["notes"])
+    done = typed.json(*words, "--trusted")
+    assert (done["tiers"], [page["action"] for page in done["pages"]]) == (["free", "pro"], ["create"])
+    assert typed.json("registry", "tiers") == {"tiers": ["free", "pro"]}
+    assert typed.json("registry", "pages", "for", "sales")["toolkits"] == ["crm"]
+    (tiered / "catalog.json").write_text('{"tiers": ["free", "pro"]}', encoding="utf-8")
+    assert [page["action"] for page in typed.json(*words, "--trusted")["pages"]] == ["delete"]

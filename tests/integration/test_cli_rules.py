@@ -196,3 +196,79 @@ def test_tricks_in_names_are_only_names(typed):
         assert name in found
         typed("registry", "toolkits", "delete", "--", name)
     assert len(typed.names()) == 4
+
+
+def test_why_names_a_rule_whose_condition_does_not_hold(on_sqlite):
+    rule(on_sqlite, "org-acme", "--deny", "--toolkit", "crm", "--when", '{"org": {"ne": "acme"}}')
+    said = on_sqlite("registry", "why", "crm_find", "--org", "acme").out
+    assert said.startswith("crm_find is visible: the platform's rule 'org-acme' names it, its condition does")
+
+
+def test_values_that_name_nothing_are_told(on_sqlite):
+    words = ("--tier", "gold", "--exclude", "crm_fnd", "--page", "home")
+    done = on_sqlite("select", "find a customer", *words)
+    assert "tier is 'gold', but no tiers are configured" in done.err
+    assert "exclude 'crm_fnd': there is no such tool; did you mean 'crm_find'?" in done.err
+    assert "page 'home': no mapping matches it" in done.err
+    on_sqlite("registry", "tiers", "free", "golden")
+    done = on_sqlite("registry", "why", "crm_find", "--tier", "gold")
+    (unknown,) = on_sqlite.json("select", "find a customer", "--tier", "gold")["unknown_values"]
+    assert unknown in done.err and "did you mean 'golden'?" in done.err and "crm_find is visible" in done.out
+    on_sqlite("registry", "pages", "add", "ho*", "crm")
+    done = on_sqlite("select", "find a customer", "--tier", "free", "--exclude", "crm_find", "--page", "home")
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_selection_that_is_not_logged_prints_no_event(on_sqlite):
+    assert on_sqlite.json("select", "find a customer")["event_id"] is None
+    assert on_sqlite.json("events", "list")["events"] == []
+
+
+def test_a_rule_is_updated_field_by_field(typed):
+    typed("registry", "tiers", "free", "pro")
+    rule(typed, "r", "--deny", "--tool", "crm_export", "--when", '{"tier": {"lt": "pro"}}')
+    assert typed.json("registry", "why", "crm_export", "--tier", "free")["visible"] is False
+    done = typed.json("registry", "rules", "update", "r", "--when", '{"role": "intern"}', "--priority", "4")
+    assert (done["kind"], done["priority"], done["effect"], done["version"]) == ("role", 4, "deny", 2)
+    why = ("registry", "why", "crm_export", "--tier", "free")
+    assert typed.json(*why, "--role", "intern")["visible"] is False
+    assert typed.json(*why, "--role", "clerk")["visible"] is True
+    done = typed.json("registry", "rules", "update", "r", "--toolkit", "crm", "--allow", "--name", "interns")
+    assert (done["name"], done["tool"], done["toolkit"], done["effect"]) == ("interns", "", "crm", "allow")
+    said = typed("registry", "rules", "update", "interns", "--priority", "5", "--expected-version", "3").out
+    assert said == "rule interns: version 4, in force\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "status"),
+    [
+        ((), "needs one", 2),
+        (("--allow", "--deny"), "--allow --deny", 2),
+        (("--tool", "crm_find", "--toolkit", "crm"), "--tool --toolkit", 2),
+        (("--tool", "crm_fnd"), "crm_find", 1),
+        (("--priority", "2", "--expected-version", "9"), "version 9 was expected", 1),
+    ],
+)
+def test_a_rule_that_cannot_be_updated_stays(on_sqlite, words, what, status):
+    rule(on_sqlite, "r", "--deny", "--tool", "crm_export", "--when", '{"role": "x"}')
+    assert what in on_sqlite("registry", "rules", "update", "r", *words, status=status).err
+    assert on_sqlite.json("registry", "rules")["rules"][0]["version"] == 1
+
+
+def test_a_page_mapping_is_updated_and_found_for_a_page(typed):
+    page_id = typed.json("registry", "pages", "add", "contacts*", "crm")["page_id"]
+    own = typed.json("registry", "pages", "add", "*", "weather", "--org", "acme", "--priority", "2")
+    found = typed.json("registry", "pages", "for", "contacts/7")
+    assert found["toolkits"] == ["crm"] and [page["page_id"] for page in found["pages"]] == [page_id]
+    found = typed.json("registry", "pages", "for", "contacts/7", "--org", "acme")
+    assert found["toolkits"] == ["weather", "crm"]
+    assert own["page_id"] in typed("registry", "pages", "for", "home", "--org", "acme").out
+    done = typed("registry", "pages", "for", "home")
+    assert done.out == "" and "all tools stay" in done.err
+    words = ("--pattern", "home", "--toolkit", "crm", "--toolkit", "weather", "--priority", "3")
+    done = typed.json("registry", "pages", "update", page_id, *words)
+    assert (done["pattern"], done["toolkits"], done["priority"]) == ("home", ["crm", "weather"], 3)
+    assert typed.json("registry", "pages", "for", "home")["toolkits"] == ["crm", "weather"]
+    assert typed.json("registry", "pages", "for", "contacts/7")["toolkits"] == []
+    assert "needs one" in typed("registry", "pages", "update", page_id, status=2).err
+    typed("registry", "pages", "update", page_id, "--priority", "1", "--expected-version", "1", status=1)

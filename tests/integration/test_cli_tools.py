@@ -6,7 +6,7 @@ import getpass
 
 import pytest
 
-from tests.integration.commands import CRM, WEATHER, Typed, toolkit_file
+from tests.integration.commands import CRM, WEATHER, Typed, toolkit_file, type_in
 
 
 @pytest.fixture
@@ -72,7 +72,16 @@ def test_update_history_diff_and_rollback(filled):
     assert versions[1]["changed"] == ["description"] and versions[0]["changed"] == ["examples", "pinned"]
     diff = filled("registry", "diff", "crm_find", "1", "2").out
     assert "Finds a customer by name." in diff and "Looks a customer up." in diff
-    assert filled.json("registry", "diff", "crm_find", "1", "2")["diff"] == diff.rstrip("\n")
+    old, new = "Finds a customer by name.", "Looks a customer up."
+    assert filled.json("registry", "diff", "crm_find", "1", "2") == {
+        "name": "crm_find",
+        "from": 1,
+        "to": 2,
+        "differences": [{"field": "description", "before": old, "after": new}],
+    }
+    assert [
+        each["field"] for each in filled.json("registry", "diff", "crm_find", "1", "3")["differences"]
+    ] == [*("description", "examples", "pinned")]
     assert "version 4" in filled("registry", "rollback", "crm_find", "--to", "1").out
     assert filled.json("registry", "show", "crm_find")["description"] == "Finds a customer by name."
     assert "ada" in filled("registry", "history", "crm_find").out
@@ -91,8 +100,9 @@ def test_an_update_without_a_difference_writes_nothing(on_sqlite):
         (("--set", "descripton=x"), "descripton"),
         (("--set", "status=gone"), "status"),
         (("--set", "pinned=3"), "pinned"),
-        (("--set", "summary=x", "--version", "7"), "version"),
-        (("--set", "version=newest"), "version"),
+        (("--set", "summary=x", "--expected-version", "7"), "version"),
+        (("--set", "semantic_version=newest"), "version"),
+        (("--set", "version=2.0.0"), "semantic_version"),
     ],
 )
 def test_an_update_that_cannot_be_is_one_line_and_changes_nothing(on_sqlite, words, what):
@@ -122,16 +132,16 @@ def sync(typed, folder, *words, status=0):
 
 def test_sync_makes_a_plugin_what_its_folder_says(typed, tmp_path):
     folder = toolkit_file(tmp_path / "plugin", WEATHER)
-    assert sync(typed, folder, "--version", "1.0.0")["counts"]["created"] == 2
-    assert sync(typed, folder, "--version", "1.0.0")["counts"]["unchanged"] == 2
+    assert sync(typed, folder, "--plugin-version", "1.0.0")["counts"]["created"] == 2
+    assert sync(typed, folder, "--plugin-version", "1.0.0")["counts"]["unchanged"] == 2
     toolkit_file(folder, WEATHER, tasks=WEATHER["tasks"][:1])
-    planned = sync(typed, folder, "--version", "1.1.0", "--dry-run")
+    planned = sync(typed, folder, "--plugin-version", "1.1.0", "--dry-run")
     assert planned["counts"]["deleted"] == 1 and planned["dry_run"] is True
     assert typed.names() == ["get_air_quality", "get_forecast"]
-    assert sync(typed, folder, "--version", "1.1.0")["counts"]["deleted"] == 1
+    assert sync(typed, folder, "--plugin-version", "1.1.0")["counts"]["deleted"] == 1
     (plugin,) = typed.json("registry", "status")["plugins"]
-    assert (plugin["name"], plugin["version"], plugin["tools"]) == ("weather", "1.1.0", 1)
-    assert "name weather, version 1.1.0" in typed("registry", "status").out
+    assert (plugin["name"], plugin["plugin_version"], plugin["tools"]) == ("weather", "1.1.0", 1)
+    assert "name weather, plugin version 1.1.0" in typed("registry", "status").out
     assert typed.names("--plugin", "weather") == ["get_forecast"]
 
 
@@ -157,7 +167,10 @@ def test_what_waits_for_approval_is_listed_and_decided(typed, tmp_path):
     done = typed("registry", "review")
     assert "get_forecast" in done.out and "Or so." in done.out and "2 waiting" in done.err
     waiting = typed.json("registry", "review")["waiting"]
-    assert all("Or so." in tool["diff"] for tool in waiting)
+    for tool in waiting:
+        fields = {each["field"]: (each["before"], each["after"]) for each in tool["differences"]}
+        assert fields["description"][1] == f"{fields['description'][0]} Or so."
+        assert fields["review"] == ("approved", "changed")
     assert typed.json("registry", "status")["waiting"] == {"pending": 0, "changed": 2}
     typed("registry", "approve", "get_forecast", "--reason", "fine")
     typed("registry", "reject", "get_air_quality", "--reason", "no")
@@ -233,3 +246,76 @@ def test_what_becomes_of_what_waited_is_said(on_sqlite, tmp_path):
     assert said == "ping: updated, still waits for approval, version 3\n"
     said = on_sqlite("registry", "rollback", "ping", "--to", "1").out
     assert "what waited is given up" in said
+
+
+def test_a_tool_is_created_from_options_a_file_or_standard_input(typed, on_sqlite, tmp_path, monkeypatch):
+    who = ("--actor", "ada", "--reason", "asked for")
+    words = ("--set", "description=Tides of a harbour.", "--set", 'examples=["when is high water"]')
+    created = typed.json("registry", "create", "get_tides", *words, *who)
+    assert (created["name"], created["version"], created["review"]) == ("get_tides", 1, "approved")
+    assert (created["updated_by"], created["examples"]) == ("ada", ["when is high water"])
+    assert typed.json("registry", "changes", "--limit", "1")["changes"][0]["reason"] == "asked for"
+    file = tmp_path / "one.json"
+    file.write_text(
+        '{"type": "function", "function": {"name": "get_moon", "description": "The moon\'s phase."}}',
+        encoding="utf-8",
+    )
+    assert typed("registry", "create", "--file", str(file)).out == "get_moon: created, version 1\n"
+    type_in(monkeypatch, '{"name": "x", "description": "Sunrise."}')
+    created = typed.json("registry", "create", "get_sun", "--file", "-", "--set", "status=draft")
+    assert (created["name"], created["description"], created["status"]) == ("get_sun", "Sunrise.", "draft")
+    assert typed.names() == ["get_moon", "get_sun", "get_tides"]
+    assert typed.picked("when is high water", "-k", "1") == ["get_tides"]
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "status"),
+    [
+        (("crm_find",), "taken", 1),
+        (("x", "--set", "descripton=x"), "did you mean 'description'?", 1),
+        (("x", "--set", "toolkit=cmr"), "did you mean 'crm'?", 1),
+        (("x", "--set", "name=y"), "NAME --set name", 2),
+        ((), "NAME --file", 2),
+        (("",), "name", 1),
+    ],
+)
+def test_a_tool_that_cannot_be_created_is_one_line_and_nothing_is_written(on_sqlite, words, what, status):
+    done = on_sqlite("registry", "create", *words, status=status)
+    assert what in done.err and done.out == ""
+    assert len(on_sqlite.names()) == 4
+
+
+def test_a_wrong_definition_to_create_is_named_by_file_line_and_key(on_sqlite, tmp_path):
+    file = tmp_path / "one.json"
+    file.write_text('{\n "name": "x",\n "description": 3\n}', encoding="utf-8")
+    done = on_sqlite("registry", "create", "--file", str(file), status=1)
+    assert f"{file}:3: tool 'x': description" in done.err and done.err.count("\n") == 1
+
+    missing = str(tmp_path / "none.json")
+    assert "cannot be read: No such file" in on_sqlite("registry", "create", "--file", missing, status=1).err
+
+
+def test_a_deleted_tool_is_said_to_be_deleted_and_its_history_says_when(on_sqlite):
+    on_sqlite("registry", "delete", "crm_find", "--actor", "ada")
+    for words in (("rollback", "crm_find", "--to", "1"), ("update", "crm_find", "--set", "summary=x")):
+        done = on_sqlite("registry", *words, status=1)
+        assert "is deleted, since" in done.err and "by ada; `restore` brings it back" in done.err
+    on_sqlite("registry", "restore", "crm_find")
+    versions = on_sqlite.json("registry", "history", "crm_find")["versions"]
+    assert [version["changed"] for version in versions] == [["restored"], ["deleted"], []]
+    out = on_sqlite("registry", "history", "crm_find").out
+    assert "deleted" in out and "restored" in out
+
+
+def test_a_tool_that_waits_for_nothing_is_neither_approved_nor_rejected(on_sqlite):
+    for command in ("approve", "reject"):
+        done = on_sqlite("registry", command, "crm_find", status=1)
+        assert "nothing waits for approval" in done.err and done.out == ""
+    assert on_sqlite.json("registry", "show", "crm_find")["version"] == 1
+
+
+def test_the_version_that_an_editor_read_is_expected(on_sqlite):
+    on_sqlite("registry", "update", "crm_find", "--set", "summary=a", "--expected-version", "1")
+    for words in (("update", "--set", "summary=b"), ("rollback", "--to", "1"), ("delete",)):
+        done = on_sqlite("registry", words[0], "crm_find", *words[1:], "--expected-version", "1", status=1)
+        assert "is at version 2, not 1" in done.err

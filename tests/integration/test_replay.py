@@ -231,6 +231,15 @@ def test_another_profile_shows_what_it_would_have_selected(here: World) -> None:
     plain.close()
 
 
+def test_a_profile_of_another_catalog_shows_what_it_would_have_selected(here: World) -> None:
+    event_id = here.log(here.select(SAID[1]))
+    again = here.replay(event_id, profile="learned")
+    assert not again.missing and again.selection is not None and again.differences
+    assert again.selection.catalog_revision != again.event.catalog_revision
+    with Toolroll.open(here.url, profile="learned", poll_s=60, listens=False, messages="none") as other:
+        assert again.selection.catalog_revision == other.catalog.revision
+
+
 def test_what_organisations_share_is_where_every_one_begins(new_database_url: Any) -> None:
     url = new_database_url("sqlite")
     world = World(url)

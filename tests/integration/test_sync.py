@@ -86,7 +86,9 @@ def failing(database: Database, at: int) -> Iterator[None]:
 
 
 def test_a_first_sync_writes_all_of_a_payload(database: Database) -> None:
-    report = sync(database, ALL, actor="ann", plugin="p", version="1.2", reason="new here", trusted=True)
+    report = sync(
+        database, ALL, actor="ann", plugin="p", plugin_version="1.2", reason="new here", trusted=True
+    )
     assert report.plan.names("create") == ("mail", "note")
     assert report.revision == 1 and report.is_applied
     row = tool(database, "mail")
@@ -144,7 +146,7 @@ def test_a_change_writes_a_version_with_the_fields_that_changed(database: Databa
     send(database, MAIL, NOTE)
     report = send(database, MAIL_2, NOTE, reason="copies")
     (step,) = report.plan.tools
-    assert step.fields == ("description", "parameters", "version")
+    assert step.fields == ("description", "parameters", "semantic_version")
     row = tool(database, "mail")
     assert row["version"] == 2 and row["revision"] == 2 and row["semantic_version"] == "2.0.0"
     assert tool(database, "note")["revision"] == 1
@@ -152,7 +154,7 @@ def test_a_change_writes_a_version_with_the_fields_that_changed(database: Databa
         row for row in rows(database, tables.tool_versions) if row["snapshot"]["tool"]["name"] == "mail"
     )
     assert old["snapshot"]["tool"]["description"] == "Sends a mail"
-    assert new["changed"] == ["description", "parameters", "version"] and new["reason"] == "copies"
+    assert new["changed"] == ["description", "parameters", "semantic_version"] and new["reason"] == "copies"
     assert new["snapshot"]["tool"]["description"] == "Sends a mail, and a copy"
 
 
@@ -221,7 +223,7 @@ def test_a_dry_run_says_what_would_be_done_conflicts_too_and_writes_nothing(data
     assert report.plan.names("create") == ("new",)
     assert [problem.kind for problem in report.plan.problems] == ["conflict", "conflict"]
     report = send(database, MAIL_2, dry_run=True)
-    assert report.to_dict()["changed"][0]["fields"] == ["description", "parameters", "version"]
+    assert report.to_dict()["changed"][0]["fields"] == ["description", "parameters", "semantic_version"]
     assert "dry run: nothing was written" in str(report)
     assert contents(database) == before
 

@@ -184,10 +184,13 @@ class Histories(RuleBasedStateMachine):
         if known is None:
             return
         flags = self.registry.tool(name).flags
+        if known.review == "approved" and not flags:
+            with pytest.raises(Conflict):
+                self.registry.approve(name)
+            return
         self.registry.approve(name)
-        if known.review != "approved" or flags:
-            known.rejected = None
-            known.become(known.text, "approved")
+        known.rejected = None
+        known.become(known.text, "approved")
 
     @rule(name=NAMES)
     def rejects(self, name: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.test_sync import contents
-from toolroll import Route, Tool, Toolkit
-from toolroll.errors import Conflict
+from toolroll import Route, Tool, Toolkit, read_folder
+from toolroll.errors import Conflict, InvalidInput
 from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
 from toolroll.registry.sync.sync import SyncReport
@@ -255,10 +256,10 @@ def test_a_name_that_a_rule_was_made_for_is_not_free(registry: Registry) -> None
 
 
 def test_a_sync_without_a_version_keeps_the_one_that_is_known(registry: Registry) -> None:
-    send(registry, Tool("mail"), version="1.2")
+    send(registry, Tool("mail"), plugin_version="1.2")
     assert not send(registry, Tool("mail")).is_applied
     assert send(registry, Tool("mail", "New")).plan.version == "1.2"
-    assert not send(registry, Tool("mail", "New"), version="1.2").is_applied
+    assert not send(registry, Tool("mail", "New"), plugin_version="1.2").is_applied
 
 
 def test_people_may_not_lose_a_tool_to_its_rules_by_a_slip(registry: Registry) -> None:
@@ -310,6 +311,17 @@ def test_what_is_no_definition_is_said_so(registry: Registry, call: Callable[[Re
     with pytest.raises(Exception, match=" is (str|list|int), must ") as error:
         call(registry)
     assert type(error.value).__name__ == "InvalidInput"
+
+
+def test_an_import_takes_a_list_of_tools_or_the_definitions_of_a_folder(
+    registry: Registry, tmp_path: Path
+) -> None:
+    (tmp_path / "crm.json").write_text('{"tasks": [{"name": "find"}]}', encoding="utf-8")
+    registry.import_(read_folder(tmp_path))
+    registry.import_([{"name": "ping", "description": "Pings."}])
+    assert [record.name for record in registry.tools().records] == ["find", "ping"]
+    with pytest.raises(InvalidInput, match=r"definitions is str, must .*toolroll\.read_folder\(path\)"):
+        registry.import_(str(tmp_path))
 
 
 def test_what_is_not_deleted_cannot_be_restored(registry: Registry) -> None:

@@ -84,6 +84,7 @@ def test_a_difference_is_read_field_by_field(registry: Registry) -> None:
         "     }",
         "public: false → true",
     ]
+    assert registry.differences("weather", 2, 2) == ()
     assert registry.diff("weather", 2, 2) == "weather: version 2 → 2\nno difference"
 
 
@@ -177,8 +178,8 @@ def test_a_new_tool_that_waits_is_not_approved_by_rolling_it_back(registry: Regi
 
 def test_another_major_version_is_flagged_until_somebody_approves_it(registry: Registry) -> None:
     registry.create(Tool("weather", version="1.9.3"))
-    assert registry.update("weather", {"version": "1.10.0"}, version=1).flags == ()
-    flagged = registry.update("weather", {"version": "2.0.0"}, version=2)
+    assert registry.update("weather", {"semantic_version": "1.10.0"}, version=1).flags == ()
+    flagged = registry.update("weather", {"semantic_version": "2.0.0"}, version=2)
     assert [flag["code"] for flag in flagged.flags] == ["major"]
     assert "1.10.0 became 2.0.0" in flagged.flags[0]["message"]
     assert registry.update("weather", {"summary": "s"}, version=3).flags == flagged.flags

@@ -7,22 +7,30 @@ import click
 from toolroll.cli.commands import command as declare
 from toolroll.cli.options import RegistryOptions, embedder_option, flag, registry_options
 from toolroll.cli.output import Progress, note, print_json, printable
+from toolroll.errors import InvalidInput
 
 
 @declare("embed", example="toolroll embed --catalog sqlite:///tools.db --embedder minilm")
 @embedder_option(
-    help="What embeds texts: static, minilm, multilingual, ollama:MODEL, …: the one that readers use."
+    help="What embeds texts: minilm, multilingual, ollama:MODEL, …: the one that readers use.",
+    default=None,
 )
 @flag("--dry-run", "Count the missing vectors, embed nothing.")
 @flag("--prune", "Delete vectors of texts that no tool has any more.")
 @registry_options
-def command(options: RegistryOptions, embedder: str, dry_run: bool, prune: bool) -> None:
+def command(options: RegistryOptions, embedder: str | None, dry_run: bool, prune: bool) -> None:
     """Embed the tools of a registry.
 
     Computes the missing vectors in batches and stores each batch before the next, so an interrupted run
     continues where it stopped. Processes that follow the registry then embed nothing themselves. A vector
-    belongs to a text, so changed texts count as missing and no vector is ever out of date.
+    belongs to a text, so changed texts count as missing and no vector is ever out of date. The default
+    embedder (static) embeds within each process and needs none of this.
     """
+    if embedder is None:
+        raise click.UsageError(
+            "--embedder: name the one that readers use, such as minilm; the default one of readers (static) "
+            "embeds within each process and reads no stored vectors"
+        )
     if embedder == "none":
         raise click.UsageError("--embedder none: embeds nothing; name an embedder")
     from toolroll.embedders import named
@@ -32,6 +40,11 @@ def command(options: RegistryOptions, embedder: str, dry_run: bool, prune: bool)
     with options.database() as database, Progress() as progress:
         made = named.embedder(embedder)
         assert made is not None
+        if made.is_instant:
+            raise InvalidInput(
+                f"--embedder {embedder}: embeds within each process, which reads no stored vectors; name the "
+                "embedder that readers use if it takes time, such as minilm"
+            )
         texts = stored_texts(database)
         if not dry_run:
             embedded = embed_missing(database, made, texts, progress.counter("embedding"))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolroll.cli.parameter_types import assignment, once_each, timestamp
+from toolroll.cli.parameter_types import POSITIVE, assignment, once_each, timestamp
 from toolroll.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -219,6 +219,16 @@ def set_option(of: str) -> Decorator:
         metavar="PARAM=VALUE",
         callback=once_each,
         unset="unchanged",
+    )
+
+
+def expected_version_option(of: str) -> Decorator:
+    """Declares `--expected-version`, the optimistic lock; the command gets `version`."""
+    return option(
+        "--expected-version version",
+        f"Do it only if this is still the {of}'s version, as the registry counts.",
+        type=POSITIVE,
+        unset="any",
     )
 
 

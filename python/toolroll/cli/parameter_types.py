@@ -52,14 +52,14 @@ def names(text: str) -> tuple[str, ...]:
     return found
 
 
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def duration(text: str) -> timedelta:
-    """A length of time: 30m, 12h, 7d, 2w."""
-    match = re.fullmatch(r"(\d{1,6})([mhdw])", text)
+    """A length of time: 30s, 30m, 12h, 7d, 2w."""
+    match = re.fullmatch(r"(\d{1,6})([smhdw])", text)
     if match is None:
-        raise click.BadParameter(f"{text!r}: must be a number and m, h, d or w, such as 7d")
+        raise click.BadParameter(f"{text!r}: must be a number and s, m, h, d or w, such as 7d")
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 

@@ -10,7 +10,7 @@ import click
 from toolroll.cli.commands import command as declare
 from toolroll.cli.options import CATALOG, POLL_S, embedder_option, flag, is_registry, json_option, option
 from toolroll.cli.output import Progress, note, print_json, printable
-from toolroll.cli.parameter_types import COUNT, PROVIDERS
+from toolroll.cli.parameter_types import COUNT, PROVIDERS, names
 
 if TYPE_CHECKING:
     from toolroll.roll import Toolroll
@@ -39,6 +39,13 @@ if TYPE_CHECKING:
 @option("--user", "User that asks, for rules.", default="")
 @option("--role roles", "Role of the user; repeatable.", multiple=True)
 @option("--tier", "Subscription tier, for rules.", default="")
+@option(
+    "--tiers",
+    "The subscription tiers of a folder, lowest first: free,pro.",
+    type=names,
+    metavar="NAME,…",
+    unset="those in its catalog.json",
+)
 @option("--page", "Page that the user is on.", default="")
 @option("--provider", "Provider whose limits on the number of tools apply.", choices=PROVIDERS)
 @option(
@@ -74,6 +81,7 @@ def command(
     budget_tokens: int | None,
     profile: str | None,
     embedder: str,
+    tiers: tuple[str, ...] | None,
     settings: tuple[str, ...],
     require: tuple[str, ...],
     provider: str | None,
@@ -85,25 +93,37 @@ def command(
     """Pick tools for a message.
 
     MESSAGE is what the user wrote; - reads it from standard input. The tools come from a folder, from a
-    registry, or from a demonstration catalog.
+    registry, or from a demonstration catalog. Nothing is logged or learned, so `event_id` is null.
     """
     if json + explain + (schemas is not None) > 1:
         raise click.UsageError("--json, --explain and --schemas: not allowed with each other")
+    if tiers and (catalog is None or is_registry(catalog)):
+        raise click.UsageError(
+            "--tiers: goes with --catalog FOLDER; `toolroll registry tiers` sets a registry's"
+        )
     from toolroll.cli.environment import from_environment
     from toolroll.context import Context
 
     if message == "-":
         message = sys.stdin.buffer.read().decode("utf-8", "replace")
-    with Progress() as progress, _open(catalog, embedder, from_environment(profile), progress) as roll:
+    with (
+        Progress() as progress,
+        _open(catalog, tiers or (), embedder, from_environment(profile), progress) as roll,
+    ):
         if not settings and not (catalog and is_registry(catalog)):
             settings = tuple(roll.catalog.switches.keys)  # as if every toolkit were configured
         turn = Context(**context, settings=settings, provider=provider or "", required=require)
         roll.warm_up([turn.org])
         roll.select(message, turn, k)  # warms the caches, so that the timings below are typical
         picked = roll.select(message, turn, k, max_tools=max_tools, budget_tokens=budget_tokens)
+        unknown = roll.unknown_values(turn)
     if json:
-        print_json(picked.to_dict())
-    elif schemas:
+        # Nothing is logged, so no report could name an event.
+        print_json({**picked.to_dict(), "event_id": None, "unknown_values": list(unknown)})
+        return
+    for sentence in unknown:
+        note(sentence)
+    if schemas:
         print_json(picked.schemas(schemas))
         for loss in picked.conversion_losses(schemas):
             note(str(loss))
@@ -116,7 +136,9 @@ def command(
         note(picked.summary())
 
 
-def _open(catalog: str | None, embedder: str, profile: Profile, progress: Progress) -> Toolroll:
+def _open(
+    catalog: str | None, tiers: tuple[str, ...], embedder: str, profile: Profile, progress: Progress
+) -> Toolroll:
     """Opens what `--catalog` names."""
     from toolroll.roll import Toolroll
 
@@ -124,7 +146,7 @@ def _open(catalog: str | None, embedder: str, profile: Profile, progress: Progre
         return Toolroll.demo(embedder=embedder, profile=profile)
     shown = progress.counter("embedding")
     if not is_registry(catalog):
-        return Toolroll.from_folder(catalog, embedder=embedder, profile=profile, progress=shown)
+        return Toolroll.from_folder(catalog, tiers=tiers, embedder=embedder, profile=profile, progress=shown)
     return Toolroll.open(
         catalog,
         embedder=embedder,

@@ -6,11 +6,12 @@ databases must hold the same values, so this module refuses what one of them cou
 
 from __future__ import annotations
 
+import difflib
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from toolroll.errors import InvalidDefinition
+from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.identity import canonical_json
 from toolroll.tools import Mode, Route, Tool, Toolkit
 
@@ -41,6 +42,11 @@ FIELDS = (
 # Governance: the fields that only trusted people decide. Not hashed.
 GOVERNED = ("status", "public", "pinned", "pin_weight", "interchangeable")
 
+# The registry's name of each field. What it counts itself is the `version` of a row; the author's own version
+# of a tool is its semantic version.
+COLUMNS = {name: "semantic_version" if name == "version" else name for name in (*FIELDS, *GOVERNED)}
+_ATTRIBUTES = {column: name for name, column in COLUMNS.items()}
+
 _EMPTY: Mapping[str, object] = {name: getattr(Tool("x"), name) for name in (*FIELDS, *GOVERNED)}
 
 
@@ -64,6 +70,27 @@ def tool_of(content: Mapping[str, Any], tool_id: str = "") -> Tool:
             f"has no field {unknown[0]!r}; known are {', '.join(_EMPTY)}", tool=str(content.get("name"))
         )
     return Tool(tool_id=tool_id, **{"name": "", **content})
+
+
+def attributes_of(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes by the registry's names of the fields (`COLUMNS`) → the same by the attributes of Tool.
+
+    Raises:
+        InvalidInput: a field is unknown; suggests a similar one.
+    """
+    if not isinstance(changes, Mapping):
+        raise InvalidInput(f"changes is {type(changes).__name__}, must map fields to values")
+    for name in changes:
+        if name == "version":
+            raise InvalidInput(
+                "version is counted by the registry; the author's own version of a tool is its "
+                "semantic_version"
+            )
+        if name not in _ATTRIBUTES:
+            near = difflib.get_close_matches(str(name), _ATTRIBUTES, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            raise InvalidInput(f"a tool has no field {name!r:.80}{hint} Known are {', '.join(_ATTRIBUTES)}")
+    return {_ATTRIBUTES[name]: value for name, value in changes.items()}
 
 
 def content_hash(tool: Tool) -> str:
@@ -99,10 +126,17 @@ def storable(value: Any, name: str = "") -> bytes:
     return data
 
 
+def differences(before: Tool, after: Tool) -> Iterator[tuple[str, Any, Any]]:
+    """The fields, content and governance, in which two tools differ, with both values, by column."""
+    for name, column in COLUMNS.items():
+        old, new = getattr(before, name), getattr(after, name)
+        if not is_same(old, new):
+            yield column, old, new
+
+
 def changed_fields(before: Tool, after: Tool) -> tuple[str, ...]:
     """Names of the fields, content and governance, in which the two tools differ."""
-    names = (*FIELDS, *GOVERNED)
-    return tuple(name for name in names if not is_same(getattr(before, name), getattr(after, name)))
+    return tuple(column for column, _, _ in differences(before, after))
 
 
 def is_same(one: Any, other: Any) -> bool:

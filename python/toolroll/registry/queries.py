@@ -28,7 +28,7 @@ def find_tool(
 ) -> Record:
     """The tool with this tool_id or name: the present one, else (with `deleted`) the last deleted one.
 
-    Raises NotFound, which suggests similar names.
+    Raises NotFound, which says that it is deleted, or suggests similar names.
     """
     words(name, "name")
     words(org, "org")
@@ -37,6 +37,12 @@ def find_tool(
     for column in columns:
         if record := _tool_where(connection, column == name, org, alive, deleted):
             return record
+    if alive and (gone := _tool_where(connection, columns[-1] == name, org, False, True)):
+        assert gone.deleted_at is not None
+        raise NotFound(
+            f"tool {name!r:.160}: is deleted, since {gone.deleted_at:%Y-%m-%d %H:%M:%S} UTC, by "
+            f"{gone.updated_by or 'somebody'}; `restore` brings it back"
+        )
     kind = "tool" if alive else "deleted tool"
     near = _near(connection, name, org)
     asked = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
 
-from toolroll.registry.content import FIELDS, GOVERNED, content_of
+from toolroll.registry.content import COLUMNS, GOVERNED, content_of
 from toolroll.registry.governed_rows import GovernedRow, as_json
 from toolroll.registry.store import tables
 from toolroll.tools import Tool
@@ -18,7 +18,6 @@ from toolroll.tools import Tool
 Review = Literal["approved", "pending", "changed"]
 REVIEWS: frozenset[str] = frozenset(get_args(Review))
 
-_COLUMNS = {name: "semantic_version" if name == "version" else name for name in (*FIELDS, *GOVERNED)}
 _SEQUENCES = ("tags", "examples", "icons")
 
 
@@ -80,7 +79,7 @@ class ToolPage:
 
 def tool_in(columns: Mapping[Any, Any]) -> Tool:
     """The tool in the columns of a row of `tools`."""
-    values = {name: columns[column] for name, column in _COLUMNS.items()}
+    values = {name: columns[column] for name, column in COLUMNS.items()}
     for name in _SEQUENCES:
         values[name] = tuple(values[name])
     return Tool(tool_id=columns["tool_id"], **values)
@@ -106,12 +105,12 @@ def row_of(record: Record) -> dict[str, Any]:
     content = content_of(record.tool)
     return {
         "tool_id": record.tool.tool_id,
-        **{column: content[name] for name, column in _COLUMNS.items()},
+        **{column: content[name] for name, column in COLUMNS.items()},
         "flags": [dict(flag) for flag in record.flags],
         **{name: getattr(record, name) for name in _STATE},
     }
 
 
 _STATE = tuple(
-    column.name for column in tables.tools.c if column.name not in {*_COLUMNS.values(), "tool_id", "flags"}
+    column.name for column in tables.tools.c if column.name not in {*COLUMNS.values(), "tool_id", "flags"}
 )

@@ -9,7 +9,6 @@ description that nobody has read.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +18,7 @@ from toolroll.errors import Conflict, Denied, InvalidInput, NotFound
 from toolroll.formats.sources.dicts import read_tools
 from toolroll.registry import queries, versions
 from toolroll.registry.audit import Audit
-from toolroll.registry.content import FIELDS, GOVERNED, content_hash, content_of, tool_of
+from toolroll.registry.content import GOVERNED, attributes_of, content_hash, content_of, tool_of
 from toolroll.registry.page_mappings import Pages
 from toolroll.registry.queries import check_limit, check_version, find_tool, read_version, versions_query
 from toolroll.registry.records import Record, Review, ToolPage
@@ -34,7 +33,7 @@ from toolroll.registry.sync.sync import Progress, Sync, SyncReport
 from toolroll.registry.tiers import read_tiers, set_tiers
 from toolroll.registry.tool_edits import ToolEdits, check_name, major_version_flag, merged_flags
 from toolroll.registry.toolkits import Toolkits, is_toolkit, lineage, no_toolkit
-from toolroll.registry.versions import Version, version_of
+from toolroll.registry.versions import FieldDifference, Version, version_of
 from toolroll.tools import STATUSES, Definitions, Status, Tool
 
 _LONGEST_PLUGIN = 200  # characters
@@ -144,12 +143,23 @@ class Registry:
 
     def diff(self, name: str, from_version: int, to_version: int, *, org: str = "") -> str:
         """The changes between two versions of a tool, as text for people."""
+        return versions.difference(*self._two_versions(name, from_version, to_version, org))
+
+    def differences(
+        self, name: str, from_version: int, to_version: int, *, org: str = ""
+    ) -> tuple[FieldDifference, ...]:
+        """The same for programs: each field that differs, with both values."""
+        return versions.field_differences(*self._two_versions(name, from_version, to_version, org))
+
+    def _two_versions(
+        self, name: str, from_version: int, to_version: int, org: str
+    ) -> tuple[Version, Version]:
         with self.database.reading() as connection:
             record = find_tool(connection, name, org, deleted=True)
             before, after = (
                 read_version(connection, record, number) for number in (from_version, to_version)
             )
-        return versions.difference(before, after)
+        return before, after
 
     # Changing
 
@@ -177,18 +187,20 @@ class Registry:
     ) -> Record:
         """Changes fields of a tool. Writes nothing if no field differs.
 
-        changes: field of Tool → value; "version" is the semantic version. version: the record's version that
-        the caller read. force: allows a change after which rules no longer apply to the tool.
+        changes: field → value, as `Record.to_dict` names them: the tool's own version is "semantic_version".
+        version: the record's version that the caller read. force: allows a change after which rules no longer
+        apply to the tool.
 
         Raises:
             NotFound: there is no such tool.
             Conflict: the tool has another version, the new name is taken, or rules would lose the tool.
             InvalidInput: a field is unknown, a value is wrong, or there is no such toolkit.
         """
-        _check_fields(changes)
+        values = attributes_of(changes)
+        _check_status(values)
         with self._editing(org) as (write, edits):
             record = check_version(find_tool(write.connection, name, org), version)
-            tool = tool_of({**content_of(record.tool), **changes}, record.tool.tool_id)
+            tool = tool_of({**content_of(record.tool), **values}, record.tool.tool_id)
             return self._replace(write, edits, "tool.update", record, tool, reason, force)
 
     def delete(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
@@ -259,12 +271,14 @@ class Registry:
     # Review
 
     def approve(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
-        """Approves a tool's present content and removes its flags; writes nothing if there is no need."""
+        """Approves a tool's present content and removes its flags.
+
+        Raises Conflict if nothing awaits approval and the tool has no flags.
+        """
         with self._editing(org) as (write, edits):
             record = check_version(find_tool(write.connection, name, org), version)
             if record.review == "approved" and not record.flags:
-                write.abandon()
-                return record
+                raise Conflict(f"tool {name!r}: nothing waits for approval, and it has no flags to remove")
             return edits.change(
                 "tool.approve", record, reason=reason, review="approved", flags=(), rejected_hash=None
             )
@@ -305,7 +319,7 @@ class Registry:
         *,
         plugin: str,
         toolkit: str = "",
-        version: str = "",
+        plugin_version: str = "",
         org: str = "",
         review: Mode | None = None,
         while_waiting: WhileWaiting | None = None,
@@ -321,7 +335,7 @@ class Registry:
                 `read_tools` reads, such as the list of an MCP server.
             plugin: its name. A definition that belongs to another plugin or to people is a conflict.
             toolkit: with a list of tools: the toolkit of those that name none.
-            version: the plugin's own version, for people.
+            plugin_version: the plugin's own version, for people.
             org: the owner of the catalog; "" is the platform.
             review: "auto" (new and changed tools are selected at once), "changed" (changed tools wait for
                 approval), "all" (new ones too). None keeps the plugin's mode, at first "auto".
@@ -350,20 +364,16 @@ class Registry:
                 f"while_waiting is {while_waiting!r}, must be one of {', '.join(WHILE_WAITING)}, or None for "
                 "no change"
             )
-        if not isinstance(definitions, Definitions):
-            if isinstance(definitions, (str, bytes, Mapping)) or not isinstance(definitions, Iterable):
-                kind = type(definitions).__name__
-                raise InvalidInput(f"definitions is {kind}, must be Definitions or a list of tools")
-            definitions = read_tools(definitions, words(toolkit, "toolkit"))
-        elif toolkit:
+        if toolkit and isinstance(definitions, Definitions):
             raise InvalidInput(f"toolkit is {toolkit!r:.80}, must be '': the Definitions name their toolkits")
-        payload = Payload.of(definitions, plugin=plugin, org=org, version=version)
+        read = _definitions(definitions, words(toolkit, "toolkit"))
+        payload = Payload.of(read, plugin=plugin, org=org, version=plugin_version)
         sync = Sync(self.database, payload, review, while_waiting, trusted)
         return sync.run(self.actor, dry_run=dry_run, reason=reason, progress=progress)
 
     def import_(
         self,
-        definitions: Definitions,
+        definitions: Definitions | Iterable[Any],
         *,
         org: str = "",
         dry_run: bool = False,
@@ -376,8 +386,11 @@ class Registry:
         They belong to no plugin and need no approval. New definitions bring their governance. Of existing
         ones, decisions of people stay: the governance (`content.GOVERNED`), and the texts until the
         definitions change. What people deleted stays deleted, unless `restore` is set. Raises as `sync` does.
+
+        definitions: as in `sync`; `read_folder` reads those of a folder.
         """
-        sync = Sync(self.database, Payload.of(definitions, org=org), trusted=True, restore=restore)
+        payload = Payload.of(_definitions(definitions), org=org)
+        sync = Sync(self.database, payload, trusted=True, restore=restore)
         return sync.run(self.actor, dry_run=dry_run, reason=reason, progress=progress)
 
     @contextmanager
@@ -419,6 +432,18 @@ class Registry:
         return edits.change(action, record, tool, reason=reason, **state)
 
 
+def _definitions(value: Definitions | Iterable[Any], toolkit: str = "") -> Definitions:
+    """Definitions as they are, or read from a list of tools."""
+    if isinstance(value, Definitions):
+        return value
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise InvalidInput(
+            f"definitions is {type(value).__name__}, must be Definitions (`toolroll.read_folder(path)` reads "
+            "them) or a list of tools"
+        )
+    return read_tools(value, toolkit)
+
+
 def _check_move(write: Write, record: Record, tool: Tool, force: bool) -> None:
     """Refuses to move a tool to a toolkit that does not exist, or out of reach of rules and tiers."""
     connection, org, before = write.connection, record.org, record.tool
@@ -452,16 +477,8 @@ def _rules(names: Sequence[str]) -> str:
     return f"rule{'' if len(names) == 1 else 's'} {shown}"
 
 
-def _check_fields(changes: Mapping[str, Any]) -> None:
-    if not isinstance(changes, Mapping):
-        raise InvalidInput(f"changes is {type(changes).__name__}, must map fields to values")
+def _check_status(changes: Mapping[str, Any]) -> None:
     if not isinstance(changes.get("status", ""), str):
         raise InvalidInput(
             f"status is {changes['status']!r:.80}, must be one of {', '.join(sorted(STATUSES))}"
         )
-    known = (*FIELDS, *GOVERNED)
-    for name in changes:
-        if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise InvalidInput(f"a tool has no field {name!r:.80}{hint} Known are {', '.join(known)}")

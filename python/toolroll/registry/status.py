@@ -87,7 +87,10 @@ def _schema(url: str) -> str | None:
 
 def _plugins(connection: sa.Connection) -> list[dict[str, Any]]:
     plugins = tables.plugins.c
-    shown = (plugins.org, plugins.name, plugins.version, plugins.review, plugins.while_waiting, plugins.tools)
+    shown = (
+        *(plugins.org, plugins.name, plugins.version.label("plugin_version")),
+        *(plugins.review, plugins.while_waiting, plugins.tools),
+    )
     rows = connection.execute(
         sa.select(*shown, plugins.synced_at, plugins.synced_by).order_by(plugins.org, plugins.name)
     )

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from toolroll.errors import Conflict, InvalidDefinition
 from toolroll.registry.governed_rows import check_name
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Database
+from toolroll.registry.store.database import Database, Write
 from toolroll.rules import Rule
 from toolroll.selection.policy.rule_checks import check, tier_problem, tiers_of
 
@@ -49,9 +49,14 @@ def set_tiers(database: Database, actor: str, tiers: Sequence[str], reason: str 
                 f"{', '.join(broken[:_LISTED])}{more} would compare with a tier "
                 "that is gone; change them first"
             )
-        write.log("tiers.set", "tiers", {"before": {"tiers": [*old]}, "after": {"tiers": [*new]}}, reason)
-        write.connection.execute(sa.update(tables.registry_state), {"tiers": [*new]})
+        write_tiers(write, old, new, reason)
     return new
+
+
+def write_tiers(write: Write, old: Sequence[str], new: Sequence[str], reason: str) -> None:
+    """Writes the tiers, and a line in the audit log. The caller has checked them."""
+    write.log("tiers.set", "tiers", {"before": {"tiers": [*old]}, "after": {"tiers": [*new]}}, reason)
+    write.connection.execute(sa.update(tables.registry_state), {"tiers": [*new]})
 
 
 def _broken_by(connection: sa.Connection, tiers: tuple[str, ...]) -> Iterator[str]:

@@ -118,7 +118,7 @@ class ToolEdits:
         if after.served_version != before.served_version:
             changed += ("served_version",)
         if (after.deleted_at is None) != (before.deleted_at is None):
-            changed += ("deleted",)
+            changed += ("restored" if after.deleted_at is None else "deleted",)
         self._changed.append(after)
         self._record_change(action, after, changed, reason)
         return after

@@ -16,12 +16,12 @@ import sqlalchemy as sa
 
 from toolroll.arrays import NO_ROWS
 from toolroll.catalog.routes import RouteTable
-from toolroll.errors import Conflict, InvalidDefinition, NotFound
+from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
 from toolroll.registry import governed_rows
 from toolroll.registry.content import TOOLKIT_FIELDS, keywords_in, route_to, toolkit_content, toolkit_in
 from toolroll.registry.governed_rows import Editor, GovernedRow, Row
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import Write, words
+from toolroll.registry.store.database import Database, Write, words
 from toolroll.registry.tiers import tiers_in
 from toolroll.selection.policy.rule_checks import tier_problem
 from toolroll.tools import Route, Toolkit
@@ -190,6 +190,13 @@ class Toolkits(Editor[ToolkitRecord]):
             toolkit_id=row["toolkit_id"],
             **governed_rows.shared_fields(row),
         )
+
+
+def check_toolkit(database: Database, name: str, org: str) -> None:
+    """Raises InvalidInput if neither the organisation nor the platform has this toolkit."""
+    with database.reading() as connection:
+        if not is_toolkit(connection, name, org):
+            raise InvalidInput(no_toolkit(connection, name, org))
 
 
 def is_toolkit(connection: sa.Connection, name: str, org: str) -> bool:

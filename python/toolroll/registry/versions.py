@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.registry.content import changed_fields, content_of, tool_of
+from toolroll.registry.content import COLUMNS, content_of, differences, tool_of
 from toolroll.registry.governed_rows import fields_as_json
 from toolroll.registry.records import Record, Review
 from toolroll.registry.store import tables
@@ -26,8 +26,8 @@ class Version:
 
     Attributes:
         tool: the definition at this version.
-        changed: the fields that differ from the version before, "review", "served_version" and "deleted"
-            among them; empty for the first version.
+        changed: the fields that differ from the version before, "review" and "served_version" among them, and
+            "deleted" or "restored"; empty for the first version.
         reason, actor, at: of the change.
         review, is_deleted: the state at this version.
         served_version: the approved version that served while this one waited; None for none.
@@ -52,7 +52,8 @@ class Version:
         fields = fields_as_json(self)
         del fields["flags"]
         ids = {"tool_id": self.tool.tool_id, "semantic_version": self.tool.version}
-        return ids | fields | {"tool": content_of(self.tool)}
+        content = content_of(self.tool)
+        return ids | fields | {"tool": {column: content[name] for name, column in COLUMNS.items()}}
 
 
 def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[str, Any]:
@@ -104,11 +105,42 @@ def find_version(connection: sa.Connection, tool_id: str, number: int) -> Versio
     return None if row is None else version_of(row)
 
 
+@dataclass(frozen=True, slots=True)
+class FieldDifference:
+    """One field in which two versions of a tool differ.
+
+    Attributes:
+        field: as `Record.to_dict` names it; "deleted" for whether the tool was.
+    """
+
+    field: str
+    before: Any
+    after: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return fields_as_json(self)
+
+
+def field_differences(before: Version, after: Version) -> tuple[FieldDifference, ...]:
+    """The fields in which two versions differ, in the order of a tool's fields."""
+    found = [FieldDifference(*difference) for difference in differences(before.tool, after.tool)]
+    for name, attribute in (
+        ("review", "review"),
+        ("served_version", "served_version"),
+        ("deleted", "is_deleted"),
+    ):
+        old, new = getattr(before, attribute), getattr(after, attribute)
+        if old != new:
+            found.append(FieldDifference(name, old, new))
+    return tuple(found)
+
+
 def difference(before: Version, after: Version) -> str:
     """The changes from one version to another, field by field, as text for people."""
     lines = [f"{after.tool.name}: version {before.version} → {after.version}"]
-    for name in changed_fields(before.tool, after.tool):
-        lines += _field(name, getattr(before.tool, name), getattr(after.tool, name), before, after)
+    for name, old, new in differences(before.tool, after.tool):
+        lines += _field(name, old, new, before, after)
     if before.review != after.review:
         lines.append(f"review: {before.review} → {after.review}")
     if before.served_version != after.served_version:

@@ -46,7 +46,7 @@ _BROKEN = "broken: seldom shown until it works again"  # its breaker is open
 REMOVED = {
     "status.inactive": "not active",
     "withdrawn": "deleted, or waiting for review",
-    "policy.deny": "denied by a rule (why() says which)",
+    "policy.deny": "denied by a rule or a toolkit's tier (why() says which)",
     "page.match": "not on this page",
     "settings.missing": "toolkit has no settings",
     "caller.excluded": "excluded by the caller",

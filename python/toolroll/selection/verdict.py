@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolroll.context import Context, Turn
 from toolroll.errors import NotFound
 from toolroll.selection.pipeline import Pipeline
+from toolroll.selection.policy.policy import NOT_NAMED
 from toolroll.selection.policy.policy import Verdict as Verdict
 from toolroll.selection.stages.visibility import Visibility
 
@@ -23,7 +24,7 @@ def judge(pipeline: Pipeline, name: str, context: Context, stored: frozenset[str
         )
     row = catalog.names[name]
     tool = catalog.tools[row]
-    verdict = Verdict(True, None, "", "no rule names it")
+    verdict = Verdict(True, None, "", NOT_NAMED)
     for stage in pipeline.hard:
         if isinstance(stage, Visibility):
             if (error := stage.closes(context.org)) is not None:

@@ -124,7 +124,7 @@ def test_reading_makes_no_database(capsys, tmp_path):
         ("registry", "upgrade"),
         ("registry", "why", "x"),
         ("registry", "tiers", "free"),
-        ("embed",),
+        ("embed", "--embedder", "hashing"),
         ("select", "x"),
     ):
         assert main((*arguments, "--catalog", url)) == 1
@@ -150,7 +150,10 @@ def test_help_loads_neither_databases_nor_arrays():
     subprocess.run([sys.executable, "-c", program, *helps], check=True, stdout=subprocess.DEVNULL)
 
 
-@pytest.mark.parametrize("words", [["registry", "list"], ["embed"], ["select", "x"], ["import", ".", "--to"]])
+@pytest.mark.parametrize(
+    "words",
+    [["registry", "list"], ["embed", "--embedder", "hashing"], ["select", "x"], ["import", ".", "--to"]],
+)
 def test_without_the_extra_a_registry_says_how_to_get_it(words):
     program = (
         "import sys; sys.modules['sqlalchemy'] = None\n"

@@ -121,12 +121,19 @@ def hits(options: WindowOptions, plot: str | None) -> None:
 
 @analytics.command("drift", example="toolroll events analytics drift --embedder minilm --older-than 90d")
 @embedder_option(help="The embedder that readers use.")
-@option("--older-than", "Also list old vectors: 90d.", type=timestamp, metavar="AGE", unset="any age")
+@option(
+    "--older-than",
+    "Also list vectors that are older than this: 90d, 12h, 30s.",
+    type=timestamp,
+    metavar="AGE",
+    unset="any age",
+)
 @window_options(since=None)
 def drift(options: WindowOptions, embedder: str, older_than: datetime | None) -> None:
     """List tools that lack vectors of an embedder, or have old ones.
 
-    An embedder that works within the process (static) needs none in the store.
+    An embedder that works within the process (static) needs none in the store. --since and --until choose
+    tools by their last change.
     """
     if embedder == "none":
         raise click.UsageError("--embedder none: embeds nothing; name an embedder")
@@ -141,10 +148,11 @@ def drift(options: WindowOptions, embedder: str, older_than: datetime | None) ->
             looked_at, found = drift.drift(database, options.window(), made.identity, older_than)
     if options.json:
         tools = [tool.to_dict() for tool in found]
-        print_json({"embedder": made.identity, "looked_at": looked_at, "tools": tools})
+        keeps = not made.is_instant
+        print_json({"embedder": made.identity, "stored": keeps, "looked_at": looked_at, "tools": tools})
         return
     if made.is_instant:
-        note(f"{made.identity}: embeds within each process, the store keeps no vectors of it")
+        note(f"{made.identity}: embeds within each process and reads no stored vectors, so none can be old")
         return
     print_list(
         False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,16 +28,11 @@ def review(options: OrgOptions) -> None:
     that is selected until it is approved; of some tools the approved content serves meanwhile.
     """
     with options.registry() as registry:
-        found = []
-        for record in _waiting(registry, options.org):
-            approved = record.approved_version
-            diff = ""
-            if approved is not None:
-                diff = registry.diff(record.name, approved, record.version, org=options.org)
-            found.append((record, diff))
-    if options.json:
-        print_json({"waiting": [{**record.to_dict(), "diff": diff} for record, diff in found]})
-        return
+        waiting = tuple(_waiting(registry, options.org))
+        if options.json:
+            print_json({"waiting": [_with_differences(registry, record) for record in waiting]})
+            return
+        found = [(record, _diff(registry, record)) for record in waiting]
     for record, diff in found:
         plugin = f" from plugin {record.plugin}" if record.plugin else ""
         serves = (
@@ -52,6 +47,23 @@ def review(options: OrgOptions) -> None:
     )
 
 
+def _with_differences(registry: Registry, record: Record) -> dict[str, Any]:
+    """The record, with what approval would change; [] for a new tool."""
+    approved = record.approved_version
+    if approved is None:
+        return {**record.to_dict(), "differences": []}
+    found = registry.differences(record.name, approved, record.version, org=record.org)
+    return {**record.to_dict(), "differences": [each.to_dict() for each in found]}
+
+
+def _diff(registry: Registry, record: Record) -> str:
+    """The same as text; "" for a new tool."""
+    approved = record.approved_version
+    if approved is None:
+        return ""
+    return registry.diff(record.name, approved, record.version, org=record.org)
+
+
 def _waiting(registry: Registry, org: str) -> Iterator[Record]:
     for state in ("pending", "changed"):
         after = ""
@@ -63,7 +75,7 @@ def _waiting(registry: Registry, org: str) -> Iterator[Record]:
             after = page.next
 
 
-@command("approve", example="toolroll registry approve get_forecast --version 3")
+@command("approve", example="toolroll registry approve get_forecast --expected-version 3")
 @click.argument("name")
 @version_option
 @write_options

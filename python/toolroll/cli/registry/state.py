@@ -16,7 +16,7 @@ from toolroll.cli.options import (
     option,
     registry_options,
 )
-from toolroll.cli.output import one_line, print_fields, print_json, print_list, print_result
+from toolroll.cli.output import note, one_line, print_fields, print_json, print_list, print_result
 from toolroll.cli.parameter_types import COUNT, POSITIVE
 from toolroll.errors import NotFound
 
@@ -52,6 +52,8 @@ def why(options: RegistryOptions, name: str, **context: Any) -> None:
     else:
         text = f"{name} is {'visible' if found['visible'] else 'hidden'}: {reason}"
     print_result(options.json, {"name": name, **found}, text)
+    for sentence in () if options.json else found["unknown_values"]:
+        note(sentence)
 
 
 def _verdict(options: RegistryOptions, name: str, context: Context) -> dict[str, Any]:
@@ -60,12 +62,19 @@ def _verdict(options: RegistryOptions, name: str, context: Context) -> dict[str,
     # The answer needs no vectors, and without them the catalog is built at once.
     with Toolroll.open(options.catalog, embedder="none", poll_s=POLL_S, listens=False) as roll:
         roll.warm_up([context.org])
+        unknown = list(roll.unknown_values(context))
         try:
             verdict = roll.why(name, context)
         except NotFound:
-            return _absent(options, name, context.org)
+            return {**_absent(options, name, context.org), "unknown_values": unknown}
     rule = None if verdict.rule is None else verdict.rule.name
-    return {"visible": verdict.visible, "reason": verdict.reason, "level": verdict.level, "rule": rule}
+    return {
+        "visible": verdict.visible,
+        "reason": verdict.reason,
+        "level": verdict.level,
+        "rule": rule,
+        "unknown_values": unknown,
+    }
 
 
 def _absent(options: RegistryOptions, name: str, org: str) -> dict[str, Any]:

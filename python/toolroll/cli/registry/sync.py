@@ -35,7 +35,7 @@ while_waiting_option = option(
 @command("sync", example="toolroll registry sync tools.jsonl --plugin billing --review changed --dry-run")
 @click.argument("path")
 @option("--plugin", "Plugin that owns the tools.", required=True, metavar="NAME")
-@option("--version", "The plugin's version, for the record.", default="", metavar="V")
+@option("--plugin-version", "The plugin's own version, for people.", default="", metavar="V")
 @review_option
 @while_waiting_option
 @flag(

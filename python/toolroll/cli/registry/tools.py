@@ -1,17 +1,20 @@
-"""`toolroll registry list, show, history, diff, update, rollback, delete, restore`: the tools."""
+"""`toolroll registry list, show, history, diff, create, update, rollback, delete, restore`: the tools."""
 
 from __future__ import annotations
 
 import shlex
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolroll.cli.commands import command
 from toolroll.cli.options import (
+    Decorator,
     OrgOptions,
     RegistryOptions,
     WriteOptions,
+    expected_version_option,
     flag,
     option,
     org_options,
@@ -25,9 +28,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 60  # characters of a description in a list
 
-version_option = option(
-    "--version", "Do it only if this is still the tool's version.", type=POSITIVE, unset="any"
-)
+version_option = expected_version_option("tool")
 _limit_option = option("--limit", "Most lines.", type=POSITIVE, default=100)
 _force_option = flag("--force", "Do it even where rules or a tier no longer apply to the tool afterwards.")
 
@@ -128,11 +129,64 @@ def history(options: OrgOptions, name: str, before: int | None, limit: int) -> N
 def diff(options: OrgOptions, name: str, before: int, after: int) -> None:
     """Print the differences between two versions of a tool."""
     with options.registry() as registry:
-        text = registry.diff(name, before, after, org=options.org)
-    if options.json:
-        print_json({"name": name, "from": before, "to": after, "diff": text})
-    else:
-        print(printable(text))
+        if options.json:
+            found = [each.to_dict() for each in registry.differences(name, before, after, org=options.org)]
+            print_json({"name": name, "from": before, "to": after, "differences": found})
+        else:
+            print(printable(registry.diff(name, before, after, org=options.org)))
+
+
+def _set_option(**attributes: Any) -> Decorator:
+    return option(
+        "--set changes",
+        "Repeatable. VALUE is JSON for fields that do not hold text (examples, parameters, pinned, …).",
+        type=field,
+        multiple=True,
+        metavar="FIELD=VALUE",
+        callback=once_each,
+        **attributes,
+    )
+
+
+@command(
+    "create",
+    example="toolroll registry create get_tides --set toolkit=weather --set 'description=Tides at sea.'\n"
+    "toolroll registry create --file get_tides.json --set status=draft",
+)
+@click.argument("name", required=False)
+@option(
+    "--file",
+    "JSON file with its definition, in any form that a catalog takes; - for standard input.",
+    metavar="FILE",
+)
+@_set_option()
+@write_options
+def create(options: WriteOptions, name: str | None, file: str | None, changes: dict[str, object]) -> None:
+    """Add one tool.
+
+    NAME and --set go before what the file says. The tool is people's own, and needs no approval.
+    """
+    if name is None and file is None and "name" not in changes:
+        raise click.UsageError("NAME --file: needs one of them")
+    if name is not None and "name" in changes:
+        raise click.UsageError("NAME --set name: not allowed with each other")
+    from toolroll.formats.sources.tool_file import read_tool, read_tool_file
+    from toolroll.registry.content import attributes_of, content_of, tool_of
+    from toolroll.registry.toolkits import check_toolkit
+
+    content: dict[str, Any] = {}
+    if file == "-":
+        content = content_of(read_tool(sys.stdin.buffer.read(), "standard input"))
+    elif file is not None:
+        content = content_of(read_tool_file(file))
+    if name is not None:
+        content["name"] = name
+    tool = tool_of({**content, **attributes_of(changes)})
+    with options.registry() as registry:
+        if tool.toolkit:
+            check_toolkit(registry.database, tool.toolkit, options.org)
+        record = registry.create(tool, org=options.org, reason=options.reason)
+    print_record(record, "created", options)
 
 
 @command(
@@ -141,15 +195,7 @@ def diff(options: OrgOptions, name: str, before: int, after: int) -> None:
     "toolroll registry update get_forecast --set 'examples=[\"will it rain?\"]' --set pinned=true",
 )
 @click.argument("name")
-@option(
-    "--set changes",
-    "Repeatable. VALUE is JSON for fields that do not hold text (examples, parameters, pinned, …).",
-    type=field,
-    multiple=True,
-    required=True,
-    metavar="FIELD=VALUE",
-    callback=once_each,
-)
+@_set_option(required=True)
 @_force_option
 @version_option
 @write_options
@@ -222,4 +268,4 @@ def print_record(record: Record, done: str, options: RegistryOptions) -> None:
         note(f"{record.name}: {warning['code']}: {warning['message']}")
 
 
-COMMANDS = (list_tools, show, history, diff, update, rollback, delete, restore)
+COMMANDS = (list_tools, show, history, diff, create, update, rollback, delete, restore)

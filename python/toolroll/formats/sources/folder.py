@@ -2,9 +2,10 @@
 
     toolkits/weather.json    {"name": "weather", "description": ..., "keywords": [...], "tasks": [...]}
     catalog/tools.jsonl      {"name", "description", "parameters", "server", "examples"} a line
+    toolkits/catalog.json    {"tiers": [...], "pages": [{"pattern", "toolkits", "priority"}]}
 
-Only tools.jsonl is read from a folder that has one. Every error names file, line and key. The folder is not
-trusted: a symbolic link out of it, a FIFO or a device is skipped with a warning and never opened.
+From a folder with tools.jsonl, only that and catalog.json are read. Every error names file, line and key. The
+folder is not trusted: a symbolic link out of it, a FIFO or a device is skipped with a warning, never opened.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import gc
 import logging
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolroll.errors import InvalidDefinition
 from toolroll.formats import strict_json
-from toolroll.formats.sources import fields, jsonl
+from toolroll.formats.sources import catalog_file, fields, jsonl
 from toolroll.formats.sources.dicts import read_items
 from toolroll.formats.sources.fields import Field, FieldError, InvalidValue
 from toolroll.tools import MODES, MOST_MEMBERS, Definitions, Route, Tool, Toolkit
@@ -30,11 +31,14 @@ log = logging.getLogger(__name__)
 LINES = "tools.jsonl"
 
 
-def read_folder(path: str | os.PathLike[str]) -> Definitions:
+def read_folder(path: str | os.PathLike[str], tiers: Sequence[str] | None = None) -> Definitions:
     """Reads a folder of toolkits, or one .json or .jsonl file.
 
     Files are read in the order of their names; hidden files are skipped. An empty folder gives empty
     Definitions. Raises InvalidDefinition for the first error.
+
+    tiers: the caller's, which go before those of the folder. Toolkits with another tier are an error. None if
+        the tiers are not known here, as for a registry that has its own.
     """
     path = os.fspath(path)
     try:
@@ -45,7 +49,12 @@ def read_folder(path: str | os.PathLike[str]) -> Definitions:
         raise InvalidDefinition("is neither a folder nor a regular file", file=path)
     files = _files(path) if stat.S_ISDIR(mode) else [path]
     with _collection_paused():
-        return _join([_read_file(file) for file in files])
+        parts = [_read_file(file) for file in files]
+        found = _join(parts)
+        known = tuple(tiers or ()) or found.tiers
+        if tiers is not None or known:
+            _check_tiers(parts, known)
+        return replace(found, tiers=known)
 
 
 @contextmanager
@@ -90,7 +99,7 @@ def _files(folder: str) -> Iterator[str]:
     except OSError as error:
         raise _unreadable(folder, error) from error
     if any(entry.name == LINES for entry in found):
-        found = [entry for entry in found if entry.name == LINES]
+        found = [entry for entry in found if entry.name in (LINES, catalog_file.NAME)]
     root = os.path.realpath(folder)
     taken: set[str] = set()
     for entry in found:
@@ -117,6 +126,8 @@ def _read_file(file: str) -> _Part:
         return _Part(file, text, _read_list(value, text, file))
     key = "tools" if isinstance(value, dict) and "tools" in value else "tasks"
     try:
+        if catalog_file.is_catalog_file(os.path.basename(file), value):
+            return _Part(file, text, catalog_file.read_catalog_file(value))
         return _Part(file, text, _read_toolkit(value, file), key)
     except FieldError as error:
         line = strict_json.line_of(text, error.path)
@@ -203,7 +214,44 @@ def _join(parts: list[_Part]) -> Definitions:
         _refuse_duplicate_tool(parts)
     toolkits = tuple(toolkit for part in parts for toolkit in part.definitions.toolkits)
     _check_toolkits(parts)
-    return Definitions(tools, toolkits, tuple(route for part in parts for route in part.definitions.routes))
+    _warn_of_pages(parts, {toolkit.name for toolkit in toolkits})
+    return Definitions(
+        tools,
+        toolkits,
+        tuple(route for part in parts for route in part.definitions.routes),
+        pages=tuple(page for part in parts for page in part.definitions.pages),
+        tiers=next((part.definitions.tiers for part in parts if part.definitions.tiers), ()),
+    )
+
+
+def _warn_of_pages(parts: list[_Part], toolkits: set[str]) -> None:
+    """Warns of mappings to toolkits of other places: they may be in the registry, or misspelt."""
+    for part in parts:
+        for i, page in enumerate(part.definitions.pages):
+            for name in page.toolkits:
+                if name not in toolkits:
+                    line = strict_json.line_of(part.text, ["pages", i, "toolkits"])
+                    log.warning(
+                        "%s:%d: page %r names toolkit %r, which no file declares",
+                        part.file,
+                        line,
+                        page.pattern,
+                        name,
+                    )
+
+
+def _check_tiers(parts: list[_Part], tiers: tuple[str, ...]) -> None:
+    """Refuses a toolkit of a tier that is not one of these."""
+    for part in parts:
+        for toolkit in part.definitions.toolkits:
+            if toolkit.tier is not None and toolkit.tier not in tiers:
+                known = f"must be one of {', '.join(map(repr, tiers))}" if tiers else "but there are no tiers"
+                raise _toolkit_error(
+                    part,
+                    "tier",
+                    f"toolkit {toolkit.name!r}: tier is {toolkit.tier!r}, {known}; list them, lowest first, "
+                    f'in {catalog_file.NAME} ({{"tiers": ["free", "pro"]}}), or pass tiers (--tiers …)',
+                )
 
 
 def _refuse_duplicate_tool(parts: list[_Part]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -127,7 +128,8 @@ def replay(
     missing: list[str] = []
     try:
         builder = _builder(event, builder_of, profile)
-        selection = _decided(database, event, builder, rates or LearningRates(), missing)
+        own = _builder(event, builder_of, "") if profile else builder
+        selection = _decided(database, event, builder, own, rates or LearningRates(), missing)
     except NotReplayable as lost:
         return ReplayResult(event, None, (*missing, str(lost)), ())
     return ReplayResult(event, selection, tuple(missing), tuple(_differences(event, selection)))
@@ -162,6 +164,7 @@ def _decided(
     database: Database,
     event: SimpleNamespace,
     builder: PipelineBuilder,
+    own: PipelineBuilder,
     rates: LearningRates,
     missing: list[str],
 ) -> Selection:
@@ -172,7 +175,7 @@ def _decided(
     if space and (embedder is None or embedder.identity != space):
         here = "none" if embedder is None else embedder.identity
         raise NotReplayable(f"its message was embedded by {space}; the embedder here is {here}")
-    pipeline = _pipeline(database, event, builder)
+    pipeline = _pipeline(database, event, builder, own)
     pipeline = pipeline.variants.get(event.variant, pipeline)
     learned = _learned(database, event, embedder, rates, missing)
     return pipeline.decide(turn_of(event, pipeline, embedder, learned, missing), event.event_id)
@@ -181,8 +184,14 @@ def _decided(
 # The catalog and the rules.
 
 
-def _pipeline(database: Database, event: SimpleNamespace, builder: PipelineBuilder) -> Pipeline:
-    """The pipeline that decided: the event's catalog, under the rules of that time."""
+def _pipeline(
+    database: Database, event: SimpleNamespace, builder: PipelineBuilder, own: PipelineBuilder
+) -> Pipeline:
+    """The pipeline that decided: the event's catalog, under the rules of that time.
+
+    own: the builder of the event's own profile, by whose catalog the definitions are found. With another
+        `builder`, the pipeline is that one's, of the same definitions.
+    """
     org, revision = event.org, event.registry_revision
     try:
         now = as_of(database, revision, [org])
@@ -200,8 +209,10 @@ def _pipeline(database: Database, event: SimpleNamespace, builder: PipelineBuild
         if definitions in tried:
             continue
         tried.append(definitions)
-        for pipeline in _built(builder, event, was, in_force):
+        for at, pipeline in enumerate(_built(own, event, was, in_force)):
             if pipeline.catalog.revision == event.catalog_revision:
+                if builder is not own:
+                    pipeline = next(islice(_built(builder, event, was, in_force), at, None), pipeline)
                 return pipeline.without(_gone(was, now, org))
     raise NotReplayable(
         f"catalog {event.catalog_revision} cannot be rebuilt from registry revision {revision}, nor from the "

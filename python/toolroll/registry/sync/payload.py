@@ -21,6 +21,7 @@ from toolroll.registry.store.database import words
 from toolroll.registry.tool_edits import checked_hash
 from toolroll.rules import PageMapping
 from toolroll.selection.policy.pages import check as check_page
+from toolroll.selection.policy.rule_checks import tiers_of
 from toolroll.tools import Definitions, Tool, Toolkit
 
 
@@ -51,6 +52,7 @@ class Payload:
     hashes: Mapping[str, str]
     toolkits: Mapping[str, Mapping[str, Any]]
     pages: tuple[PageMapping, ...]
+    tiers: tuple[str, ...]
     digest: str
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
@@ -90,6 +92,8 @@ class Payload:
             sorted((page.pattern, list(page.toolkits), page.priority) for page in pages),
         ):
             digest.update(canonical_json(part).encode())
+        if definitions.tiers:
+            digest.update(canonical_json(list(tiers_of(definitions.tiers))).encode())
         notes = []
         if definitions.rules:
             count = len(definitions.rules)
@@ -103,6 +107,7 @@ class Payload:
             hashes,
             toolkits,
             pages,
+            definitions.tiers,
             digest.hexdigest(),
             tuple(problems),
             tuple(notes),

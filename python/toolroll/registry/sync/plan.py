@@ -190,6 +190,7 @@ class SyncPlan:
         problems: reasons to refuse the whole sync.
         notes: requests in the payload that the sync ignores.
         row: whether the plugin's own row changes: its version, its mode of review or its payload.
+        tiers: the subscription tiers that the registry gets, lowest first; () for no change.
     """
 
     plugin: str
@@ -204,6 +205,7 @@ class SyncPlan:
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     row: bool = False
+    tiers: tuple[str, ...] = ()
 
     def names(self, action: Action) -> tuple[str, ...]:
         """Names of the tools with this action."""
@@ -222,7 +224,7 @@ class SyncPlan:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
-        return not (self.toolkits or self.pages or self.row) and all(
+        return not (self.toolkits or self.pages or self.row or self.tiers) and all(
             step.action == "leave" for step in self.tools
         )
 
@@ -258,7 +260,7 @@ class SyncPlan:
         found: dict[str, Any] = {
             "plugin": self.plugin,
             "org": self.org,
-            "version": self.version,
+            "plugin_version": self.version,
             "review": self.review,
             "while_waiting": self.while_waiting,
             "counts": self.counts,
@@ -273,6 +275,7 @@ class SyncPlan:
                 for step in self.toolkits
             ],
             "pages": [{"pattern": step.pattern, "action": step.action} for step in self.pages],
+            "tiers": list(self.tiers),
             "conflicts": [problem.message for problem in self.problems],
             "notes": list(self.notes),
         }
@@ -296,6 +299,8 @@ class SyncPlan:
             yield _line("held", len(self.held), self.held)
         if self.served:
             yield _line("served", len(self.served), self.served)
+        if self.tiers:
+            yield _line("tiers", len(self.tiers), self.tiers)
         for what, steps_of in (
             ("toolkits", [f"{step.name} ({step.action})" for step in self.toolkits]),
             ("pages", [f"{step.pattern} ({step.action})" for step in self.pages]),

@@ -85,6 +85,8 @@ class _Planner:
             "approved" if state.plugin and state.plugin[3] == "approved" else "hidden"
         )
         self._trusted, self._restore = trusted, restore
+        # The order of tiers is the platform's and people's own: a payload may bring the first one.
+        self._new_tiers = payload.tiers if trusted and not payload.org and not state.tiers else ()
         self._problems, self._notes = list(payload.problems), list(payload.notes)
         self._restrictions = (
             None if trusted else Restrictions(state, payload, self._mode, self._problems, self._notes)
@@ -99,6 +101,11 @@ class _Planner:
         if not self._trusted and pages:
             self._notes.append(_unapplied(pages))
             pages = []
+        if payload.tiers not in ((), state.tiers, self._new_tiers):
+            there = f"{TRUST_HINT} on the platform"
+            if state.tiers:
+                there = f"the registry has {', '.join(state.tiers)}"
+            self._notes.append(f"governed: tiers {', '.join(payload.tiers)} are not set: {there}")
         version = payload.version or (state.plugin[0] if state.plugin else "")
         return SyncPlan(
             payload.plugin,
@@ -114,6 +121,7 @@ class _Planner:
             tuple(self._notes),
             row=payload.plugin != ""
             and state.plugin != (version, payload.digest, self._mode, self._while_waiting),
+            tiers=self._new_tiers,
         )
 
     def _tool_steps(self) -> tuple[list[ToolStep], int]:
@@ -237,7 +245,7 @@ class _Planner:
             elif not plugin and row is not None:
                 content = self._imported(name, content, row)
             tier = content["tier"]
-            if tier is not None and (problem := tier_problem(tier, state.tiers)):
+            if tier is not None and (problem := tier_problem(tier, state.tiers or self._new_tiers)):
                 hint = "set them with `toolroll registry tiers NAME…`"
                 self._problems.append(Problem("invalid", f"toolkit {name!r}: tier {problem}; {hint}"))
                 continue

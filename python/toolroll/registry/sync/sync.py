@@ -37,7 +37,7 @@ from toolroll.registry.sync.plan import (
     ToolStep,
 )
 from toolroll.registry.sync.planner import plan
-from toolroll.registry.tiers import tiers_in
+from toolroll.registry.tiers import tiers_in, write_tiers
 from toolroll.registry.tool_edits import ToolEdits, major_version_flag
 from toolroll.registry.versions import find_version
 from toolroll.rules import PageMapping
@@ -420,6 +420,8 @@ class _Writer:
 
     def apply(self) -> None:
         """Writes all steps, and the line in the log last."""
+        if self._plan.tiers:
+            write_tiers(self._write, (), self._plan.tiers, self._reason)
         steps = [step for step in self._plan.tools if step.action != "leave"]
         self._total = len(steps)
         self._change_tools([step for step in steps if step.action != "adopt"])
@@ -431,7 +433,7 @@ class _Writer:
         if self._payload.plugin:
             self._update_plugin()
         details: dict[str, Any] = {
-            "version": self._plan.version,
+            "plugin_version": self._plan.version,
             "review": self._plan.review,
             "counts": self._plan.counts,
         }

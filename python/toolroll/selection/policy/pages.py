@@ -12,7 +12,7 @@ from toolroll._core import Bitset
 from toolroll.arrays import NO_ROWS, Rows
 from toolroll.context import Context
 from toolroll.errors import InvalidDefinition
-from toolroll.rules import PageMapping
+from toolroll.rules import PageMapping, pattern_problem
 
 _REMEMBERED = 1024  # pages whose answer is kept; forgotten all at once when there are more
 _LONGEST_REMEMBERED = 512  # a page is the caller's text: whole documents are not kept as keys
@@ -28,15 +28,6 @@ def matches(pattern: str, page: str) -> bool:
     if ends:
         return page.startswith(pattern[:-1])
     return page == pattern
-
-
-def pattern_problem(pattern: str) -> str:
-    """The problem with a pattern, in words; "" for none."""
-    if not pattern:
-        return "must not be empty: say '*' for every page"
-    if pattern != "*" and (pattern == "**" or "*" in pattern[1:-1]):
-        return "may have '*' only as its first or last character: page, prefix*, *suffix, *contains*"
-    return ""
 
 
 def check(page: PageMapping) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import compress, groupby
 from typing import Literal, TypeAlias
@@ -52,6 +52,9 @@ LevelName: TypeAlias = Literal["platform", "organisation", ""]
 _REMEMBERED = 4096  # callers whose answer is kept; forgotten all at once when there are more
 _REMEMBERED_BYTES = 4 << 20  # of their sets of rows: many callers share one
 _SHOWN = 200  # characters of a condition in a sentence
+_LISTED = 3  # rules without effect in a sentence
+
+NOT_NAMED = "no rule names it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +288,14 @@ class Policy:
             own = self._judge("organisation", self.levels[context.org], name, row, facts)
             if own.rule is not None:
                 return own
+            if verdict.rule is None and own.reason != NOT_NAMED:
+                reasons = [one.reason for one in (verdict, own) if one.reason != NOT_NAMED]
+                return replace(verdict, reason="; ".join(reasons))
         return verdict
+
+    def reads(self, org: str) -> frozenset[str]:
+        """The attributes of a context of this organisation that its answers depend on."""
+        return frozenset(self.attributes.get(org, self.attributes[""]) or ())
 
     def _find(self, org: str, facts: Facts) -> Bitset | None:
         platform = self.applied.get("", _NO_RULES)
@@ -354,6 +364,7 @@ class Policy:
 
     def _judge(self, name: LevelName, level: _Level, tool: str, row: int, facts: Facts) -> Verdict:
         naming: list[tuple[Rule, frozenset[str]]] = []
+        idle: list[tuple[Rule, frozenset[str]]] = []  # they name it, and their conditions do not hold
         allows: list[tuple[Rule, frozenset[str]]] = []  # with what of the tool it would have to know
         for rule, place in zip(level.rules, level.places, strict=True):
             written = level.conditions[place]
@@ -361,6 +372,8 @@ class Policy:
             truth, is_named = condition.truth(facts), self._names(rule, tool, row)
             if is_named and (truth is True or (truth is None and rule.effect == "deny")):
                 naming.append((rule, condition.unknown(facts)))
+            elif is_named:
+                idle.append((rule, condition.unknown(facts) if truth is None else frozenset()))
             if rule.effect == "allow" and of_some_tool(written).truth(facts) is True:
                 allows.append((rule, condition.unknown(facts) if is_named else frozenset()))
         if naming:
@@ -373,7 +386,7 @@ class Policy:
             reason = f"an allow list is in force and does not name it: {_described(rule, name)}"
             lacking = f"; unknown of this tool: {', '.join(sorted(unknown))}" if unknown else ""
             return Verdict(False, rule, name, reason + lacking)
-        return Verdict(True, None, "", "no rule names it")
+        return Verdict(True, None, "", _idle(idle, name) or NOT_NAMED)
 
     def _names(self, rule: Rule, tool: str, row: int) -> bool:
         if rule.tool:
@@ -384,13 +397,34 @@ class Policy:
         return toolkit in self.below and bool((self.below[toolkit] == row).any())
 
 
+def _idle(rules: Sequence[tuple[Rule, frozenset[str]]], level: LevelName) -> str:
+    """That these rules name a tool without effect, as a sentence; "" for none."""
+    said = []
+    for rule, unknown in rules[:_LISTED]:
+        known = f"is not known to hold ({', '.join(sorted(unknown))})" if unknown else "does not hold"
+        said.append(
+            f"{_owner(rule, level)} rule {rule.name!r:.80} names it, its condition {known}: {_shown(rule)}"
+        )
+    if len(rules) > _LISTED:
+        said.append(f"and so for {len(rules) - _LISTED} more")
+    return "; ".join(said)
+
+
 def _described(rule: Rule, level: LevelName) -> str:
-    owner = "the platform's" if level == "platform" else f"{rule.org!r:.80}'s"
+    what = f"({rule.effect}, priority {rule.priority})"
+    return f"{_owner(rule, level)} rule {rule.name!r:.80} {what}: {_shown(rule)}"
+
+
+def _owner(rule: Rule, level: LevelName) -> str:
+    return "the platform's" if level == "platform" else f"{rule.org!r:.80}'s"
+
+
+def _shown(rule: Rule) -> str:
     condition = json.dumps(rule.condition, ensure_ascii=False, default=dict)
     condition = condition.encode("utf-8", "replace").decode()  # can be printed, whatever it compares with
     if len(condition) > _SHOWN:
         condition = condition[: _SHOWN - 1] + "…"
-    return f"{owner} rule {rule.name!r:.80} ({rule.effect}, priority {rule.priority}): {condition}"
+    return condition
 
 
 def _unsaid(unknown: frozenset[str]) -> str:

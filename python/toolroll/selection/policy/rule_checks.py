@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from toolroll.errors import InvalidDefinition
-from toolroll.rules import EFFECTS, EVERYTHING, KINDS, Rule
+from toolroll.rules import EFFECTS, EVERYTHING, KINDS, Rule, pattern_problem
 from toolroll.selection.policy.conditions import (
     ATTRIBUTES,
     OPERATORS,
@@ -22,7 +22,6 @@ from toolroll.selection.policy.conditions import (
     Several,
     annotated_in,
 )
-from toolroll.selection.policy.pages import pattern_problem
 from toolroll.tools import HINTS
 
 _KEYS = (*ATTRIBUTES, "annotation", "all", "any", "not")

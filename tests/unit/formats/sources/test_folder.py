@@ -11,6 +11,7 @@ import pytest
 from toolroll.errors import InvalidDefinition
 from toolroll.formats.schemas import convert
 from toolroll.formats.sources import read_folder
+from toolroll.rules import PageMapping
 from toolroll.tools import Definitions, Route, Tool, Toolkit
 
 WEATHER = {
@@ -437,3 +438,64 @@ def test_a_hundred_thousand_tools_in_one_file_are_read(tmp_path):
     write(tmp_path, "tools.jsonl", "\n".join(line % (i, i % 50) for i in range(100_000)))
     definitions = read_folder(tmp_path)
     assert len(definitions.tools) == 100_000 and len(definitions.toolkits) == 50
+
+
+# catalog.json: what is about all toolkits of a folder.
+
+PAGES = {"tiers": ["free", "pro"], "pages": [{"pattern": "sky*", "toolkits": ["weather"], "priority": 2}]}
+
+
+def test_the_catalog_file_of_a_folder_gives_tiers_and_page_mappings(tmp_path):
+    write(tmp_path, "weather.json", WEATHER)
+    write(tmp_path, "catalog.json", PAGES)
+    found = read_folder(tmp_path)
+    assert found.tiers == ("free", "pro") and found.pages == (PageMapping("sky*", ("weather",), 2),)
+    assert [toolkit.name for toolkit in found.toolkits] == ["weather"]
+    assert read_folder(tmp_path, ("zero", "free")).tiers == ("zero", "free")
+
+
+def test_the_catalog_file_is_read_beside_a_file_of_lines_and_a_toolkit_may_have_its_name(tmp_path):
+    write(tmp_path, "tools.jsonl", '{"name": "a", "description": "A."}\n')
+    write(tmp_path, "catalog.json", {"tiers": ["free"]})
+    assert read_folder(tmp_path).tiers == ("free",)
+    write(tmp_path / "other", "catalog.json", {"tasks": [{"name": "b"}]})
+    assert [toolkit.name for toolkit in read_folder(tmp_path / "other").toolkits] == ["catalog"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"tiers": ["free",\n "free"]}', "catalog.json:2: tiers[1] is 'free', must be different names"),
+        (
+            '{"pages": [\n {"pattern": "a*b", "toolkits": ["x"]}]}',
+            "catalog.json:2: pattern is 'a*b', may have",
+        ),
+        ('{"pages": [\n {"pattern": "a",\n  "toolkits": []}]}', "catalog.json:3: toolkits"),
+        ('{"pages": [\n {"toolkits": ["x"]}]}', "catalog.json:2: pattern is missing"),
+        ('{"pages": [\n {"pattern": "a", "toolkits": ["x"], "priority": "1"}]}', "catalog.json:2: priority"),
+        ('{"pages": [\n 3]}', "catalog.json:2: a page mapping is 3"),
+        ('{"tiers": [],\n "page": []}', "did you mean 'pages'?"),
+    ],
+)
+def test_what_is_wrong_in_a_catalog_file_is_told_with_file_line_and_key(tmp_path, text, message):
+    assert message in error_in(tmp_path, text, "catalog.json")
+
+
+def test_a_tier_that_nobody_configured_is_told_with_file_line_and_advice(tmp_path):
+    write(tmp_path, "weather.json", WEATHER)
+    for tiers, known in (((), "but there are no tiers"), (("pro",), "must be one of 'pro'")):
+        with pytest.raises(InvalidDefinition) as caught:
+            read_folder(tmp_path, tiers)
+        said = str(caught.value)
+        assert f"weather.json:3: toolkit 'weather': tier is 'free', {known}" in said
+        assert 'catalog.json ({"tiers": ["free", "pro"]})' in said and "--tiers" in said
+    assert read_folder(tmp_path).toolkits[0].tier == "free"  # a registry has its own tiers
+    write(tmp_path, "catalog.json", {"tiers": ["gold"]})
+    assert "weather.json:3" in error_of(tmp_path)
+
+
+def test_a_page_mapping_to_a_toolkit_of_no_file_is_a_warning_with_its_line(tmp_path, caplog):
+    write(tmp_path, "weather.json", WEATHER)
+    write(tmp_path, "catalog.json", {"tiers": ["free"], "pages": [{"pattern": "a", "toolkits": ["wether"]}]})
+    assert read_folder(tmp_path).pages
+    assert "names toolkit 'wether', which no file declares" in caplog.text and "catalog.json:" in caplog.text

@@ -381,6 +381,23 @@ def test_without_rules_nothing_is_denied():
     assert policy_of().why("tool_0", Context()).reason == "no rule names it"
 
 
+def test_a_rule_that_names_a_tool_without_effect_is_named_with_the_reason():
+    reason = (
+        policy_of(deny("a", {"org": {"ne": "acme"}}, toolkit="sales")).why("tool_2", Context("acme")).reason
+    )
+    assert "names it, its condition does not hold: " in reason and '{"org": {"ne": "acme"}}' in reason
+    reason = policy_of(allow("b", {"role": "admin"}, tool="tool_0")).why("tool_0", Context()).reason
+    assert "is not known to hold (role): " in reason
+    own = deny("c", {"user": "bo"}, tool="tool_0", org="acme")
+    reason = policy_of(own).why("tool_0", Context("acme", "ann")).reason
+    assert reason.startswith("'acme''s rule 'c' names it")
+    both = (
+        policy_of(own, deny("d", {"user": "cy"}, tool="tool_0")).why("tool_0", Context("acme", "ann")).reason
+    )
+    assert both.startswith("the platform's rule") and "; 'acme''s rule" in both
+    assert policy_of(own).why("tool_1", Context("acme", "ann")).reason == "no rule names it"
+
+
 def test_a_rule_on_a_toolkit_reaches_those_below_it():
     assert visible(policy_of(deny(toolkit="sales")), Context()) == {"tool_0", "tool_1"}
 

@@ -1,0 +1,42 @@
+"""What a context names that this catalog and its policy do not know: most likely a misspelt value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from toolroll.context import Context
+from toolroll.selection.pipeline import Pipeline
+from toolroll.selection.policy.rule_checks import tier_problem
+from toolroll.selection.stages.page import Page
+from toolroll.selection.stages.visibility import Visibility
+
+_NEAR_AMONG = 5_000  # names that a misspelt one is compared with; bounds the time of a sentence
+
+_LISTED = 10  # toolkits in a sentence
+
+
+def unknown_values(pipeline: Pipeline, context: Context) -> Iterator[str]:
+    """Sentences about a tier that is not configured, tools that do not exist, a page that nothing reads."""
+    names = pipeline.catalog.names
+    reads: frozenset[str] = frozenset()
+    for stage in pipeline.hard:
+        if isinstance(stage, Visibility) and stage.policy is not None:
+            reads = stage.policy.reads(context.org)
+            if context.tier and (problem := tier_problem(context.tier, stage.policy.tiers)):
+                yield f"tier {problem}; it counts as unknown"
+            if not context.tier and (gated := sorted(stage.policy.gates)):
+                shown = ", ".join(gated[:_LISTED]) + (", …" if len(gated) > _LISTED else "")
+                yield f"no tier is given, so toolkits that have one are hidden: {shown}"
+    for name in dict.fromkeys(context.exclude):
+        if name not in names:
+            near = get_close_matches(name[:200], list(names)[:_NEAR_AMONG], n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            yield f"exclude {name!r:.80}: there is no such tool{hint}"
+    if context.page and "page" not in reads and not _is_mapped(pipeline, context):
+        yield f"page {context.page!r:.80}: no mapping matches it, and no rule reads pages"
+
+
+def _is_mapped(pipeline: Pipeline, context: Context) -> bool:
+    stages = (stage for stage in pipeline.soft if isinstance(stage, Page))
+    return any(stage.table.kept(context) is not None for stage in stages)

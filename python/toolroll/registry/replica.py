@@ -23,13 +23,15 @@ from toolroll.registry.records import served_tool, tool_in
 from toolroll.registry.rules import rule_in
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
-from toolroll.registry.store.row_reader import Row, UnreadableRow, is_alive, is_damage, read_rows
+from toolroll.registry.store.errors import is_damage
+from toolroll.registry.store.row_reader import Row, UnreadableRow, is_alive, read_rows
 from toolroll.registry.versions import find_version
 from toolroll.selection.effective_policy import PolicySource
 from toolroll.selection.policy.unreadable_rules import UnreadableRule
 from toolroll.tools import Definitions, Route, Tool, Toolkit
 
 _NOTHING: Mapping[str, Any] = {}
+_SETTING, _EXPERIMENT = "setting ", "experiment "  # before names of rows that have no id
 _NOT_READ = {*SHARED_FIELDS, "plugin", "content_hash", "source_hash", "rejected_hash", "flags"} - {
     "deleted_at"
 }
@@ -98,7 +100,9 @@ def catch_up(database: Database, seen: Replica) -> Replica:
         if is_restored:
             seen = Replica()
         damaged = {
-            org: {key: problem for key, problem in rows.items() if not key.startswith("experiment ")}
+            org: {
+                key: problem for key, problem in rows.items() if not key.startswith((_SETTING, _EXPERIMENT))
+            }
             for org, rows in seen.damaged.items()
         }
         return Replica(
@@ -107,7 +111,7 @@ def catch_up(database: Database, seen: Replica) -> Replica:
             _merged(connection, tables.tools, seen.revision, seen.tools, _ToolReader(connection), damaged),
             _merged(connection, tables.toolkits, seen.revision, seen.toolkits, _toolkit, damaged),
             _policy_source(connection),
-            read_settings(connection),
+            read_settings(connection, damaged),
             _experiments(connection, damaged),
             {org: rows for org, rows in damaged.items() if rows},
             time.monotonic(),
@@ -121,13 +125,20 @@ def stamp_of(database: Database) -> tuple[int, datetime | None]:
         return revision, _written_at(connection, revision)
 
 
-def read_settings(connection: sa.Connection) -> dict[str, frozenset[str]]:
-    """Organisation → settings that have a value, the platform's included. An unreadable one has none."""
+def read_settings(
+    connection: sa.Connection, damaged: dict[str, dict[str, str]] | None = None
+) -> dict[str, frozenset[str]]:
+    """Organisation → settings that have a value, the platform's included. An unreadable one has none.
+
+    damaged: gets the unreadable ones.
+    """
     found: dict[str, set[str]] = {"": set()}
-    columns = tables.settings.c
-    for row in read_rows(connection, (columns.org, columns.key, columns.is_set), columns.is_set):
+    c = tables.settings.c
+    for row in read_rows(connection, (c.org, c.key, c.is_set), c.is_set.is_not(sa.false())):
         if not isinstance(row, UnreadableRow):
             found.setdefault(row["org"], set()).add(row["key"])
+        elif damaged is not None:
+            damaged.setdefault(_owner_of(row), {})[f"{_SETTING}{row.values.get('key')}"] = row.problem
     return {org: frozenset(keys | found[""]) for org, keys in found.items()}
 
 
@@ -135,13 +146,13 @@ def _experiments(connection: sa.Connection, damaged: dict[str, dict[str, str]]) 
     """Organisation → its running experiment; "" is the one for all others. Damaged ones do not run."""
     columns, found = tables.experiments.c, {}
     read = (columns.name, columns.org, columns.variants, columns.unit, columns.salt, columns.active)
-    for row in read_rows(connection, read, columns.active, order_by=(columns.name,)):
+    for row in read_rows(connection, read, columns.active.is_not(sa.false()), order_by=(columns.name,)):
         try:
             if isinstance(row, UnreadableRow):
                 raise InvalidInput(row.problem)
             found[row["org"]] = Experiment(row["name"], row["variants"], row["unit"], row["salt"])
         except (InvalidInput, TypeError, AttributeError) as error:
-            damaged.setdefault(_owner_of(row), {})[f"experiment {_values(row).get('name')}"] = (
+            damaged.setdefault(_owner_of(row), {})[f"{_EXPERIMENT}{_values(row).get('name')}"] = (
                 f"experiments: {error}"
             )
     return found

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from toolroll.registry.store.errors import is_damage
 from toolroll.registry.store.gil import batches
 from toolroll.registry.store.tables import Vector
 
@@ -37,15 +39,6 @@ class UnreadableRow:
     problem: str
 
 
-def is_damage(error: Exception) -> bool:
-    """Whether an error of a query is about a value in a row, not about the database."""
-    if isinstance(error, exc.OperationalError):
-        return "Could not decode to UTF-8" in str(error.orig)
-    if isinstance(error, exc.SQLAlchemyError):
-        return isinstance(error, exc.DataError)
-    return isinstance(error, (ValueError, TypeError, ArithmeticError, AttributeError, RecursionError))
-
-
 def is_alive(connection: sa.Connection, deleted_at: sa.Column[Any]) -> sa.ColumnElement[bool]:
     """True of rows that are not deleted, and of those of which that cannot be read."""
     if connection.dialect.name != "sqlite":
@@ -58,13 +51,14 @@ def read_rows(
     columns: Sequence[sa.Column[Any]],
     *where: sa.ColumnElement[bool],
     order_by: Sequence[sa.ColumnElement[Any]] = (),
+    limit: int | None = None,
 ) -> Iterator[Row | UnreadableRow]:
     """These columns of a table's rows.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
     """
-    reader, read = _Reader(connection, columns, where, order_by), 0
+    reader, read = _Reader(connection, columns, where, order_by, limit), 0
     try:
         for row in reader.quickly():
             yield row
@@ -83,9 +77,10 @@ class _Reader:
         columns: Sequence[sa.Column[Any]],
         where: Sequence[sa.ColumnElement[bool]],
         order_by: Sequence[sa.ColumnElement[Any]],
+        limit: int | None,
     ) -> None:
         self._connection, self._columns = connection, tuple(columns)
-        self._where, self._order = tuple(where), tuple(order_by)
+        self._where, self._order, self._limit = tuple(where), tuple(order_by), limit
         self._table = columns[0].table
         self._is_sqlite = connection.dialect.name == "sqlite"
         # On SQLite, each value of a row may be damaged, its key included.
@@ -97,7 +92,8 @@ class _Reader:
         """All rows. Raises where one of them is damaged."""
         query = sa.select(*self._columns, _are_of_their_kind(self._columns) if self._is_sqlite else sa.true())
         names = [column.name for column in self._columns]
-        for row in self._connection.execute(query.where(*self._where).order_by(*self._order)):
+        query = query.where(*self._where).order_by(*self._order).limit(self._limit)
+        for row in self._connection.execute(query):
             if not row[-1]:
                 raise ValueError("a value is of another kind than its column")
             yield dict(zip(names, row, strict=False))
@@ -117,7 +113,8 @@ class _Reader:
     def one_by_one(self) -> Iterator[Row | UnreadableRow]:
         """All rows, in their order."""
         wrong = self._wrong_kinds()
-        query = sa.select(*self._key).select_from(self._table).where(*self._where).order_by(*self._order)
+        query = sa.select(*self._key).select_from(self._table).where(*self._where)
+        query = query.order_by(*self._order).limit(self._limit)
         keys = [tuple(row) for row in self._connection.execute(query)]
         for some in batches(keys, _SOME):
             whole: dict[tuple[Any, ...], Row] = {}
@@ -166,7 +163,8 @@ class _Reader:
         return sa.tuple_(*self._key).in_(keys)
 
 
-def _are_of_their_kind(columns: Sequence[sa.Column[Any]]) -> sa.ColumnElement[bool]:
+@cache
+def _are_of_their_kind(columns: tuple[sa.Column[Any], ...]) -> sa.ColumnElement[bool]:
     return sa.and_(*map(_has_its_kind, columns))
 
 

@@ -281,3 +281,24 @@ def test_a_revision_that_is_no_number_is_an_error_of_our_own(template, tmp_path)
     damage(path, tables.registry_state.c.revision, "garbage", None)
     with pytest.raises(StoreUnavailable, match="revision"):
         Toolroll.open(f"sqlite:///{path}", journal=tmp_path / "journal")
+
+
+@pytest.mark.parametrize("column", ["tier", "parent", "name", "settings_keys", "base"])
+def test_tools_of_a_toolkit_that_cannot_be_read_are_shown_to_nobody(tmp_path, column):
+    path = tmp_path / "registry.db"
+    with Registry.open(f"sqlite:///{path}", actor="ada") as registry:
+        registry.toolkits.put(Toolkit("top"))
+        registry.toolkits.put(Toolkit("kit", parent="top", settings_keys=("key",)))
+        registry.toolkits.put(Toolkit("child", parent="kit"))
+        for name, kit in (("plain", ""), ("above", "top"), ("kept", "kit"), ("below", "child")):
+            registry.create(Tool(name, "serves", toolkit=kit))
+        registry.create(Tool("own", "serves", toolkit="kit"), org="acme")
+        registry.create(Tool("own_plain", "serves"), org="acme")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"UPDATE toolkits SET {column} = x'ff' WHERE name = 'kit'")
+        connection.commit()
+    with Toolroll.open(f"sqlite:///{path}", journal=tmp_path / "journal") as roll:
+        roll.warm_up()
+        picked = roll.select("serves", k=50)
+        assert set(picked.names) == {"plain", "above"} and picked.degraded == ("registry",)
+        assert set(roll.select("serves", ACME, k=50).names) == {"plain", "above", "own_plain"}

@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.errors import InvalidDefinition, InvalidInput, StoreUnavailable
+from toolroll.errors import InvalidDefinition, InvalidInput, StoreUnavailable, quoted
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.content import keywords_in, route_to, toolkit_in
 from toolroll.registry.governed_rows import SHARED_FIELDS
@@ -50,6 +50,8 @@ class Replica:
         settings: organisation → settings that have a value, the platform's included.
         experiments: organisation → the experiment that runs for its turns; "" for all other organisations.
         damaged: organisation → id → why the row cannot be read; such a row is in no catalog.
+        lost: organisation → id → name of a toolkit that cannot be read, "" where the name cannot be read
+            either. Its tools are in no catalog: nobody knows which settings and which tier they need.
         read_at: monotonic seconds of the last read.
     """
 
@@ -61,6 +63,7 @@ class Replica:
     settings: Mapping[str, frozenset[str]] = field(default_factory=dict)
     experiments: Mapping[str, Experiment] = field(default_factory=dict)
     damaged: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    lost: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     read_at: float = 0.0
 
     @property
@@ -75,11 +78,38 @@ class Replica:
         processes must give equal catalogs the same revision.
         """
         toolkits = sorted(self.toolkits.get(org, _NOTHING).values(), key=lambda pair: pair[0].name)
+        tools = tuple(self.tools.get(org, _NOTHING).values())
+        if lost := {name for owner in {"", org} for name in self.lost.get(owner, _NOTHING).values()}:
+            toolkits, tools = self._without(lost, org, toolkits, tools)
         return Definitions(
-            tuple(self.tools.get(org, _NOTHING).values()),
+            tools,
             tuple(toolkit for toolkit, _ in toolkits),
             tuple(route for _, routes in toolkits for route in routes),
         )
+
+    def _without(
+        self,
+        lost: set[str],
+        org: str,
+        toolkits: list[tuple[Toolkit, tuple[Route, ...]]],
+        tools: tuple[Tool, ...],
+    ) -> tuple[list[tuple[Toolkit, tuple[Route, ...]]], tuple[Tool, ...]]:
+        """The toolkits and tools without those in or below lost toolkits."""
+        platform = self.toolkits.get("", _NOTHING).values() if org else ()
+        parents = {toolkit.name: toolkit.parent for toolkit, _ in (*toolkits, *platform)}
+
+        def is_lost(name: str | None) -> bool:
+            seen: set[str] = set()
+            while name and name not in seen:
+                if name in lost or ("" in lost and name not in parents):
+                    return True
+                seen.add(name)
+                name = parents.get(name)
+            return False
+
+        gone = {name for name in {*parents, *(tool.toolkit for tool in tools)} if is_lost(name)}
+        left = [pair for pair in toolkits if pair[0].name not in gone]
+        return left, tuple(tool for tool in tools if tool.toolkit not in gone)
 
 
 def catch_up(database: Database, seen: Replica) -> Replica:
@@ -99,6 +129,7 @@ def catch_up(database: Database, seen: Replica) -> Replica:
             return replace(seen, read_at=time.monotonic())
         if is_restored:
             seen = Replica()
+        lost = {org: dict(rows) for org, rows in seen.lost.items()}
         damaged = {
             org: {
                 key: problem for key, problem in rows.items() if not key.startswith((_SETTING, _EXPERIMENT))
@@ -108,12 +139,15 @@ def catch_up(database: Database, seen: Replica) -> Replica:
         return Replica(
             revision,
             _written_at(connection, revision),
-            _merged(connection, tables.tools, seen.revision, seen.tools, _ToolReader(connection), damaged),
-            _merged(connection, tables.toolkits, seen.revision, seen.toolkits, _toolkit, damaged),
+            _merged(
+                connection, tables.tools, seen.revision, seen.tools, _ToolReader(connection), damaged, {}
+            ),
+            _merged(connection, tables.toolkits, seen.revision, seen.toolkits, _toolkit, damaged, lost),
             _policy_source(connection),
             read_settings(connection, damaged),
             _experiments(connection, damaged),
             {org: rows for org, rows in damaged.items() if rows},
+            {org: rows for org, rows in lost.items() if rows},
             time.monotonic(),
         )
 
@@ -176,24 +210,31 @@ def _merged(
     known: Mapping[str, Mapping[str, Any]],
     read: Callable[[Mapping[str, Any]], Any],
     damaged: dict[str, dict[str, str]],
+    lost: dict[str, dict[str, str]],
 ) -> dict[str, Mapping[str, Any]]:
-    """The known values by organisation and id, updated with the rows that changed since a revision."""
+    """The known values by organisation and id, updated with the rows that changed since a revision.
+
+    damaged, lost: get the problem and the name of each row that cannot be read, as in `Replica`.
+    """
     fresh: dict[str, dict[str, Any]] = {}
     changed = set()
     for org, key, row in _changed(connection, table, since):
         values = fresh.get(org)
         if values is None:
             values = fresh[org] = dict(known.get(org, _NOTHING))
-        damaged.get(org, {}).pop(key, None)
+        for rows in (*damaged.values(), *lost.values()):  # its owner may not have been readable
+            rows.pop(key, None)
         value = None
         try:
-            if isinstance(row, InvalidDefinition):
-                raise row
+            if isinstance(row, UnreadableRow):
+                raise InvalidDefinition(row.problem)
             value = read(row)
         except Exception as error:  # edited by hand
             if not isinstance(error, LookupError) and not is_damage(error):
                 raise
-            damaged.setdefault(org, {})[key] = f"{table.name}: {error}"
+            name = _values(row).get("name")
+            damaged.setdefault(org, {})[key] = f"{table.name}: {quoted(name)}: {error}"
+            lost.setdefault(org, {})[key] = name if isinstance(name, str) else ""
         if not _is_same(value, values.get(key)):
             changed.add(org)
         if value is None:
@@ -211,19 +252,14 @@ def _merged(
 
 def _changed(
     connection: sa.Connection, table: sa.Table, since: int
-) -> Iterator[tuple[str, str, Row | InvalidDefinition]]:
-    """Organisation, id and row of each change; an error instead of a row that cannot be read."""
+) -> Iterator[tuple[str, str, Row | UnreadableRow]]:
+    """Organisation, id and row of each change."""
     identity = next(iter(table.primary_key))
     columns = [column for column in table.c if column.name not in _NOT_READ]
     newer = table.c.revision > since
     for row in read_rows(connection, columns, newer, order_by=(table.c.org, identity)):
-        if isinstance(row, UnreadableRow):
-            key = row.values.get(identity.name)
-            name = row.values.get("name")
-            problem = InvalidDefinition(f"{name!r:.80}: {row.problem}" if name else row.problem)
-            yield _owner_of(row), key if isinstance(key, str) else "", problem
-        else:
-            yield row["org"], row[identity.name], row
+        key = _values(row).get(identity.name)
+        yield _owner_of(row), key if isinstance(key, str) else "", row
 
 
 class _ToolReader:

@@ -24,8 +24,8 @@ class Context:
 
     Attributes:
         org: organisation, whose own tools and rules count beside the platform's.
-        user, roles, tier, page: what rules and page mappings read. What is left empty is unknown, and what is
-            unknown never shows a tool.
+        user, roles, tier, page: what rules and page mappings read. An empty or blank one is unknown, and
+            what is unknown never shows a tool.
         settings: settings that have a value (a mapping, or just their names), beside those that a registry
             has; only presence is read. None, False, blank text and empty collections are no value.
         provider: whose limits apply: "openai", "anthropic", "gemini", "mcp" or "" for none.

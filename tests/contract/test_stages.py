@@ -294,6 +294,9 @@ def test_a_failing_hard_stage_leaves_only_public_tools(definitions_, turn):
         def __call__(self, candidates, turn):
             raise RuntimeError("rules cannot be read")
 
+        def could_forbid(self, turn):
+            return None
+
     pipeline = pipeline_of(definitions_)
     broken = Pipeline(
         pipeline.catalog,

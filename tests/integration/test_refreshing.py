@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import sqlalchemy as sa
 
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, Profile, Tool, Toolroll
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidDefinition, StoreUnavailable
 from toolroll.registry.registry import Registry
@@ -92,8 +92,23 @@ def test_a_broken_rule_of_one_organisation_concerns_it_alone(registry, roll, dat
     assert roll.health()["organisations"]["failing"] == ["acme"]
     with Toolroll.open(database_url) as fresh:  # which has known none
         fresh.warm_up()
-        assert names(fresh, ACME) == {"plat_0"}
+        assert names(fresh, ACME) == {"plat_0", "plat_3", "acme_tool"}  # it can deny nothing but its target
         assert names(fresh, GLOBEX) == {"plat_0", "plat_1", "plat_3", "globex_tool"}
+
+
+def test_a_public_tool_that_the_platform_denies_stays_hidden_beside_a_broken_rule(registry, database_url):
+    registry.rules.add(deny("not now", "plat_0"))
+    registry.rules.add(Rule("own", "allow", "composite", {"all": []}, tool="acme_tool", org="acme"))
+    rules = tables.visibility_rules
+    write(registry, rules, rules.c.name == "own", condition={})
+    for choice in ("closed", "last_known"):
+        with Toolroll.open(database_url, profile=Profile(on_policy_error=choice)) as fresh:
+            fresh.warm_up()
+            assert names(fresh, ACME) == set()
+            assert not fresh.why("plat_0", ACME).visible
+            assert names(fresh, GLOBEX) == {"plat_1", "plat_2", "plat_3", "globex_tool"}
+            assert fresh.select("serves", ACME).degraded == ("policy",)
+            assert fresh.select("serves", GLOBEX).degraded == ()
 
 
 def test_beside_a_broken_rule_of_the_platform_new_denials_count_for_everybody(registry, roll):

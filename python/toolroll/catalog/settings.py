@@ -56,6 +56,13 @@ class Switches:
             self._off(asking, self.size - self.shared.size),
         )
 
+    def all_needing(self) -> Bitset:
+        """The rows that are off without any setting."""
+        rows = Bitset.empty(self.size - (0 if self.shared is None else self.shared.size))
+        for _, own in self.needs:
+            rows = rows | own
+        return rows if self.shared is None else Bitset.join(self.shared.all_needing(), rows)
+
     def _off(self, asking: Context | Turn, size: int) -> Bitset:
         """The own rows that are off."""
         # Only presence is read, so presence is the whole key: no value can leak through the cache.

@@ -44,6 +44,7 @@ from toolroll.selection.tool_lists import ToolLists
 from toolroll.selection.verdict import judge
 
 MOST_CONVERSATIONS = 100_000  # in memory
+_SHOWN = 20  # organisations whose failures `health` names
 _CALLS = 16  # calls of event loops that may wait for the store at the same time
 _END_S = 0.5  # of a close's time: for threads to end once nothing more is written
 _ABANDON_S = 5.0  # the same time where nobody has called it
@@ -134,6 +135,7 @@ class RegistryHome:
         self._conversations = StoredConversations(database, MOST_CONVERSATIONS, *sessions)
         self._refresher.on_change = self._recording.follower.wake
         self._refresher.on_read = self._recording.renew_keys
+        self._refresher.other_failures = self._recording.follower.failures
         self._recording.renew_keys()  # so that no receipt waits for them
 
     def _reset(self) -> None:
@@ -241,6 +243,11 @@ class RegistryHome:
         catalog = snapshot.shared.catalog
         recording, sessions = self._recording.health(), self._conversations.health()
         failures = [*snapshot.failures(""), *snapshot.shared.lasting_failures]
+        failures += [
+            Failure(failure.where, StoreUnavailable(f"organisation {org!r:.80}: {failure.error}"))
+            for org, found in sorted(snapshot.org_failures.items())[:_SHOWN]
+            for failure in (found if org else ())
+        ]
         failures += [
             Failure(where, StoreUnavailable(why))
             for where, why in (

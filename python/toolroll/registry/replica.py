@@ -8,26 +8,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.errors import InvalidDefinition, InvalidInput
+from toolroll.errors import InvalidDefinition, InvalidInput, StoreUnavailable, quoted
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.content import keywords_in, route_to, toolkit_in
+from toolroll.registry.governed_rows import SHARED_FIELDS
 from toolroll.registry.page_mappings import mapping_in
 from toolroll.registry.records import served_tool, tool_in
 from toolroll.registry.rules import rule_in
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.errors import is_damage
+from toolroll.registry.store.row_reader import Row, UnreadableRow, is_alive, read_rows
 from toolroll.registry.versions import find_version
 from toolroll.selection.effective_policy import PolicySource
+from toolroll.selection.policy.unreadable_rules import UnreadableRule
 from toolroll.tools import Definitions, Route, Tool, Toolkit
 
 _NOTHING: Mapping[str, Any] = {}
+_SETTING, _EXPERIMENT = "setting ", "experiment "  # before names of rows that have no id
+_NOT_READ = {*SHARED_FIELDS, "plugin", "content_hash", "source_hash", "rejected_hash", "flags"} - {
+    "deleted_at"
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +50,8 @@ class Replica:
         settings: organisation → settings that have a value, the platform's included.
         experiments: organisation → the experiment that runs for its turns; "" for all other organisations.
         damaged: organisation → id → why the row cannot be read; such a row is in no catalog.
+        lost: organisation → id → name of a toolkit that cannot be read, "" where the name cannot be read
+            either. Its tools are in no catalog: nobody knows which settings and which tier they need.
         read_at: monotonic seconds of the last read.
     """
 
@@ -54,6 +63,7 @@ class Replica:
     settings: Mapping[str, frozenset[str]] = field(default_factory=dict)
     experiments: Mapping[str, Experiment] = field(default_factory=dict)
     damaged: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    lost: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     read_at: float = 0.0
 
     @property
@@ -68,11 +78,38 @@ class Replica:
         processes must give equal catalogs the same revision.
         """
         toolkits = sorted(self.toolkits.get(org, _NOTHING).values(), key=lambda pair: pair[0].name)
+        tools = tuple(self.tools.get(org, _NOTHING).values())
+        if lost := {name for owner in {"", org} for name in self.lost.get(owner, _NOTHING).values()}:
+            toolkits, tools = self._without(lost, org, toolkits, tools)
         return Definitions(
-            tuple(self.tools.get(org, _NOTHING).values()),
+            tools,
             tuple(toolkit for toolkit, _ in toolkits),
             tuple(route for _, routes in toolkits for route in routes),
         )
+
+    def _without(
+        self,
+        lost: set[str],
+        org: str,
+        toolkits: list[tuple[Toolkit, tuple[Route, ...]]],
+        tools: tuple[Tool, ...],
+    ) -> tuple[list[tuple[Toolkit, tuple[Route, ...]]], tuple[Tool, ...]]:
+        """The toolkits and tools without those in or below lost toolkits."""
+        platform = self.toolkits.get("", _NOTHING).values() if org else ()
+        parents = {toolkit.name: toolkit.parent for toolkit, _ in (*toolkits, *platform)}
+
+        def is_lost(name: str | None) -> bool:
+            seen: set[str] = set()
+            while name and name not in seen:
+                if name in lost or ("" in lost and name not in parents):
+                    return True
+                seen.add(name)
+                name = parents.get(name)
+            return False
+
+        gone = {name for name in {*parents, *(tool.toolkit for tool in tools)} if is_lost(name)}
+        left = [pair for pair in toolkits if pair[0].name not in gone]
+        return left, tuple(tool for tool in tools if tool.toolkit not in gone)
 
 
 def catch_up(database: Database, seen: Replica) -> Replica:
@@ -86,22 +123,31 @@ def catch_up(database: Database, seen: Replica) -> Replica:
         StoreUnavailable: the database does not answer.
     """
     with database.reading() as connection:
-        revision = connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one()
+        revision = _revision(connection)
         is_restored = seen.revision > revision or seen.at != _written_at(connection, seen.revision)
         if revision == seen.revision and not is_restored:
             return replace(seen, read_at=time.monotonic())
         if is_restored:
             seen = Replica()
-        damaged = {org: dict(rows) for org, rows in seen.damaged.items()}
+        lost = {org: dict(rows) for org, rows in seen.lost.items()}
+        damaged = {
+            org: {
+                key: problem for key, problem in rows.items() if not key.startswith((_SETTING, _EXPERIMENT))
+            }
+            for org, rows in seen.damaged.items()
+        }
         return Replica(
             revision,
             _written_at(connection, revision),
-            _merged(connection, tables.tools, seen.revision, seen.tools, _ToolReader(connection), damaged),
-            _merged(connection, tables.toolkits, seen.revision, seen.toolkits, _toolkit, damaged),
+            _merged(
+                connection, tables.tools, seen.revision, seen.tools, _ToolReader(connection), damaged, {}
+            ),
+            _merged(connection, tables.toolkits, seen.revision, seen.toolkits, _toolkit, damaged, lost),
             _policy_source(connection),
-            read_settings(connection),
-            read_experiments(connection),
+            read_settings(connection, damaged),
+            _experiments(connection, damaged),
             {org: rows for org, rows in damaged.items() if rows},
+            {org: rows for org, rows in lost.items() if rows},
             time.monotonic(),
         )
 
@@ -109,35 +155,52 @@ def catch_up(database: Database, seen: Replica) -> Replica:
 def stamp_of(database: Database) -> tuple[int, datetime | None]:
     """The registry's revision and its time: equal for two calls only if nothing has changed between them."""
     with database.reading() as connection:
-        revision = connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one()
+        revision = _revision(connection)
         return revision, _written_at(connection, revision)
 
 
-def read_settings(connection: sa.Connection) -> dict[str, frozenset[str]]:
-    """Organisation → settings that have a value, the platform's included. One query."""
-    rows = connection.execute(
-        sa.select(tables.settings.c.org, tables.settings.c.key).where(tables.settings.c.is_set)
-    )
+def read_settings(
+    connection: sa.Connection, damaged: dict[str, dict[str, str]] | None = None
+) -> dict[str, frozenset[str]]:
+    """Organisation → settings that have a value, the platform's included. An unreadable one has none.
+
+    damaged: gets the unreadable ones.
+    """
     found: dict[str, set[str]] = {"": set()}
-    for org, key in rows:
-        found.setdefault(org, set()).add(key)
+    c = tables.settings.c
+    for row in read_rows(connection, (c.org, c.key, c.is_set), c.is_set.is_not(sa.false())):
+        if not isinstance(row, UnreadableRow):
+            found.setdefault(row["org"], set()).add(row["key"])
+        elif damaged is not None:
+            damaged.setdefault(_owner_of(row), {})[f"{_SETTING}{row.values.get('key')}"] = row.problem
     return {org: frozenset(keys | found[""]) for org, keys in found.items()}
 
 
-def read_experiments(connection: sa.Connection) -> dict[str, Experiment]:
+def _experiments(connection: sa.Connection, damaged: dict[str, dict[str, str]]) -> dict[str, Experiment]:
     """Organisation → its running experiment; "" is the one for all others. Damaged ones do not run."""
-    table = tables.experiments
-    found = {}
-    for row in connection.execute(sa.select(table).where(table.c.active)):
-        with suppress(InvalidInput, TypeError, AttributeError):  # edited by hand
-            found[row.org] = Experiment(row.name, row.variants, row.unit, row.salt)
+    columns, found = tables.experiments.c, {}
+    read = (columns.name, columns.org, columns.variants, columns.unit, columns.salt, columns.active)
+    for row in read_rows(connection, read, columns.active.is_not(sa.false()), order_by=(columns.name,)):
+        try:
+            if isinstance(row, UnreadableRow):
+                raise InvalidInput(row.problem)
+            found[row["org"]] = Experiment(row["name"], row["variants"], row["unit"], row["salt"])
+        except (InvalidInput, TypeError, AttributeError) as error:
+            damaged.setdefault(_owner_of(row), {})[f"{_EXPERIMENT}{_values(row).get('name')}"] = (
+                f"experiments: {error}"
+            )
     return found
 
 
 def _written_at(connection: sa.Connection, revision: int) -> datetime | None:
     """The time of a revision, which distinguishes two histories with the same numbers."""
     log = tables.changes.c
-    return connection.execute(sa.select(sa.func.max(log.at)).where(log.revision == revision)).scalar()
+    try:
+        return connection.execute(sa.select(sa.func.max(log.at)).where(log.revision == revision)).scalar()
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        return None
 
 
 def _merged(
@@ -147,22 +210,31 @@ def _merged(
     known: Mapping[str, Mapping[str, Any]],
     read: Callable[[Mapping[str, Any]], Any],
     damaged: dict[str, dict[str, str]],
+    lost: dict[str, dict[str, str]],
 ) -> dict[str, Mapping[str, Any]]:
-    """The known values by organisation and id, updated with the rows that changed since a revision."""
+    """The known values by organisation and id, updated with the rows that changed since a revision.
+
+    damaged, lost: get the problem and the name of each row that cannot be read, as in `Replica`.
+    """
     fresh: dict[str, dict[str, Any]] = {}
     changed = set()
     for org, key, row in _changed(connection, table, since):
         values = fresh.get(org)
         if values is None:
             values = fresh[org] = dict(known.get(org, _NOTHING))
-        damaged.get(org, {}).pop(key, None)
+        for rows in (*damaged.values(), *lost.values()):  # its owner may not have been readable
+            rows.pop(key, None)
         value = None
         try:
-            if isinstance(row, Exception):
-                raise row
+            if isinstance(row, UnreadableRow):
+                raise InvalidDefinition(row.problem)
             value = read(row)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:  # edited by hand
-            damaged.setdefault(org, {})[key] = f"{table.name}: {error}"
+        except Exception as error:  # edited by hand
+            if not isinstance(error, LookupError) and not is_damage(error):
+                raise
+            name = _values(row).get("name")
+            damaged.setdefault(org, {})[key] = f"{table.name}: {quoted(name)}: {error}"
+            lost.setdefault(org, {})[key] = name if isinstance(name, str) else ""
         if not _is_same(value, values.get(key)):
             changed.add(org)
         if value is None:
@@ -180,22 +252,14 @@ def _merged(
 
 def _changed(
     connection: sa.Connection, table: sa.Table, since: int
-) -> Iterator[tuple[str, str, Mapping[str, Any] | Exception]]:
-    """Organisation, id and row of each change; the error instead of a row with malformed JSON."""
+) -> Iterator[tuple[str, str, Row | UnreadableRow]]:
+    """Organisation, id and row of each change."""
     identity = next(iter(table.primary_key))
+    columns = [column for column in table.c if column.name not in _NOT_READ]
     newer = table.c.revision > since
-    order = (table.c.org, identity)
-    try:
-        for row in connection.execute(sa.select(table).where(newer).order_by(*order)):
-            values = row._asdict()
-            yield values["org"], values[identity.name], values
-    except ValueError:  # of one unknown row: reads all rows again, one by one
-        keys = connection.execute(sa.select(table.c.org, identity).where(newer).order_by(*order)).all()
-        for org, key in keys:
-            try:
-                yield org, key, connection.execute(sa.select(table).where(identity == key)).one()._asdict()
-            except ValueError as error:
-                yield org, key, error
+    for row in read_rows(connection, columns, newer, order_by=(table.c.org, identity)):
+        key = _values(row).get(identity.name)
+        yield _owner_of(row), key if isinstance(key, str) else "", row
 
 
 class _ToolReader:
@@ -233,30 +297,66 @@ def toolkit_and_routes(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ..
 
 
 def _policy_source(connection: sa.Connection) -> PolicySource:
-    rules, pages = tables.visibility_rules, tables.page_mappings
-    broken: dict[str, Exception] = {}
-    try:
-        tiers = tuple(connection.execute(sa.select(tables.registry_state.c.tiers)).scalar_one())
-        return PolicySource(
-            tuple(_read_rows(connection, rules, rules.c.active, rule_in, broken)),
-            tuple(_read_rows(connection, pages, sa.true(), mapping_in, broken)),
-            tiers,
-            broken,
-        )
-    except (ValueError, TypeError) as error:  # edited by hand
-        return PolicySource(unread=InvalidDefinition(f"rules or page mappings are damaged: {error}"))
-
-
-def _read_rows(
-    connection: sa.Connection,
-    table: sa.Table,
-    where: sa.ColumnElement[bool],
-    read: Callable[[Mapping[str, Any]], Any],
-    broken: dict[str, Exception],
-) -> Iterator[Any]:
-    live = sa.select(table).where(table.c.deleted_at.is_(None), where)
-    for row in connection.execute(live.order_by(table.c.org, next(iter(table.primary_key)))):
+    problems: dict[str, list[str]] = {}
+    rules, unreadable = [], []
+    for row in _alive(connection, tables.visibility_rules, "active"):
+        if isinstance(row, UnreadableRow):
+            unreadable.append(UnreadableRule.of(row.values, row.problem))
+        elif row["active"]:
+            rules.append(rule_in(row))
+    pages = []
+    for row in _alive(connection, tables.page_mappings):
         try:
-            yield read(row._asdict())
-        except (ValueError, TypeError, KeyError) as error:
-            broken[row.org] = InvalidDefinition(f"a row of {table.name} is damaged: {error}")
+            if isinstance(row, UnreadableRow):
+                raise InvalidDefinition(row.problem)
+            pages.append(mapping_in(row))
+        except (ValueError, TypeError) as error:
+            problems.setdefault(_owner_of(row), []).append(str(error))
+    tiers = _tiers(connection)
+    if isinstance(tiers, UnreadableRow):
+        problems.setdefault("", []).append(tiers.problem)
+    return PolicySource(
+        tuple(rules),
+        tuple(pages),
+        (None,) if isinstance(tiers, UnreadableRow) else tiers,
+        tuple(unreadable),
+        {org: tuple(found) for org, found in problems.items()},
+    )
+
+
+def _tiers(connection: sa.Connection) -> tuple[Any, ...] | UnreadableRow:
+    (row,) = read_rows(connection, [tables.registry_state.c.tiers])
+    if isinstance(row, UnreadableRow):
+        return row
+    tiers = row["tiers"]
+    return tuple(tiers) if isinstance(tiers, list) else UnreadableRow(row, f"tiers is {tiers!r:.80}, no list")
+
+
+def _alive(connection: sa.Connection, table: sa.Table, *flags: str) -> Iterator[Row | UnreadableRow]:
+    """The content of rows that people edit and have not deleted, in a fixed order.
+
+    flags: columns that must not be false. A row of which that cannot be read is among the rows.
+    """
+    identity = next(iter(table.primary_key))
+    edited = {column.name for column in table.c} - {*SHARED_FIELDS, "plugin"} | {"deleted_at"}
+    columns = [column for column in table.c if column.name in edited]
+    where = (table.c[flag].is_not(sa.false()) for flag in flags)
+    alive = is_alive(connection, table.c.deleted_at)
+    return read_rows(connection, columns, alive, *where, order_by=(table.c.org, identity))
+
+
+def _owner_of(row: Row | UnreadableRow) -> str:
+    """The organisation in a row; "" where it cannot be read."""
+    org = _values(row).get("org")
+    return org if isinstance(org, str) else ""
+
+
+def _values(row: Row | UnreadableRow) -> Row:
+    return row.values if isinstance(row, UnreadableRow) else row
+
+
+def _revision(connection: sa.Connection) -> int:
+    revision = connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one()
+    if not isinstance(revision, int):
+        raise StoreUnavailable(f"registry: is damaged: its revision is {revision!r:.80}; restore a backup")
+    return revision

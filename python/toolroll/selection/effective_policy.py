@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from toolroll.catalog.catalog import Catalog
 from toolroll.errors import Failure, InvalidDefinition
@@ -12,8 +13,12 @@ from toolroll.selection.policy import pages as page_patterns
 from toolroll.selection.policy import policy
 from toolroll.selection.policy.pages import PageTable
 from toolroll.selection.policy.policy import Policy
+from toolroll.selection.policy.rule_checks import tiers_of
+from toolroll.selection.policy.unreadable_rules import UnreadableRule, closed_rows
 from toolroll.selection.stages.page import Page
-from toolroll.selection.stages.visibility import Visibility
+from toolroll.selection.stages.visibility import Closed, Visibility
+
+_SHOWN = 3  # problems in a failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +28,15 @@ class PolicySource:
     Attributes:
         rules, pages: of the platform ("") and of organisations.
         tiers: lowest first.
-        broken: organisation → why its rules or mappings cannot be read.
-        unread: why nothing at all could be read; None where it could.
+        unreadable: rules that are written and cannot be read.
+        problems: organisation → what else cannot be read, such as a page mapping; "" for the platform.
     """
 
     rules: tuple[Rule, ...] = ()
     pages: tuple[PageMapping, ...] = ()
     tiers: tuple[str, ...] = ()
-    broken: Mapping[str, Exception] = field(default_factory=dict, hash=False)
-    unread: Exception | None = None
-
-    @property
-    def authors(self) -> frozenset[str]:
-        """Whose rules and mappings these are."""
-        return frozenset({rule.org for rule in self.rules} | {page.org for page in self.pages})
+    unreadable: tuple[UnreadableRule, ...] = ()
+    problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     def of(self, orgs: Iterable[str]) -> PolicySource:
         """The rules and mappings of these organisations; "" is the platform."""
@@ -45,7 +45,8 @@ class PolicySource:
             tuple(rule for rule in self.rules if rule.org in wanted),
             tuple(page for page in self.pages if page.org in wanted),
             self.tiers,
-            {org: error for org, error in self.broken.items() if org in wanted},
+            tuple(rule for rule in self.unreadable if rule.org in wanted),
+            {org: found for org, found in self.problems.items() if org in wanted},
         )
 
     def check(self) -> None:
@@ -54,9 +55,7 @@ class PolicySource:
         Raises:
             InvalidDefinition: see `policy.check` and `pages.check`; or two rules have one name.
         """
-        for error in (self.unread, *self.broken.values()):
-            if error is not None:
-                raise error
+        assert not self.unreadable and not self.problems
         names = set()
         for rule in self.rules:
             policy.check(rule, self.tiers)
@@ -66,28 +65,47 @@ class PolicySource:
         for page in self.pages:
             page_patterns.check(page)
 
-    def sound_denials(self, known: Iterable[Rule]) -> tuple[Rule, ...]:
-        """Readable deny rules whose names are not among the known: such rules can only hide more."""
-        names, sound = {rule.name for rule in known}, []
-        for rule in self.rules:
-            if rule.effect == "deny" and rule.name not in names:
-                try:
-                    policy.check(rule, self.tiers)
-                except InvalidDefinition:
-                    continue
-                names.add(rule.name)
-                sound.append(rule)
-        return tuple(sound)
+    def sorted_out(self, known_tiers: tuple[str, ...] = ()) -> PolicySource:
+        """The same, with rules and mappings that make no sense among those that cannot be read.
 
-    def errors(self) -> dict[str, Exception]:
-        """Organisation → why its rules or mappings cannot be read; a broken one breaks no other."""
-        found = dict(self.broken)
-        for org in self.authors - found.keys():
+        known_tiers: count where these are no tiers.
+        """
+        problems = {org: list(found) for org, found in self.problems.items()}
+        tiers = known_tiers
+        try:
+            tiers = tiers_of(self.tiers)
+        except InvalidDefinition as error:
+            problems.setdefault("", []).append(str(error))
+        rules, unreadable = [], list(self.unreadable)
+        names = Counter((rule.org, rule.name) for rule in self.rules)
+        for rule in self.rules:
             try:
-                self.of((org,)).check()
+                policy.check(rule, tiers)
+                if names[rule.org, rule.name] > 1:  # neither can be told from the other
+                    raise InvalidDefinition(f"rule {rule.name!r:.80}: there are two of that name")
             except InvalidDefinition as error:
-                found[org] = error
-        return found
+                unreadable.append(UnreadableRule.of_rule(rule, str(error)))
+            else:
+                rules.append(rule)
+        pages = []
+        for page in self.pages:
+            try:
+                page_patterns.check(page)
+            except InvalidDefinition as error:
+                problems.setdefault(page.org if isinstance(page.org, str) else "", []).append(str(error))
+            else:
+                pages.append(page)
+        found = {org: tuple(several) for org, several in problems.items()}
+        return PolicySource(tuple(rules), tuple(pages), tiers, tuple(unreadable), found)
+
+    def failures(self) -> dict[str, tuple[Failure, ...]]:
+        """Organisation → the failure that its selections name; "" is for all."""
+        problems = {org: list(found) for org, found in self.problems.items()}
+        for rule in self.unreadable:
+            problems.setdefault(rule.org, []).append(rule.problem)
+        return {
+            org: (Failure("policy", InvalidDefinition(summary(found))),) for org, found in problems.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +113,13 @@ class EffectivePolicy:
     """The rules and mappings that count, whatever could be read.
 
     Attributes:
-        policy_source: the rules, mappings and tiers that count; nothing in it is broken.
-        closed: organisation → why its contexts see public tools only; "" for all contexts.
+        policy_source: the rules, mappings and tiers that count, and the unreadable rules that hide tools.
         failures: organisation → the failures that its selections name; "" for all selections.
         require_known_tiers: whether a toolkit's tier that is not configured is an error; otherwise nobody
             sees the toolkit.
     """
 
     policy_source: PolicySource = field(default_factory=PolicySource)
-    closed: Mapping[str, Exception] = field(default_factory=dict, hash=False)
     failures: Mapping[str, tuple[Failure, ...]] = field(default_factory=dict, hash=False, compare=False)
     require_known_tiers: bool = False
 
@@ -121,41 +137,30 @@ class EffectivePolicy:
     def of(
         cls, written: PolicySource, on_error: OnPolicyError, known: EffectivePolicy | None
     ) -> EffectivePolicy:
-        """What can be read, and for the rest what `on_error` says.
+        """What can be read, and for each rule that cannot what `on_error` says.
 
-        An organisation whose rules cannot be read sees public tools only. With "last_known" it keeps its
-        rules in `known`, if there are any, beside its readable deny rules. With "open" it has no rules.
+        With "last_known" the rule counts as it is in `known`. If it is not, and with "closed", it hides what
+        it could hide (see unreadable_rules.py). With "open" it does not count. All other rules stay in force.
 
         known: the policy before this one.
         """
-        if written.unread is not None:
-            failures = {"": (Failure("policy", written.unread),)}
-            if on_error == "last_known" and known is not None:
-                return replace(known, failures=failures)
-            return cls(closed={} if on_error == "open" else {"": written.unread}, failures=failures)
-        errors = written.errors()
-        if not errors:
-            return cls(written)
-        kept = written.of(written.authors - errors.keys())
-        closed = {}
-        for org, error in errors.items():
-            before = PolicySource() if known is None else known.policy_source.of((org,))
-            before = replace(before, tiers=written.tiers)
-            if on_error == "last_known" and before.rules and not before.errors():
-                rules = before.rules + written.of((org,)).sound_denials(before.rules)
-                kept = replace(kept, rules=kept.rules + rules, pages=kept.pages + before.pages)
-            elif on_error != "open":
-                closed[org] = error
-        return cls(kept, closed, {org: (Failure("policy", error),) for org, error in errors.items()})
+        before = PolicySource()
+        if on_error == "last_known" and known is not None:
+            before = known.policy_source
+        source = written.sorted_out(before.tiers)
+        rules, unreadable = list(source.rules), []
+        for one in source.unreadable if on_error != "open" else ():
+            last = next((rule for rule in before.rules if one.was(rule)), None)
+            if last is not None and _fits(last, rules, source.tiers):
+                rules.append(last)
+            else:
+                unreadable.append(one)
+        counts = PolicySource(tuple(rules), source.pages, source.tiers, tuple(unreadable))
+        return cls(counts, source.failures())
 
     def concerning(self, org: str) -> EffectivePolicy:
         """The part for one organisation: the platform's rules and its own."""
-        orgs = ("", org)
-        return EffectivePolicy(
-            self.policy_source.of(orgs),
-            {name: error for name, error in self.closed.items() if name in orgs},
-            require_known_tiers=self.require_known_tiers,
-        )
+        return EffectivePolicy(self.policy_source.of(("", org)), require_known_tiers=self.require_known_tiers)
 
     def stages(self, catalog: Catalog, platform: Policy | None = None) -> tuple[Visibility, Page]:
         """The two stages over a catalog.
@@ -183,4 +188,31 @@ class EffectivePolicy:
             require_known_tiers=self.require_known_tiers,
         )
         table = PageTable.of(len(catalog), policy_source.pages, catalog.below)
-        return Visibility(compiled, self.closed), Page(table)
+        by_owner: dict[str, list[UnreadableRule]] = {}
+        for one in policy_source.unreadable:
+            by_owner.setdefault(one.org, []).append(one)
+        closed = {
+            org: Closed(
+                closed_rows(found, catalog.names, catalog.below, catalog.not_public),
+                summary([one.problem for one in found]),
+            )
+            for org, found in by_owner.items()
+        }
+        return Visibility(compiled, closed), Page(table)
+
+
+def _fits(rule: Rule, others: Iterable[Rule], tiers: tuple[str, ...]) -> bool:
+    """Whether a rule of an earlier policy still makes sense beside these."""
+    if any((other.org, other.name) == (rule.org, rule.name) for other in others):
+        return False
+    try:
+        policy.check(rule, tiers)
+    except InvalidDefinition:  # its tier is gone
+        return False
+    return True
+
+
+def summary(problems: Sequence[str]) -> str:
+    """The first problems, and the number of the others."""
+    shown, others = "; ".join(sorted(problems)[:_SHOWN]), len(problems) - _SHOWN
+    return f"{shown}; and {others} more" if others > 0 else shown

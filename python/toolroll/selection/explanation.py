@@ -51,7 +51,7 @@ REMOVED = {
     "settings.missing": "toolkit has no settings",
     "caller.excluded": "excluded by the caller",
     "caller.outside": "not among the tools that the caller allows",
-    "failed.closed": "a hard stage failed: only public tools stay",
+    "failed.closed": "closed: it may be hidden, and a rule cannot be read or a hard stage failed",
     "required": "not among the required",
     "route.hit": "its toolkit was not hit",
     "route.default": "not in a default toolkit",

@@ -1,4 +1,10 @@
-"""Runs the stages: a hard one that fails leaves public tools, a soft one its input."""
+"""Runs the stages: a hard one that fails leaves fewer tools, a soft one its input.
+
+A stage fails if it raises, and if its output is no set of candidates, has rows that its input does not allow,
+or allows other rows than a stage of its kind may. A hard stage that fails leaves only public tools that it
+could not have forbidden. A stage that never returns cannot be interrupted: its selection does not return
+either, so it shows nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +21,11 @@ from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.message_text import Reader
 from toolroll.context import Turn
 from toolroll.conversation import Retention
-from toolroll.errors import Failure
+from toolroll.errors import Failure, ToolrollError
 from toolroll.selection.calls import Calls
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.selection import Selection
-from toolroll.selection.stages import Stage
+from toolroll.selection.stages import HardStage, Stage
 
 _RETENTION = Retention()
 _AS_IT_IS = Reader(None, str.split, clauses=False)
@@ -31,7 +37,7 @@ class Pipeline:
 
     Attributes:
         catalog: what rows mean.
-        hard: always run, in order; a failure leaves only public tools.
+        hard: always run, in order; a failure leaves public tools that the stage could not have forbidden.
         required: instead of soft, when the caller names the tools.
         whole: instead of soft, when `passes_through` holds.
         everything: instead of soft, when the caller asks for everything.
@@ -49,7 +55,7 @@ class Pipeline:
     """
 
     catalog: Catalog
-    hard: tuple[Stage, ...]
+    hard: tuple[HardStage, ...]
     required: tuple[Stage, ...]
     whole: tuple[Stage, ...]
     soft: tuple[Stage, ...]
@@ -88,7 +94,7 @@ class Pipeline:
         """The same; every selection names these failures."""
         return self._everywhere(lambda pipeline: replace(pipeline, lasting_failures=lasting_failures))
 
-    def governed(self, visibility: Stage, page: Stage) -> Pipeline:
+    def governed(self, visibility: HardStage, page: Stage) -> Pipeline:
         """The same under other rules and page mappings; nothing is indexed again."""
         return self._everywhere(
             lambda pipeline: replace(
@@ -144,10 +150,23 @@ class Pipeline:
     def _allowed(self, turn: Turn, runner: _StageRunner) -> Candidates:
         candidates = self._start
         for stage in self.hard:
-            candidates, failed = runner.run(stage, candidates, turn)
+            candidates, failed = runner.run(stage, candidates, turn, forbids=True)
             if failed:
-                candidates = candidates.forbid(self.catalog.not_public, "failed.closed")
+                candidates = candidates.forbid(self._closed_by(stage, turn), "failed.closed")
         return candidates
+
+    def _closed_by(self, stage: HardStage, turn: Turn) -> Bitset:
+        """The rows that a hard stage hides by its failure."""
+        not_public = self.catalog.not_public
+        try:
+            could_forbid = stage.could_forbid(turn)
+            return not_public if could_forbid is None else not_public | could_forbid
+        except Exception:  # nothing is known of the stage
+            return Bitset.full(len(self.catalog))
+
+
+class BadOutput(ToolrollError):
+    """A stage returned something that no stage may return."""
 
 
 @dataclass(slots=True)
@@ -157,18 +176,41 @@ class _StageRunner:
     failures: list[Failure]
     timings: list[tuple[str, int]]
 
-    def run(self, stage: Stage, candidates: Candidates, turn: Turn) -> tuple[Candidates, bool]:
-        """The stage's output and False; or its input and True, if it failed."""
+    def run(
+        self, stage: Stage, candidates: Candidates, turn: Turn, *, forbids: bool = False
+    ) -> tuple[Candidates, bool]:
+        """The stage's output and False; or its input and True, if it failed. forbids: whether it may."""
         name = _name(type(stage))
         start = time.perf_counter_ns()
         failed = False
         try:
-            candidates = stage(candidates, turn)
+            output = stage(candidates, turn)
+            if output is not candidates:
+                _check(output, candidates.allowed, forbids)
+                candidates = output
         except Exception as error:
             self.failures.append(Failure(name, error))
             failed = True
         self.timings.append((name, time.perf_counter_ns() - start))
         return candidates, failed
+
+
+def _check(output: object, allowed: Bitset, forbids: bool) -> None:
+    """Raises BadOutput unless these are candidates within the allowed rows."""
+    if not isinstance(output, Candidates):
+        raise BadOutput(f"returned {type(output).__name__}, must return candidates")
+    if output.allowed is not allowed and output.allowed != allowed:
+        if not forbids:
+            raise BadOutput("changed the allowed rows, which only a hard stage may")
+        if output.allowed.size != allowed.size or output.allowed - allowed:
+            raise BadOutput("allows rows that were forbidden before it")
+    pool = output.pool
+    if pool is not None and (pool.size != allowed.size or pool - output.allowed):
+        raise BadOutput("has rows in play that are forbidden")
+    if not output.allowed.holds_all(output.rows):
+        raise BadOutput("has rows in play that are forbidden")
+    if len(output.rows) != len(output.scores):
+        raise BadOutput(f"has {len(output.rows)} rows and {len(output.scores)} scores")
 
 
 @cache

@@ -27,11 +27,11 @@ def judge(pipeline: Pipeline, name: str, context: Context, stored: frozenset[str
     verdict = Verdict(True, None, "", NOT_NAMED)
     for stage in pipeline.hard:
         if isinstance(stage, Visibility):
-            if (error := stage.closes(context.org)) is not None:
-                reason = f"rules cannot be read, so only public tools are shown: {error}"
-                return Verdict(tool.public, None, "", reason)
             if stage.policy is not None:
                 verdict = stage.policy.why(name, context)
+            if verdict.visible and (closed := stage.closes(row, context.org)) is not None:
+                reason = f"a rule that cannot be read may be about it: {closed.problem}"
+                return Verdict(False, None, "", reason)
     if not verdict.visible:
         return verdict
     if tool.status != "active":

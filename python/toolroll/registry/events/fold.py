@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Protocol, TypeVar
+from struct import error as StructError
+from types import SimpleNamespace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +18,12 @@ from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.rows import OutcomeRow, outcome_rows
 from toolroll.registry.store import tables
 from toolroll.registry.store.gil import GilYielder
+from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 
 _SOME = 100  # rows in one query: more would hold up selections
 _CHUNK = 2_000  # outcomes in one fold
+# What the packed part of a damaged row raises. An error of the database has a class of its own.
+_OF_DETAILS = (ValueError, TypeError, LookupError, ArithmeticError, StructError)
 
 Vectors = npt.NDArray[np.float32]
 L = TypeVar("L", bound="LearnedState")
@@ -37,24 +42,53 @@ class LearnedState(Protocol):
 
 
 def outcomes_of(
-    connection: sa.Connection, org: str, above: int = 0, up_to: int | None = None, *, voided: bool = False
+    connection: sa.Connection,
+    org: str,
+    above: int = 0,
+    up_to: int | None = None,
+    *,
+    voided: bool = False,
+    damaged: list[str] | None = None,
 ) -> Iterator[OutcomeRow]:
-    """An organisation's outcomes in the order in which they count.
+    """An organisation's outcomes in the order in which they count, without those that cannot be read.
 
     above, up_to: the range of their numbers, without `above`. voided: whether to return voided ones, too.
+    damaged: gets a line for each outcome that cannot be read.
     """
     table, yielder, read = tables.outcomes, GilYielder(), EntryReader(connection)
+    damaged = [] if damaged is None else damaged
     while True:
-        query = sa.select(table).where(table.c.org == org, table.c.seq > above)
-        if up_to is not None:
-            query = query.where(table.c.seq <= up_to)
-        rows = connection.execute(query.order_by(table.c.seq).limit(_SOME)).all()
-        for row in outcome_rows(read, [row for row in rows if voided or row.voided_at is None]):
+        where = [table.c.org == org, table.c.seq > above, *([] if up_to is None else [table.c.seq <= up_to])]
+        rows = list(read_rows(connection, list(table.c), *where, order_by=(table.c.seq,), limit=_SOME))
+        whole = []
+        for row in rows:
+            if isinstance(row, UnreadableRow):
+                damaged.append(row.problem)
+            elif voided or row["voided_at"] is None:
+                whole.append(SimpleNamespace(**row))
+        for outcome in readable_outcomes(read, whole, damaged):
             yielder()
-            yield row
-        if len(rows) < _SOME:
+            yield outcome
+        numbers = [row.values.get("seq") if isinstance(row, UnreadableRow) else row["seq"] for row in rows]
+        known = [number for number in numbers if isinstance(number, int)]
+        if len(rows) < _SOME or not known:
             return
-        above = rows[-1].seq
+        above = known[-1]
+
+
+def readable_outcomes(reader: EntryReader, rows: Sequence[Any], damaged: list[str]) -> list[OutcomeRow]:
+    """The outcomes in rows, without those whose details cannot be read. damaged: gets a line for each."""
+    if not rows:
+        return []
+    try:
+        return outcome_rows(reader, rows)
+    except _OF_DETAILS as error:
+        if len(rows) == 1:
+            damaged.append(f"outcome {rows[0].seq} cannot be read: {error}")
+            return []
+    middle = len(rows) // 2
+    first = readable_outcomes(reader, rows[:middle], damaged)
+    return first + readable_outcomes(reader, rows[middle:], damaged)
 
 
 def fold(learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str) -> L:
@@ -79,12 +113,29 @@ def fold(learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str) -> L:
     return learned.fold(np.concatenate(parts), np.stack(vectors).astype(np.float32) if vectors else None)
 
 
-def fold_all(learned: L, outcomes: Iterable[OutcomeRow], dim: int, space: str) -> L:
-    """`fold` for any number of outcomes, in parts."""
+def fold_all(
+    learned: L, outcomes: Iterable[OutcomeRow], dim: int, space: str, damaged: list[str] | None = None
+) -> L:
+    """`fold` for any number of outcomes, in parts, without those that cannot be folded.
+
+    damaged: gets a line for each of these.
+    """
     outcomes = iter(outcomes)
     while some := list(islice(outcomes, _CHUNK)):
-        learned = fold(learned, some, dim, space)
+        learned = _fold_readable(learned, some, dim, space, [] if damaged is None else damaged)
     return learned
+
+
+def _fold_readable(learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str, damaged: list[str]) -> L:
+    try:
+        return fold(learned, outcomes, dim, space)
+    except _OF_DETAILS as error:
+        if len(outcomes) == 1:
+            damaged.append(f"outcome {outcomes[0].seq} does not count: {error}")
+            return learned
+    middle = len(outcomes) // 2
+    learned = _fold_readable(learned, outcomes[:middle], dim, space, damaged)
+    return _fold_readable(learned, outcomes[middle:], dim, space, damaged)
 
 
 def rates_key(*parts: object) -> str:

@@ -8,6 +8,7 @@ event: writing a batch again, when nobody knows whether it was committed, adds n
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,12 +43,16 @@ from toolroll.registry.events.rows import (
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, upsert
 from toolroll.registry.store.database import CHANNEL, Database
+from toolroll.registry.store.errors import is_damage
 from toolroll.registry.store.gil import GilYielder, batches
+from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 
 CLOSES_AFTER_S = 600.0  # an event that has only partial reports
 _MOST_DUE = 200
 _SOME = 32  # rows in one statement: more would hold up selections
 _KEYS = 128  # keys in one query
+
+_log = logging.getLogger("toolroll")
 
 State: TypeAlias = tuple[int, int]  # (number of the last outcome, epoch) of an organisation
 
@@ -129,19 +134,29 @@ def is_due(database: Database, now: float) -> bool:
     table = tables.open_events
     with database.reading() as connection:
         query = sa.select(table.c.event_id).where(table.c.closes_at <= instant(now)).limit(1)
-        return connection.execute(query).first() is not None
+        try:
+            return connection.execute(query).first() is not None
+        except Exception as error:
+            if not is_damage(error):
+                raise
+            return True
 
 
 def _due(connection: sa.Connection, now: float) -> list[ReceivedReport]:
     """Final reports, in place of those that nobody sent, for events that were left open."""
     table = tables.open_events
-    query = (
-        sa.select(table).where(table.c.closes_at <= instant(now)).order_by(table.c.closes_at).limit(_MOST_DUE)
-    )
-    return [
-        ReceivedReport(Exposure.from_record(row.exposure), Report(row.event_id, ()), seconds(row.closes_at))
-        for row in connection.execute(query)
-    ]
+    order, reports = (table.c.closes_at,), []
+    for row in read_rows(
+        connection, list(table.c), table.c.closes_at <= instant(now), order_by=order, limit=_MOST_DUE
+    ):
+        try:
+            if isinstance(row, UnreadableRow):
+                raise ValueError(row.problem)
+            exposure = Exposure.from_record(row["exposure"])
+            reports.append(ReceivedReport(exposure, Report(row["event_id"], ()), seconds(row["closes_at"])))
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            _log.warning("outcomes: an open event is damaged and stays open: %s", error)
+    return reports
 
 
 def _tools_in(events: Iterable[Mapping[str, Any]], reports: Iterable[ReceivedReport]) -> Iterator[LoggedTool]:

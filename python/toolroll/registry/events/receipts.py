@@ -24,6 +24,7 @@ from toolroll.errors import Denied, InvalidInput
 from toolroll.learning.exposure import Exposure, pack_tools, unpack_tools
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 
 LIFETIME_S = 24 * 3_600.0
 LONGEST = 64 * 2**10  # characters
@@ -234,9 +235,10 @@ def _add(connection: sa.Connection, key_id: str | None = None) -> None:
 
 
 def _signer(connection: sa.Connection, lifetime_s: float) -> Signer | None:
-    query = sa.select(_keys).where(_keys.c.key_id != _MESSAGES)
-    rows = connection.execute(query.order_by(_keys.c.created_at, _keys.c.key_id)).all()
-    current = [row.key_id for row in rows if row.retired_at is None]
+    order = (_keys.c.created_at, _keys.c.key_id)
+    found = read_rows(connection, list(_keys.c), _keys.c.key_id != _MESSAGES, order_by=order)
+    rows = [row for row in found if not isinstance(row, UnreadableRow)]  # its receipts are refused
+    current = [row["key_id"] for row in rows if row["retired_at"] is None]
     if not current:
         return None
-    return Signer({row.key_id: row.secret for row in rows}, current[-1], lifetime_s)
+    return Signer({row["key_id"]: row["secret"] for row in rows}, current[-1], lifetime_s)

@@ -24,6 +24,7 @@ from toolroll.registry.events.rows import OutcomeRow, instant, seconds
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import upsert
 from toolroll.registry.store.gil import GilYielder, batches
+from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 
 RATES = LearningRates()
 LEVELS = EVERYWHERE, PAGE, CONTEXT, SEED = "everywhere", "page", "context", "seed"
@@ -187,25 +188,27 @@ def add(connection: sa.Connection, org: str, outcomes: Sequence[OutcomeRow], cel
 
 
 def read(connection: sa.Connection, org: str, keys: Sequence[Key]) -> dict[Key, Cell]:
-    """The cells of these keys, as far as the table has them."""
+    """The cells of these keys, as far as the table has them. One that cannot be read begins again."""
     cells: dict[Key, Cell] = {}
     place = sa.tuple_(*(_table.c[name] for name in Key._fields))
     for some in batches(keys, _SOME):
         # padded, so that the statement is compiled once
         some = [*some, *[some[-1]] * (_SOME - len(some))] if len(keys) > _SOME else some
-        query = sa.select(_table).where(_table.c.org == org, place.in_(some))
-        cells.update(map(_cell, connection.execute(query)))
+        for row in read_rows(connection, list(_table.c), _table.c.org == org, place.in_(some)):
+            if not isinstance(row, UnreadableRow):
+                cells.update((_cell(row),))
     return cells
 
 
 def everything(connection: sa.Connection, org: str) -> dict[Key, Cell]:
     """All cells of an organisation."""
-    return dict(map(_cell, connection.execute(sa.select(_table).where(_table.c.org == org))))
+    rows = read_rows(connection, list(_table.c), _table.c.org == org)
+    return dict(_cell(row) for row in rows if not isinstance(row, UnreadableRow))
 
 
-def _cell(row: Any) -> tuple[Key, Cell]:
-    counts = {name: getattr(row, name) for name in Addition._fields}
-    return Key(row.tool, row.level, row.context_key), Cell(**counts, at=seconds(row.updated_at))
+def _cell(row: Row) -> tuple[Key, Cell]:
+    counts = {name: row[name] for name in Addition._fields}
+    return Key(row["tool"], row["level"], row["context_key"]), Cell(**counts, at=seconds(row["updated_at"]))
 
 
 def write(connection: sa.Connection, org: str, cells: dict[Key, Cell]) -> None:

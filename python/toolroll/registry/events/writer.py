@@ -36,6 +36,7 @@ from toolroll.registry.events.maintenance import delete_old_counts, delete_old_e
 from toolroll.registry.events.receipts import LIFETIME_S
 from toolroll.registry.events.rows import Messages, ReceivedReport, check_steps, exposure_of_event, normal
 from toolroll.registry.store.database import Database, words
+from toolroll.registry.store.errors import DamagedRow
 from toolroll.registry.store.gil import GilYielder
 from toolroll.selection.selection import Selection
 
@@ -452,9 +453,10 @@ class EventWriter:
             done = ingest(
                 self._database, events, reports, window_s=self._window_s, now=now, cache=self._cache
             )
-        except StoreUnavailable:
-            raise
-        except Exception as error:  # a value that cannot be stored, or a bug: the others must not wait for it
+        except Exception as error:
+            if isinstance(error, StoreUnavailable) and not isinstance(error, DamagedRow):
+                raise
+            # A value that cannot be stored, a damaged row, or a bug: the others must not wait for it.
             if len(events) + len(reports) <= 1:
                 for report in reports:
                     self._refuse(report.to_bytes(), error)

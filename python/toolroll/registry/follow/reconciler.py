@@ -82,6 +82,7 @@ class Reconciler:
         self._withdrawn: dict[str, frozenset[str]] = {}  # organisation → names removed since the build
         self._retry_at: dict[str, float] = {}  # organisation → when to build again after a failure
         self._errors: dict[str, Failure] = {}  # organisation → why its build failed
+        self._others: Mapping[str, Failure] = {}
         self._policy_source = replica.policy_source
         self._experiments: Mapping[str, Experiment] = {}  # that the pipelines have variants for
         self._set_variants(replica)
@@ -112,13 +113,15 @@ class Reconciler:
         """For the child of a fork: another thread may have held the lock."""
         self._swapping = threading.Lock()
 
-    def reconcile(self, replica: Replica, progress: Progress | None) -> None:
+    def reconcile(self, replica: Replica, progress: Progress | None, others: Mapping[str, Failure]) -> None:
         """Brings the engine up to date: first what needs no index, then the shared catalog.
+
+        others: organisation → a failure of another part, which its selections name.
 
         Raises:
             InvalidDefinition: the tools make no shared catalog; the last good one stays in use.
         """
-        self._replica = replica
+        self._replica, self._others = replica, others
         if self.engine.snapshot.stored is not replica.settings:
             self.change(stored=replica.settings)
         if replica.experiments != self._experiments:
@@ -199,7 +202,7 @@ class Reconciler:
                 f"{len(rows)} rows cannot be read and are not in the catalog: {shown}"
             )
             org_failures[org] = (*org_failures.get(org, ()), Failure("registry", problem))
-        for org, failure in self._errors.items():
+        for org, failure in (*self._errors.items(), *self._others.items()):
             org_failures[org] = (*org_failures.get(org, ()), failure)
         return org_failures
 

@@ -79,6 +79,8 @@ class Refresher:
             builder, first, options.organisations, self._want, progress, engine_over
         )
         self.engine = self._reconciler.engine
+        # Organisation → what else its selections name as failed. Asked after each read; must not wait.
+        self.other_failures: Callable[[], Mapping[str, Failure]] = dict
         # A fork waits for a database call, but not for a build: the builder's lock is replaced in the child.
         self._listener = Worker(self._listen, "toolroll-listen", subject="registry", holds_forks=False)
         self._builder = Worker(
@@ -220,7 +222,7 @@ class Refresher:
             replica = self._in_time(lambda: catch_up(self._database, seen), _WHOLE_S)
         if replica.settings is not seen.settings:
             self._settings_at = time.monotonic()
-        self._reconciler.reconcile(replica, progress)
+        self._reconciler.reconcile(replica, progress, self.other_failures())
         if self.engine.snapshot.lasting_failures:
             _log.warning("registry: answers again, the catalog is up to date")
             self._reconciler.change(lasting_failures=())
@@ -232,7 +234,7 @@ class Refresher:
 
         settings = self._in_time(read, _QUICK_S)
         self._settings_at = time.monotonic()
-        self._reconciler.reconcile(replace(self.replica, settings=settings), None)
+        self._reconciler.reconcile(replace(self.replica, settings=settings), None, self.other_failures())
 
     def _in_time(self, call: Callable[[], T], timeout_s: float) -> T:
         with self._reading:

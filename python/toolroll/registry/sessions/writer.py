@@ -22,6 +22,7 @@ from toolroll.registry.events.rows import instant
 from toolroll.registry.sessions.backlog import Backlog, PendingRecord
 from toolroll.registry.sessions.records import Key, Record, StoredSession, key_of, mark_of, new_mark
 from toolroll.registry.sessions.store import Draft, Merge, SessionStore, WriteResult, merged
+from toolroll.registry.store.errors import DamagedRow
 
 _log = logging.getLogger("toolroll")
 
@@ -385,9 +386,10 @@ class SessionWriter:
             return
         try:
             done = self._store.write_all(drafts, self._merge, self._mark)
-        except StoreUnavailable:
-            raise
-        except Exception as error:  # a value that cannot be stored, or a bug: the others must not wait for it
+        except Exception as error:
+            if isinstance(error, StoreUnavailable) and not isinstance(error, DamagedRow):
+                raise
+            # A value that cannot be stored, a damaged row, or a bug: the others must not wait for it.
             if len(drafts) == 1:
                 self._refuse(drafts[0].key, error)
                 return

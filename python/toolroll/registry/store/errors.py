@@ -87,15 +87,45 @@ _WRONG_OPTION = re.compile(
 )
 
 
+class DamagedRow(StoreUnavailable):
+    """The database answers, and a value in it is none that its column may hold."""
+
+
 @contextmanager
 def translated(address: Address, wait_s: float, *, writes: bool = True) -> Iterator[None]:
     """Translates errors of the block; `writes` adds that nothing was changed."""
     try:
         yield
+    except ToolrollError:
+        raise
     except exc.SQLAlchemyError as error:
         raise of(error, address, wait_s, writes=writes) from error
     except (OverflowError, UnicodeEncodeError) as error:  # drivers raise these as they are
         raise InvalidInput(f"{address.text}: a value cannot be stored: {error}") from error
+    except (ValueError, TypeError, RecursionError) as error:  # so do the types of columns
+        if isinstance(error, TypeError) and not _is_of_sqlalchemy(error):
+            raise  # a mistake in our code
+        undone = _UNDONE if writes else ""
+        raise DamagedRow(f"{address.text}: a row is damaged: {str(error)[:300]}{undone}") from error
+
+
+def _is_of_sqlalchemy(error: Exception) -> bool:
+    """Whether it was raised while SQLAlchemy converted a value."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__", "").startswith("sqlalchemy."):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether an error of a query is about a value in a row, not about the database."""
+    if isinstance(error, exc.OperationalError):
+        return "Could not decode to UTF-8" in str(error.orig)
+    if isinstance(error, exc.SQLAlchemyError):
+        return False
+    return isinstance(error, (ValueError, TypeError, ArithmeticError, AttributeError, RecursionError))
 
 
 def of(error: exc.SQLAlchemyError, address: Address, wait_s: float, *, writes: bool = True) -> ToolrollError:
@@ -105,6 +135,8 @@ def of(error: exc.SQLAlchemyError, address: Address, wait_s: float, *, writes: b
             f"{address.text}: all connections of this process are in use", retry_after_s=1
         )
     cause = getattr(error, "orig", None) or error
+    if is_damage(error):
+        return DamagedRow(f"{address.text}: a row is damaged: {str(cause)[:300]}")
     said = address.without_password(" ".join(str(cause).split()))[:300]
     if isinstance(error, exc.IntegrityError):
         return Conflict(f"{address.text}: the change contradicts existing rows ({said}); nothing was changed")

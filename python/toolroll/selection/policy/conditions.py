@@ -5,9 +5,9 @@
     {"annotation": {"destructiveHint": true}}                    of the tool that the rule is about
     {"all": [...]}   {"any": [...]}   {"not": {...}}             of conditions
 
-What a context leaves empty is unknown, and so is every comparison with it (Kleene's three values). The same
-holds for what a tool's annotations do not tell (`Tool.hints`). The caller of `truth` decides what unknown
-means; for a rule it never helps (see policy.py). rule_checks.py reads conditions from JSON.
+What a context leaves empty or blank is unknown, and so is every comparison with it (Kleene's three values).
+The same holds for what a tool's annotations do not tell (`Tool.hints`). The caller of `truth` decides what
+unknown means; for a rule it never helps (see policy.py). rule_checks.py reads conditions from JSON.
 
 Source: S. C. Kleene, Introduction to Metamathematics (1952), §64: the strong tables.
 """
@@ -29,14 +29,18 @@ Facts: TypeAlias = Mapping[str, "str | frozenset[str]"]
 
 
 def facts_of(context: Context) -> Facts:
-    """A context's attributes as conditions read them."""
+    """A context's attributes as conditions read them. Blank text is unknown, as empty text is."""
     return {
-        "org": context.org,
-        "user": context.user,
-        "page": context.page,
-        "role": frozenset(context.roles),
-        "tier": context.tier,
+        "org": _known(context.org),
+        "user": _known(context.user),
+        "page": _known(context.page),
+        "role": frozenset(filter(_known, context.roles)),
+        "tier": _known(context.tier),
     }
+
+
+def _known(text: str) -> str:
+    return "" if text.isspace() else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,10 +108,10 @@ class PageTable:
     def kept(self, context: Context) -> OnPage | None:
         """The toolkits of the context's page, by the platform's mappings and its organisation's.
 
-        None where the context names no page, or none that a mapping matches.
+        None where the context's page is empty or blank, or none that a mapping matches.
         """
         page = context.page
-        if not page or not self.mappings:
+        if not page or page.isspace() or not self.mappings:
             return None
         # The answer depends on nothing else. Organisations without mappings share theirs.
         asked = (context.org if context.org in self.mappings else "", page)

@@ -267,6 +267,16 @@ class Policy:
         self._answers[asked] = answer
         return answer
 
+    def could_deny(self, org: str) -> Bitset:
+        """The rows that some rule or tier could hide from some context of this organisation."""
+        rows = self._rows_of((), self.gates)
+        for owner in {"", org}:
+            level = self.levels.get(owner, _NO_RULES)
+            if not all(level.denies):  # an allow list
+                return Bitset.full(self.size)
+            rows = rows | self._rows_named([(rule.tool, rule.toolkit) for rule in level.rules])
+        return rows
+
     def why(self, name: str, context: Context) -> Verdict:
         """Whether the context sees the tool, and which rule decided. For explanations: O(rules).
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from toolroll._core import Bitset
 from toolroll.context import Turn
 from toolroll.selection.candidates import Candidates
 
@@ -21,4 +22,12 @@ class Stage(Protocol):
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         """Applies the stage. Only a hard stage forbids."""
+        ...
+
+
+class HardStage(Stage, Protocol):
+    """A stage that forbids."""
+
+    def could_forbid(self, turn: Turn) -> Bitset | None:
+        """The rows that the stage could forbid; None for none. Asked where the stage itself has failed."""
         ...

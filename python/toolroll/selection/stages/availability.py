@@ -40,6 +40,15 @@ class Availability:
             candidates = candidates.forbid(outside, "caller.outside")
         return candidates
 
+    def could_forbid(self, turn: Turn) -> Bitset | None:
+        """The rows of all toolkits that need settings, and those that the caller excludes; None for none."""
+        context = turn.context
+        if context.only:
+            outside = Bitset.full(self.switches.size) - self._rows(context.only)
+        else:
+            outside = Bitset.empty(self.switches.size)
+        return self.switches.all_needing() | self._rows(context.exclude) | outside
+
     def _rows(self, names: tuple[str, ...]) -> Bitset:
         """The rows of these names; one that is not in the catalog is passed over."""
         rows = [self.names[name] for name in names if name in self.names]

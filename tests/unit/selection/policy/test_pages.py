@@ -154,3 +154,10 @@ def test_a_wrong_mapping_is_refused_with_what_is_allowed(changes, field, says):
         PageTable.of(SIZE, [replace(PageMapping("contacts", ("email",)), **changes)], BELOW)
     assert refused.value.field == field
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t\n", "\u3000"])
+def test_a_blank_page_is_on_no_page(blank):
+    table = PageTable.of(8, [PageMapping("*", ("kit",))], {"kit": np.array([1], np.int32)})
+    assert table.kept(Context(page=blank)) is None
+    assert table.kept(Context(page=" home")) is not None

@@ -768,3 +768,27 @@ def test_tiers_are_different_names(tiers):
 def test_an_empty_catalog_has_a_policy():
     policy = Policy.of(0, [deny()], {}, {}, {}, TIERS)
     assert policy.denied(Context()) is None
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t", "\u3000", " \n "])
+@pytest.mark.parametrize("attribute", ["org", "user", "page", "tier", "role"])
+def test_a_blank_attribute_is_unknown_as_an_empty_one_is(attribute, blank):
+    known = {"org": "acme", "user": "ann", "page": "home", "tier": "pro", "role": "intern"}[attribute]
+    said = {"roles": (blank,)} if attribute == "role" else {attribute: blank}
+    context = Context(**said)
+    for compared in (known, {"ne": known}):
+        condition = {attribute: compared}
+        assert visible(policy_of(deny(condition=condition, kind=attribute)), context) == set()
+        assert visible(policy_of(allow(condition=condition, kind=attribute)), context) == ALL
+        assert visible(policy_of(deny(condition={"not": condition})), context) == set()
+
+
+def test_a_blank_role_beside_another_says_nothing():
+    policy = policy_of(deny(condition={"role": {"ne": "intern"}}, kind="role"))
+    assert visible(policy, Context(roles=("", " ", "intern"))) == ALL
+    assert visible(policy, Context(roles=(" ", "chef"))) == set()
+
+
+def test_a_blank_tier_gets_no_toolkit_with_a_tier():
+    policy = policy_of(email=Toolkit("email", parent="sales", tier="free"))
+    assert visible(policy, Context(tier=" ")) == visible(policy, Context()) == ALL - {"tool_2", "tool_3"}

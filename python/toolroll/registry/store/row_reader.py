@@ -1,0 +1,185 @@
+"""Reads rows of which some may be damaged: those become `UnreadableRow`s, and all others are read.
+
+A driver or a type raises while it fetches a damaged row, and then none of the rows after it. SQLite stores a
+value of any kind in any column, so that a flag may be text. A database that does not answer is no damage: its
+errors are raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from toolroll.registry.store.errors import is_damage
+from toolroll.registry.store.gil import batches
+from toolroll.registry.store.tables import Vector
+
+_SOME = 200  # rows in a query, where one row of the table is damaged
+_DATE = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9] *"
+
+Row: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnreadableRow:
+    """A row of which some columns cannot be read.
+
+    Attributes:
+        values: the columns that can be read.
+        problem: which ones cannot be read, and why.
+    """
+
+    values: Row
+    problem: str
+
+
+def is_alive(connection: sa.Connection, deleted_at: sa.Column[Any]) -> sa.ColumnElement[bool]:
+    """True of rows that are not deleted, and of those of which that cannot be read."""
+    if connection.dialect.name != "sqlite":
+        return deleted_at.is_(None)
+    return deleted_at.is_(None) | sa.type_coerce(deleted_at, sa.Text).op("NOT GLOB")(_DATE)
+
+
+def read_rows(
+    connection: sa.Connection,
+    columns: Sequence[sa.Column[Any]],
+    *where: sa.ColumnElement[bool],
+    order_by: Sequence[sa.ColumnElement[Any]] = (),
+    limit: int | None = None,
+) -> Iterator[Row | UnreadableRow]:
+    """These columns of a table's rows.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: the database does not answer.
+    """
+    reader, read = _Reader(connection, columns, where, order_by, limit), 0
+    try:
+        for row in reader.quickly():
+            yield row
+            read += 1
+        return
+    except Exception as error:
+        if not is_damage(error):
+            raise
+    yield from islice(reader.one_by_one(), read, None)
+
+
+class _Reader:
+    def __init__(
+        self,
+        connection: sa.Connection,
+        columns: Sequence[sa.Column[Any]],
+        where: Sequence[sa.ColumnElement[bool]],
+        order_by: Sequence[sa.ColumnElement[Any]],
+        limit: int | None,
+    ) -> None:
+        self._connection, self._columns = connection, tuple(columns)
+        self._where, self._order, self._limit = tuple(where), tuple(order_by), limit
+        self._table = columns[0].table
+        self._is_sqlite = connection.dialect.name == "sqlite"
+        # On SQLite, each value of a row may be damaged, its key included.
+        self._key: tuple[sa.ColumnElement[Any], ...] = (
+            (sa.literal_column("rowid"),) if self._is_sqlite else tuple(self._table.primary_key)
+        )
+
+    def quickly(self) -> Iterator[Row]:
+        """All rows. Raises where one of them is damaged."""
+        query = sa.select(*self._columns, _are_of_their_kind(self._columns) if self._is_sqlite else sa.true())
+        names = [column.name for column in self._columns]
+        query = query.where(*self._where).order_by(*self._order).limit(self._limit)
+        for row in self._connection.execute(query):
+            if not row[-1]:
+                raise ValueError("a value is of another kind than its column")
+            yield dict(zip(names, row, strict=False))
+
+    def _wrong_kinds(self) -> dict[tuple[Any, ...], list[str]]:
+        """Key → columns with a value of another kind than theirs."""
+        if not self._is_sqlite:
+            return {}
+        found: dict[tuple[Any, ...], list[str]] = {}
+        tests = [~_has_its_kind(column) for column in self._columns]
+        query = sa.select(*self._key, *tests).select_from(self._table)
+        for row in self._connection.execute(query.where(*self._where, sa.or_(*tests))):
+            names = [column.name for column, test in zip(self._columns, row[1:], strict=True) if test]
+            found[(row[0],)] = names
+        return found
+
+    def one_by_one(self) -> Iterator[Row | UnreadableRow]:
+        """All rows, in their order."""
+        wrong = self._wrong_kinds()
+        query = sa.select(*self._key).select_from(self._table).where(*self._where)
+        query = query.order_by(*self._order).limit(self._limit)
+        keys = [tuple(row) for row in self._connection.execute(query)]
+        for some in batches(keys, _SOME):
+            whole: dict[tuple[Any, ...], Row] = {}
+            if not any(key in wrong for key in some):
+                whole = self._whole(some)
+            for key in some:
+                found = whole.get(key) or (None if key in wrong else self._whole([key]).get(key))
+                yield found or self._in_part(key, wrong.get(key, ()))
+
+    def _whole(self, keys: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], Row]:
+        """Key → row; nothing where one of the rows is damaged."""
+        query = sa.select(*self._columns, *self._key).select_from(self._table).where(self._is_among(keys))
+        count = len(self._columns)
+        names = [column.name for column in self._columns]
+        try:
+            return {
+                tuple(row[count:]): dict(zip(names, row[:count], strict=True))
+                for row in self._connection.execute(query)
+            }
+        except Exception as error:
+            if not is_damage(error):
+                raise
+            return {}
+
+    def _in_part(self, key: tuple[Any, ...], wrong: Sequence[str]) -> UnreadableRow:
+        values: dict[str, Any] = {}
+        problems = []
+        for column in self._columns:
+            if column.name in wrong:
+                problems.append(f"{column.name} is of another kind")
+                continue
+            try:
+                query = sa.select(column).where(self._is_among([key]))
+                values[column.name] = self._connection.execute(query).scalar_one()
+            except exc.NoResultFound:  # two rows of one key, or none
+                problems.append(f"{column.name} is not found")
+            except Exception as error:
+                if not is_damage(error):
+                    raise
+                problems.append(f"{column.name}: {str(getattr(error, 'orig', error))[:200]}")
+        return UnreadableRow(values, f"a row of {self._table.name} is damaged: {'; '.join(problems)}")
+
+    def _is_among(self, keys: Sequence[tuple[Any, ...]]) -> sa.ColumnElement[bool]:
+        if len(self._key) == 1:
+            return self._key[0].in_([key[0] for key in keys])
+        return sa.tuple_(*self._key).in_(keys)
+
+
+@cache
+def _are_of_their_kind(columns: tuple[sa.Column[Any], ...]) -> sa.ColumnElement[bool]:
+    return sa.and_(*map(_has_its_kind, columns))
+
+
+def _has_its_kind(column: sa.Column[Any]) -> sa.ColumnElement[bool]:
+    """Whether SQLite's value in a column is of the column's kind."""
+    kind = sa.func.typeof(sa.type_coerce(column, sa.LargeBinary))
+    type_ = column.type
+    if isinstance(type_, sa.Boolean):
+        test = sa.and_(kind == "integer", sa.type_coerce(column, sa.Integer).in_((0, 1)))
+    elif isinstance(type_, sa.Integer):
+        test = kind == "integer"
+    elif isinstance(type_, (sa.Float, sa.Numeric)):
+        test = kind == "real"
+    elif isinstance(type_, (sa.LargeBinary, Vector)):
+        test = kind == "blob"
+    else:
+        test = kind == "text"
+    return sa.or_(kind == "null", test) if column.nullable else test

@@ -271,7 +271,10 @@ class MemoryHome:
         snapshot = self._engine.snapshot
         catalog = snapshot.shared.catalog
         return {
-            **readiness(self._is_closed, (*snapshot.failures(""), *snapshot.shared.lasting_failures)),
+            **readiness(
+                self._is_closed,
+                (*snapshot.failures(""), *snapshot.shared.lasting_failures, *self._engine.failing),
+            ),
             "catalog_revision": catalog.revision,
             "tools": len(catalog),
             "sessions": {"held": len(self._conversations)},

@@ -21,7 +21,7 @@ from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.formats.schemas import own_name_of
-from toolroll.formats.sources.dicts import read_tools
+from toolroll.formats.sources.dicts import list_of, read_tools
 from toolroll.formats.sources.folder import read_folder
 from toolroll.home import Home, MemoryHome
 from toolroll.learning.experiments import Experiment
@@ -356,7 +356,9 @@ class Toolroll:
         engine = self._engine
         roll = object.__new__(Toolroll)
         roll._home, roll._tasks, roll._base = self._home, self._tasks, self
-        roll._engine = engine.over(self._home.tool_lists.snapshot(tools, engine.snapshot))
+        lists = self._home.tool_lists
+        items = tools if type(tools) is list else list_of(tools)
+        roll._engine = engine.over(lambda base: lists.snapshot(items, base))
         return roll
 
     def session(

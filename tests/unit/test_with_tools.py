@@ -14,7 +14,7 @@ import pytest
 from toolroll import Context, Profile, Rule, Tool, Toolroll
 from toolroll.embedder import Scale
 from toolroll.embedders.hashing import HashingEmbedder
-from toolroll.errors import EmbedderUnavailable, InvalidDefinition, NotFound
+from toolroll.errors import Denied, EmbedderUnavailable, InvalidDefinition, NotFound
 from toolroll.evaluation import workloads
 from toolroll.selection import tool_lists
 
@@ -465,3 +465,28 @@ def test_vectors_of_a_list_are_those_of_a_catalog(roll):
     theirs = Toolroll.from_tools(tools).catalog.indexes.vectors
     assert ours is not None and theirs is not None
     assert ours.scores(query, rows).tolist() == theirs.scores(query, rows).tolist()
+
+
+def test_a_rule_that_comes_later_holds_for_a_list_that_is_held():
+    roll = Toolroll.from_tools([Tool("get_forecast", "weather")], embedder="none")
+    listed = roll.with_tools(
+        [{"name": "get_forecast", "description": "weather"}, {"name": "ls", "description": "x"}]
+    )
+    selection = listed.select("weather")
+    delivery, session = selection.deliver("openai"), listed.session("held")
+    session.select("weather")
+    for checks in (selection, delivery, session):
+        assert checks.check("get_forecast").name == "get_forecast"
+    rule = Rule("d", "deny", "composite", {"all": []}, tool="get_forecast")
+    other = Toolroll.from_tools([Tool("get_forecast", "weather")], rules=[rule], embedder="none")
+    roll._engine.swap(other._engine.snapshot)
+    for checks in (selection, delivery, session):
+        with pytest.raises(Denied):
+            checks.check("get_forecast")
+    assert not listed.may("get_forecast") and listed.may("ls")
+    assert "get_forecast" not in listed.select("weather")
+
+
+def test_a_result_without_a_list_of_tools_is_refused():
+    with pytest.raises(InvalidDefinition, match="tools"):
+        Toolroll.from_tools([]).with_tools({"tools": None})

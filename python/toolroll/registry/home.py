@@ -257,6 +257,7 @@ class RegistryHome:
             )
             if why is not None
         ]
+        failures += self.engine.failing
         if not recording["signs_receipts"]:
             failures.append(Failure("receipts", StoreUnavailable("their keys have not been read yet")))
         return {

@@ -19,7 +19,7 @@ from toolroll.formats.schemas import own_name_of
 from toolroll.formats.schemas.names import is_replaced
 from toolroll.tools import Tool
 
-_MOST_NAMES = 50  # in an error
+_MOST_NAMES, _LONGEST_NAME = 50, 80  # in an error
 NO_META: Mapping[str, Tool] = {}
 
 
@@ -50,6 +50,9 @@ class Calls(Protocol):
 
     def granted(self) -> Collection[str]:
         """Own names of tools that the conversation has shown in this turn, found or loaded."""
+
+    def is_over(self, event_id: str) -> bool:
+        """Whether the turn of this event has ended: then it grants nothing any more."""
 
     def meta_tools(self) -> Mapping[str, Tool]:
         """Name → meta-tool, of those that the conversation was sent in this turn."""
@@ -86,6 +89,10 @@ class FixedCalls:
         """Nothing: there is no conversation."""
         return ()
 
+    def is_over(self, event_id: str) -> bool:
+        """False: there is no conversation."""
+        return False
+
     def meta_tools(self) -> Mapping[str, Tool]:
         """None: there is no conversation."""
         return NO_META
@@ -104,6 +111,7 @@ def check_call(
     shown: Collection[str],
     calls: Calls,
     meta_tools: Mapping[str, Tool] | None = None,
+    event_id: str = "",
 ) -> Tool:
     """The tool that the model may call under this name, its own or one that it was sent under.
 
@@ -116,10 +124,13 @@ def check_call(
         calls: answers for the newest policy, and for the conversation.
         meta_tools: name → meta-tool, of those that were sent; None for those of the conversation. No other
             tool can have their names.
+        event_id: of the selection that has shown the tools; "" where the conversation says what is shown.
 
     Raises:
         Denied: the tool was not offered, or policy does not allow it any more, or there is none.
     """
+    if event_id and calls.is_over(event_id):
+        shown, meta_tools = (), None
     meta_tools = calls.meta_tools() if meta_tools is None else meta_tools
     if not isinstance(name, str):
         raise Denied(f"tool {name!r:.80}: is no name; {_offered((*shown, *meta_tools))}")
@@ -129,7 +140,8 @@ def check_call(
     if own is None and calls.refresh():
         own = _own(name, shown, calls)
     if own is None:
-        raise Denied(f"tool {name!r:.200}: was not offered in this turn; {_offered((*shown, *meta_tools))}")
+        offered = dict.fromkeys((*shown, *calls.granted(), *meta_tools))
+        raise Denied(f"tool {name!r:.200}: was not offered in this turn; {_offered(offered)}")
     tool = calls.may(own, context)
     if tool is None:
         raise Denied(f"tool {name!r:.200}: was offered in this turn and is not allowed any more")
@@ -144,6 +156,6 @@ def _own(name: str, shown: Collection[str], calls: Calls) -> str | None:
 
 
 def _offered(names: Collection[str]) -> str:
-    some = ", ".join(list(names)[:_MOST_NAMES])
+    some = ", ".join(name[:_LONGEST_NAME] for name in list(names)[:_MOST_NAMES])
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"offered: {some}{more}" if some else "offered: none"

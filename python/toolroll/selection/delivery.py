@@ -52,6 +52,7 @@ class Offer:
         is_required: whether the caller named the tools.
         context: the caller's.
         calls: what `Delivery.check` asks.
+        event_id: of the selection.
     """
 
     catalog: Catalog
@@ -61,6 +62,7 @@ class Offer:
     is_required: bool
     context: Context
     calls: Calls
+    event_id: str = ""
 
     @property
     def definitions(self) -> tuple[Tool, ...]:
@@ -130,7 +132,7 @@ class Delivery:
             Denied: it was not offered, or policy does not allow it any more, or there is no such tool.
         """
         offer = self._offer
-        return check_call(sent, offer.context, self._shown, offer.calls, self.meta_tools)
+        return check_call(sent, offer.context, self._shown, offer.calls, self.meta_tools, offer.event_id)
 
     @cached_property
     def record(self) -> DeliveryRecord:

@@ -21,6 +21,7 @@ from toolroll.catalog.message_text import Reading
 from toolroll.context import Context, Turn, names
 from toolroll.conversation import Conversation
 from toolroll.embedder import Embedder
+from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import EmbedderUnavailable, Failure, InvalidInput
 from toolroll.identity import key
 from toolroll.learning.exposure import Exposure
@@ -153,11 +154,24 @@ class Engine:
         self.used: dict[str, int] = {}  # organisation → when it last asked, for evicting the oldest pipeline
         # Of the last selection: a lasting failure is logged once. In a list, which `over` shares.
         self._degraded: list[tuple[str, ...]] = [()]
+        self._failing: list[tuple[Failure, ...]] = [()]
+        self._base: tuple[Engine, Snapshot, Callable[[Snapshot], Snapshot]] | None = None
 
     @property
     def snapshot(self) -> Snapshot:
         """What the next turn will use."""
+        if self._base is not None:  # a list of tools that came with a request, under rules that may change
+            engine, seen, follow = self._base
+            now = engine.snapshot
+            if now is not seen:
+                self._snapshot = follow(now)
+                self._base = engine, now, follow
         return self._snapshot
+
+    @property
+    def failing(self) -> tuple[Failure, ...]:
+        """What failed in the last selection, beside lasting failures."""
+        return self._failing[0]
 
     def swap(self, snapshot: Snapshot) -> None:
         """Puts something else in place; turns under way finish with what they read."""
@@ -168,11 +182,16 @@ class Engine:
         if not was_whole and not snapshot.shared.lasting_failures:
             _log.warning("selection is whole again")
 
-    def over(self, snapshot: Snapshot) -> Engine:
-        """The same engine over another snapshot for one request: what it learns and observes is shared."""
+    def over(self, follow: Callable[[Snapshot], Snapshot]) -> Engine:
+        """The same engine over other tools: what it learns and observes is shared.
+
+        follow: makes the snapshot of the other tools, under the rules of the one that it gets.
+        """
+        base = self.snapshot
         engine = object.__new__(Engine)
         engine.__dict__.update(self.__dict__)  # copy.copy takes four times as long
-        engine._snapshot = snapshot
+        engine._snapshot = follow(base)
+        engine._base = self, base, follow
         return engine
 
     def select(
@@ -228,7 +247,7 @@ class Engine:
             return found, (Failure("embedder", error),)
 
     def _begin(self, request: Request, *, is_search: bool = False) -> _Begun:
-        snapshot, context, vector = self._snapshot, _checked(request.context), request.vector
+        snapshot, context, vector = self.snapshot, _checked(request.context), request.vector
         variant, pipeline = snapshot.variant_for(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         started = time.perf_counter_ns()
@@ -247,7 +266,7 @@ class Engine:
 
         request: without a message, and with what the turn has shown. conversation: in this turn.
         """
-        snapshot, context = self._snapshot, _checked(request.context)
+        snapshot, context = self.snapshot, _checked(request.context)
         _, pipeline = snapshot.variant_for(context)
         turn = Turn(
             text="",
@@ -281,7 +300,7 @@ class Engine:
 
     def visible(self, context: Context) -> VisibleTools:
         """The tools that this caller may have now."""
-        snapshot = self._snapshot
+        snapshot = self.snapshot
         pipeline = snapshot.pipeline(context.org)
         turn = Turn("", context, stored=snapshot.settings(context.org), revision=snapshot.revision)
         return VisibleTools.of(pipeline.catalog, pipeline.allowed(turn), context)
@@ -297,6 +316,10 @@ class Engine:
     def granted(self) -> tuple[str, ...]:
         """Nothing: a selection without a conversation finds and loads no more."""
         return ()
+
+    def is_over(self, event_id: str) -> bool:
+        """False: without a conversation nobody ends a turn."""
+        return False
 
     def meta_tools(self) -> Mapping[str, Tool]:
         """None: there is no conversation."""
@@ -396,7 +419,7 @@ class Engine:
         passing = selection.failures[len(pipeline.lasting_failures) + len(lasting) :]
         degraded = tuple([failure.where for failure in passing]) if passing else ()
         if degraded != self._degraded[0]:
-            self._degraded[0] = degraded
+            self._degraded[0], self._failing[0] = degraded, passing
             for failure in passing:
                 _log.warning("selection degraded: %s", failure, exc_info=failure.error)
             if not passing:
@@ -456,13 +479,18 @@ def _checked_vector(embedder: Embedder, text: str, vector: Vector) -> Vector:
     """
     length = float(np.vdot(vector, vector))
     if vector.shape == (embedder.dim,) and (
-        0.99 < length < 1.01 or (length == 0.0 and not any("a" <= letter <= "z" for letter in text.lower()))
+        0.99 < length < 1.01
+        or (length == 0.0 and (isinstance(embedder, StaticEmbedder) or not _has_latin(text)))
     ):
         return vector
     raise EmbedderUnavailable(
         f"embedder {embedder.identity}: its vector has shape {vector.shape} and squared length {length:.3g}, "
         f"must be ({embedder.dim},) and 1"
     )
+
+
+def _has_latin(text: str) -> bool:
+    return any("a" <= letter <= "z" for letter in text.lower())
 
 
 def _lost(pipeline: Pipeline) -> bool:

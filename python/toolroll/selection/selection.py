@@ -211,7 +211,7 @@ class Selection:
         delivery = self.delivery
         if delivery is not None:
             return delivery.check(name)
-        return check_call(name, self.turn.context, self.shown, self.calls)
+        return check_call(name, self.turn.context, self.shown, self.calls, event_id=self.event_id)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._offered
@@ -389,4 +389,5 @@ class Selection:
             bool(self.turn.context.required),
             self.turn.context,
             self.calls,
+            self.event_id,
         )

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 # Takes an event, its outcomes, the tools among them that were not shown, and whether that is all.
 Record = Callable[[Exposure, tuple[Entry, ...], tuple[ShownTool, ...], bool], object]
 
+_LAST_TURN = 1_000_000_000
 RETRY_S = 600.0  # for so long, the same message again may be the same request
 
 
@@ -438,8 +439,8 @@ class Session:
         is_open = last is not None and self._engine.now() - last.at < RETRY_S
         if turn is None:
             turn = now.number(message, history, is_open=is_open)
-        elif isinstance(turn, bool) or not isinstance(turn, int) or turn < 1:
-            raise InvalidInput(f"turn: is {turn!r:.80}, must be a whole number of at least 1")
+        elif isinstance(turn, bool) or not isinstance(turn, int) or not 1 <= turn <= _LAST_TURN:
+            raise InvalidInput(f"turn: is {turn!r:.80}, must be a whole number from 1 to {_LAST_TURN:,}")
         is_same = last is not None and turn == now.turn and heard(message) == now.heard
         return held, now.at(turn, self._state.retention, heard(message)), last if is_same else None
 

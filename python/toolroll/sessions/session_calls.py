@@ -67,14 +67,15 @@ class SessionCalls:
 
     def granted(self) -> Collection[str]:
         """What the conversation has shown in this turn, found or loaded."""
-        now = self.state.now
-        if now.is_whole:
+        now, open_turns = self.state.now, self.open_turns()
+        if now.is_whole and open_turns:
             return self.visible()
-        names = {one.name for one in now.loaded}
-        names.update(now.found)
-        for turn in self.open_turns():
-            names.update(turn.names)
-        return names
+        shown = [name for turn in open_turns for name in (*turn.names, *turn.added)]
+        return dict.fromkeys((*shown, *now.found, *[one.name for one in now.loaded]))
+
+    def is_over(self, event_id: str) -> bool:
+        """Whether the turn was ended, or another has begun, in whatever process."""
+        return all(turn.event_id != event_id for turn in self.open_turns())
 
     def meta_tools(self) -> Mapping[str, Tool]:
         """Those that the open turn was delivered with. Another process knows our own ones only."""
@@ -95,7 +96,8 @@ class SessionCalls:
         self._meta |= {tool.name: tool for tool in record.meta_tools}
         selected, now = {*turn.names, *turn.selected}, self.state.now
         since = {*now.found, *(one.name for one in now.loaded)} - selected  # granted by themselves
+        added = (*turn.added, *[name for name in record.shown if name in since and name not in turn.added])
         record = replace(record, shown=tuple([name for name in record.shown if name not in since]))
-        if not turn.is_delivered(record):
-            self.state.change_turn(event_id, lambda one: one.delivered(record, catalog))
+        if not turn.is_delivered(record) or added != turn.added:
+            self.state.change_turn(event_id, lambda one: one.delivered(record, added, catalog))
             self._conversations.save(self.context, self.state)

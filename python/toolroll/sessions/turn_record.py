@@ -43,6 +43,7 @@ class TurnRecord:
         is_reported: whether outcomes were reported.
         is_over: whether the turn has ended.
         wanted: tools that were called in this turn and not shown.
+        added: tools that were found or loaded in this turn and then delivered: they stay callable in it.
         vector: the message's vector as float16 bytes, in the process that selected; b"" elsewhere.
         space: identity of the embedder of the vector.
     """
@@ -66,6 +67,7 @@ class TurnRecord:
     is_reported: bool = False
     is_over: bool = False
     wanted: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
     vector: bytes = b""
     space: str = ""
 
@@ -125,7 +127,7 @@ class TurnRecord:
             self.space if self.vector else "",
         )
 
-    def delivered(self, delivery: DeliveryRecord, catalog: Catalog) -> TurnRecord:
+    def delivered(self, delivery: DeliveryRecord, added: tuple[str, ...], catalog: Catalog) -> TurnRecord:
         """The same, of which the delivery has sent these tools. catalog: of the selection."""
         known = {tool.name: tool for tool in self._tools()}
         shown = [
@@ -140,6 +142,7 @@ class TurnRecord:
             provider=delivery.provider,
             how=delivery.how,
             meta_tools=tuple([tool.name for tool in delivery.meta_tools]),
+            added=added[:MOST_SHOWN],
         )
 
     def is_delivered(self, delivery: DeliveryRecord) -> bool:
@@ -166,6 +169,7 @@ class TurnRecord:
             "limits": [self.max_tools, self.budget_tokens],
             "flags": [self.is_search, self.is_reported, self.is_over],
             "wanted": list(self.wanted),
+            "added": list(self.added),
         }
 
     @classmethod
@@ -205,6 +209,7 @@ class TurnRecord:
                 is_reported=is_reported,
                 is_over=is_over,
                 wanted=_texts(record["wanted"]),
+                added=_texts(record["added"]),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidInput(f"turn: the record is no turn of ours: {error}"[:300]) from error
@@ -236,6 +241,7 @@ def _both(one: TurnRecord, other: TurnRecord) -> TurnRecord:
         is_reported=one.is_reported or other.is_reported,
         is_over=one.is_over or other.is_over,
         wanted=tuple(sorted({*one.wanted, *other.wanted})),
+        added=tuple(sorted({*one.added, *other.added})),
         vector=first.vector or second.vector,
         space=first.space or second.space,
     )

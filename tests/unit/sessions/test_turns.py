@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from toolroll import Profile, Tool, Toolkit, Toolroll
-from toolroll.errors import Denied
+from toolroll.embedders.hashing import HashingEmbedder
+from toolroll.errors import Denied, InvalidInput
 from toolroll.formats.meta_tools import META_TOOLS
 
 THINGS = {
@@ -180,3 +181,72 @@ def test_a_toolkit_that_is_made_of_members_is_loaded_by_its_name():
         "send_mail",
         *(f"{verb}_calendar" for verb in THINGS["calendar"]),
     }
+
+
+def test_a_refusal_names_what_was_offered():
+    session = Toolroll.demo().session("named")
+    selection = session.select("What's on my calendar tomorrow?", k=3)
+    session.deliver("openai")
+    with pytest.raises(Denied, match=f"offered: {selection.names[0]}"):
+        session.check("nope")
+
+
+def test_a_tool_that_was_loaded_and_sent_stays_callable_in_its_turn_when_it_is_unloaded():
+    roll = Toolroll.demo()
+    session = roll.session("unloaded")
+    session.select("What's on my calendar tomorrow?", k=3)
+    session.load("search_emails")
+    delivery = session.deliver("openai")
+    session.unload("search_emails")
+    for checks in (session, delivery, roll.session("unloaded")):
+        assert checks.check("search_emails").name == "search_emails"
+    assert session.used({"search_emails": True}) == ()
+    session.end_turn()
+    with pytest.raises(Denied):
+        session.check("search_emails")
+
+
+def test_after_the_end_of_the_turn_every_check_refuses():
+    session = Toolroll.demo().session("ended")
+    selection = session.select("What's on my calendar tomorrow?", k=3)
+    delivery = selection.deliver("openai")
+    session.fallback()
+    session.end_turn()
+    for checks in (session, selection, delivery):
+        for name in (selection.names[-1], "get_air_quality"):
+            with pytest.raises(Denied):
+                checks.check(name)
+    assert session.used({"get_air_quality": True}) == ("get_air_quality",)
+
+
+@pytest.mark.parametrize("turn", [2**31, 2**31 - 1, 10**12])
+def test_a_number_of_a_turn_that_is_out_of_range_changes_nothing(turn):
+    session = Toolroll.demo().session("far")
+    with pytest.raises(InvalidInput, match="turn"):
+        session.select("hello", turn=turn)
+    session.select("hello")
+    assert session.turn == 1
+
+
+def test_text_of_which_the_built_in_embedder_knows_nothing_is_no_failure():
+    assert Toolroll.demo().select("x" * 150).degraded == ()
+
+
+def test_health_says_what_failed_in_the_last_selection():
+    class Broken(HashingEmbedder):
+        is_broken = False
+
+        def embed_query(self, text):
+            if self.is_broken:
+                raise ConnectionError("no route")
+            return super().embed_query(text)
+
+    embedder = Broken(32)
+    roll = Toolroll.from_tools([Tool("a", "alpha"), Tool("b", "beta")], embedder=embedder)
+    assert roll.health()["degraded"] == []
+    embedder.is_broken = True
+    assert roll.select("alpha", k=1).degraded == ("embedder",)
+    assert roll.health()["degraded"] == ["embedder"] and "no route" in roll.health()["why"][0]
+    embedder.is_broken = False
+    roll.select("alpha", k=1)
+    assert roll.health()["degraded"] == []

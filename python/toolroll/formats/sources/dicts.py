@@ -64,7 +64,11 @@ def list_of(items: Any) -> list[Any]:
     Raises:
         InvalidDefinition: it is neither.
     """
-    if isinstance(items, Mapping) and (group := group_of(items)) is not None and group.key == "tools":
+    try:
+        group = group_of(items) if isinstance(items, Mapping) else None
+    except FieldError as error:
+        raise error.invalid() from error.__cause__
+    if group is not None and group.key == "tools":
         return list(group.members)
     if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
         raise InvalidDefinition(f"tools is {fields.shown(items)}, must be a list of tools")

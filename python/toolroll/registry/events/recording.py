@@ -30,7 +30,7 @@ from toolroll.registry.events.journal import MOST_BYTES, Durable, Journal
 from toolroll.registry.events.receipts import LIFETIME_S, Signer, is_receipt, message_secret, signer_of
 from toolroll.registry.events.rows import MessageForm, Messages
 from toolroll.registry.events.writer import EventWriter
-from toolroll.registry.store.database import Database
+from toolroll.registry.store.database import Database, is_storable
 from toolroll.registry.store.url import Address
 from toolroll.selection.selection import Selection
 
@@ -157,8 +157,9 @@ class Recording(Generic[L]):
 
     def note(self, selection: Selection) -> None:
         """Logs a selection."""
-        context = selection.turn.context
-        self.follower.ask(context.org, time.monotonic())
+        org = selection.turn.context.org
+        if is_storable(org):  # else it has no outcomes, and a query for them would fail for all others
+            self.follower.ask(org, time.monotonic())
         self.writer.note(selection)
 
     # Reports.

@@ -78,7 +78,7 @@ class StoredConversations:
         before = state.snapshot
         try:
             theirs = self._writer.save(context.org, context.session, _record_of(state))
-        except StoreUnavailable as error:
+        except (StoreUnavailable, InvalidInput) as error:
             self._fail(error)
         else:
             self._take_over(context, state, theirs, before)
@@ -91,7 +91,7 @@ class StoredConversations:
         before = state.snapshot
         try:
             theirs = await self._writer.asave(context.org, context.session, _record_of(state))
-        except StoreUnavailable as error:
+        except (StoreUnavailable, InvalidInput) as error:
             self._fail(error)
         else:
             self._take_over(context, state, theirs, before)
@@ -190,7 +190,7 @@ class StoredConversations:
     def _note(self, context: Context, live: ConversationState) -> None:
         self._writer.note(context.org, context.session, _record_of(live))
 
-    def _fail(self, error: StoreUnavailable) -> None:
+    def _fail(self, error: StoreUnavailable | InvalidInput) -> None:
         if not self._is_failing:
             _log.warning("sessions: continue with the state of this process: %s", error)
         self._is_failing = True

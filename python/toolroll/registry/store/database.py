@@ -326,12 +326,17 @@ class Database:
             )
 
 
+def is_storable(text: str) -> bool:
+    """Whether both databases can store the text: it has no NUL and no half of a surrogate pair."""
+    return "\0" not in text and (text.isascii() or not any("\ud800" <= one <= "\udfff" for one in text))
+
+
 def words(text: str, what: str, longest: int = LONGEST_WORDS) -> str:
     """The text. Raises InvalidInput if it is too long, or one of the databases could not store it."""
     if not isinstance(text, str):
         raise InvalidInput(f"{what} is {type(text).__name__}, must be text")
     if len(text) > longest:
         raise InvalidInput(f"{what} has {len(text):,} characters, must have at most {longest:,}")
-    if "\0" in text or (not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)):
+    if not is_storable(text):
         raise InvalidInput(f"{what} is {text!r:.80}: NUL and halves of surrogate pairs cannot be stored")
     return text

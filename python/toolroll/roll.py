@@ -339,9 +339,9 @@ class Toolroll:
             request["tools"] = list(picked.tools)
 
         Rules apply to these tools by name, and outcomes are learnt by the tools' names and texts, for all
-        lists alike; sessions and reports may be made here or there. `Selection.tools` has the very objects
-        of the request, in their order: the selected ones, with all others of the same name, and the hosted
-        tools (`{"type": "web_search"}`), which no limit counts. No item refuses the list.
+        lists alike; reports may be made here or there, a session needs the same list. `Selection.tools` has
+        the very objects of the request, in their order: the selected ones, with all others of the same name,
+        and the hosted tools (`{"type": "web_search"}`), which no limit counts. No item refuses the list.
 
         The last lists are kept by their content. In an event loop, an embedder that waits does so here: call
         it by `asyncio.to_thread`. In place of an object of the list, put another one when it changes: what is

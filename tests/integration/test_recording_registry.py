@@ -295,6 +295,16 @@ def test_a_found_tool_counts_by_the_rights_of_its_user_whoever_reports(roll: Too
                     roll.record(by, wanted={"send_mail": True}, final=False, reporter=reporter)
 
 
+@pytest.mark.parametrize("org", ["\ud800", "o\0"])
+def test_an_organisation_that_no_database_can_store_stops_no_other_from_learning(
+    roll: Toolroll, org: str
+) -> None:
+    roll.select(MESSAGE, Context(org=org), k=4)
+    teach(roll, "post_message", "acme")
+    eventually(lambda: roll._home.learned("acme") is not None)  # type: ignore[union-attr]
+    assert roll.health()["degraded"] == []
+
+
 def test_an_event_shows_what_was_delivered_right_after_its_selection(roll: Toolroll, url: str) -> None:
     picked = roll.select(MESSAGE, k=4)
     picked.deliver("openai", "meta-tools")

@@ -122,6 +122,13 @@ class Delivery:
                     return sent
         raise NotFound(f"tool {sent!r:.200}: is not among the tools that {self.provider} was sent")
 
+    def sent_name(self, own: str) -> str:
+        """The name under which the provider was, or would be, sent this tool."""
+        for sent, name in self._names.items():
+            if name == own:
+                return sent
+        return provider_name(own, self.provider)
+
     def check(self, sent: str) -> Tool:
         """The tool, or meta-tool, that the model may call under this name.
 

@@ -410,6 +410,11 @@ class Session:
         return self._state.now.turn
 
     @property
+    def is_open(self) -> bool:
+        """Whether a turn was selected and is not over, in whatever process."""
+        return self._turn() is not None
+
+    @property
     def has_called(self) -> bool:
         """Whether a call was reported (`used`) in the open turn, by whatever process."""
         return any(turn.is_reported for turn in self._calls.open_turns())

@@ -141,6 +141,8 @@ class Toolroll:
             InvalidDefinition: with file, line and key of what is wrong.
             NotFound: there is no such file or folder.
         """
+        if not isinstance(path, (str, PathLike)):
+            raise InvalidInput(f"path: is {path!r:.80}, must be a folder or a file")
         if not Path(path).exists():
             raise NotFound(f"catalog {str(path)!r}: no such file or folder")
         declared = Definitions((), (), (), tuple(rules), tuple(pages), tuple(tiers))
@@ -429,7 +431,9 @@ class Toolroll:
         Raises:
             NotFound: no tool of that name in the catalog.
         """
-        context = context or Context()
+        context = _checked_context(context)
+        if not isinstance(name, str):
+            raise NotFound(f"tool {name!r:.80}: is no name")
         snapshot = self._engine.snapshot
         return judge(snapshot.pipeline(context.org), name, context, snapshot.settings(context.org))
 
@@ -732,7 +736,7 @@ class Toolroll:
 
         timeout_s: for all of it together.
         """
-        self._home.close(timeout_s)
+        self._home.close(_checked_timeout(timeout_s))
         self._tasks.stop()
 
     async def aclose(self, timeout_s: float = 10.0) -> None:
@@ -791,6 +795,8 @@ def _builder(
     embedder: EmbedderChoice, profile: str | Profile, hnsw: bool, experiment: Experiment | None
 ) -> PipelineBuilder:
     """Makes pipelines of a profile, and of those between which an experiment chooses."""
+    if not isinstance(hnsw, bool):
+        raise InvalidInput(f"hnsw: is {hnsw!r:.80}, must be True or False")
     variants = {} if experiment is None else {name: profile_of(name) for name in experiment.variants}
     return PipelineBuilder(named.embedder(embedder), profile_of(profile), hnsw, variants)
 
@@ -844,6 +850,13 @@ def _of_selection(selection: Selection, entry: Entry) -> Entry:
         name = own_name_of(name, selection.names) or name
     is_unsent = entry.kind in WANTED and name in selection and name not in selection.shown
     return Entry(name, WANTED[entry.kind] if is_unsent else entry.kind)
+
+
+def _checked_timeout(timeout_s: object) -> float:
+    is_number = isinstance(timeout_s, (int, float)) and not isinstance(timeout_s, bool)
+    if not is_number or not timeout_s >= 0:  # type: ignore[operator]
+        raise InvalidInput(f"timeout_s: is {timeout_s!r:.80}, must be seconds of at least 0")
+    return float(timeout_s)  # type: ignore[arg-type]
 
 
 def _checked_age(max_age_s: object) -> float:

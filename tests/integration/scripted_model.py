@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
-import pydantic
+import pytest
+
+pydantic = pytest.importorskip("pydantic")
 
 OPENAI, ANTHROPIC = "/v1/chat/completions", "/v1/messages"
 NAMES = {OPENAI: r"[a-zA-Z0-9_-]{1,64}", ANTHROPIC: r"[a-zA-Z0-9_-]{1,128}"}

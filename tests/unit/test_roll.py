@@ -591,3 +591,28 @@ def test_a_child_of_a_fork_can_record_and_refresh_whatever_other_threads_were_do
         os._exit(0)
     thread.join()
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda roll: roll.why("rain", "ann"), "context"),
+        (lambda roll: roll.may("rain", "ann"), "context"),
+        (lambda roll: roll.select("rain").deliver("openai", strict=[]), "strict"),
+        (lambda roll: roll.select("rain").schemas("openai", returns=1), "returns"),
+        (lambda roll: roll.select("rain").sent_names([]), "provider"),
+        (lambda roll: roll.close("soon"), "timeout_s"),
+        (lambda roll: Toolroll.from_folder(None), "path"),
+        (lambda roll: Toolroll.from_tools([], hnsw="yes"), "hnsw"),
+    ],
+)
+def test_an_argument_of_the_wrong_type_is_named(call, problem):
+    roll = Toolroll.from_tools([Tool("rain", "weather")])
+    with pytest.raises(InvalidInput, match=problem):
+        call(roll)
+    assert roll.ready
+
+
+def test_what_is_no_name_is_no_tool():
+    with pytest.raises(NotFound, match="no name"):
+        Toolroll.from_tools([]).why(["a"])

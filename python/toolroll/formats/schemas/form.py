@@ -25,6 +25,11 @@ class Form:
     json_schema: bool = False
     returns: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("strict", "json_schema", "returns"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise InvalidInput(f"{name}: is {value!r:.80}, must be True or False")
+
 
 PLAIN = Form()
 

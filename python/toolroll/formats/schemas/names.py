@@ -81,6 +81,7 @@ def provider_names(names: Iterable[str], provider: str) -> dict[str, str]:
     Sent names are unique: if two hashes collide, which takes intent, both tools get more digits while they
     are in one list. Raises InvalidInput for a duplicate name.
     """
+    provider_of(provider)
     names = list(names)
     if len(set(names)) != len(names):
         twice = next(name for name, count in Counter(names).items() if count > 1)

@@ -91,7 +91,8 @@ class SessionStore:
 
     def __init__(self, database: Database, lifetime_s: float | None = LIFETIME_S) -> None:
         """lifetime_s: how long a session is kept after its last write; None for ever."""
-        if lifetime_s is not None and not 0 < lifetime_s <= _LONGEST_S:
+        is_number = isinstance(lifetime_s, (int, float)) and not isinstance(lifetime_s, bool)
+        if lifetime_s is not None and not (is_number and 0 < lifetime_s <= _LONGEST_S):
             raise InvalidInput(
                 f"sessions: lifetime_s is {lifetime_s!r:.80}, must be > 0 and at most {_LONGEST_S:,.0f}, or "
                 "None for ever"

@@ -54,10 +54,10 @@ def embedder(choice: EmbedderChoice) -> Embedder | None:
         return _cached(made) if is_kept else made
     provider, colon, model = choice.partition(":")
     if not colon or provider not in _OF_MODELS:
-        raise NotFound(f"embedder {choice!r}: unknown; known are {KNOWN}")
+        raise NotFound(f"embedder {choice!r:.200}: unknown; known are {KNOWN}")
     module, name, waits, form = _OF_MODELS[provider]
     if not model or model.startswith("@"):
-        raise InvalidInput(f"embedder {choice!r}: names no model, must be {provider}:{form}")
+        raise InvalidInput(f"embedder {choice!r:.200}: names no model, must be {provider}:{form}")
     if not waits:
         return _cached(_class(module, name)(model))
     model, at, url = _model_and_url(model)

@@ -511,7 +511,7 @@ def _given(vector: npt.ArrayLike, dim: int) -> Vector:
             raise TypeError("complex numbers")
         array = np.ascontiguousarray(vector, np.float32)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"vector: {error}; must be a sequence of numbers") from error
+        raise InvalidInput(f"vector: {str(error)[:200]}; must be a sequence of numbers") from error
     if array.shape != (dim,):
         raise InvalidInput(
             f"vector: has shape {array.shape}, must be ({dim},), the width of the catalog's vectors"

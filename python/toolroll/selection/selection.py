@@ -305,7 +305,7 @@ class Selection:
             NotFound: no tool of that name in the catalog.
         """
         if name is not None and not (isinstance(name, str) and name in self.catalog.names):
-            raise NotFound(f"tool {name!r}: is not in the catalog")
+            raise NotFound(f"tool {name!r:.200}: is not in the catalog")
         table = explanation.explain(self._trail, name)
         if name is not None:
             return table

@@ -19,8 +19,8 @@ def judge(pipeline: Pipeline, name: str, context: Context, stored: frozenset[str
     catalog = pipeline.catalog
     if name not in catalog.names:
         raise NotFound(
-            f"tool {name!r}: is not in the catalog; in a registry it may be deleted or wait for review "
-            f"(`toolroll registry show {name} --catalog URL`)"
+            f"tool {name!r:.200}: is not in the catalog; in a registry it may be deleted or wait for review "
+            f"(`toolroll registry show {name:.200} --catalog URL`)"
         )
     row = catalog.names[name]
     tool = catalog.tools[row]

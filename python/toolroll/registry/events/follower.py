@@ -249,7 +249,7 @@ class Follower(Generic[L]):
         if row is not None:
             try:
                 return OrgState(self._factory.read(row.learned), row.seq, epoch, row.seq)
-            except ValueError as error:
+            except (TypeError, ValueError) as error:
                 _log.warning(
                     "learning: a checkpoint of %r cannot be read, so all outcomes are: %s", org, error
                 )

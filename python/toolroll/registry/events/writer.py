@@ -50,6 +50,7 @@ WRITE_EVERY_S = 0.2  # larger batches cost less
 _EVENTS, _REPORTS = 256, 512  # in a batch
 _REMEMBERED = 4_096  # events whose exposure, and reports whose result, stay in memory
 _RECENT = 128  # selections that can be found by their id where no events are written
+_OTHERS_S = 0.01  # between two batches, for other writers of a SQLite file
 _ADOPT_EVERY_S, _CLOSE_EVERY_S = 5.0, 15.0
 _PRUNE_EVERY_S, _PRUNED, _PRUNE_PAUSE_S = 600.0, 200, 0.05  # how often, how many at a time, the pause between
 _LOOK_UP_S = 5.0
@@ -396,7 +397,11 @@ class EventWriter:
             self._adopted_at = time.monotonic()
         if self._maintain():
             return _PRUNE_PAUSE_S
-        return _ADOPT_EVERY_S if not self._rows and self._journal.is_empty else 0.0
+        if not self._rows and self._journal.is_empty:
+            return _ADOPT_EVERY_S
+        if self._database.dialect == "sqlite":  # one that waits for the file asks now and then
+            time.sleep(_OTHERS_S)
+        return 0.0
 
     def _maintain(self) -> bool:
         """Deletes old events and measures the rest, if it is time; whether there may be more to delete."""

@@ -47,10 +47,10 @@ MOST_ROWS = 4_096  # rows of events that wait for the store; more are dropped
 _LARGE = 100_000  # tools; selections from a larger catalog are larger, so fewer may wait
 DELIVERED_WITHIN_S = 0.05  # a delivery later than this is not in the event
 WRITE_EVERY_S = 0.2  # larger batches cost less
-_EVENTS, _REPORTS = 256, 512  # in a batch
+_EVENTS, _REPORTS = 64, 256  # in a batch
 _REMEMBERED = 4_096  # events whose exposure, and reports whose result, stay in memory
 _RECENT = 128  # selections that can be found by their id where no events are written
-_OTHERS_S = 0.01  # between two batches, for other writers of a SQLite file
+_LONG_S, _OTHERS_S = 0.05, 0.12  # after so long a batch, so long a pause for other writers of a SQLite file
 _ADOPT_EVERY_S, _CLOSE_EVERY_S = 5.0, 15.0
 _PRUNE_EVERY_S, _PRUNED, _PRUNE_PAUSE_S = 600.0, 200, 0.05  # how often, how many at a time, the pause between
 _LOOK_UP_S = 5.0
@@ -382,6 +382,7 @@ class EventWriter:
 
     def _write_batch(self) -> float:
         """Writes one batch; returns the seconds until the next one."""
+        began = time.monotonic()
         found = self._journal.peek(_REPORTS)
         now = self._due()
         if self._rows or found or now is not None:
@@ -399,8 +400,8 @@ class EventWriter:
             return _PRUNE_PAUSE_S
         if not self._rows and self._journal.is_empty:
             return _ADOPT_EVERY_S
-        if self._database.dialect == "sqlite":  # one that waits for the file asks now and then
-            time.sleep(_OTHERS_S)
+        if self._database.dialect == "sqlite" and time.monotonic() - began > _LONG_S:
+            time.sleep(_OTHERS_S)  # a writer that waits for the file asks every 0.1 s
         return 0.0
 
     def _maintain(self) -> bool:

@@ -63,20 +63,25 @@ def _write(connection: sa.Connection, table: sa.Table, rows: Iterable[Row], on_c
     if first is None:
         return
     into, convert = _columns(connection, table, first)
-    mark = "%s" if connection.dialect.name == "postgresql" else "?"
-    statement = f"INSERT INTO {into} VALUES ({', '.join([mark] * len(first))}){on_conflict}"
     if on_conflict.endswith("SET "):
         quote = connection.dialect.identifier_preparer.quote
         names = [quote(name) for name in first if not table.c[name].primary_key]
-        statement += ", ".join(f"{name} = excluded.{name}" for name in names)
+        on_conflict += ", ".join(f"{name} = excluded.{name}" for name in names)
 
     def converted() -> Iterator[tuple[Any, ...]]:
         for row in chain((first,), rest):
             yield convert(row)
             yielder()
 
+    mark = "%s" if connection.dialect.name == "postgresql" else "?"
+    marks = f"({', '.join([mark] * len(first))})"
     for values in batches(converted(), _BATCH):
-        connection.exec_driver_sql(statement, values)
+        if mark == "%s":
+            connection.exec_driver_sql(f"INSERT INTO {into} VALUES {marks}{on_conflict}", values)
+        else:  # One statement: with one for each row, SQLite's driver waits for the GIL after each row.
+            all_marks = ", ".join([marks] * len(values))
+            statement = f"INSERT INTO {into} VALUES {all_marks}{on_conflict}"
+            connection.exec_driver_sql(statement, tuple(chain.from_iterable(values)))
 
 
 def _columns(

@@ -17,18 +17,25 @@ _PAUSE_S = 0.00005  # with 0, this thread would take the GIL again before anothe
 
 
 class GilYielder:
-    """Call it in every iteration of a loop: it pauses if the last pause was some time ago."""
+    """Call it in every iteration of a loop: it pauses if the last pause was some time ago.
 
-    __slots__ = ("_since",)
+    Where other threads never wait, each pause lasts until they are made to yield, 5 ms for each of them, and
+    a loop that holds a lock of the database would hold it for seconds. So a long pause is followed by at
+    least as long a time without one.
+    """
+
+    __slots__ = ("_every_s", "_since")
 
     def __init__(self) -> None:
-        self._since = time.perf_counter()
+        self._since, self._every_s = time.perf_counter(), _EVERY_S
 
     def __call__(self) -> None:
-        """Yields the GIL if the last pause was more than 0.3 ms ago."""
-        if time.perf_counter() - self._since > _EVERY_S:
+        """Yields the GIL if the last pause was more than 0.3 ms ago, or longer ago than it lasted."""
+        now = time.perf_counter()
+        if now - self._since > self._every_s:
             time.sleep(_PAUSE_S)
             self._since = time.perf_counter()
+            self._every_s = max(_EVERY_S, self._since - now)
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

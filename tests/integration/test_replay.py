@@ -122,6 +122,20 @@ def test_what_a_call_always_included_is_there_when_its_event_is_decided_again(he
     assert again.is_same, again
 
 
+def test_a_search_is_decided_again_as_a_search(here: World) -> None:
+    core = here.registry.tool("send_email")
+    here.registry.update("send_email", {"pinned": True}, version=core.version)
+    here.refresh()
+    session = here.roll.session("mcp")
+    found = session.search("what will the weather be", k=3)
+    event_id = session._state.turns[0].event_id
+    assert session.used({found[0].name: True}) == ()
+    assert here.roll.flush()
+    again = here.replay(event_id)
+    assert again.is_same, str(again)
+    assert core.name not in again.selection.names  # a selection has the pinned tool, whatever the message
+
+
 @pytest.mark.slow
 def test_events_are_decided_again_to_the_last_bit_whatever_has_happened_since(world: World) -> None:
     draw = random.Random(3)

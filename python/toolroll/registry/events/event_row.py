@@ -90,6 +90,7 @@ def event_row(
             "budget_tokens": turn.budget_tokens,
             "always_include": [word(name) for name in turn.always_include],
             "sent": [word(name) for name in turn.sent],
+            "is_search": turn.is_search,
             "conversation": None if turn.conversation is None else turn.conversation.to_record(),
             # earlier messages are stored like the message, or not at all
             "earlier": [[messages.of(text), weight] for text, _, _, weight in turn.earlier] if keeps else [],

@@ -307,7 +307,8 @@ def turn_of(
         learned=learned,
         category=event.category,
         conversation=conversation,
-        room=pipeline.retention.room(conversation),
+        is_search=limits["is_search"],
+        room=1.0 if limits["is_search"] else pipeline.retention.room(conversation),
         variant=event.variant,
     )
 

@@ -273,7 +273,8 @@ class MemoryHome:
         return {
             **readiness(
                 self._is_closed,
-                (*snapshot.failures(""), *snapshot.shared.lasting_failures, *self._engine.failing),
+                (*snapshot.failures(""), *snapshot.shared.lasting_failures),
+                self._engine.failing,
             ),
             "catalog_revision": catalog.revision,
             "tools": len(catalog),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
+import logging
 import sys
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -357,6 +360,24 @@ def test_a_failing_embedder_leaves_words_and_the_list_is_tried_again():
     assert picked.names == ("create_refund",) and "embedder" in picked.degraded
     embedder.fails = False
     assert roll.with_tools(TOOLS).select("give the money back", k=1).degraded == ()
+
+
+def test_a_failure_does_not_keep_the_request_alive_in_which_it_happened(monkeypatch):
+    monkeypatch.setattr(
+        logging.getLogger("toolroll"), "disabled", True
+    )  # pytest keeps records and their errors
+
+    class Failing(HashingEmbedder):
+        def embed(self, texts: Any) -> Any:
+            raise EmbedderUnavailable("away")
+
+    roll = Toolroll.from_tools([], embedder=Failing(64))
+    over = roll.with_tools(TOOLS)
+    assert "embedder" in over.select("give the money back", k=1).degraded
+    gone = weakref.ref(over)
+    del over
+    gc.collect()
+    assert gone() is None
 
 
 def test_a_failure_that_lasts_is_logged_once_for_all_requests(caplog):

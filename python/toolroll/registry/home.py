@@ -257,11 +257,10 @@ class RegistryHome:
             )
             if why is not None
         ]
-        failures += self.engine.failing
         if not recording["signs_receipts"]:
             failures.append(Failure("receipts", StoreUnavailable("their keys have not been read yet")))
         return {
-            **readiness(self._is_closed, failures),
+            **readiness(self._is_closed, failures, self.engine.failing),
             "catalog_revision": catalog.revision,
             "tools": len(catalog),
             "sessions": sessions,

@@ -64,8 +64,37 @@ class Calls(Protocol):
         """Takes note of how a selection reached the model. catalog: of the selection."""
 
 
+class NoConversation:
+    """The answers of `Calls` where no conversation is: nothing beside what the selection has shown."""
+
+    __slots__ = ()
+
+    def shown(self, event_id: str) -> tuple[str, ...] | None:
+        """None: no other process knows the selection."""
+        return None
+
+    def granted(self) -> Collection[str]:
+        """Nothing is found or loaded."""
+        return ()
+
+    def is_over(self, event_id: str) -> bool:
+        """False: nobody ends a turn."""
+        return False
+
+    def meta_tools(self) -> Mapping[str, Tool]:
+        """None: the delivery knows its own."""
+        return NO_META
+
+    def refresh(self) -> bool:
+        """False: there is nothing to read."""
+        return False
+
+    def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> None:
+        """Does nothing."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class FixedCalls:
+class FixedCalls(NoConversation):
     """The policy of one decision, for a selection that no engine made.
 
     Attributes:
@@ -80,29 +109,6 @@ class FixedCalls:
         """The tool, if the decision allowed it."""
         row = self.catalog.names.get(name)
         return self.catalog.tools[row] if row is not None and row in self.allowed else None
-
-    def shown(self, event_id: str) -> tuple[str, ...] | None:
-        """None: no other process knows the selection."""
-        return None
-
-    def granted(self) -> Collection[str]:
-        """Nothing: there is no conversation."""
-        return ()
-
-    def is_over(self, event_id: str) -> bool:
-        """False: there is no conversation."""
-        return False
-
-    def meta_tools(self) -> Mapping[str, Tool]:
-        """None: there is no conversation."""
-        return NO_META
-
-    def refresh(self) -> bool:
-        """False: there is nothing to read."""
-        return False
-
-    def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> None:
-        """Does nothing."""
 
 
 def check_call(

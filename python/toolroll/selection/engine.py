@@ -16,7 +16,6 @@ import numpy.typing as npt
 from toolroll._core import Learned, latin_share
 from toolroll._threads import CallPool, Full
 from toolroll.arrays import Part, Vector
-from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.message_text import Reading
 from toolroll.context import Context, Turn, names
 from toolroll.conversation import Conversation
@@ -25,7 +24,7 @@ from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import EmbedderUnavailable, Failure, InvalidInput
 from toolroll.identity import key
 from toolroll.learning.exposure import Exposure
-from toolroll.selection.calls import NO_META, Calls, DeliveryRecord
+from toolroll.selection.calls import Calls, NoConversation
 from toolroll.selection.exposure import exposure_of
 from toolroll.selection.message_classifier import MessageClassifier
 from toolroll.selection.pipeline import Pipeline
@@ -114,7 +113,7 @@ class _Begun(NamedTuple):
     is_search: bool
 
 
-class Engine:
+class Engine(NoConversation):
     """Selects from the snapshot in place. Safe to call from many threads: a turn reads `snapshot` once."""
 
     def __init__(
@@ -125,7 +124,6 @@ class Engine:
         learned: Callable[[str], Learned | None] = _nothing_learned,
         observe: Callable[[Selection], object] = _ignore,
         want: Callable[[str], object] = _ignore,
-        delivered: Callable[[str, DeliveryRecord], object] = _ignore,
         clock: Callable[[], float] = time.time,
         draw: Callable[[], int] = _random_seed,
     ) -> None:
@@ -137,13 +135,12 @@ class Engine:
             learned: organisation → what its outcomes have taught.
             observe: called with every selection.
             want: called with an organisation that asks before its own pipeline is built.
-            delivered: called with an event id and how its selection reached the model.
             clock: seconds since the epoch.
             draw: the seed of a turn that belongs to no session.
         """
         self._snapshot = snapshot
         self._embedder = embedder
-        self._learned, self._observe, self._want, self._delivered = learned, observe, want, delivered
+        self._learned, self._observe, self._want = learned, observe, want
         self._clock, self._draw = clock, draw
         self._is_english = embedder is not None and embedder.is_english
         self._classifier = MessageClassifier(embedder)
@@ -152,9 +149,9 @@ class Engine:
         self._catalog_since = clock()
         self.id = os.urandom(8).hex()  # names this engine in its turns
         self.used: dict[str, int] = {}  # organisation → when it last asked, for evicting the oldest pipeline
-        # Of the last selection: a lasting failure is logged once. In a list, which `over` shares.
-        self._degraded: list[tuple[str, ...]] = [()]
-        self._failing: list[tuple[Failure, ...]] = [()]
+        # Of the last selection: a lasting failure is logged once. In a list, which `over` shares. As texts,
+        # because an exception would keep the frames of its caller alive.
+        self._failing: list[dict[str, str]] = [{}]
         self._base: tuple[Engine, Snapshot, Callable[[Snapshot], Snapshot]] | None = None
 
     @property
@@ -169,8 +166,8 @@ class Engine:
         return self._snapshot
 
     @property
-    def failing(self) -> tuple[Failure, ...]:
-        """What failed in the last selection, beside lasting failures."""
+    def failing(self) -> Mapping[str, str]:
+        """Where → why: what failed in the last selection, beside lasting failures."""
         return self._failing[0]
 
     def swap(self, snapshot: Snapshot) -> None:
@@ -309,30 +306,6 @@ class Engine:
         """The tool of this own name, if this caller may have it now."""
         return self.visible(context).get(name)
 
-    def shown(self, event_id: str) -> tuple[str, ...] | None:
-        """None: no other process knows a selection without a conversation."""
-        return None
-
-    def granted(self) -> tuple[str, ...]:
-        """Nothing: a selection without a conversation finds and loads no more."""
-        return ()
-
-    def is_over(self, event_id: str) -> bool:
-        """False: without a conversation nobody ends a turn."""
-        return False
-
-    def meta_tools(self) -> Mapping[str, Tool]:
-        """None: there is no conversation."""
-        return NO_META
-
-    def refresh(self) -> bool:
-        """False: there is no conversation to read again."""
-        return False
-
-    def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> None:
-        """Takes note of how a selection reached the model."""
-        self._delivered(event_id, record)
-
     def exposure(self, selection: Selection, reporter: str) -> Exposure:
         """What a selection showed. reporter: who reports what came of it; "" for the application itself."""
         turn = selection.turn
@@ -417,9 +390,9 @@ class Engine:
             raise selection.failures[0].error
         # Whoever found a lasting failure has logged it: it comes and goes with the organisation that asks.
         passing = selection.failures[len(pipeline.lasting_failures) + len(lasting) :]
-        degraded = tuple([failure.where for failure in passing]) if passing else ()
-        if degraded != self._degraded[0]:
-            self._degraded[0], self._failing[0] = degraded, passing
+        failing = {failure.where: str(failure) for failure in passing} if passing else {}
+        if failing.keys() != self._failing[0].keys():
+            self._failing[0] = failing
             for failure in passing:
                 _log.warning("selection degraded: %s", failure, exc_info=failure.error)
             if not passing:

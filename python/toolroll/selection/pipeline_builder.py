@@ -59,7 +59,9 @@ class PipelineBuilder:
         self, definitions: Definitions, policy: EffectivePolicy, error: EmbedderUnavailable
     ) -> Pipeline:
         """The same without vectors, for an embedder that fails now; every selection names the failure."""
-        return self._built(definitions, None, policy).lacking(Failure("embedder", error))
+        # A copy, because the error itself keeps the frames of its caller alive.
+        failure = Failure("embedder", EmbedderUnavailable(str(error), retry_after_s=error.retry_after_s))
+        return self._built(definitions, None, policy).lacking(failure)
 
     def stacked(self, shared: Pipeline, own: Definitions, policy: EffectivePolicy) -> Pipeline:
         """An organisation's pipeline, over the shared catalog and its own definitions.

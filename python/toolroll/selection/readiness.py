@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolroll.errors import Failure
 
 
-def readiness(is_closed: bool, failures: Iterable[Failure]) -> dict[str, Any]:
+def readiness(is_closed: bool, failures: Iterable[Failure], passing: Mapping[str, str]) -> dict[str, Any]:
     """The entries `ready`, `degraded` and `why` of `Toolroll.health`.
 
     A part that fails does not make a process unready: it selects from the catalog that it has.
+
+    passing: where → why, of what failed in the last selection.
     """
     found = list(failures)
-    why = [str(failure) for failure in found]
+    why = [*map(str, found), *passing.values()]
     return {
         "ready": not is_closed,
-        "degraded": list(dict.fromkeys(failure.where for failure in found)),
+        "degraded": list(dict.fromkeys((*[failure.where for failure in found], *passing))),
         "why": ["this Toolroll is closed; open another one", *why] if is_closed else why,
     }

@@ -407,7 +407,8 @@ class Toolroll:
 
     def _session(self, context: Context, state: ConversationState, learns: bool) -> Session:
         record = self._record_turn if learns else None
-        return Session(self._engine, self._home.conversations, context, state, record, owner=self)
+        home = self._home
+        return Session(self._engine, home.conversations, context, state, record, home.arun, owner=self)
 
     def may(self, name: str, context: Context | None = None) -> bool:
         """Whether this context may have the tool now: the one decision for lists, searches and calls alike.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
@@ -68,14 +68,16 @@ class Session:
         context: Context,
         state: ConversationState,
         record: Record | None,
+        arun: Callable[[Callable[[], Any]], Awaitable[Any]],
         owner: object = None,
     ) -> None:
         """Made by `Toolroll.session`.
 
         conversations: where the state is kept. record: records the outcome of a turn; None where nothing is
-        learnt. owner: kept alive as long as the session.
+        learnt. arun: runs a call that may wait for a store, without holding up an event loop. owner: kept
+        alive as long as the session.
         """
-        self._owner = owner
+        self._owner, self._arun = owner, arun
         self._engine, self._conversations, self._state, self._record = engine, conversations, state, record
         self._calls = SessionCalls(engine, conversations, context, state)
         # What was selected here last, and what the conversation and the policy were then.
@@ -226,19 +228,21 @@ class Session:
             InvalidInput: the argument is of the wrong type.
             StoreUnavailable: as `record` of a registry does; what was called counts for the conversation.
         """
-        kinds, refused = self._offered(read_called(called))
+        entries = read_called(called)
+        kinds, refused = self._offered(entries)
         if refused and self._calls.refresh():  # another process may have offered them
-            kinds, refused = self._offered(read_called(called))
+            kinds, refused = self._offered(entries)
         self._use(kinds)
         self._save()
         return refused
 
     async def aused(self, called: Called) -> tuple[str, ...]:
         """`used` for an event loop."""
-        kinds, refused = self._offered(read_called(called))
+        entries = read_called(called)
+        kinds, refused = self._offered(entries)
         if refused and await self._conversations.arefresh(self.context, self._state):
-            kinds, refused = self._offered(read_called(called))
-        await self._conversations.arun(lambda: self._use(kinds))
+            kinds, refused = self._offered(entries)
+        await self._arun(lambda: self._use(kinds))
         await self._asave()
         return refused
 
@@ -260,7 +264,7 @@ class Session:
 
     async def aend_turn(self) -> tuple[str, ...]:
         """`end_turn` for an event loop."""
-        idle = await self._conversations.arun(self._end)
+        idle: tuple[str, ...] = await self._arun(self._end)
         await self._asave()
         return idle
 

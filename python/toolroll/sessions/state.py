@@ -179,9 +179,6 @@ class Conversations(Protocol):
     async def arefresh(self, context: Context, state: ConversationState) -> bool:
         """`refresh` for an event loop."""
 
-    async def arun(self, call: Callable[[], T]) -> T:
-        """What a call returns that may wait for the store: an event loop does not wait."""
-
     def forget(self, org: str, session: str) -> bool:
         """Deletes what a conversation holds; whether there was any."""
 
@@ -251,10 +248,6 @@ class ConversationsInMemory:
     async def arefresh(self, context: Context, state: ConversationState) -> bool:
         """False: there is nothing to read."""
         return False
-
-    async def arun(self, call: Callable[[], T]) -> T:
-        """What the call returns: nothing waits in memory."""
-        return call()
 
     def forget(self, org: str, session: str) -> bool:
         """Deletes what a conversation holds; whether there was any."""

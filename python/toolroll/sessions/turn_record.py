@@ -134,11 +134,12 @@ class TurnRecord:
             known.get(name) or ShownTool(name, catalog.tool_key(catalog.names[name]), 0.0)
             for name in delivery.shown
         ]
+        names, selected = tuple([tool.name for tool in shown]), self.selected or self.names
         return replace(
             self,
-            names=tuple([tool.name for tool in shown]),
+            names=names,
             keys=pack_tools(shown),
-            selected=self.selected or self.names,
+            selected=() if selected == names else selected,
             provider=delivery.provider,
             how=delivery.how,
             meta_tools=tuple([tool.name for tool in delivery.meta_tools]),

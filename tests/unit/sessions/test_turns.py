@@ -65,6 +65,25 @@ def test_a_call_after_a_search_without_a_turn_is_learnt_from(roll):
     assert roll._home.learned("") is not None
 
 
+def test_calls_may_come_from_an_iterator(roll, monkeypatch):
+    session = roll.session("c")
+    selection = session.select("send a mail", k=3)
+    monkeypatch.setattr(type(session._calls), "refresh", lambda calls: True)  # as over a store
+    calls = iter([("send_mail", True), ("shuffle_music", True)])
+    assert session.used(calls) == ("shuffle_music",)
+    session.end_turn()
+    assert outcomes(roll, selection.event_id)["send_mail"] == "succeeded"
+
+
+def test_a_record_names_the_selection_only_where_the_delivery_sent_other_tools(roll):
+    session = roll.session("c")
+    selection = session.select("send a mail", k=3)
+    session.deliver("openai")
+    assert session._state.turns[0].selected == ()
+    session.deliver("openai", "meta-tools")
+    assert session._state.turns[0].selected == selection.names
+
+
 def test_what_one_session_object_found_another_may_call_at_once(roll):
     found = roll.session("found").search("zip the files", k=1)[0].name
     assert roll.session("found").check(found).name == found

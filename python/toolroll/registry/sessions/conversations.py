@@ -108,14 +108,6 @@ class StoredConversations:
         await self._aread(context, state)
         return True
 
-    async def arun(self, call: Callable[[], T]) -> T:
-        """What the call returns, from a thread.
-
-        Raises:
-            StoreUnavailable: all threads wait for a store that does not answer.
-        """
-        return await self._writer.arun(call)
-
     def forget(self, org: str, session: str) -> bool:
         """Deletes the conversation, here and in the store; whether there was one.
 

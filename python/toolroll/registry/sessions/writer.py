@@ -200,8 +200,8 @@ class SessionWriter:
         key = key_of(org, session)
         try:
             found, here = self._quickly(lambda: self._look(key), key)
-        except StoreUnavailable:
-            return self._waiting(key)
+        except StoreUnavailable as error:
+            return self._waiting(key, error)
         return self._both(key, found, here)
 
     async def aread(self, org: str, session: str, timeout_s: float = READ_S) -> StoredSession | None:
@@ -209,8 +209,8 @@ class SessionWriter:
         key = key_of(org, session)
         try:
             found, here = await self._ain_time(lambda: self._look(key), timeout_s, key)
-        except StoreUnavailable:
-            return self._waiting(key)
+        except StoreUnavailable as error:
+            return self._waiting(key, error)
         return self._both(key, found, here)
 
     def _look(self, key: Key) -> tuple[StoredSession | None, PendingRecord | None]:
@@ -224,11 +224,11 @@ class SessionWriter:
                 break
         return found, here
 
-    def _waiting(self, key: Key) -> StoredSession:
-        """The record that waits here; raises the error that is being handled if there is none."""
+    def _waiting(self, key: Key, error: StoreUnavailable) -> StoredSession:
+        """The record that waits here; raises the error of the store if there is none."""
         here = self._backlog.of(key)
         if here is None:
-            raise
+            raise error
         return here.stored(here.version or 0)
 
     def _both(
@@ -269,17 +269,6 @@ class SessionWriter:
         key = key_of(org, session)
         was_here = self._backlog.drop(key)
         return await self._ain_time(lambda: self._delete(key), timeout_s, key) or was_here
-
-    async def arun(self, call: Callable[[], T]) -> T:
-        """What a call returns that may wait, from a thread, for an event loop.
-
-        Raises:
-            StoreUnavailable: all threads wait for a store that does not answer.
-        """
-        try:
-            return await self._pool.arun(call)
-        except Full as error:
-            raise StoreUnavailable(f"sessions: {error}", retry_after_s=1.0) from error
 
     def flush(self, timeout_s: float) -> bool:
         """Whether all records so far are in the store, or refused; waits that long for it."""

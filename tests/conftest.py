@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import settings
@@ -26,6 +27,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-packages", action="store_true", help="fail if a test is skipped because a package is missing"
     )
+    parser.addoption(
+        "--passed-in",
+        metavar="FILE",
+        help="leave out the tests that passed in the run of this --junitxml; property tests run again",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -35,8 +41,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return 0 if len(files) == len(config.args) == 1 else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks the tests that need PostgreSQL `db`; `slow` stands at the tests themselves."""
+    if file := config.getoption("--passed-in"):
+        leave_out(config, items, passed_in(file))
     for item in items:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         server = {"postgresql", "postgresql_template", "guarded"} & set(getattr(item, "fixturenames", ()))
@@ -46,13 +54,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             limit_examples(item)
 
 
+def own_settings(item: pytest.Item) -> tuple[object, settings | None]:
+    """The function of a test, and its settings if it is a property test."""
+    test = getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None))
+    return test, getattr(test, "_hypothesis_internal_use_settings", None)
+
+
 def limit_examples(item: pytest.Item) -> None:
     """Takes examples off a property test that asks for more than the profile allows."""
-    test = getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None))
-    own = getattr(test, "_hypothesis_internal_use_settings", None)
+    test, own = own_settings(item)
     allowed = settings.default.max_examples
     if own is not None and own.max_examples > allowed:
         test._hypothesis_internal_use_settings = settings(own, max_examples=allowed)
+
+
+def passed_in(file: str) -> set[tuple[str, str]]:
+    """(module, name) of the tests that passed, from a file that --junitxml wrote."""
+    cases = ElementTree.parse(file).iter("testcase")
+    return {(case.get("classname", ""), case.get("name", "")) for case in cases if not len(case)}
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], passed: set[tuple[str, str]]) -> None:
+    """Deselects tests that passed before, but for those that draw more examples now."""
+    left_out, rest = [], []
+    for item in items:
+        module = item.nodeid.split("::")[0].removesuffix(".py").replace("/", ".")
+        is_done = (module, item.name) in passed and own_settings(item)[1] is None
+        (left_out if is_done else rest).append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = rest
 
 
 def pytest_collection_finish() -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Toolroll
 from toolroll.catalog.tool_text import words
+from toolroll.errors import InvalidInput
 from toolroll.selection.profiles import PROFILES
 from toolroll.sessions.session import Session
 
@@ -191,6 +192,20 @@ def test_required_tools_are_the_selection_and_nothing_else_runs():
     assert picked.log_lines() == ("tool selection: method=required, resolved=3/3",)
     assert embedder.asked == [] and picked.degraded == ()
     assert picked.summary().startswith("3/72 tools | required: resolved=3/3 | ")
+
+
+@pytest.mark.parametrize("text", ["", " ", "null", "[]"])
+def test_required_tools_may_be_json_text_as_the_skills_of_the_seed_are_stored(roll, text):
+    written = '["gmail_get_new_emails", "memory_list_contacts", "memory_list_projects"]'
+    assert Context(required=written).required == REQUIRED
+    assert roll.select(INSTRUCTIONS, Context(required=written)).names == REQUIRED
+    assert Context(required=text).required == ()  # none are required
+
+
+@pytest.mark.parametrize("text", ["gmail_get_new_emails", "a, b", '"a"', '{"a": 1}', "[1]", '["a"', "[" * 99_999])
+def test_required_tools_that_are_no_json_list_of_names_are_refused(text):
+    with pytest.raises(InvalidInput, match="context: required"):
+        Context(required=text)
 
 
 def test_a_skill_without_required_tools_would_get_25_for_the_words_of_its_instructions(roll):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.seeds.planned import PlannedEmbedder
-from toolroll import Context, Toolroll
+from toolroll import Context, Tool, Toolroll
 from toolroll.catalog.tokens import estimate_tokens
 from toolroll.errors import Denied
 from toolroll.formats.meta_tools import MANAGE_TOOLS
@@ -52,6 +52,12 @@ def test_every_tool_that_is_not_loaded_is_hinted_at_with_its_whole_description(s
     assert "- weather_tool: Get" in hints
     for tool in session.selection.catalog.tools:
         assert (f"- {tool.name}: {tool.description}" in hints) is (tool.name not in ESSENTIAL)
+
+
+def test_a_long_description_is_hinted_at_whole_too():
+    long = "Gets the forecast of a place, hour by hour, with wind and rain. " * 16  # 1,024 characters
+    session = Toolroll.from_tools([Tool("weather_tool", long)], profile="on_demand").session("mira")
+    assert f"- weather_tool: {long.strip()}" in session.hints()
 
 
 def test_one_tool_is_loaded_and_can_be_called(session):

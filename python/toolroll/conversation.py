@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from toolroll.errors import InvalidInput
 
@@ -26,6 +26,9 @@ _LARGEST = 2**31 - 1  # number of a turn
 _FORM = 1  # of a record
 
 
+StickyCount: TypeAlias = Literal["called", "added"]
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
     """How long a conversation keeps its tools.
@@ -33,6 +36,8 @@ class Retention:
     Attributes:
         idle_turns: a loaded tool goes when it was not called for more than so many turns.
         sticky_turns, sticky_tools: tools called in the last so many turns stay, so many at the most.
+        sticky_count: whether `sticky_tools` counts all of these ("called"), or only those that the turn does
+            not select anyway ("added").
         opening: the first list of a conversation has so many times k retrieved tools: what it has from the
             beginning stays in a provider's prompt cache.
         newcomers: later turns add what is among the first so many times k and was not sent yet.
@@ -46,6 +51,7 @@ class Retention:
     opening: float = 1.5
     newcomers: float = 0.75
     growth: float = 3.0
+    sticky_count: StickyCount = "called"
 
     def room(self, conversation: Conversation | None) -> float:
         """How many times k retrieval may add in a turn of this conversation."""
@@ -186,17 +192,26 @@ class Conversation:
         """A search has told the model of these tools."""
         return replace(self, found=tuple(dict.fromkeys((*names, *self.found)))[:MOST_FOUND])
 
-    def sticky(self, retention: Retention) -> tuple[str, ...]:
-        """Tools called in the last turns, newest first."""
+    def sticky(self, retention: Retention, selected: Callable[[str], bool] | None = None) -> tuple[str, ...]:
+        """Tools called in the last turns, newest first.
+
+        selected: whether the turn selects a tool of this name anyway; None where that is not known.
+        """
         if not self.called:
             return ()
-        least = self.turn - retention.sticky_turns
-        recent = [name for turn, names in self.called if turn >= least for name in names]
-        return tuple(dict.fromkeys(recent))[: retention.sticky_tools]
+        least, most = self.turn - retention.sticky_turns, retention.sticky_tools
+        recent = dict.fromkeys([name for turn, names in self.called if turn >= least for name in names])
+        if retention.sticky_count == "called" or selected is None:
+            return tuple(recent)[:most]
+        added = dict.fromkeys([name for name in recent if not selected(name)][:most])
+        return tuple([name for name in recent if name in added or selected(name)])
 
-    def held(self, retention: Retention) -> tuple[str, ...]:
-        """What the list has whatever the message says: loaded tools, then sticky ones."""
-        sticky = self.sticky(retention)
+    def held(self, retention: Retention, selected: Callable[[str], bool] | None = None) -> tuple[str, ...]:
+        """What the list has whatever the message says: loaded tools, then sticky ones.
+
+        selected: as for `sticky`.
+        """
+        sticky = self.sticky(retention, selected)
         if not self.loaded:
             return sticky
         return tuple(dict.fromkeys((*[one.name for one in self.loaded], *sticky)))

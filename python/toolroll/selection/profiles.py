@@ -14,7 +14,7 @@ from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.message_text import Reader
 from toolroll.catalog.tool2vec import DESCRIPTION_COUNTS
 from toolroll.context import Turn, names
-from toolroll.conversation import Retention
+from toolroll.conversation import Retention, StickyCount
 from toolroll.embedder import TEMPERATURE, Scale
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.formats.providers import MOST_TOOLS
@@ -138,6 +138,8 @@ class Profile:
         affinity: what tools gain whose toolkit a conversation called in its last turn.
         idle_turns: a loaded tool goes when it was not called for more than so many turns.
         sticky_turns, sticky_tools: tools called in a conversation's last turns stay, so many at the most.
+        sticky_count: whether `sticky_tools` counts all of these ("called"), or only those that the turn does
+            not select anyway ("added").
         opening: a conversation's first list has so many times k retrieved tools.
         newcomers: later turns add what is among the first so many times k.
         growth: its list grows to so many times k; 0: each turn sends what it selects and no more.
@@ -184,6 +186,7 @@ class Profile:
     idle_turns: int = field(default=5, metadata=_COUNT)
     sticky_turns: int = field(default=3, metadata=_COUNT)
     sticky_tools: int = field(default=8, metadata=_COUNT)
+    sticky_count: StickyCount = field(default="called", metadata=_one_of(*get_args(StickyCount)))
     opening: float = field(default=1.5, metadata=_WEIGHT)
     newcomers: float = field(default=0.75, metadata=_WEIGHT)
     growth: float = field(default=3.0, metadata=_WEIGHT)
@@ -210,6 +213,7 @@ class Profile:
             self.opening,
             self.newcomers,
             self.growth,
+            self.sticky_count,
         )
 
     def with_(self, **changes: object) -> Profile:
@@ -452,6 +456,7 @@ PROFILES: Mapping[str, Profile] = {
         no_hit=("search", "memory"),
         max_tools=25,
         sticky_tools=8,
+        sticky_count="added",
     ),
 }
 

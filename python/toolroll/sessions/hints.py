@@ -1,8 +1,8 @@
 """Tools that could be loaded, as text for a prompt: name and description, by toolkit, within a budget.
 
 The budget decides how much is said: the whole description of each tool, its first 400 characters, its first
-sentence, its name, and at last only how many tools there are. Toolkits take turns, so that a large one leaves the others
-their share. What is written here comes from whoever wrote the tools: each has a line, and no more.
+sentence, its name, and at last only how many tools there are. Toolkits take turns, so that a large one leaves
+the others their share. What is written here comes from whoever wrote the tools: each has a line, and no more.
 """
 
 from __future__ import annotations

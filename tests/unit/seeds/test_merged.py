@@ -202,7 +202,7 @@ def test_required_tools_may_be_json_text_as_the_skills_of_the_seed_are_stored(ro
     assert Context(required=text).required == ()  # none are required
 
 
-@pytest.mark.parametrize("text", ["gmail_get_new_emails", "a, b", '"a"', '{"a": 1}', "[1]", '["a"', "[" * 99_999])
+@pytest.mark.parametrize("text", ["gmail", "a, b", '"a"', '{"a": 1}', "[1]", '["a"', "[" * 99_999])
 def test_required_tools_that_are_no_json_list_of_names_are_refused(text):
     with pytest.raises(InvalidInput, match="context: required"):
         Context(required=text)
@@ -272,6 +272,24 @@ def test_sticky_tools_are_those_of_three_turns_and_at_most_eight_newest_first():
     session.select("four")
     assert session.select("five").names == (*CORE, "create_job")
     assert session.select("six").names == CORE
+
+
+def test_the_eight_sticky_tools_are_those_that_nothing_else_selects():
+    called = (*BROWSER, "create_job", "filer_read_file", *REQUIRED[1:])  # thirteen, the newest last
+    plans = {"one": planned(called, 0.7), "two": planned(called[-6:], 0.7)}
+    roll = roll_of(PlannedEmbedder(plans), no_hit=None, minimum=0)
+    session = roll.session("chat")
+    session.select("one")
+    session.used(called)
+    picked = session.select("two")
+    assert set(picked.names) == {*CORE, *called}  # six are found, seven added: 8 in all would lose five
+    assert picked.log_lines()[0] == (
+        "tool selection: method=retrieval, core=5, retrieved=6, sticky=7, total=18/72, top_score=0.700"
+    )
+    by_calls = roll_of(PlannedEmbedder(plans), no_hit=None, minimum=0, sticky_count="called").session("chat")
+    by_calls.select("one")
+    by_calls.used(called)
+    assert set(by_calls.select("two").names) == {*CORE, *called[-8:]}
 
 
 def test_sticky_limits_are_parameters():

@@ -110,6 +110,13 @@ def clauses(text: str) -> tuple[str, ...]:
     return tuple(pieces[:MOST_CLAUSES]) if len(pieces) > 1 else ()
 
 
+def parts(text: str) -> tuple[str, ...]:
+    """All parts of a message, however short; none where it is a document."""
+    if len(text) > LONGEST_CLAUSED:
+        return ()
+    return tuple([part for part in _CLAUSE.split(text) if part.strip()])
+
+
 def _may_part(text: str) -> bool:
     """Whether the expression may find anything, at a tenth of its cost; exact for plain text."""
     if not text.isascii() or not text.isprintable():

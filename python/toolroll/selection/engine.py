@@ -255,7 +255,12 @@ class Engine:
         read = time.perf_counter_ns()
         # No embedding where no stage of this turn reads vectors, or the catalog has none to compare with.
         is_ranked = not context.required and not context.everything
-        asks = pipeline.catalog.dim and (is_search or (pipeline.reads_vectors and is_ranked))
+        asks = bool(pipeline.catalog.dim) and (is_search or (pipeline.reads_vectors and is_ranked))
+        if asks and not is_search and pipeline.keywords_suffice is not None:
+            stored = snapshot.settings(context.org)
+            asks = pipeline.reads_vector(
+                Turn(reading.text, context, stored=stored, revision=snapshot.revision)
+            )
         embedder = self._embedder if asks else None
         return _Begun(
             request, context, snapshot, variant, pipeline, reading, embedder, given, started, read, is_search

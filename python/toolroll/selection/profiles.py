@@ -35,7 +35,7 @@ from toolroll.selection.stages.no_match import NoMatch
 from toolroll.selection.stages.page import Page
 from toolroll.selection.stages.required import Required
 from toolroll.selection.stages.retrieval import OnNoTool, Retrieval
-from toolroll.selection.stages.routes import RouteMode, Routes
+from toolroll.selection.stages.routes import KeywordsSuffice, RouteMode, Routes
 from toolroll.selection.stages.stable_order import StableOrder
 from toolroll.selection.stages.visibility import Visibility
 from toolroll.tools import Mode
@@ -111,6 +111,8 @@ class Profile:
             all; "empty" keeps none of them.
         toolkit_threshold: cosine of message and toolkit from which on the toolkit counts as hit by a route;
             None leaves toolkits to their routes.
+        spare_embedding: whether, without retrieval, a message is not embedded if a keyword or pattern names a
+            toolkit in each of its parts.
         candidates: how many retrieved tools are kept until the cut; the cut ones show up in explanations.
         routes: whether a hit adds to a tool's score ("favour"), leaves only its toolkits ("narrow") or puts
             them behind what retrieval finds ("fill"), or nothing hits ("ignore").
@@ -162,6 +164,7 @@ class Profile:
     least_confidence: float = field(default=0.05, metadata=_SHARE)
     on_no_tool: OnNoTool = field(default="tell", metadata=_one_of(*get_args(OnNoTool)))
     toolkit_threshold: float | None = field(default=None, metadata=_or_none(_COSINE))
+    spare_embedding: bool = field(default=False, metadata=_FLAG)
     candidates: int = field(default=20, metadata=_COUNT)
     routes: RouteMode = field(default="favour", metadata=_one_of(*get_args(RouteMode)))
     route_weight: float = field(default=0.25, metadata=_WEIGHT)
@@ -336,6 +339,9 @@ def compose(
         ),
         retention=retention,
         reads_vectors=p.retrieve == "tools" or p.toolkit_threshold is not None,
+        keywords_suffice=KeywordsSuffice(catalog.routes)
+        if p.spare_embedding and p.retrieve == "none"
+        else None,
     )
 
 
@@ -442,7 +448,12 @@ PROFILES: Mapping[str, Profile] = {
     "on_demand": _SEED.with_(retrieve="none", routes="ignore", no_hit=()),
     # Seed 3: the base, toolkits whose keyword is in the message, and those whose description is near to it.
     "layers": _SEED.with_(
-        retrieve="none", routes="narrow", no_hit=(), keyword_mode="substring", toolkit_threshold=0.4
+        retrieve="none",
+        routes="narrow",
+        no_hit=(),
+        keyword_mode="substring",
+        toolkit_threshold=0.4,
+        spare_embedding=True,
     ),
     # Seed 4: the nearest by Tool2Vec that do not fail, in the order of a Beta draw for each tier and page.
     "learned": _TOOL2VEC.with_(candidates=7, learning="thompson"),

@@ -51,7 +51,10 @@ def test_a_hit_scores_its_strength_and_is_sent_in_that_order():
     assert picked.names[13:] == ("weather", "create_event", "delete_event", "list_events", "update_event")
     scores = {tool["name"]: tool["score"] for tool in picked.to_dict()["tools"]}
     assert (scores["weather"], scores["create_event"], scores["recall"]) == (1.0, 0.52, 0.0)
-    assert picked.log_lines() == ("tool selection: method=routes, core=13, routes=5, total=18/35",)
+    assert picked.log_lines() == (
+        "tool selection: method=routes, core=13, routes=5, total=18/35",
+        "tool routes: hit=2: weather(keyword 'rain'), calendar(dense 0.52)",
+    )
 
 
 def test_the_catalog_has_8_toolkits_beside_13_base_tools():
@@ -127,6 +130,61 @@ def test_toolkits_are_embedded_once_and_a_message_once():
     assert embedder.asked == []
     roll.select(WORKOUT, FREE)
     assert embedder.asked == [WORKOUT]
+
+
+@pytest.mark.parametrize(
+    ("message", "toolkit"),
+    [
+        ("What's the weather today?", "weather"),
+        ("Commit my code", "git"),
+        ("크롬 열어줘", "host_pc"),
+        ("Commit my code. Then show me the weather", "git"),
+    ],
+)
+def test_a_message_that_keywords_name_in_each_part_is_not_embedded(message, toolkit):
+    embedder = PlannedEmbedder(COSINES)
+    picked = roll_of(embedder).select(message, FREE)
+    assert embedder.asked == [] and toolkit in picked.activated
+    embedder.is_up = False
+    assert roll_of(embedder).select(message, FREE).degraded == ()
+    embedder.is_up = True
+    roll_of(embedder, spare_embedding=False).select(message, FREE)
+    assert embedder.asked == [message]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [WORKOUT, "Tell me a joke", "Commit my code, and save it", "Hi. What's the weather?", "weather " * 200],
+)
+def test_a_message_with_a_part_that_no_keyword_names_is_embedded(message):
+    embedder = PlannedEmbedder(COSINES)
+    roll_of(embedder).select(message, FREE)
+    assert embedder.asked == [message]
+
+
+def test_the_keyword_of_a_toolkit_that_the_caller_may_not_have_spares_no_embedding():
+    embedder = PlannedEmbedder({"calendar: ": 0.5})
+    roll = roll_of(embedder)
+    for context in (Context(tier=""), Context(tier="free", exclude=("weather",))):
+        roll.select("What's the weather today?", context)
+    assert embedder.asked == ["What's the weather today?"] * 2
+
+
+def test_a_search_and_a_profile_that_retrieves_embed_each_message():
+    embedder = PlannedEmbedder(COSINES)
+    roll = roll_of(embedder)
+    roll.session("s", FREE).search("weather")
+    assert embedder.asked == ["weather"]
+    other = PlannedEmbedder(COSINES)
+    roll_of(other, retrieve="tools").select("weather", FREE)
+    assert other.asked == ["weather"]
+
+
+def test_an_explanation_says_that_a_tier_is_missing_and_speaks_of_no_rule():
+    nobody = roll_of().select("What's the weather today?", Context())
+    assert "its toolkit is for another tier" in nobody.explain("weather")
+    assert "22 removed: its toolkit is for another tier" in nobody.explain()
+    assert "rule" not in nobody.explain()
 
 
 def test_a_toolkit_of_a_higher_tier_is_not_switched_on_by_its_keyword():

@@ -71,6 +71,7 @@ def test_the_seeds_log_line_15_by_embedding_8_by_routes_23_of_72():
     assert picked.log_lines() == (
         "tool selection: method=retrieval+routes, core=5, retrieved=10, routes=8, total=23/72, "
         "top_score=0.682",
+        "tool routes: hit=2: photos(pattern 'photo|picture|image'), files(pattern 'file|folder|document')",
     )
     assert picked.names[:5] == CORE
     assert picked.names[5:15] == found  # by score
@@ -86,9 +87,10 @@ def test_the_seeds_cap_line_25_of_35_kept_and_the_ten_dropped_are_named():
     groups = [tool.name for tool in catalog.tools if tool.toolkit == "gmail"]  # email and calendar, by name
     found = (*groups[:13], "create_job", "list_jobs")
     picked = nearest(found).select("Compose an email about the meeting in my calendar")
-    selected, cap = picked.log_lines()
+    selected, cap, hits = picked.log_lines()
     assert selected.endswith("core=5, retrieved=15, routes=15, total=35/72, top_score=0.682")
     assert cap == f"tool cap: kept=25/35, dropped=10: {', '.join(groups[18:])}"
+    assert hits.startswith("tool routes: hit=2: email(pattern '")
     assert picked.names == (*CORE, *found, *groups[13:18])
     assert "cut: beyond max_tools" in picked.explain(groups[-1])
 
@@ -125,6 +127,17 @@ def test_patterns_switch_on_the_groups_of_the_seeds_table(wide, message, groups)
     assert set(picked.names) == {
         *CORE, *(wide.catalog.tools[row].name for row in wide.catalog.routes.rows_of(groups).tolist()),
     }  # fmt: skip
+
+
+def test_a_log_names_the_group_and_the_pattern_that_switched_it_on():
+    """The tools of these groups belong to the toolkits of their servers: the groups have them as members."""
+    picked = roll_of(PlannedEmbedder({}), minimum=0, max_tools=None).select("Check my inbox for a photo")
+    hits = picked.log_lines()[-1]
+    assert hits.startswith("tool routes: hit=2: ")
+    assert "email(pattern 'email|inbox|compose')" in hits and "photos(pattern 'photo|picture|image')" in hits
+    assert "email(pattern 'email|inbox|compose')" in picked.summary()
+    assert picked.activated["photos"] == "pattern 'photo|picture|image'"
+    assert len(roll_of(PlannedEmbedder({}), minimum=0).select("Hm").log_lines()) == 1  # by default, not hit
 
 
 def test_a_photo_needs_search_and_telegram(roll):
@@ -179,6 +192,8 @@ def test_while_the_embedder_is_down_the_routes_select_alone():
     picked = roll.select("a photo of my calendar")
     assert picked.log_lines() == (
         "tool selection: method=routes, core=5, routes=15, total=20/72, degraded=embedder",
+        "tool routes: hit=2: photos(pattern 'photo|picture|image'), "
+        "calendar(pattern 'calendar|meeting|schedule')",
     )
     assert not set(BROWSER) & set(picked.names)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.seeds.planned import PlannedEmbedder
-from toolroll import Context, Toolroll
+from toolroll import Context, Tool, Toolkit, Toolroll
 from toolroll.catalog.tool_text import words
 from toolroll.errors import InvalidInput
 from toolroll.selection.profiles import PROFILES
@@ -151,6 +151,29 @@ def test_where_no_pattern_hits_search_and_memory_are_there(roll):
     assert "default toolkit" in picked.explain("memory_store_fact")
 
 
+def test_defaults_and_members_that_are_not_there_are_warned_of_once(caplog):
+    tools = [Tool("mail_send"), Tool("memory_find")]
+    groups = [
+        Toolkit("memory", members=("memory_*", "later_*")),
+        Toolkit("email", members=("mail_send", "mail_raed")),
+    ]
+    roll = Toolroll.from_tools(tools, toolkits=groups, profile="merged", embedder="none")
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "no_hit: toolkit 'search' is not in the catalog",
+        "toolkit 'email': member 'mail_raed' is not in the catalog",
+    ]
+    roll.refresh(tools)
+    assert len(caplog.records) == 2
+    assert roll.select("Hm").names == ("memory_find",)
+
+
+def test_a_catalog_that_has_what_is_named_is_not_warned_of(caplog):
+    roll_of(PlannedEmbedder({}))
+    Toolroll.from_tools([Tool("a")], embedder="none")
+    assert caplog.records == []
+
+
 def test_a_tool_is_reached_by_each_group_that_has_it_as_a_member(roll):
     for message in ("search", "a photo", "browse"):
         assert set(SEARCH) <= set(roll.select(message).names)
@@ -158,7 +181,6 @@ def test_a_tool_is_reached_by_each_group_that_has_it_as_a_member(roll):
 
 def test_a_glob_reaches_what_a_server_brings_later():
     roll = roll_of(PlannedEmbedder({}), minimum=0)
-    from toolroll import Tool
     from toolroll.formats.sources.folder import read_folder
 
     known = read_folder(FOLDER)

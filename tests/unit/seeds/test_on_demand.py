@@ -134,6 +134,25 @@ def test_the_turn_is_counted_from_the_messages_so_a_restart_changes_nothing(sess
     assert session.turn == (len(said) + 1 + 1) // 2 == 4
 
 
+def test_loading_and_unloading_are_logged_with_their_turn(session, caplog):
+    caplog.set_level("INFO", "toolroll.sessions")
+    session.select(SEATTLE)
+    manage(session, mode="load", tools="weather_tool, email_tool, webaccess_tool, no_such_tool")
+    manage(session, mode="unload", tools="email_tool, maps_tool")
+    session.select("And now?", turn=7)
+    session.select("And now?", turn=8)
+    manage(session, mode="fallback")
+    records = [(each.turn, each.action, sorted(each.tools)) for each in caplog.records]
+    assert records == [
+        (1, "load", ["email_tool", "weather_tool"]),
+        (1, "unload", ["email_tool"]),
+        (8, "idle", ["weather_tool"]),
+        (8, "fallback", sorted(tool.name for tool in session.selection.catalog.tools)),
+    ]
+    assert caplog.records[0].getMessage() == "load: conversation mira, turn 1: weather_tool email_tool"
+    assert {each.session for each in caplog.records} == {"mira"}
+
+
 def test_most_of_the_tokens_are_saved():
     tokens = roll_of().select(SEATTLE).tokens
     assert tokens.saved / tokens.total > 0.8  # the seed: 80 to 90 %

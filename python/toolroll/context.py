@@ -110,6 +110,7 @@ class Turn:
             the first step of a turn.
         is_search: whether the text is a query of a search: core tools count no more than others.
         room: retrieval may add so many times k.
+        loading: whether the model may be sent `manage_tools`.
         variant: what an experiment dealt this turn; "" for none.
         engine_id: names the engine that gathered it; outcomes are reported there.
         tool_list: the tools that came with the request, where the catalog is of these.
@@ -137,6 +138,7 @@ class Turn:
     shown: tuple[str, ...] | None = None
     is_search: bool = False
     room: float = 1.0
+    loading: bool = True
     variant: str = ""
     engine_id: str = ""
     tool_list: ToolList | None = None

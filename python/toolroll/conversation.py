@@ -31,7 +31,7 @@ StickyCount: TypeAlias = Literal["called", "added"]
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long a conversation keeps its tools.
+    """How long a conversation keeps its tools, and whether a model may change them.
 
     Attributes:
         idle_turns: a loaded tool goes when it was not called for more than so many turns.
@@ -43,6 +43,7 @@ class Retention:
         newcomers: later turns add what is among the first so many times k and was not sent yet.
         growth: a list grows to so many times k; then what was picked longest ago goes, a third at once. 0:
             each turn sends what it selects and no more.
+        loading: whether the model may load and unload tools (`manage_tools`); the application always may.
     """
 
     idle_turns: int = 5
@@ -52,6 +53,7 @@ class Retention:
     newcomers: float = 0.75
     growth: float = 3.0
     sticky_count: StickyCount = "called"
+    loading: bool = True
 
     def room(self, conversation: Conversation | None) -> float:
         """How many times k retrieval may add in a turn of this conversation."""

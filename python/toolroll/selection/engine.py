@@ -282,6 +282,7 @@ class Engine:
             revision=snapshot.revision,
             conversation=conversation,
             shown=request.shown or (),
+            loading=pipeline.retention.loading,
             engine_id=self.id,
         )
         return pipeline.decide(turn, request.event_id, snapshot.failures(context.org), calls=calls)
@@ -391,6 +392,7 @@ class Engine:
             shown=request.shown,
             is_search=begun.is_search,
             room=1.0 if begun.is_search else begun.pipeline.retention.room(conversation),
+            loading=begun.pipeline.retention.loading,
             variant=begun.variant,
             engine_id=self.id,
             tool_list=begun.snapshot.tool_list,

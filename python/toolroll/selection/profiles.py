@@ -145,6 +145,7 @@ class Profile:
         opening: a conversation's first list has so many times k retrieved tools.
         newcomers: later turns add what is among the first so many times k.
         growth: its list grows to so many times k; 0: each turn sends what it selects and no more.
+        loading: whether the model may load and unload tools: otherwise no delivery has `manage_tools`.
         pass_through_tools, pass_through_tokens: a catalog of at most so many tools and tokens is selected
             whole, unless the call sets k: to search ten tools is of no use.
     """
@@ -193,6 +194,7 @@ class Profile:
     opening: float = field(default=1.5, metadata=_WEIGHT)
     newcomers: float = field(default=0.75, metadata=_WEIGHT)
     growth: float = field(default=3.0, metadata=_WEIGHT)
+    loading: bool = field(default=True, metadata=_FLAG)
     pass_through_tools: int = field(default=10, metadata=_COUNT)
     pass_through_tokens: int = field(default=2_000, metadata=_COUNT)
 
@@ -217,6 +219,7 @@ class Profile:
             self.newcomers,
             self.growth,
             self.sticky_count,
+            self.loading,
         )
 
     def with_(self, **changes: object) -> Profile:

@@ -391,4 +391,5 @@ class Selection:
             self.turn.context,
             self.calls,
             self.event_id,
+            self.turn.loading,
         )

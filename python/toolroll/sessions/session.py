@@ -349,8 +349,12 @@ class Session:
     def hints(self, budget_tokens: int = 2_000) -> str:
         """Name and description of what the model is not shown now and could load, for its prompt.
 
+        "" where the profile lets the model load nothing.
+
         budget_tokens: estimated tokens of the text; the less room there is, the less is said of each tool.
         """
+        if not self._state.retention.loading:
+            return ""
         visible = self._calls.visible()
         catalog = visible.catalog
         rows = np.setdiff1d(visible.rows.rows(), np.concatenate((catalog.base, catalog.pinned)))
@@ -633,6 +637,8 @@ class Session:
             raise NotFound(f"meta-tool {name!r:.80}: must be one of {', '.join(META_NAMES)}")
         try:
             if name == MANAGE_TOOLS.name:
+                if not self._state.retention.loading:
+                    return replies.refused("manage_tools: is switched off here; use the tools that you have")
                 mode, names = read_manage(arguments)
                 if mode == "fallback":
                     return self._fallback()

@@ -10,7 +10,7 @@ from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Tool, Toolroll
 from toolroll.catalog.tokens import estimate_tokens
 from toolroll.errors import Denied
-from toolroll.formats.meta_tools import MANAGE_TOOLS
+from toolroll.formats.meta_tools import MANAGE_TOOLS, META_TOOLS
 from toolroll.identity import schema_text
 from toolroll.selection.profiles import PROFILES
 
@@ -132,6 +132,25 @@ def test_the_turn_is_counted_from_the_messages_so_a_restart_changes_nothing(sess
     said = [{"role": role, "content": "…"} for _ in range(3) for role in ("user", "assistant")]
     session.select(SEATTLE, history=said)
     assert session.turn == (len(said) + 1 + 1) // 2 == 4
+
+
+def test_the_meta_tool_can_be_switched_off():
+    on, off = roll_of().session("mira"), roll_of(loading=False).session("mira")
+    for session in (on, off):
+        session.select(SEATTLE)
+    sent = [
+        tool["function"]["name"] for tool in off.deliver("openai", meta_tools=META_TOOLS).request["tools"]
+    ]
+    assert sent == ["search_tools", "call_tool", *ESSENTIAL]
+    with pytest.raises(Denied):
+        off.check(MANAGE_TOOLS.name)
+    for mode in ("load", "fallback"):
+        answer = off.answer(MANAGE_TOOLS.name, {"mode": mode, "tools": "weather_tool"})
+        assert answer.is_error and "switched off" in answer.text
+    assert off.selection.names == ESSENTIAL and off.hints() == ""
+    off.load("weather_tool")  # by the application
+    assert "weather_tool" in off.selection
+    assert "manage_tools" in str(on.deliver("openai", meta_tools=META_TOOLS).request)
 
 
 def test_loading_and_unloading_are_logged_with_their_turn(session, caplog):

@@ -100,11 +100,11 @@ class Conversation:
     def number(self, message: str, history: Sequence[object], *, is_open: bool) -> int:
         """The number of the turn that this message begins or continues.
 
-        Counted from the messages. Where those are cut to a window, and the number does not rise any more,
-        another message is the next turn all the same, and the same message is the same turn. With nothing to
-        count, the same message is the same turn while that is open.
+        Counted from the messages, this one among them or not (`ends_with`). Where those are cut to a window,
+        and the number does not rise any more, another message is the next turn all the same, and the same
+        message is the same turn. With nothing to count, the same message is the same turn while that is open.
         """
-        counted = turn_number(history) + 1 if history else 0
+        counted = turn_number(history) + (not ends_with(history, message)) if history else 0
         if counted > self.turn:
             return counted
         is_again = self.turn > 0 and heard(message) == self.heard and (bool(history) or is_open)
@@ -348,6 +348,42 @@ def turn_number(messages: Sequence[object]) -> int:
     results and remarks beside them are in a turn.
     """
     return sum(1 for message in messages if _is_of_the_user(message))
+
+
+def ends_with(messages: Sequence[object], said: str) -> bool:
+    """Whether this is the last that the user has said, and no assistant has answered it in words.
+
+    Then the messages hold the one that a turn is selected for, and perhaps the calls of its first steps.
+    """
+    for message in reversed(messages):
+        if _is_of_the_user(message):
+            return (message if isinstance(message, str) else text_of(content_of(message))) == said
+        if field_of(message, "role") in ("assistant", "model") and _is_answer(message):
+            return False
+    return False
+
+
+def _is_answer(message: object) -> bool:
+    """Whether an assistant's message is said to the user: it has text, and no calls to wait for."""
+    content = content_of(message)
+    blocks = content if isinstance(content, (list, tuple)) else ()
+    calls = ("functionCall", "function_call")
+    return (
+        bool(text_of(content).strip())
+        and not field_of(message, "tool_calls")
+        and not any(field_of(block, "type") == "tool_use" for block in blocks)
+        and not any(field_of(block, name) is not None for block in blocks for name in calls)
+    )
+
+
+def text_of(content: object) -> str:
+    """The text of a message's content: OpenAI's and Anthropic's str, or their list of blocks."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, (list, tuple)):
+        return ""
+    blocks = (field_of(block, "text") for block in content)
+    return "\n".join(block for block in blocks if isinstance(block, str))
 
 
 def _is_of_the_user(message: object) -> bool:

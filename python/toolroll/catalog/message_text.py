@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from toolroll._core import Speller
 from toolroll.catalog.spelling import DeferredSpeller
-from toolroll.conversation import content_of, field_of
+from toolroll.conversation import content_of, field_of, text_of
 from toolroll.errors import InvalidInput
 
 LONGEST = 8_192  # characters that are read: the beginning and the end, where requests stand
@@ -154,17 +154,7 @@ def _said(history: Sequence[object]) -> list[tuple[str, str]]:
             raise InvalidInput(
                 f"history[{at}]: is {message!r:.80}, must be a str or a message with role and content"
             )
-        text = _text(content_of(message))
+        text = text_of(content_of(message))
         if role in ("user", "assistant", "model") and text.strip():
             said.append(("user" if role == "user" else "assistant", text))
     return said
-
-
-def _text(content: object) -> str:
-    """The text of a message's content: OpenAI's and Anthropic's str, or their list of blocks."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, (list, tuple)):
-        return ""
-    blocks = (field_of(block, "text") for block in content)
-    return "\n".join(block for block in blocks if isinstance(block, str))

@@ -134,6 +134,30 @@ def test_the_turn_is_counted_from_the_messages_so_a_restart_changes_nothing(sess
     assert session.turn == (len(said) + 1 + 1) // 2 == 4
 
 
+CALLS = [
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {}}]},
+    {"role": "tool", "tool_call_id": "1", "content": "5 °C"},
+]
+REMARKS = [  # beside the calls, in three providers' forms
+    {"role": "assistant", "content": "Let me look.", "tool_calls": [{"id": "1"}]},
+    {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "Let me look."}, {"type": "tool_use", "id": "1"}],
+    },
+    {"role": "model", "parts": [{"text": "Let me look."}, {"functionCall": {"name": "weather_tool"}}]},
+]
+
+
+@pytest.mark.parametrize("steps", [[], CALLS, *([remark] for remark in REMARKS)])
+def test_a_history_that_holds_the_message_already_counts_it_once(session, steps):
+    said = [{"role": role, "content": "…"} for _ in range(3) for role in ("user", "assistant")]
+    first = session.select(SEATTLE, history=said)
+    again = session.select(SEATTLE, history=[*said, {"role": "user", "content": SEATTLE}, *steps])
+    assert session.turn == 4 and again.event_id == first.event_id
+    session.select(SEATTLE, history=[*said, SEATTLE, {"role": "assistant", "content": "Rain."}])
+    assert session.turn == 5  # asked again after an answer
+
+
 def test_the_meta_tool_can_be_switched_off():
     on, off = roll_of().session("mira"), roll_of(loading=False).session("mira")
     for session in (on, off):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.unit.seeds.planned import PlannedEmbedder
-from toolroll import Context, Toolroll
+from toolroll import Context, Route, Tool, Toolkit, Toolroll
+from toolroll.cli import main
+from toolroll.formats.sources.folder import read_folder
 from toolroll.selection.profiles import PROFILES
+from toolroll.tools import Definitions
 
 FOLDER = Path(__file__).parents[2] / "data" / "seeds" / "layers"
 WORKOUT = "If it rains tomorrow, plan an indoor workout and add it to my calendar"
@@ -90,6 +94,76 @@ def test_keywords_switch_on_their_toolkits_and_no_others(message, toolkits):
 def test_what_no_keyword_says_is_found_by_meaning():
     picked = roll_of(PlannedEmbedder({"weather: ": 0.44})).select("Is it going to be wet outside?", FREE)
     assert picked.activated["weather"] == "dense 0.44"
+
+
+@pytest.fixture
+def without_umbrella(tmp_path) -> Path:
+    """The seed's catalog, in which no keyword of the weather is an umbrella."""
+    folder = tmp_path / "layers"
+    folder.mkdir()
+    for file in FOLDER.glob("*.json"):
+        (folder / file.name).write_text(file.read_text("utf-8").replace('"umbrella"', '"parasol"'), "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(("threshold", "found"), [(0.40, False), (0.25, True)])
+def test_an_umbrella_is_found_by_meaning_at_a_threshold_that_suits_the_embedder(
+    without_umbrella, threshold, found
+):
+    """The seed's 0.40 suits BGE-M3; of the built-in embedder the cosine is 0.29, and no other is above 0.12."""
+    parameters = PROFILES["layers"].with_(toolkit_threshold=threshold)
+    roll = Toolroll.from_folder(without_umbrella, profile=parameters, tiers=("free",), embedder="static")
+    picked = roll.select("Should I bring an umbrella?", FREE)
+    assert toolkits_of(picked) == {"general", *(["weather"] if found else [])}
+
+
+@pytest.mark.slow
+def test_the_multilingual_embedder_finds_what_other_languages_mean_at_a_threshold_of_0_25():
+    """At 0.40 it finds the last one only."""
+    roll = roll_of("multilingual", toolkit_threshold=0.25)
+    asked = {
+        "Brauche ich morgen einen Regenschirm?": {"weather"},
+        "Wie warm wird es morgen in Oslo?": {"weather"},
+        "Schreib Anna eine E-Mail": {"email"},
+        "Erzähl mir einen Witz": set(),
+        "How do I cook rice?": set(),
+        "내일 비가 올까?": {"weather"},
+    }
+    assert {message: toolkits_of(roll.select(message, FREE)) - {"general"} for message in asked} == asked
+    seeds = roll_of("multilingual")
+    assert [message for message in asked if len(seeds.select(message, FREE)) > 13] == ["내일 비가 올까?"]
+
+
+def test_a_toolkit_file_in_the_seeds_form_is_read_whole(tmp_path):
+    function = {
+        "name": "weather",
+        "description": "Tells the weather.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    }
+    toolkit = {
+        "name": "weather",
+        "tier": "free",
+        "description": "Weather and forecasts",
+        "keywords": ["날씨", "rain"],
+        "tasks": [{"type": "function", "function": function}],
+    }
+    (tmp_path / "weather.json").write_text(json.dumps(toolkit), "utf-8")
+    assert read_folder(tmp_path, ("free",)) == Definitions(
+        (Tool("weather", "Tells the weather.", function["parameters"], toolkit="weather"),),
+        (Toolkit("weather", "Weather and forecasts", tier="free"),),
+        (Route(("weather",), ("날씨", "rain")),),
+        tiers=("free",),
+    )
+
+
+def test_the_seeds_files_are_selected_from_on_the_command_line(capsys):
+    words = ["select", "What's the weather today?", "--catalog", str(FOLDER), "--profile", "layers"]
+    assert main([*words, "--tiers", "free,pro", "--tier", "free", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert len(said["tools"]) == 14 and said["tools"][-1]["name"] == "weather"
+    assert main(words) == 1
+    error = capsys.readouterr().err
+    assert "calendar.json:3: toolkit 'calendar': tier is 'free'" in error and "--tiers" in error
 
 
 def test_an_umbrella_is_a_keyword_of_the_seeds_own_file():

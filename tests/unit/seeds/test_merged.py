@@ -200,6 +200,51 @@ def test_at_least_5_and_at_most_15_are_retrieved_above_a_cosine_of_0_3(above, sh
     assert roll.select("Hm").names == (*CORE, *names[:shown])
 
 
+def test_core_tools_that_are_near_take_places_of_the_least_5_as_in_the_seed():
+    """The seed sorts all tools by their cosine, core ones too, takes the first 5, and adds the core."""
+    near = (*CORE[:3], *BROWSER)
+    roll = nearest(near, 0.25, no_hit=None)
+    assert roll.select("Hm").names == (*CORE, *BROWSER[:2])
+    none_near = nearest(BROWSER, 0.25, no_hit=None)
+    assert none_near.select("Hm").names == (*CORE, *BROWSER[:5])
+
+
+def test_each_tool_is_embedded_once_as_its_name_and_description_with_toolkit_and_parameters():
+    asked: list[str] = []
+
+    class Recording(PlannedEmbedder):
+        def embed(self, texts):
+            asked.extend(texts)
+            return super().embed(texts)
+
+    tools = [
+        Tool("gmail_list_emails", "Lists emails.", {"type": "object", "properties": {"max_count": {}}}),
+        Tool("web_search", "Searches the web.", toolkit="searcher"),
+    ]
+    Toolroll.from_tools(tools, profile=PROFILES["merged"].with_(no_hit=None), embedder=Recording({}))
+    texts = [text for text in asked if ": " in text]
+    assert texts == [
+        "gmail list emails: Lists emails. (max count)",
+        "searcher: web search: Searches the web.",
+    ]
+
+
+def test_a_group_is_loaded_by_its_name():
+    session = roll_of(PlannedEmbedder({}), no_hit=None, minimum=0).session("chat")
+    session.select("Hm")
+    session.load("memory")
+    names = {tool.name for tool in session.selection.catalog.tools if tool.name.startswith("memory_")}
+    assert set(session.selection.names) == {*CORE, *names}
+
+
+def test_sticky_tools_take_places_of_the_cap():
+    plans = {"one": planned(BROWSER, 0.7), "two": planned((*SEARCH, *TELEGRAM, *REQUIRED), 0.7)}
+    session = roll_of(PlannedEmbedder(plans), no_hit=None, minimum=0, max_tools=17).session("chat")
+    session.select("one")
+    session.used(BROWSER[:8])
+    assert session.select("two").names == (*CORE, *BROWSER[:8], *SEARCH)
+
+
 def test_a_reply_keeps_the_score_and_the_pattern_as_reasons():
     picked = nearest(SEARCH).select("a photo")
     assert "dense 0.68" in picked.explain(SEARCH[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,22 @@ def test_several_tools_are_loaded_at_once_by_names_with_commas(session):
         "Loaded: calendar_tool, email_tool."
     )
     assert session.selection.names == (*ESSENTIAL, "calendar_tool", "email_tool")
+
+
+def test_the_seeds_own_arguments_load_tools(session):
+    session.select("Mail my week to Ann")
+    assert manage(session, mode="load", query="email_tool").startswith("Loaded: email_tool.")
+    assert manage(session, mode="load", query="calendar_tool,maps_tool").startswith(
+        "Loaded: calendar_tool, maps_tool."
+    )
+    assert manage(session, mode="unload", query="email_tool") == ("Unloaded: email_tool.")
+    assert manage(session, mode="unload", query="weather_tool") == "Not loaded: weather_tool."
+
+
+def test_a_fallback_between_two_turns_is_of_the_next_one(session):
+    assert manage(session, mode="fallback").startswith("The next turn begins with all tools: 12")
+    assert len(session.select(SEATTLE)) == 12
+    assert session.select("Thanks").names == ESSENTIAL
 
 
 def test_a_fallback_loads_all_12_tools_for_one_turn_only(session):
@@ -201,6 +218,29 @@ def test_most_of_the_tokens_are_saved():
     assert tokens.saved / tokens.total > 0.8  # the seed: 80 to 90 %
     essential = tokens.selected + estimate_tokens(schema_text(MANAGE_TOOLS))
     assert essential < 500
+
+
+def test_most_of_the_tokens_are_saved_when_hints_and_the_meta_tool_are_counted(session):
+    tokens = session.select(SEATTLE).tokens
+    beside = estimate_tokens(session.hints()) + estimate_tokens(schema_text(MANAGE_TOOLS))
+    assert 0.8 < (tokens.saved - beside) / tokens.total < 0.9  # 0.83
+
+
+def test_of_100_tools_each_is_hinted_at_and_most_of_the_tokens_are_saved():
+    catalog = roll_of().catalog
+    more = [replace(tool, name=f"{tool.name}_{at}") for at in range(9) for tool in catalog.tools]
+    session = Toolroll.from_tools([*more, Tool("say", pinned=True)], profile="on_demand").session("mira")
+    tokens, hints = session.select(SEATTLE).tokens, session.hints()
+    assert len(more) == 108 and all(f"- {tool.name}:" in hints for tool in more)
+    assert (tokens.saved - estimate_tokens(hints)) / tokens.total > 0.9
+
+
+def test_a_long_list_of_tools_is_hinted_at_within_its_budget_and_found_by_a_search():
+    tools = [Tool(f"tool_{at:03}", f"Does thing {at} for the user of the system.") for at in range(300)]
+    session = Toolroll.from_tools([*tools, Tool("say", pinned=True)], profile="on_demand").session("mira")
+    session.select("hello")
+    assert "more: search for them" in session.hints(600) and estimate_tokens(session.hints(600)) <= 600
+    assert session.search("thing 299", k=5)[0].name == "tool_299"
 
 
 def test_policy_counts_for_what_is_loaded(session):

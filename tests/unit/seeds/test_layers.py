@@ -118,6 +118,16 @@ def test_an_umbrella_is_found_by_meaning_at_a_threshold_that_suits_the_embedder(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("embedder", "cosine"), [("static", 0.29), ("minilm", 0.24), ("multilingual", 0.20)])
+def test_no_shipped_embedder_finds_the_umbrella_at_the_seeds_threshold(without_umbrella, embedder, cosine):
+    roll = Toolroll.from_folder(without_umbrella, profile="layers", tiers=("free",), embedder=embedder)
+    picked = roll.select("Should I bring an umbrella?", FREE)
+    assert toolkits_of(picked) == {"general"}
+    near = picked.catalog.toolkit_index.near(picked.turn.vector, -1.0)
+    assert next(iter(near)) == "weather" and near["weather"] == pytest.approx(cosine, abs=0.005)
+
+
+@pytest.mark.slow
 def test_the_multilingual_embedder_finds_what_other_languages_mean_at_a_threshold_of_0_25():
     """At 0.40 it finds the last one only."""
     roll = roll_of("multilingual", toolkit_threshold=0.25)

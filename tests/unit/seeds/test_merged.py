@@ -207,6 +207,8 @@ def test_core_tools_that_are_near_take_places_of_the_least_5_as_in_the_seed():
     assert roll.select("Hm").names == (*CORE, *BROWSER[:2])
     none_near = nearest(BROWSER, 0.25, no_hit=None)
     assert none_near.select("Hm").names == (*CORE, *BROWSER[:5])
+    others = (*BROWSER, *REQUIRED, *SEARCH)  # sixteen
+    assert nearest((*CORE[:3], *others), 0.9, no_hit=None).select("Hm").names == (*CORE, *others[:15])
 
 
 def test_each_tool_is_embedded_once_as_its_name_and_description_with_toolkit_and_parameters():
@@ -368,6 +370,7 @@ def test_the_eight_sticky_tools_are_those_that_nothing_else_selects():
     assert picked.log_lines()[0] == (
         "tool selection: method=retrieval, core=5, retrieved=6, sticky=7, total=18/72, top_score=0.700"
     )
+    assert "called before" in picked.explain(called[-1])
     by_calls = roll_of(PlannedEmbedder(plans), no_hit=None, minimum=0, sticky_count="called").session("chat")
     by_calls.select("one")
     by_calls.used(called)

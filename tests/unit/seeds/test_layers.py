@@ -171,7 +171,10 @@ def test_the_seeds_files_are_selected_from_on_the_command_line(capsys):
     assert main([*words, "--tiers", "free,pro", "--tier", "free", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert len(said["tools"]) == 14 and said["tools"][-1]["name"] == "weather"
-    assert main(words) == 1
+    assert main([*words, "--tier", "free", "--json"]) == 0  # as they are: they have one tier
+    assert json.loads(capsys.readouterr().out)["tools"] == said["tools"]
+    assert len(Toolroll.from_folder(FOLDER, profile="layers").select("What's the weather?", FREE)) == 14
+    assert main([*words, "--tiers", "gold"]) == 1
     error = capsys.readouterr().err
     assert "calendar.json:3: toolkit 'calendar': tier is 'free'" in error and "--tiers" in error
 

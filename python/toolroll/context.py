@@ -7,6 +7,7 @@ a turn and a catalog and nothing else, so the same two give the same selection a
 from __future__ import annotations
 
 import copyreg
+import json
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +31,8 @@ class Context:
             has; only presence is read. None, False, blank text and empty collections are no value.
         provider: whose limits apply: "openai", "anthropic", "gemini", "mcp" or "" for none.
         session: conversation the turn belongs to.
-        required: names of tools that are the selection; retrieval is not asked.
+        required: names of tools that are the selection; retrieval is not asked. Their JSON text will do, as
+            a database may hold it: '["get_mails", "list_contacts"]'.
         exclude: names of tools that must not be selected.
         only: names of tools: nothing else may be selected. Empty for no such limit.
         everything: selects all tools that rules, status, `exclude` and `only` allow, for clients that get
@@ -55,6 +57,8 @@ class Context:
         for name in ("org", "user", "tier", "page", "provider", "session"):
             if not isinstance(value := getattr(self, name), str):
                 raise InvalidInput(f"context: {name} is {value!r:.80}, must be a str")
+        if isinstance(self.required, str):
+            object.__setattr__(self, "required", _names_of_json(self.required, "context: required"))
         for name in ("roles", "required", "exclude", "only"):
             if (value := getattr(self, name)) != ():
                 object.__setattr__(self, name, names(value, f"context: {name}"))
@@ -106,6 +110,7 @@ class Turn:
             the first step of a turn.
         is_search: whether the text is a query of a search: core tools count no more than others.
         room: retrieval may add so many times k.
+        loading: whether the model may be sent `manage_tools`.
         variant: what an experiment dealt this turn; "" for none.
         engine_id: names the engine that gathered it; outcomes are reported there.
         tool_list: the tools that came with the request, where the catalog is of these.
@@ -133,6 +138,7 @@ class Turn:
     shown: tuple[str, ...] | None = None
     is_search: bool = False
     room: float = 1.0
+    loading: bool = True
     variant: str = ""
     engine_id: str = ""
     tool_list: ToolList | None = None
@@ -173,6 +179,21 @@ def names(value: object, what: str) -> tuple[str, ...]:
         if not isinstance(name, str):
             raise InvalidInput(f"{what} holds {name!r:.80}, must hold names")
     return tuple(value)
+
+
+def _names_of_json(text: str, what: str) -> tuple[str, ...]:
+    """The names of a JSON list; blank text and null are none.
+
+    Raises:
+        InvalidInput: it is no JSON list of names.
+    """
+    try:
+        value = json.loads(text) if text.strip() else None
+        if value is not None and not isinstance(value, list):
+            raise ValueError
+    except (ValueError, RecursionError):
+        raise InvalidInput(f"{what} is {text!r:.80}, must be a tuple of names, or their JSON list") from None
+    return () if value is None else names(value, what)
 
 
 def _learned_of(content: bytes) -> Learned:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from toolroll.errors import InvalidInput
 
@@ -26,18 +26,24 @@ _LARGEST = 2**31 - 1  # number of a turn
 _FORM = 1  # of a record
 
 
+StickyCount: TypeAlias = Literal["called", "added"]
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long a conversation keeps its tools.
+    """How long a conversation keeps its tools, and whether a model may change them.
 
     Attributes:
         idle_turns: a loaded tool goes when it was not called for more than so many turns.
         sticky_turns, sticky_tools: tools called in the last so many turns stay, so many at the most.
+        sticky_count: whether `sticky_tools` counts all of these ("called"), or only those that the turn does
+            not select anyway ("added").
         opening: the first list of a conversation has so many times k retrieved tools: what it has from the
             beginning stays in a provider's prompt cache.
         newcomers: later turns add what is among the first so many times k and was not sent yet.
         growth: a list grows to so many times k; then what was picked longest ago goes, a third at once. 0:
             each turn sends what it selects and no more.
+        loading: whether the model may load and unload tools (`manage_tools`); the application always may.
     """
 
     idle_turns: int = 5
@@ -46,6 +52,8 @@ class Retention:
     opening: float = 1.5
     newcomers: float = 0.75
     growth: float = 3.0
+    sticky_count: StickyCount = "called"
+    loading: bool = True
 
     def room(self, conversation: Conversation | None) -> float:
         """How many times k retrieval may add in a turn of this conversation."""
@@ -92,11 +100,11 @@ class Conversation:
     def number(self, message: str, history: Sequence[object], *, is_open: bool) -> int:
         """The number of the turn that this message begins or continues.
 
-        Counted from the messages. Where those are cut to a window, and the number does not rise any more,
-        another message is the next turn all the same, and the same message is the same turn. With nothing to
-        count, the same message is the same turn while that is open.
+        Counted from the messages, this one among them or not (`ends_with`). Where those are cut to a window,
+        and the number does not rise any more, another message is the next turn all the same, and the same
+        message is the same turn. With nothing to count, the same message is the same turn while that is open.
         """
-        counted = turn_number(history) + 1 if history else 0
+        counted = turn_number(history) + (not ends_with(history, message)) if history else 0
         if counted > self.turn:
             return counted
         is_again = self.turn > 0 and heard(message) == self.heard and (bool(history) or is_open)
@@ -186,17 +194,26 @@ class Conversation:
         """A search has told the model of these tools."""
         return replace(self, found=tuple(dict.fromkeys((*names, *self.found)))[:MOST_FOUND])
 
-    def sticky(self, retention: Retention) -> tuple[str, ...]:
-        """Tools called in the last turns, newest first."""
+    def sticky(self, retention: Retention, selected: Callable[[str], bool] | None = None) -> tuple[str, ...]:
+        """Tools called in the last turns, newest first.
+
+        selected: whether the turn selects a tool of this name anyway; None where that is not known.
+        """
         if not self.called:
             return ()
-        least = self.turn - retention.sticky_turns
-        recent = [name for turn, names in self.called if turn >= least for name in names]
-        return tuple(dict.fromkeys(recent))[: retention.sticky_tools]
+        least, most = self.turn - retention.sticky_turns, retention.sticky_tools
+        recent = dict.fromkeys([name for turn, names in self.called if turn >= least for name in names])
+        if retention.sticky_count == "called" or selected is None:
+            return tuple(recent)[:most]
+        added = dict.fromkeys([name for name in recent if not selected(name)][:most])
+        return tuple([name for name in recent if name in added or selected(name)])
 
-    def held(self, retention: Retention) -> tuple[str, ...]:
-        """What the list has whatever the message says: loaded tools, then sticky ones."""
-        sticky = self.sticky(retention)
+    def held(self, retention: Retention, selected: Callable[[str], bool] | None = None) -> tuple[str, ...]:
+        """What the list has whatever the message says: loaded tools, then sticky ones.
+
+        selected: as for `sticky`.
+        """
+        sticky = self.sticky(retention, selected)
         if not self.loaded:
             return sticky
         return tuple(dict.fromkeys((*[one.name for one in self.loaded], *sticky)))
@@ -331,6 +348,42 @@ def turn_number(messages: Sequence[object]) -> int:
     results and remarks beside them are in a turn.
     """
     return sum(1 for message in messages if _is_of_the_user(message))
+
+
+def ends_with(messages: Sequence[object], said: str) -> bool:
+    """Whether this is the last that the user has said, and no assistant has answered it in words.
+
+    Then the messages hold the one that a turn is selected for, and perhaps the calls of its first steps.
+    """
+    for message in reversed(messages):
+        if _is_of_the_user(message):
+            return (message if isinstance(message, str) else text_of(content_of(message))) == said
+        if field_of(message, "role") in ("assistant", "model") and _is_answer(message):
+            return False
+    return False
+
+
+def _is_answer(message: object) -> bool:
+    """Whether an assistant's message is said to the user: it has text, and no calls to wait for."""
+    content = content_of(message)
+    blocks = content if isinstance(content, (list, tuple)) else ()
+    calls = ("functionCall", "function_call")
+    return (
+        bool(text_of(content).strip())
+        and not field_of(message, "tool_calls")
+        and not any(field_of(block, "type") == "tool_use" for block in blocks)
+        and not any(field_of(block, name) is not None for block in blocks for name in calls)
+    )
+
+
+def text_of(content: object) -> str:
+    """The text of a message's content: OpenAI's and Anthropic's str, or their list of blocks."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, (list, tuple)):
+        return ""
+    blocks = (field_of(block, "text") for block in content)
+    return "\n".join(block for block in blocks if isinstance(block, str))
 
 
 def _is_of_the_user(message: object) -> bool:

@@ -310,7 +310,9 @@ class MemoryHome:
             return self._builder.by_words(definitions, _effective_policy(definitions), error)
 
     def _compose(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
-        return self._builder.pipeline(definitions, _effective_policy(definitions), progress)
+        pipeline = self._builder.pipeline(definitions, _effective_policy(definitions), progress)
+        self._builder.warn_of_absent(pipeline.catalog)
+        return pipeline
 
     def _snapshot(self, pipeline: Pipeline, definitions: Definitions) -> Snapshot:
         experiments: Mapping[str, Experiment] = self._experiments

@@ -245,6 +245,22 @@ def test_another_profile_shows_what_it_would_have_selected(here: World) -> None:
     plain.close()
 
 
+def test_a_message_that_was_not_embedded_is_decided_again_without_a_vector(here: World) -> None:
+    here.roll.close()
+    here.roll = Toolroll.open(here.url, profile="layers", poll_s=60, listens=False, messages="kept")
+    here.refresh()
+    spared, embedded = here.select("Weather in Oslo?"), here.select(SAID[5])
+    assert spared.turn.vector is None and embedded.turn.vector is not None
+    for picked in (spared, embedded):
+        again = here.replay(here.log(picked))
+        assert again.is_same, str(again)
+    again = here.replay(spared.event_id, profile="static")  # which embeds each message
+    plain = Toolroll.open(here.url, profile="static", poll_s=60, listens=False)
+    assert again.selection is not None and again.selection.turn.vector is not None
+    assert again.selection.names == plain.select("Weather in Oslo?", k=5).names
+    plain.close()
+
+
 def test_a_profile_of_another_catalog_shows_what_it_would_have_selected(here: World) -> None:
     event_id = here.log(here.select(SAID[1]))
     again = here.replay(event_id, profile="learned")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from toolroll._core import Speller
 from toolroll.catalog.spelling import DeferredSpeller
-from toolroll.conversation import content_of, field_of
+from toolroll.conversation import content_of, field_of, text_of
 from toolroll.errors import InvalidInput
 
 LONGEST = 8_192  # characters that are read: the beginning and the end, where requests stand
@@ -110,6 +110,13 @@ def clauses(text: str) -> tuple[str, ...]:
     return tuple(pieces[:MOST_CLAUSES]) if len(pieces) > 1 else ()
 
 
+def parts(text: str) -> tuple[str, ...]:
+    """All parts of a message, however short; none where it is a document."""
+    if len(text) > LONGEST_CLAUSED:
+        return ()
+    return tuple([part for part in _CLAUSE.split(text) if part.strip()])
+
+
 def _may_part(text: str) -> bool:
     """Whether the expression may find anything, at a tenth of its cost; exact for plain text."""
     if not text.isascii() or not text.isprintable():
@@ -147,17 +154,7 @@ def _said(history: Sequence[object]) -> list[tuple[str, str]]:
             raise InvalidInput(
                 f"history[{at}]: is {message!r:.80}, must be a str or a message with role and content"
             )
-        text = _text(content_of(message))
+        text = text_of(content_of(message))
         if role in ("user", "assistant", "model") and text.strip():
             said.append(("user" if role == "user" else "assistant", text))
     return said
-
-
-def _text(content: object) -> str:
-    """The text of a message's content: OpenAI's and Anthropic's str, or their list of blocks."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, (list, tuple)):
-        return ""
-    blocks = (field_of(block, "text") for block in content)
-    return "\n".join(block for block in blocks if isinstance(block, str))

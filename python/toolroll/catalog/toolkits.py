@@ -75,6 +75,25 @@ def rows_of_members(
     return {name: frozen_rows(sorted(found)) for name, found in rows.items()}
 
 
+def absent_members(toolkits: Iterable[Toolkit], names: Sequence[str]) -> list[tuple[str, str]]:
+    """(toolkit, member) for members that are the name of no tool; a pattern may wait for tools to come.
+
+    names: of all tools, ascending.
+    """
+    return [
+        (toolkit.name, member)
+        for toolkit in toolkits
+        for member in toolkit.members
+        if "*" not in member and not is_among(member, names)
+    ]
+
+
+def is_among(name: str, names: Sequence[str]) -> bool:
+    """Whether the name is one of these. names: ascending."""
+    at = bisect_left(names, name)
+    return at < len(names) and names[at] == name
+
+
 def is_meant(pattern: str, name: str) -> bool:
     """Whether the pattern of a member matches this name of a tool."""
     return any(True for _ in _matching(pattern, (name,)))
@@ -85,7 +104,7 @@ def _matching(pattern: str, names: Sequence[str]) -> Iterator[int]:
     first, *rest = pattern.split("*")
     at = bisect_left(names, first)
     if not rest:
-        if at < len(names) and names[at] == first:
+        if is_among(first, names):
             yield at
         return
     while at < len(names) and names[at].startswith(first):

@@ -126,6 +126,9 @@ def meta_schemas(
 def read_manage(arguments: object) -> Manage:
     """Reads the arguments of `manage_tools`: an object, or its JSON text.
 
+    The names may also stand in `names`, or in `query`, `queries` or `name` as in the arguments of the other
+    two meta-tools, which models mix up with this one.
+
     Raises InvalidInput, with what to write instead, for an unknown mode, or for one without the names it
     needs.
     """
@@ -137,7 +140,8 @@ def read_manage(arguments: object) -> Manage:
             break
     else:
         _refuse("manage_tools", f"mode is {_shown(mode)}, must be load, unload or fallback")
-    names = _texts(given.get("tools", given.get("names")), "manage_tools", "tools", split=True)
+    written = next((given[key] for key in _NAME_KEYS if given.get(key) not in (None, "", [])), None)
+    names = _texts(written, "manage_tools", "tools", split=True)
     if known != "fallback" and not names:
         _refuse("manage_tools", f"tools is empty, must name the tools to {known}, such as ['send_email']")
     if len(names) > MOST_NAMES:
@@ -176,6 +180,7 @@ def read_call(arguments: object) -> Call:
     return Call(name, _object(own, "call_tool", "arguments"))
 
 
+_NAME_KEYS = ("tools", "names", "tool", "query", "queries", "name")  # of manage_tools; the first one counts
 _AROUND = " \t\r\n'\"`"  # what models write around a name
 _BETWEEN = re.compile(r"[,\n;]")
 

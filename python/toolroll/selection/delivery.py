@@ -21,7 +21,7 @@ from toolroll.arrays import Rows, Scores
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
 from toolroll.errors import InvalidInput, NotFound
-from toolroll.formats.meta_tools import CALL_TOOL, SEARCH_TOOLS
+from toolroll.formats.meta_tools import CALL_TOOL, MANAGE_TOOLS, SEARCH_TOOLS
 from toolroll.formats.providers import PROVIDERS, How, Provider, provider_of
 from toolroll.formats.schemas import PLAIN, Form, convert_all, provider_name
 from toolroll.formats.schemas.form import names_of, tools_of
@@ -53,6 +53,7 @@ class Offer:
         context: the caller's.
         calls: what `Delivery.check` asks.
         event_id: of the selection.
+        loading: whether `manage_tools` may be sent.
     """
 
     catalog: Catalog
@@ -63,6 +64,7 @@ class Offer:
     context: Context
     calls: Calls
     event_id: str = ""
+    loading: bool = True
 
     @property
     def definitions(self) -> tuple[Tool, ...]:
@@ -180,6 +182,8 @@ def deliver(
     meta = _DEFAULT_META[how] if meta_tools is None else tools_of(meta_tools, "meta_tools")
     if how == "defer" and all(tool.name != SEARCH_TOOLS.name for tool in meta):
         meta = (SEARCH_TOOLS, *meta)
+    if not offer.loading:
+        meta = tuple([tool for tool in meta if tool.name != MANAGE_TOOLS.name])
     always = frozenset(offer.core()) if core is None else names_of(core, "core")
     request = _Request(offer, target, how, meta, always, must_call, form)
     if how == "replace":

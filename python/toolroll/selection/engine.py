@@ -252,7 +252,12 @@ class Engine(NoConversation):
         read = time.perf_counter_ns()
         # No embedding where no stage of this turn reads vectors, or the catalog has none to compare with.
         is_ranked = not context.required and not context.everything
-        asks = pipeline.catalog.dim and (is_search or (pipeline.reads_vectors and is_ranked))
+        asks = bool(pipeline.catalog.dim) and (is_search or (pipeline.reads_vectors and is_ranked))
+        if asks and not is_search and pipeline.keywords_suffice is not None:
+            stored = snapshot.settings(context.org)
+            asks = pipeline.reads_vector(
+                Turn(reading.text, context, stored=stored, revision=snapshot.revision)
+            )
         embedder = self._embedder if asks else None
         return _Begun(
             request, context, snapshot, variant, pipeline, reading, embedder, given, started, read, is_search
@@ -274,6 +279,7 @@ class Engine(NoConversation):
             revision=snapshot.revision,
             conversation=conversation,
             shown=request.shown or (),
+            loading=pipeline.retention.loading,
             engine_id=self.id,
         )
         return pipeline.decide(turn, request.event_id, snapshot.failures(context.org), calls=calls)
@@ -359,6 +365,7 @@ class Engine(NoConversation):
             shown=request.shown,
             is_search=begun.is_search,
             room=1.0 if begun.is_search else begun.pipeline.retention.room(conversation),
+            loading=begun.pipeline.retention.loading,
             variant=begun.variant,
             engine_id=self.id,
             tool_list=begun.snapshot.tool_list,

@@ -46,7 +46,8 @@ _BROKEN = "broken: seldom shown until it works again"  # its breaker is open
 REMOVED = {
     "status.inactive": "not active",
     "withdrawn": "deleted, or waiting for review",
-    "policy.deny": "denied by a rule or a toolkit's tier (why() says which)",
+    "policy.tier": "its toolkit is for another tier (why() says which)",
+    "policy.deny": "denied by a rule (why() says which)",
     "page.match": "not on this page",
     "settings.missing": "toolkit has no settings",
     "caller.excluded": "excluded by the caller",
@@ -157,12 +158,19 @@ def account(trail: Trail, row: int) -> Account:
 
 
 def activated(trail: Trail) -> dict[str, str]:
-    """Toolkit → the strongest reason for it; toolkits with a selected tool, in order of their best tool."""
+    """Toolkit → the strongest reason for it; toolkits with a selected tool, in order of their best tool.
+
+    Toolkits that were hit and have selected tools as members alone come last.
+    """
     best: dict[str, str] = {}
     for row in trail.candidates.rows.tolist():
         toolkit = trail.catalog.tools[row].toolkit
         if toolkit and toolkit not in best and (reasons := account(trail, row).reasons):
             best[toolkit] = reasons[0]
+    for toolkit, reason in _hits(trail).items():
+        own = trail.catalog.below.get(toolkit)
+        if own is None or not np.isin(own, trail.candidates.rows).any():
+            best.setdefault(toolkit, reason)
     return best
 
 
@@ -197,6 +205,10 @@ def log_lines(trail: Trail, degraded: Sequence[str]) -> tuple[str, ...]:
         before, after = steps[cuts[0] - 1], steps[cuts[-1]]
         count, names = _gone(trail, before, after)
         lines.append(f"tool cap: kept={len(after)}/{len(before)}, dropped={count}: {names}")
+    if hits := _hits(trail):
+        named = [_printable(f"{toolkit}({reason})") for toolkit, reason in hits.items()]
+        more = ", …" if len(named) > _MOST_NAMES else ""
+        lines.append(f"tool routes: hit={len(named)}: {', '.join(named[:_MOST_NAMES])}{more}")
     if lists:
         count, names = _gone(trail, steps[lists[0] - 1], steps[lists[-1]])
         if count:
@@ -245,6 +257,18 @@ def _evidence(step: Candidates, row: int, toolkit: str, trail: Trail) -> dict[st
     for term, weight, scores in evidence.terms:
         if len(at) and abs(scores[at[0]]) >= _SHOWN:
             found[f"{term} {scores[at[0]]:.2f}"] = weight * float(scores[at[0]])
+    return found
+
+
+def _hits(trail: Trail) -> dict[str, str]:
+    """Toolkit that was hit and has a selected tool → the keyword, pattern or cosine that hit it."""
+    found: dict[str, str] = {}
+    for step in trail.candidates.trail():
+        if step.evidence is not None and step.reason.startswith("route."):
+            for toolkit, reason in step.evidence.words:
+                rows = trail.catalog.routes.rows.get(toolkit)
+                if rows is not None and np.isin(rows, trail.candidates.rows).any():
+                    found.setdefault(toolkit, reason)
     return found
 
 

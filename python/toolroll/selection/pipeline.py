@@ -51,6 +51,7 @@ class Pipeline:
         retention: how long a conversation keeps its tools.
         reader: makes the texts that retrieval looks for from a message.
         reads_vectors: whether a stage reads the message's vector; where none does, it is not embedded.
+        keywords_suffice: whether it reads none for this message, by what may be selected; None for never.
         build_s: seconds that the build took, with the catalog's.
     """
 
@@ -65,6 +66,7 @@ class Pipeline:
     continued: tuple[Stage, ...] = ()
     reader: Reader = _AS_IT_IS
     reads_vectors: bool = True
+    keywords_suffice: Callable[[Candidates, Turn], bool] | None = None
     lasting_failures: tuple[Failure, ...] = ()
     withdrawn: Bitset | None = None
     variants: Mapping[str, Pipeline] = field(default_factory=dict)
@@ -142,6 +144,14 @@ class Pipeline:
             candidates, _ = runner.run(stage, candidates, turn)
         failed, spent = tuple(runner.failures), tuple(runner.timings)
         return Selection.of(candidates, self.catalog, turn, failed, spent, event_id, calls)
+
+    def reads_vector(self, turn: Turn) -> bool:
+        """Whether a soft stage reads the vector of this turn, which has none yet."""
+        if not self.reads_vectors or self.keywords_suffice is None:
+            return self.reads_vectors
+        runner = _StageRunner([], [])
+        candidates, _ = runner.run(self.soft[0], self._allowed(turn, runner), turn)  # the page
+        return not self.keywords_suffice(candidates, turn)
 
     def allowed(self, turn: Turn) -> Bitset:
         """The rows that the hard stages leave to the caller."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from toolroll.catalog.catalog import Catalog, CatalogOptions
 from toolroll.catalog.catalog import Progress as Progress
 from toolroll.catalog.tool_text import ToolText
+from toolroll.catalog.toolkits import absent_members
 from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, Failure
 from toolroll.selection.effective_policy import EffectivePolicy
@@ -17,6 +19,10 @@ from toolroll.selection.policy.policy import Policy
 from toolroll.selection.profiles import Profile, compose
 from toolroll.selection.stages.visibility import Visibility
 from toolroll.tools import Definitions, Tool
+
+_log = logging.getLogger("toolroll")
+
+_MOST_WARNINGS = 20  # about one catalog
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +43,7 @@ class PipelineBuilder:
     hnsw: bool = False
     variants: Mapping[str, Profile] = field(default_factory=dict)
     is_deferred: bool = False
+    _warned: set[str] = field(default_factory=set, repr=False)
 
     def pipeline(
         self,
@@ -54,6 +61,25 @@ class PipelineBuilder:
             EmbedderUnavailable: the embedder fails.
         """
         return self._built(definitions, self.embedder, policy, progress, text_of)
+
+    def warn_of_absent(self, catalog: Catalog) -> None:
+        """Warns once of each toolkit in `no_hit`, and of each member of a toolkit, that the catalog lacks.
+
+        Neither is an error: the tools of a server that starts later may have these names.
+        """
+        p = self.parameters
+        kits = (() if p.no_hit is None else p.no_hit) if p.routes != "favour" else ()
+        absent = [f"no_hit: toolkit {name!r:.80}" for name in kits if name not in catalog.toolkits]
+        names = (
+            [tool.name for tool in catalog.tools] if any(k.members for k in catalog.toolkits.values()) else []
+        )
+        absent += [
+            f"toolkit {name!r:.80}: member {member!r:.80}"
+            for name, member in absent_members(catalog.toolkits.values(), names)
+        ]
+        for what in [one for one in absent if one not in self._warned][:_MOST_WARNINGS]:
+            _log.warning("%s is not in the catalog", what)
+        self._warned.update(absent)
 
     def by_words(
         self, definitions: Definitions, policy: EffectivePolicy, error: EmbedderUnavailable

@@ -14,7 +14,7 @@ from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.message_text import Reader
 from toolroll.catalog.tool2vec import DESCRIPTION_COUNTS
 from toolroll.context import Turn, names
-from toolroll.conversation import Retention
+from toolroll.conversation import Retention, StickyCount
 from toolroll.embedder import TEMPERATURE, Scale
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.formats.providers import MOST_TOOLS
@@ -35,7 +35,7 @@ from toolroll.selection.stages.no_match import NoMatch
 from toolroll.selection.stages.page import Page
 from toolroll.selection.stages.required import Required
 from toolroll.selection.stages.retrieval import OnNoTool, Retrieval
-from toolroll.selection.stages.routes import RouteMode, Routes
+from toolroll.selection.stages.routes import KeywordsSuffice, RouteMode, Routes
 from toolroll.selection.stages.stable_order import StableOrder
 from toolroll.selection.stages.visibility import Visibility
 from toolroll.tools import Mode
@@ -111,6 +111,8 @@ class Profile:
             all; "empty" keeps none of them.
         toolkit_threshold: cosine of message and toolkit from which on the toolkit counts as hit by a route;
             None leaves toolkits to their routes.
+        spare_embedding: whether, without retrieval, a message is not embedded if a keyword or pattern names a
+            toolkit in each of its parts.
         candidates: how many retrieved tools are kept until the cut; the cut ones show up in explanations.
         routes: whether a hit adds to a tool's score ("favour"), leaves only its toolkits ("narrow") or puts
             them behind what retrieval finds ("fill"), or nothing hits ("ignore").
@@ -138,9 +140,12 @@ class Profile:
         affinity: what tools gain whose toolkit a conversation called in its last turn.
         idle_turns: a loaded tool goes when it was not called for more than so many turns.
         sticky_turns, sticky_tools: tools called in a conversation's last turns stay, so many at the most.
+        sticky_count: whether `sticky_tools` counts all of these ("called"), or only those that the turn does
+            not select anyway ("added").
         opening: a conversation's first list has so many times k retrieved tools.
         newcomers: later turns add what is among the first so many times k.
         growth: its list grows to so many times k; 0: each turn sends what it selects and no more.
+        loading: whether the model may load and unload tools: otherwise no delivery has `manage_tools`.
         pass_through_tools, pass_through_tokens: a catalog of at most so many tools and tokens is selected
             whole, unless the call sets k: to search ten tools is of no use.
     """
@@ -160,6 +165,7 @@ class Profile:
     least_confidence: float = field(default=0.05, metadata=_SHARE)
     on_no_tool: OnNoTool = field(default="tell", metadata=_one_of(*get_args(OnNoTool)))
     toolkit_threshold: float | None = field(default=None, metadata=_or_none(_COSINE))
+    spare_embedding: bool = field(default=False, metadata=_FLAG)
     candidates: int = field(default=20, metadata=_COUNT)
     routes: RouteMode = field(default="favour", metadata=_one_of(*get_args(RouteMode)))
     route_weight: float = field(default=0.25, metadata=_WEIGHT)
@@ -184,9 +190,11 @@ class Profile:
     idle_turns: int = field(default=5, metadata=_COUNT)
     sticky_turns: int = field(default=3, metadata=_COUNT)
     sticky_tools: int = field(default=8, metadata=_COUNT)
+    sticky_count: StickyCount = field(default="called", metadata=_one_of(*get_args(StickyCount)))
     opening: float = field(default=1.5, metadata=_WEIGHT)
     newcomers: float = field(default=0.75, metadata=_WEIGHT)
     growth: float = field(default=3.0, metadata=_WEIGHT)
+    loading: bool = field(default=True, metadata=_FLAG)
     pass_through_tools: int = field(default=10, metadata=_COUNT)
     pass_through_tokens: int = field(default=2_000, metadata=_COUNT)
 
@@ -210,6 +218,8 @@ class Profile:
             self.opening,
             self.newcomers,
             self.growth,
+            self.sticky_count,
+            self.loading,
         )
 
     def with_(self, **changes: object) -> Profile:
@@ -332,6 +342,9 @@ def compose(
         ),
         retention=retention,
         reads_vectors=p.retrieve == "tools" or p.toolkit_threshold is not None,
+        keywords_suffice=KeywordsSuffice(catalog.routes)
+        if p.spare_embedding and p.retrieve == "none"
+        else None,
     )
 
 
@@ -438,7 +451,12 @@ PROFILES: Mapping[str, Profile] = {
     "on_demand": _SEED.with_(retrieve="none", routes="ignore", no_hit=()),
     # Seed 3: the base, toolkits whose keyword is in the message, and those whose description is near to it.
     "layers": _SEED.with_(
-        retrieve="none", routes="narrow", no_hit=(), keyword_mode="substring", toolkit_threshold=0.4
+        retrieve="none",
+        routes="narrow",
+        no_hit=(),
+        keyword_mode="substring",
+        toolkit_threshold=0.4,
+        spare_embedding=True,
     ),
     # Seed 4: the nearest by Tool2Vec that do not fail, in the order of a Beta draw for each tier and page.
     "learned": _TOOL2VEC.with_(candidates=7, learning="thompson"),
@@ -452,6 +470,7 @@ PROFILES: Mapping[str, Profile] = {
         no_hit=("search", "memory"),
         max_tools=25,
         sticky_tools=8,
+        sticky_count="added",
     ),
 }
 

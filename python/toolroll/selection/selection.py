@@ -339,10 +339,11 @@ class Selection:
         return " | ".join(parts)
 
     def log_lines(self) -> tuple[str, ...]:
-        """Where the tools came from, as `key=value` for a log; a second line where some were cut for space.
+        """Where the tools came from, as `key=value` for a log; further lines for cuts and routes.
 
         tool selection: method=retrieval+routes, core=5, retrieved=10, routes=8, total=23/72, top_score=0.682
         tool cap: kept=25/35, dropped=10: browser_click, browser_open, …
+        tool routes: hit=1: email(pattern 'email|inbox|compose')
         """
         return explanation.log_lines(self._trail, self.degraded)
 
@@ -390,4 +391,5 @@ class Selection:
             self.turn.context,
             self.calls,
             self.event_id,
+            self.turn.loading,
         )

@@ -1,8 +1,8 @@
 """Tools that could be loaded, as text for a prompt: name and description, by toolkit, within a budget.
 
-The less room there is, the less is said: of some tools their whole description, of others the first sentence
-or the name, and at last only how many there are. Toolkits take turns, so that a large one leaves the others
-their share. What is written here comes from whoever wrote the tools: each has a line, and no more.
+The budget decides how much is said: the whole description of each tool, its first 400 characters, its first
+sentence, its name, and at last only how many tools there are. Toolkits take turns, so that a large one leaves
+the others their share. What is written here comes from whoever wrote the tools: each has a line, and no more.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from toolroll.formats.schemas.names import said_name
 from toolroll.tools import Tool
 
 TITLE = "# Tools that can be loaded"
-LONGEST = 400  # characters of a description
+LONGEST = 400  # characters of a description, until each tool has so many
 _SENTENCE = 90
+_LONGEST_WORD = 16  # characters of a token at the most, about
 _BREAK = 1.5  # tokens of a line break, and what an estimate is rounded by
 _NAMES = 0.6  # of the room is for names alone, the rest for what the tools do
 _MORE = "- … and {} more: search for them"
@@ -54,6 +55,13 @@ def hints(catalog: Catalog, rows: Rows, budget_tokens: int) -> str:
             if (before is not None or said is _by_name) and more <= left - kept:
                 left -= more
                 lines[name][at] = line
+    for name, at, tool in _in_turns({name: groups[name] for name in headings}):
+        if at in lines[name] and LONGEST < len(_said(tool)) <= left * _LONGEST_WORD:
+            line = f"{_by_name(tool)}: {plain(_said(tool), len(_said(tool)))}"
+            more = _cost(line) - _cost(lines[name][at])
+            if more <= left:
+                left -= more
+                lines[name][at] = line
     text = [TITLE]
     for name, heading in headings.items():
         text += [heading, *[lines[name][at] for at in sorted(lines[name])]]
@@ -83,16 +91,20 @@ def plain(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
+def _said(tool: Tool) -> str:
+    return tool.summary or tool.description
+
+
 def _by_name(tool: Tool) -> str:
     return f"- {plain(said_name(tool.name), LONGEST)}"
 
 
 def _in_short(tool: Tool) -> str:
-    said = plain(tool.summary or tool.description, LONGEST)
+    said = plain(_said(tool), LONGEST)
     sentence = plain(said.partition(". ")[0], _SENTENCE)
     return f"{_by_name(tool)}: {sentence}" if sentence else _by_name(tool)
 
 
 def _in_full(tool: Tool) -> str:
-    said = plain(tool.summary or tool.description, LONGEST)
+    said = plain(_said(tool), LONGEST)
     return f"{_by_name(tool)}: {said}" if said else _by_name(tool)

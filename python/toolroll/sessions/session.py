@@ -33,6 +33,7 @@ from toolroll.selection.selection import Selection
 from toolroll.selection.snapshot import Snapshot
 from toolroll.sessions import replies
 from toolroll.sessions.hints import hints
+from toolroll.sessions.loading_log import log_loading
 from toolroll.sessions.name_lookup import META_NAMES, NameLookup, listed
 from toolroll.sessions.replies import Answer, ToolCall
 from toolroll.sessions.session_calls import SessionCalls
@@ -352,8 +353,12 @@ class Session:
     def hints(self, budget_tokens: int = 2_000) -> str:
         """Name and description of what the model is not shown now and could load, for its prompt.
 
+        "" where the profile lets the model load nothing.
+
         budget_tokens: estimated tokens of the text; the less room there is, the less is said of each tool.
         """
+        if not self._state.retention.loading:
+            return ""
         visible = self._calls.visible()
         catalog = visible.catalog
         rows = np.setdiff1d(visible.rows.rows(), np.concatenate((catalog.base, catalog.pinned)))
@@ -451,7 +456,10 @@ class Session:
         elif isinstance(turn, bool) or not isinstance(turn, int) or not 1 <= turn <= _LAST_TURN:
             raise InvalidInput(f"turn: is {turn!r:.80}, must be a whole number from 1 to {_LAST_TURN:,}")
         is_same = last is not None and turn == now.turn and heard(message) == now.heard
-        return held, now.at(turn, self._state.retention, heard(message)), last if is_same else None
+        begun = now.at(turn, self._state.retention, heard(message))
+        if len(begun.loaded) < len(now.loaded):
+            log_loading("idle", self.context, turn, now.idle(turn, self._state.retention))
+        return held, begun, last if is_same else None
 
     def _keep(
         self, selection: Selection, now: Conversation, held: Conversation, same: TurnRecord | None
@@ -555,6 +563,7 @@ class Session:
             self._state.change(lambda now: now.load([tool.name for tool in new]))
         except InvalidInput as error:
             return replies.refused(str(error))
+        log_loading("load", self.context, self.turn, [tool.name for tool in new])
         turn = self._turn()
         if turn is None:
             return replies.loaded(new, there, unknown, [])
@@ -569,6 +578,8 @@ class Session:
         self._state.change(lambda now: now.unload({tool.name for tool in gone}))
         stays = [tool for tool in gone if tool.name in shown]
         rest = [tool for tool in gone if tool.name not in shown]
+        lost = [tool.name for tool in gone if tool.name in held or tool.name in shown]
+        log_loading("unload", self.context, self.turn, lost)
         if turn is not None:
             self._resumed(turn)  # the next turn's list begins without them
         return replies.unloaded(
@@ -582,7 +593,9 @@ class Session:
     def _fallback(self) -> Answer:
         turn = self._turn()
         self._state.change(lambda now: now.fallback(is_open=turn is not None))
-        most = len(self._calls.visible())
+        visible = self._calls.visible()
+        log_loading("fallback", self.context, self.turn, visible)
+        most = len(visible)
         if turn is None:
             return replies.everything_next(most)
         return replies.everything(len(self._listed(turn)), most)
@@ -628,6 +641,8 @@ class Session:
             raise NotFound(f"meta-tool {name!r:.80}: must be one of {', '.join(META_NAMES)}")
         try:
             if name == MANAGE_TOOLS.name:
+                if not self._state.retention.loading:
+                    return replies.refused("manage_tools: is switched off here; use the tools that you have")
                 mode, names = read_manage(arguments)
                 if mode == "fallback":
                     return self._fallback()

@@ -133,7 +133,11 @@ def test_members_of_a_base_toolkit_are_in_every_selection():
 def test_an_explanation_says_which_hit_brought_a_member():
     picked = roll_of().select("recall it", SET)
     assert "keyword 'recall'" in picked.explain("memory_find")
-    assert picked.activated == {"mail": "keyword 'recall'", "memorizer": "keyword 'recall'"}
+    assert picked.activated == {
+        "group": "keyword 'recall'",
+        "mail": "keyword 'recall'",
+        "memorizer": "keyword 'recall'",
+    }
 
 
 def test_a_revision_tells_members_and_is_what_it_was_without_any():

@@ -33,7 +33,7 @@ def test_each_variable_of_the_seeds_has_its_twin():
 @pytest.mark.parametrize("field", [field.name for field in fields(Profile)])
 def test_every_parameter_has_a_variable(field):
     value = getattr(Profile(), field)
-    written = "none" if value is None else str(value).replace("True", "on")
+    written = "none" if value is None else str(value).replace("True", "on").replace("False", "off")
     assert from_environment("default", {f"TOOLROLL_{field.upper()}": written}) == Profile()
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.unit.seeds.planned import PlannedEmbedder
-from toolroll import Context, Toolroll
+from toolroll import Context, Route, Tool, Toolkit, Toolroll
+from toolroll.cli import main
+from toolroll.formats.sources.folder import read_folder
 from toolroll.selection.profiles import PROFILES
+from toolroll.tools import Definitions
 
 FOLDER = Path(__file__).parents[2] / "data" / "seeds" / "layers"
 WORKOUT = "If it rains tomorrow, plan an indoor workout and add it to my calendar"
@@ -51,7 +55,10 @@ def test_a_hit_scores_its_strength_and_is_sent_in_that_order():
     assert picked.names[13:] == ("weather", "create_event", "delete_event", "list_events", "update_event")
     scores = {tool["name"]: tool["score"] for tool in picked.to_dict()["tools"]}
     assert (scores["weather"], scores["create_event"], scores["recall"]) == (1.0, 0.52, 0.0)
-    assert picked.log_lines() == ("tool selection: method=routes, core=13, routes=5, total=18/35",)
+    assert picked.log_lines() == (
+        "tool selection: method=routes, core=13, routes=5, total=18/35",
+        "tool routes: hit=2: weather(keyword 'rain'), calendar(dense 0.52)",
+    )
 
 
 def test_the_catalog_has_8_toolkits_beside_13_base_tools():
@@ -87,6 +94,89 @@ def test_keywords_switch_on_their_toolkits_and_no_others(message, toolkits):
 def test_what_no_keyword_says_is_found_by_meaning():
     picked = roll_of(PlannedEmbedder({"weather: ": 0.44})).select("Is it going to be wet outside?", FREE)
     assert picked.activated["weather"] == "dense 0.44"
+
+
+@pytest.fixture
+def without_umbrella(tmp_path) -> Path:
+    """The seed's catalog, in which no keyword of the weather is an umbrella."""
+    folder = tmp_path / "layers"
+    folder.mkdir()
+    for file in FOLDER.glob("*.json"):
+        (folder / file.name).write_text(file.read_text("utf-8").replace('"umbrella"', '"parasol"'), "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(("threshold", "found"), [(0.40, False), (0.25, True)])
+def test_an_umbrella_is_found_by_meaning_at_a_threshold_that_suits_the_embedder(
+    without_umbrella, threshold, found
+):
+    """The seed's 0.40 suits BGE-M3; of the built-in embedder the cosine is 0.29, and no other is above 0.12."""
+    parameters = PROFILES["layers"].with_(toolkit_threshold=threshold)
+    roll = Toolroll.from_folder(without_umbrella, profile=parameters, tiers=("free",), embedder="static")
+    picked = roll.select("Should I bring an umbrella?", FREE)
+    assert toolkits_of(picked) == {"general", *(["weather"] if found else [])}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("embedder", "cosine"), [("static", 0.29), ("minilm", 0.24), ("multilingual", 0.20)])
+def test_no_shipped_embedder_finds_the_umbrella_at_the_seeds_threshold(without_umbrella, embedder, cosine):
+    roll = Toolroll.from_folder(without_umbrella, profile="layers", tiers=("free",), embedder=embedder)
+    picked = roll.select("Should I bring an umbrella?", FREE)
+    assert toolkits_of(picked) == {"general"}
+    near = picked.catalog.toolkit_index.near(picked.turn.vector, -1.0)
+    assert next(iter(near)) == "weather" and near["weather"] == pytest.approx(cosine, abs=0.005)
+
+
+@pytest.mark.slow
+def test_the_multilingual_embedder_finds_what_other_languages_mean_at_a_threshold_of_0_25():
+    """At 0.40 it finds the last one only."""
+    roll = roll_of("multilingual", toolkit_threshold=0.25)
+    asked = {
+        "Brauche ich morgen einen Regenschirm?": {"weather"},
+        "Wie warm wird es morgen in Oslo?": {"weather"},
+        "Schreib Anna eine E-Mail": {"email"},
+        "Erzähl mir einen Witz": set(),
+        "How do I cook rice?": set(),
+        "내일 비가 올까?": {"weather"},
+    }
+    assert {message: toolkits_of(roll.select(message, FREE)) - {"general"} for message in asked} == asked
+    seeds = roll_of("multilingual")
+    assert [message for message in asked if len(seeds.select(message, FREE)) > 13] == ["내일 비가 올까?"]
+
+
+def test_a_toolkit_file_in_the_seeds_form_is_read_whole(tmp_path):
+    function = {
+        "name": "weather",
+        "description": "Tells the weather.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    }
+    toolkit = {
+        "name": "weather",
+        "tier": "free",
+        "description": "Weather and forecasts",
+        "keywords": ["날씨", "rain"],
+        "tasks": [{"type": "function", "function": function}],
+    }
+    (tmp_path / "weather.json").write_text(json.dumps(toolkit), "utf-8")
+    assert read_folder(tmp_path, ("free",)) == Definitions(
+        (Tool("weather", "Tells the weather.", function["parameters"], toolkit="weather"),),
+        (Toolkit("weather", "Weather and forecasts", tier="free"),),
+        (Route(("weather",), ("날씨", "rain")),),
+        tiers=("free",),
+    )
+
+
+def test_the_seeds_files_are_selected_from_on_the_command_line(capsys):
+    words = ["select", "What's the weather today?", "--catalog", str(FOLDER), "--profile", "layers"]
+    assert main([*words, "--tiers", "free,pro", "--tier", "free", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert len(said["tools"]) == 14 and said["tools"][-1]["name"] == "weather"
+    assert main([*words, "--tier", "free", "--json"]) == 0  # as they are: they have one tier
+    assert json.loads(capsys.readouterr().out)["tools"] == said["tools"]
+    assert len(Toolroll.from_folder(FOLDER, profile="layers").select("What's the weather?", FREE)) == 14
+    assert main([*words, "--tiers", "gold"]) == 1
+    error = capsys.readouterr().err
+    assert "calendar.json:3: toolkit 'calendar': tier is 'free'" in error and "--tiers" in error
 
 
 def test_an_umbrella_is_a_keyword_of_the_seeds_own_file():
@@ -127,6 +217,61 @@ def test_toolkits_are_embedded_once_and_a_message_once():
     assert embedder.asked == []
     roll.select(WORKOUT, FREE)
     assert embedder.asked == [WORKOUT]
+
+
+@pytest.mark.parametrize(
+    ("message", "toolkit"),
+    [
+        ("What's the weather today?", "weather"),
+        ("Commit my code", "git"),
+        ("크롬 열어줘", "host_pc"),
+        ("Commit my code. Then show me the weather", "git"),
+    ],
+)
+def test_a_message_that_keywords_name_in_each_part_is_not_embedded(message, toolkit):
+    embedder = PlannedEmbedder(COSINES)
+    picked = roll_of(embedder).select(message, FREE)
+    assert embedder.asked == [] and toolkit in picked.activated
+    embedder.is_up = False
+    assert roll_of(embedder).select(message, FREE).degraded == ()
+    embedder.is_up = True
+    roll_of(embedder, spare_embedding=False).select(message, FREE)
+    assert embedder.asked == [message]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [WORKOUT, "Tell me a joke", "Commit my code, and save it", "Hi. What's the weather?", "weather " * 200],
+)
+def test_a_message_with_a_part_that_no_keyword_names_is_embedded(message):
+    embedder = PlannedEmbedder(COSINES)
+    roll_of(embedder).select(message, FREE)
+    assert embedder.asked == [message]
+
+
+def test_the_keyword_of_a_toolkit_that_the_caller_may_not_have_spares_no_embedding():
+    embedder = PlannedEmbedder({"calendar: ": 0.5})
+    roll = roll_of(embedder)
+    for context in (Context(tier=""), Context(tier="free", exclude=("weather",))):
+        roll.select("What's the weather today?", context)
+    assert embedder.asked == ["What's the weather today?"] * 2
+
+
+def test_a_search_and_a_profile_that_retrieves_embed_each_message():
+    embedder = PlannedEmbedder(COSINES)
+    roll = roll_of(embedder)
+    roll.session("s", FREE).search("weather")
+    assert embedder.asked == ["weather"]
+    other = PlannedEmbedder(COSINES)
+    roll_of(other, retrieve="tools").select("weather", FREE)
+    assert other.asked == ["weather"]
+
+
+def test_an_explanation_says_that_a_tier_is_missing_and_speaks_of_no_rule():
+    nobody = roll_of().select("What's the weather today?", Context())
+    assert "its toolkit is for another tier" in nobody.explain("weather")
+    assert "22 removed: its toolkit is for another tier" in nobody.explain()
+    assert "rule" not in nobody.explain()
 
 
 def test_a_toolkit_of_a_higher_tier_is_not_switched_on_by_its_keyword():

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.seeds.planned import PlannedEmbedder
-from toolroll import Context, Toolroll
+from toolroll import Context, Tool, Toolkit, Toolroll
 from toolroll.catalog.tool_text import words
+from toolroll.errors import InvalidInput
 from toolroll.selection.profiles import PROFILES
 from toolroll.sessions.session import Session
 
@@ -70,6 +71,7 @@ def test_the_seeds_log_line_15_by_embedding_8_by_routes_23_of_72():
     assert picked.log_lines() == (
         "tool selection: method=retrieval+routes, core=5, retrieved=10, routes=8, total=23/72, "
         "top_score=0.682",
+        "tool routes: hit=2: photos(pattern 'photo|picture|image'), files(pattern 'file|folder|document')",
     )
     assert picked.names[:5] == CORE
     assert picked.names[5:15] == found  # by score
@@ -85,9 +87,10 @@ def test_the_seeds_cap_line_25_of_35_kept_and_the_ten_dropped_are_named():
     groups = [tool.name for tool in catalog.tools if tool.toolkit == "gmail"]  # email and calendar, by name
     found = (*groups[:13], "create_job", "list_jobs")
     picked = nearest(found).select("Compose an email about the meeting in my calendar")
-    selected, cap = picked.log_lines()
+    selected, cap, hits = picked.log_lines()
     assert selected.endswith("core=5, retrieved=15, routes=15, total=35/72, top_score=0.682")
     assert cap == f"tool cap: kept=25/35, dropped=10: {', '.join(groups[18:])}"
+    assert hits.startswith("tool routes: hit=2: email(pattern '")
     assert picked.names == (*CORE, *found, *groups[13:18])
     assert "cut: beyond max_tools" in picked.explain(groups[-1])
 
@@ -126,6 +129,17 @@ def test_patterns_switch_on_the_groups_of_the_seeds_table(wide, message, groups)
     }  # fmt: skip
 
 
+def test_a_log_names_the_group_and_the_pattern_that_switched_it_on():
+    """The tools of these groups belong to the toolkits of their servers: the groups have them as members."""
+    picked = roll_of(PlannedEmbedder({}), minimum=0, max_tools=None).select("Check my inbox for a photo")
+    hits = picked.log_lines()[-1]
+    assert hits.startswith("tool routes: hit=2: ")
+    assert "email(pattern 'email|inbox|compose')" in hits and "photos(pattern 'photo|picture|image')" in hits
+    assert "email(pattern 'email|inbox|compose')" in picked.summary()
+    assert picked.activated["photos"] == "pattern 'photo|picture|image'"
+    assert len(roll_of(PlannedEmbedder({}), minimum=0).select("Hm").log_lines()) == 1  # by default, not hit
+
+
 def test_a_photo_needs_search_and_telegram(roll):
     assert roll.select("Send a photo of the aurora").names == (*CORE, *SEARCH, *TELEGRAM)
 
@@ -137,6 +151,29 @@ def test_where_no_pattern_hits_search_and_memory_are_there(roll):
     assert "default toolkit" in picked.explain("memory_store_fact")
 
 
+def test_defaults_and_members_that_are_not_there_are_warned_of_once(caplog):
+    tools = [Tool("mail_send"), Tool("memory_find")]
+    groups = [
+        Toolkit("memory", members=("memory_*", "later_*")),
+        Toolkit("email", members=("mail_send", "mail_raed")),
+    ]
+    roll = Toolroll.from_tools(tools, toolkits=groups, profile="merged", embedder="none")
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "no_hit: toolkit 'search' is not in the catalog",
+        "toolkit 'email': member 'mail_raed' is not in the catalog",
+    ]
+    roll.refresh(tools)
+    assert len(caplog.records) == 2
+    assert roll.select("Hm").names == ("memory_find",)
+
+
+def test_a_catalog_that_has_what_is_named_is_not_warned_of(caplog):
+    roll_of(PlannedEmbedder({}))
+    Toolroll.from_tools([Tool("a")], embedder="none")
+    assert caplog.records == []
+
+
 def test_a_tool_is_reached_by_each_group_that_has_it_as_a_member(roll):
     for message in ("search", "a photo", "browse"):
         assert set(SEARCH) <= set(roll.select(message).names)
@@ -144,7 +181,6 @@ def test_a_tool_is_reached_by_each_group_that_has_it_as_a_member(roll):
 
 def test_a_glob_reaches_what_a_server_brings_later():
     roll = roll_of(PlannedEmbedder({}), minimum=0)
-    from toolroll import Tool
     from toolroll.formats.sources.folder import read_folder
 
     known = read_folder(FOLDER)
@@ -164,6 +200,53 @@ def test_at_least_5_and_at_most_15_are_retrieved_above_a_cosine_of_0_3(above, sh
     assert roll.select("Hm").names == (*CORE, *names[:shown])
 
 
+def test_core_tools_that_are_near_take_places_of_the_least_5_as_in_the_seed():
+    """The seed sorts all tools by their cosine, core ones too, takes the first 5, and adds the core."""
+    near = (*CORE[:3], *BROWSER)
+    roll = nearest(near, 0.25, no_hit=None)
+    assert roll.select("Hm").names == (*CORE, *BROWSER[:2])
+    none_near = nearest(BROWSER, 0.25, no_hit=None)
+    assert none_near.select("Hm").names == (*CORE, *BROWSER[:5])
+    others = (*BROWSER, *REQUIRED, *SEARCH)  # sixteen
+    assert nearest((*CORE[:3], *others), 0.9, no_hit=None).select("Hm").names == (*CORE, *others[:15])
+
+
+def test_each_tool_is_embedded_once_as_its_name_and_description_with_toolkit_and_parameters():
+    asked: list[str] = []
+
+    class Recording(PlannedEmbedder):
+        def embed(self, texts):
+            asked.extend(texts)
+            return super().embed(texts)
+
+    tools = [
+        Tool("gmail_list_emails", "Lists emails.", {"type": "object", "properties": {"max_count": {}}}),
+        Tool("web_search", "Searches the web.", toolkit="searcher"),
+    ]
+    Toolroll.from_tools(tools, profile=PROFILES["merged"].with_(no_hit=None), embedder=Recording({}))
+    texts = [text for text in asked if ": " in text]
+    assert texts == [
+        "gmail list emails: Lists emails. (max count)",
+        "searcher: web search: Searches the web.",
+    ]
+
+
+def test_a_group_is_loaded_by_its_name():
+    session = roll_of(PlannedEmbedder({}), no_hit=None, minimum=0).session("chat")
+    session.select("Hm")
+    session.load("memory")
+    names = {tool.name for tool in session.selection.catalog.tools if tool.name.startswith("memory_")}
+    assert set(session.selection.names) == {*CORE, *names}
+
+
+def test_sticky_tools_take_places_of_the_cap():
+    plans = {"one": planned(BROWSER, 0.7), "two": planned((*SEARCH, *TELEGRAM, *REQUIRED), 0.7)}
+    session = roll_of(PlannedEmbedder(plans), no_hit=None, minimum=0, max_tools=17).session("chat")
+    session.select("one")
+    session.used(BROWSER[:8])
+    assert session.select("two").names == (*CORE, *BROWSER[:8], *SEARCH)
+
+
 def test_a_reply_keeps_the_score_and_the_pattern_as_reasons():
     picked = nearest(SEARCH).select("a photo")
     assert "dense 0.68" in picked.explain(SEARCH[0])
@@ -178,6 +261,8 @@ def test_while_the_embedder_is_down_the_routes_select_alone():
     picked = roll.select("a photo of my calendar")
     assert picked.log_lines() == (
         "tool selection: method=routes, core=5, routes=15, total=20/72, degraded=embedder",
+        "tool routes: hit=2: photos(pattern 'photo|picture|image'), "
+        "calendar(pattern 'calendar|meeting|schedule')",
     )
     assert not set(BROWSER) & set(picked.names)
 
@@ -191,6 +276,20 @@ def test_required_tools_are_the_selection_and_nothing_else_runs():
     assert picked.log_lines() == ("tool selection: method=required, resolved=3/3",)
     assert embedder.asked == [] and picked.degraded == ()
     assert picked.summary().startswith("3/72 tools | required: resolved=3/3 | ")
+
+
+@pytest.mark.parametrize("text", ["", " ", "null", "[]"])
+def test_required_tools_may_be_json_text_as_the_skills_of_the_seed_are_stored(roll, text):
+    written = '["gmail_get_new_emails", "memory_list_contacts", "memory_list_projects"]'
+    assert Context(required=written).required == REQUIRED
+    assert roll.select(INSTRUCTIONS, Context(required=written)).names == REQUIRED
+    assert Context(required=text).required == ()  # none are required
+
+
+@pytest.mark.parametrize("text", ["gmail", "a, b", '"a"', '{"a": 1}', "[1]", '["a"', "[" * 99_999])
+def test_required_tools_that_are_no_json_list_of_names_are_refused(text):
+    with pytest.raises(InvalidInput, match="context: required"):
+        Context(required=text)
 
 
 def test_a_skill_without_required_tools_would_get_25_for_the_words_of_its_instructions(roll):
@@ -257,6 +356,25 @@ def test_sticky_tools_are_those_of_three_turns_and_at_most_eight_newest_first():
     session.select("four")
     assert session.select("five").names == (*CORE, "create_job")
     assert session.select("six").names == CORE
+
+
+def test_the_eight_sticky_tools_are_those_that_nothing_else_selects():
+    called = (*BROWSER, "create_job", "filer_read_file", *REQUIRED[1:])  # thirteen, the newest last
+    plans = {"one": planned(called, 0.7), "two": planned(called[-6:], 0.7)}
+    roll = roll_of(PlannedEmbedder(plans), no_hit=None, minimum=0)
+    session = roll.session("chat")
+    session.select("one")
+    session.used(called)
+    picked = session.select("two")
+    assert set(picked.names) == {*CORE, *called}  # six are found, seven added: 8 in all would lose five
+    assert picked.log_lines()[0] == (
+        "tool selection: method=retrieval, core=5, retrieved=6, sticky=7, total=18/72, top_score=0.700"
+    )
+    assert "called before" in picked.explain(called[-1])
+    by_calls = roll_of(PlannedEmbedder(plans), no_hit=None, minimum=0, sticky_count="called").session("chat")
+    by_calls.select("one")
+    by_calls.used(called)
+    assert set(by_calls.select("two").names) == {*CORE, *called[-8:]}
 
 
 def test_sticky_limits_are_parameters():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tests.strategies as some
-from toolroll import Context, Profile, Tool, Toolroll
+from toolroll import Context, Profile, Route, Tool, Toolroll
 from toolroll.context import Turn
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
@@ -47,6 +47,8 @@ def test_the_numbers_of_any_selection_add_up(
     assert (total, of) == (sum(counts.values()), len(pipeline.catalog))
     lost = 0
     for line in lines[1:]:
+        if line.startswith("tool routes: hit="):
+            continue
         gone = re.search(r"(dropped|held_back)=(\d+): ?(.*)", line)
         assert gone is not None and int(gone[2]) == len(gone[3].split(", ") if gone[3] else ())
         lost += int(gone[2])
@@ -94,6 +96,18 @@ def test_what_failed_is_said():
     roll = Toolroll.from_tools(TOOLS, embedder=Down(32))
     line = roll.select("same words", replace(Context(), user="ann")).log_lines()[0]
     assert line.endswith("degraded=embedder")
+
+
+def test_hits_are_named_with_what_hit_them_if_a_tool_of_theirs_is_selected():
+    tools = [Tool("a", "reads", toolkit="mail"), Tool("b", "reads", toolkit="chat")]
+    routes = [Route(("mail",), keywords=("inbox",)), Route(("chat",), keywords=("inbox", "x\ny"))]
+    roll = Toolroll.from_tools(tools, routes=routes, embedder="none")
+    (_, hits) = roll.select("my inbox", k=2).log_lines()
+    assert hits == "tool routes: hit=2: mail(keyword 'inbox'), chat(keyword 'inbox')"
+    (_, hits) = roll.select("my inbox", Context(exclude=("b",)), k=2).log_lines()
+    assert hits == "tool routes: hit=1: mail(keyword 'inbox')"
+    (_, hits) = roll.select("x\ny", k=2).log_lines()
+    assert hits.isprintable() and hits.startswith("tool routes: hit=1: ")
 
 
 def test_no_name_begins_a_line_of_its_own():

@@ -44,7 +44,25 @@ def test_nothing_is_said_of_nothing():
     assert hints(of, np.array([], np.int32), 100) == ""
 
 
-texts = st.text(max_size=300)
+LONG = "It does a, and then b, and c as well. " * 40  # 1,520 characters, some 440 tokens
+
+
+def test_a_description_is_said_whole_where_the_budget_has_room_for_it():
+    of = catalog(*(Tool(f"t{at}", LONG + str(at), toolkit="kit") for at in range(4)))
+    ample = hints(of, every(of), 4_000)
+    assert all(f"- t{at}: {LONG}{at}" in ample for at in range(4))
+    lengths = [len(hints(of, every(of), budget)) for budget in (60, 400, 900, 1_400, 4_000)]
+    assert lengths == sorted(lengths) and len(set(lengths)) == 5
+
+
+def test_no_description_is_said_whole_before_each_tool_has_its_first_400_characters():
+    of = catalog(*(Tool(f"t{at}", LONG + str(at), toolkit="kit") for at in range(4)))
+    text = hints(of, every(of), 850)
+    said = [len(line) for line in text.splitlines() if line.startswith("- t")]
+    assert len(said) == 4 and min(said) > 390 and max(said) > 1_500
+
+
+texts = st.text(max_size=900)
 
 
 @given(

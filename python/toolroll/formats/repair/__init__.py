@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from toolroll.formats.repair.arguments import Change, Injection, RepairResult, repair
 from toolroll.formats.repair.claims import Advice, Claim, check_claim, claims_action
+from toolroll.formats.repair.compaction import Compaction, acompact, compact
 from toolroll.formats.repair.cost import CostLimits, CostMonitor, Pause, Usage
 from toolroll.formats.repair.history import History, HistoryChange, repair_history
 from toolroll.formats.repair.leaked_calls import Call, RecoveryResult, recover
@@ -19,6 +20,7 @@ __all__ = [
     "Call",
     "Change",
     "Claim",
+    "Compaction",
     "CostLimits",
     "CostMonitor",
     "HistoryChange",
@@ -28,8 +30,10 @@ __all__ = [
     "RecoveryResult",
     "RepairResult",
     "Usage",
+    "acompact",
     "check_claim",
     "claims_action",
+    "compact",
     "recover",
     "relax",
     "repair",

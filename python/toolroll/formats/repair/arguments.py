@@ -66,7 +66,7 @@ class RepairResult:
 class Injection:
     """A value that the caller knows better than the model, such as the id of the current chat.
 
-    It replaces an argument that is missing, null, or of another JSON type than `value`.
+    It replaces an argument that is missing, null, blank text, or of another JSON type than `value`.
 
     Attributes:
         value: the value to insert.
@@ -85,6 +85,7 @@ class Injection:
         return (
             self.always
             or kind_of(value) != kind_of(self.value)
+            or (isinstance(value, str) and not value.strip())
             or (self.max_length is not None and isinstance(value, str) and len(value) > self.max_length)
             or (self.when is not None and self.when(value))
         )

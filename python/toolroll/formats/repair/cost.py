@@ -1,11 +1,12 @@
 """Counts what an agent spent in the last hour, and says when to pause it.
 
 A runaway loop spends within minutes: a cap for the hour bounds the damage, and a spike against the agent's
-own past stops it sooner. The monitor counts and reports; the caller pauses the agent.
+own past stops it sooner. The monitor counts, reports and notifies; the caller pauses the agent.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -13,6 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from toolroll.errors import InvalidInput, quoted
+
+_log = logging.getLogger(__name__)
 
 BUCKETS = 60  # of a minute each
 _AHEAD = 24 * 60  # minutes by which the clocks of two machines may differ
@@ -29,12 +32,14 @@ class CostLimits:
         short_window_minutes: length of the window for spikes, with the current minute.
         spike_multiplier: pause when the rate of that window is more than this many times the baseline.
         minimum_baseline_tokens: tokens a minute below which there is no spike, so that a start is none.
+        enabled: False never pauses; tokens are counted all the same.
     """
 
     hard_cap_tokens_per_hour: int = 250_000
     short_window_minutes: int = 5
     spike_multiplier: float = 3
     minimum_baseline_tokens: float = 1_000
+    enabled: bool = True
 
     def __post_init__(self) -> None:
         for name in ("hard_cap_tokens_per_hour", "spike_multiplier", "minimum_baseline_tokens"):
@@ -44,6 +49,8 @@ class CostLimits:
         minutes = self.short_window_minutes
         if not isinstance(minutes, int) or isinstance(minutes, bool) or not 0 < minutes < BUCKETS:
             raise InvalidInput(f"short_window_minutes is {minutes!r:.80}, must be from 1 to {BUCKETS - 1}")
+        if not isinstance(self.enabled, bool):
+            raise InvalidInput(f"enabled is {quoted(self.enabled)}, must be True or False")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +97,22 @@ class CostMonitor:
     count into the latest minute seen: nothing is lost or counted twice.
     """
 
-    def __init__(self, limits: CostLimits | None = None, clock: Callable[[], float] = time.time) -> None:  # noqa: TID251
+    def __init__(
+        self,
+        limits: CostLimits | None = None,
+        clock: Callable[[], float] = time.time,  # noqa: TID251
+        on_pause: Callable[[Pause], object] | None = None,
+    ) -> None:
+        """A monitor that has counted nothing.
+
+        Args:
+            limits: when to pause.
+            clock: seconds since the epoch.
+            on_pause: called once for each pause that begins, in the thread that recorded the call, to notify
+                people. An exception that it raises is logged and goes no further.
+        """
         self.limits = CostLimits() if limits is None else limits
-        self._clock = clock
+        self._clock, self._on_pause = clock, on_pause
         self._lock = threading.Lock()
         self._minute: int | None = None  # the latest one seen
         self._buckets = [[0, 0, 0] for _ in range(BUCKETS)]  # prompt, completion, calls; by minute modulo 60
@@ -100,8 +120,8 @@ class CostMonitor:
 
     @property
     def paused(self) -> Pause | None:
-        """Why the agent is paused; None if it is not."""
-        return self._pause
+        """Why the agent is paused; None if it is not, or if the limits are switched off."""
+        return self._pause if self.limits.enabled else None
 
     def record(self, prompt_tokens: int, completion_tokens: int, at: float | None = None) -> Pause | None:
         """Counts one call of a model; returns the current pause, if any.
@@ -128,8 +148,11 @@ class CostMonitor:
             bucket = self._buckets[self._advance(now) % BUCKETS]
             for place, count in enumerate((prompt_tokens, completion_tokens, 1)):
                 bucket[place] = min(bucket[place] + count, MAX_COUNT)
-            self._pause = self._pause or self._judged(now)
-            return self._pause
+            before = self._pause
+            pause = self._pause = before or self._judged(now)
+        if pause is not None and pause is not before:
+            self._notify(pause)
+        return self.paused
 
     def resume(self, reset_window: bool = False) -> None:
         """Ends a pause. Without `reset_window` the next call may cause it again."""
@@ -162,13 +185,14 @@ class CostMonitor:
         record: Mapping[str, Any],
         limits: CostLimits | None = None,
         clock: Callable[[], float] = time.time,  # noqa: TID251
+        on_pause: Callable[[Pause], object] | None = None,
     ) -> CostMonitor:
-        """The monitor of a record of `to_record`.
+        """The monitor of a record of `to_record`. A pause of the record is not notified again.
 
         Raises InvalidInput for any other record, and for one dated later than tomorrow: counts so far ahead
         would never leave the window.
         """
-        monitor = cls(limits, clock)
+        monitor = cls(limits, clock, on_pause)
         try:
             minute, buckets, pause = record["minute"], record["buckets"], record["pause"]
             sound = (
@@ -189,6 +213,14 @@ class CostMonitor:
         for place, bucket in enumerate(buckets):
             monitor._buckets[(minute - BUCKETS + 1 + place) % BUCKETS] = list(bucket)
         return monitor
+
+    def _notify(self, pause: Pause) -> None:
+        if self._on_pause is None:
+            return
+        try:
+            self._on_pause(pause)
+        except Exception:
+            _log.exception("the notification of a pause has failed: %s", pause.message)
 
     def _now(self, at: float | None) -> float:
         now = self._clock() if at is None else at
@@ -230,6 +262,8 @@ class CostMonitor:
 
     def _judged(self, now: float) -> Pause | None:
         usage, limits = self._usage(), self.limits
+        if not limits.enabled:
+            return None
         if usage.tokens >= limits.hard_cap_tokens_per_hour:
             return Pause(
                 "hard cap",

@@ -35,16 +35,22 @@ def window(messages: Sequence[Message], last: int = 50, form: Form | None = None
         InvalidInput: it is not a list of objects, mixes several forms, or `last` is not a count.
     """
     messages = check(messages)
-    _check_count("last", last)
-    others = [index for index, message in enumerate(messages) if not _is_system(message)]
+    check_count("last", last)
+    begin = beginning(messages, last, form)
+    return [message for message in messages[:begin] if is_system(message)] + messages[begin:]
+
+
+def beginning(messages: list[Message], last: int, form: Form | None) -> int:
+    """The index of the first message of `window`, beside system messages."""
+    others = [index for index, message in enumerate(messages) if not is_system(message)]
     if len(others) <= last:
-        return messages
+        return 0
     cut = _cuts(messages, form_of(messages, form))
     start = others[-last] if last else len(messages)
     begin = next((index for index in range(start, len(messages)) if not cut[index]), len(messages))
     if begin == len(messages) and last:
         begin = next(index for index in range(start, -1, -1) if not cut[index])
-    return [message for message in messages[:begin] if _is_system(message)] + messages[begin:]
+    return begin
 
 
 def truncate_results(
@@ -59,7 +65,7 @@ def truncate_results(
         InvalidInput: it is not a list of objects, mixes several forms, or `keep_last` is not a count.
     """
     messages = check(messages)
-    _check_count("keep_last", keep_last)
+    check_count("keep_last", keep_last)
     form = form_of(messages, form)
     names = {call.place: call.name for call in calls(messages, form)}
     call_of = {result: call for call, result in pairs(messages, form).items()}
@@ -180,10 +186,12 @@ def _block_size(block: object) -> int:
         return 0
 
 
-def _is_system(message: Message) -> bool:
+def is_system(message: Message) -> bool:
+    """Whether it is part of the system prompt."""
     return field(message, "role") in ("system", "developer")
 
 
-def _check_count(name: str, value: object) -> None:
+def check_count(name: str, value: object) -> None:
+    """Raises InvalidInput unless it is a whole number of at least 0."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InvalidInput(f"{name} is {quoted(value)}, must be a whole number, 0 or more")

@@ -37,8 +37,9 @@ def read_folder(path: str | os.PathLike[str], tiers: Sequence[str] | None = None
     Files are read in the order of their names; hidden files are skipped. An empty folder gives empty
     Definitions. Raises InvalidDefinition for the first error.
 
-    tiers: the caller's, which go before those of the folder. Toolkits with another tier are an error. None if
-        the tiers are not known here, as for a registry that has its own.
+    tiers: the caller's, which go before those of the folder. Toolkits with another tier are an error; without
+        any tiers, all toolkits may have the same one. None if the tiers are not known here, as for a registry
+        that has its own.
     """
     path = os.fspath(path)
     try:
@@ -52,6 +53,8 @@ def read_folder(path: str | os.PathLike[str], tiers: Sequence[str] | None = None
         parts = [_read_file(file) for file in files]
         found = _join(parts)
         known = tuple(tiers or ()) or found.tiers
+        if tiers is not None and not known:
+            known = _only_tier(path, found.toolkits)
         if tiers is not None or known:
             _check_tiers(parts, known)
         return replace(found, tiers=known)
@@ -238,6 +241,18 @@ def _warn_of_pages(parts: list[_Part], toolkits: set[str]) -> None:
                         page.pattern,
                         name,
                     )
+
+
+def _only_tier(path: str, toolkits: Sequence[Toolkit]) -> tuple[str, ...]:
+    """The tier of all toolkits that have one, with a warning; () where they have several."""
+    tiers = {toolkit.tier for toolkit in toolkits if toolkit.tier is not None}
+    if len(tiers) != 1:
+        return ()
+    (tier,) = tiers
+    log.warning(
+        "%s: no tiers are configured, so %r is the only one: other tiers do not get its toolkits", path, tier
+    )
+    return (tier,)
 
 
 def _check_tiers(parts: list[_Part], tiers: tuple[str, ...]) -> None:

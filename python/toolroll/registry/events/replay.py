@@ -280,7 +280,8 @@ def turn_of(
         everything=said["everything"],
     )
     reading = pipeline.reader.read(event.message, ())
-    embed = _Embedding(embedder if pipeline.catalog.dim and event.space else None)
+    asks = bool(event.space) or _was_spared(event, pipeline, Turn(reading.text, context))
+    embed = _Embedding(embedder if pipeline.catalog.dim and asks else None)
     vector = _message_vector(event, embed(reading.query), missing)
     kept = limits.get("conversation")
     conversation = None if kept is None else Conversation.from_record(kept)
@@ -311,6 +312,12 @@ def turn_of(
         room=1.0 if limits["is_search"] else pipeline.retention.room(conversation),
         variant=event.variant,
     )
+
+
+def _was_spared(event: SimpleNamespace, pipeline: Pipeline, turn: Turn) -> bool:
+    """Whether the event's own profile needed no vector of the message, and this pipeline does."""
+    is_ranked = not turn.context.required and not turn.context.everything
+    return is_ranked and "embedder" not in event.degraded and pipeline.reads_vector(turn)
 
 
 class _Embedding:

@@ -281,6 +281,7 @@ class Reconciler:
             self._errors[""] = Failure("registry", error)
             raise
         self._errors.pop("", None)
+        builder.warn_of_absent(pipeline.catalog)
         if not is_whole and pipeline.catalog.dim:
             lacking = EmbedderUnavailable(f"{self._lost_texts - lost} texts of tools have no vector yet")
             pipeline = pipeline.lacking(Failure("embedder", lacking))

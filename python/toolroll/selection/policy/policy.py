@@ -195,6 +195,7 @@ class Policy:
     _answers: dict[bytes, Bitset | None] = field(default_factory=dict, repr=False)
     # Callers for whom the same rules match see the same: thousands of users share a few sets.
     _sets: dict[tuple[str, bytes, bytes, bytes], Bitset | None] = field(default_factory=dict, repr=False)
+    _above: dict[bytes, Bitset] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -266,6 +267,16 @@ class Policy:
             self._forget()
         self._answers[asked] = answer
         return answer
+
+    def above(self, tier: str) -> Bitset | None:
+        """The rows of toolkits that this tier does not get; `denied` has them, too. None for none."""
+        if not self.gates:
+            return None
+        shut = bytes([tier not in tiers for tiers in self.gates.values()])
+        rows = self._above.get(shut)
+        if rows is None:  # there are no more of these than tiers, and one
+            rows = self._above[shut] = self._rows_of((), compress(self.gates, shut))
+        return rows or None
 
     def could_deny(self, org: str) -> Bitset:
         """The rows that some rule or tier could hide from some context of this organisation."""

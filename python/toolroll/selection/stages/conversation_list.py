@@ -47,7 +47,9 @@ class ConversationList:
             {row: at for at, name in enumerate(conversation.listed) if (row := known.get(name)) is not None},
             allowed,
         )
-        held = [row for name in conversation.held(self.retention) if (row := known.get(name)) is not None]
+        selected = set(found)
+        names = conversation.held(self.retention, lambda name: known.get(name) in selected)
+        held = [row for name in names if (row := known.get(name)) is not None]
         if not sent.keys() >= set(held):
             held = list(_allowed(dict.fromkeys(held, 0), allowed))
         ahead = dict.fromkeys([*[row for row in found if row in core], *held])

@@ -9,6 +9,7 @@ import numpy as np
 
 from toolroll._core import Bitset
 from toolroll.arrays import NO_ROWS, Rows, Scores
+from toolroll.catalog.message_text import parts
 from toolroll.catalog.routes import RouteTable
 from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
 from toolroll.context import Turn
@@ -117,6 +118,29 @@ class Routes:
             at = np.searchsorted(rows, self.table.rows_of((name,)))
             strengths[at] = np.maximum(strengths[at], np.float32(strength))
         return strengths
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeywordsSuffice:
+    """Whether a keyword or pattern names a toolkit in each part of the message.
+
+    Then the message needs no vector, where vectors only find toolkits that keywords miss. A part without a
+    hit may ask for something that no keyword names ("if it rains, plan a workout and add it to my calendar").
+    A toolkit that has no tool in play was not hit.
+
+    Attributes:
+        table: the compiled routes.
+    """
+
+    table: RouteTable
+
+    def __call__(self, candidates: Candidates, turn: Turn) -> bool:
+        """True where each part has a hit; False for a message without parts."""
+        message, pool = parts(turn.text), candidates.last_pool
+        return bool(message) and all(self._has_hit(part, pool) for part in message)
+
+    def _has_hit(self, part: str, pool: Bitset) -> bool:
+        return any(pool.holds(self.table.rows_of((name,))).any() for name in self.table.hits(part))
 
 
 def _evidence(hits: dict[str, str]) -> Evidence:

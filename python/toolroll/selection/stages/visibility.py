@@ -53,6 +53,10 @@ class Visibility:
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         denied = None if self.policy is None else self.policy.denied(turn.context)
         if denied is not None:
+            assert self.policy is not None
+            above = self.policy.above(turn.context.tier)
+            if above is not None:  # apart from the rules, so that an explanation can tell them
+                candidates = candidates.forbid(above, "policy.tier")
             candidates = candidates.forbid(denied, "policy.deny")
         if self.closed:
             for closed in self._closed(turn.context.org):

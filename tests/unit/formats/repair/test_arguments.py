@@ -153,7 +153,7 @@ def test_arguments_of_a_tool_whose_schema_is_not_known_stay(given_arguments):
 
 @pytest.mark.parametrize(
     "given_arguments",
-    [{}, {"chat_id": None}, {"chat_id": 12345}, {"chat_id": "the chat that the user wrote in"}, {"chat_id": "12345"}],
+    [{}, {"chat_id": None}, {"chat_id": 12345}, {"chat_id": ""}, {"chat_id": " "}, {"chat_id": "the chat that the user wrote in"}, {"chat_id": "12345"}],
 )  # fmt: skip
 def test_an_injected_value_replaces_what_cannot_be_one(given_arguments):
     schema = schema_of(("chat_id",), chat_id={"type": "string"})

@@ -103,6 +103,41 @@ def test_a_pause_stays_until_it_is_ended():
     assert monitor.paused is None and monitor.record(0, 0, at=10**6) is None
 
 
+def test_each_pause_is_notified_once_when_it_begins():
+    notified = []
+    monitor = CostMonitor(LIMITS, clock=lambda: 0.0, on_pause=notified.append)
+    assert monitor.record(4_999, 0) is None and notified == []
+    pause = monitor.record(1, 0)
+    monitor.record(1, 0)
+    assert notified == [pause] and pause.reason == "hard cap"
+    later = CostMonitor.from_record(monitor.to_record(), LIMITS, lambda: 0.0, notified.append)
+    later.record(1, 0)
+    assert notified == [pause]
+    later.resume()
+    assert notified == [pause, later.record(1, 0)]
+
+
+def test_a_notification_may_use_the_monitor_and_may_fail(caplog):
+    def resume(pause):
+        monitor.resume(reset_window=True)
+        raise RuntimeError("no network")
+
+    monitor = CostMonitor(LIMITS, clock=lambda: 0.0, on_pause=resume)
+    assert monitor.record(5_000, 0) is None
+    assert monitor.paused is None and monitor.usage().tokens == 0
+    assert "no network" in caplog.text and "the cap is 5,000" in caplog.text
+
+
+def test_switched_off_limits_count_and_never_pause():
+    monitor = CostMonitor(CostLimits(hard_cap_tokens_per_hour=10, enabled=False), clock=lambda: 0.0)
+    assert monitor.record(100, 0) is None and monitor.paused is None
+    assert monitor.usage().tokens == 100
+    paused = CostMonitor(CostLimits(hard_cap_tokens_per_hour=10), clock=lambda: 0.0)
+    assert paused.record(100, 0) is not None
+    paused.limits = CostLimits(hard_cap_tokens_per_hour=10, enabled=False)
+    assert paused.paused is None and paused.record(1, 0) is None
+
+
 def test_ending_a_pause_can_empty_the_window():
     monitor = CostMonitor(CostLimits(hard_cap_tokens_per_hour=100))
     monitor.record(100, 0, at=0)
@@ -200,6 +235,7 @@ def test_counts_and_times_must_be_some(count):
 @pytest.mark.parametrize(
     "wrong",
     [
+        {"enabled": 1},
         {"hard_cap_tokens_per_hour": -1},
         {"hard_cap_tokens_per_hour": float("nan")},
         {"spike_multiplier": "3"},

@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parents[4] / "docs" / "repair.md").read_text("utf-8")
 
 def test_the_examples_of_the_page_run():
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     exec(compile("\n".join(blocks), "docs/repair.md", "exec"), {})
 
 

@@ -483,6 +483,7 @@ def test_what_is_wrong_in_a_catalog_file_is_told_with_file_line_and_key(tmp_path
 
 def test_a_tier_that_nobody_configured_is_told_with_file_line_and_advice(tmp_path):
     write(tmp_path, "weather.json", WEATHER)
+    write(tmp_path, "wind.json", {"tier": "pro", "tools": []})
     for tiers, known in (((), "but there are no tiers"), (("pro",), "must be one of 'pro'")):
         with pytest.raises(InvalidDefinition) as caught:
             read_folder(tmp_path, tiers)
@@ -492,6 +493,16 @@ def test_a_tier_that_nobody_configured_is_told_with_file_line_and_advice(tmp_pat
     assert read_folder(tmp_path).toolkits[0].tier == "free"  # a registry has its own tiers
     write(tmp_path, "catalog.json", {"tiers": ["gold"]})
     assert "weather.json:3" in error_of(tmp_path)
+
+
+def test_one_tier_alone_needs_no_order_and_is_warned_of(tmp_path, caplog):
+    write(tmp_path, "weather.json", WEATHER)
+    write(tmp_path, "wind.json", {"tools": []})
+    assert read_folder(tmp_path, ()).tiers == ("free",)
+    assert "no tiers are configured, so 'free' is the only one" in caplog.text
+    assert read_folder(tmp_path, ("free", "pro")).tiers == ("free", "pro")
+    assert read_folder(tmp_path).tiers == ()  # a registry has its own tiers
+    assert len(caplog.records) == 1
 
 
 def test_a_page_mapping_to_a_toolkit_of_no_file_is_a_warning_with_its_line(tmp_path, caplog):

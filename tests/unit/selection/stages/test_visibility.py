@@ -14,6 +14,7 @@ from toolroll.rules import Rule
 from toolroll.selection.candidates import Candidates
 from toolroll.selection.policy.policy import Policy
 from toolroll.selection.stages.visibility import Closed, Visibility
+from toolroll.tools import Toolkit
 
 NAMES = {f"tool_{row}": row for row in range(8)}
 HIDDEN = Policy.of(8, [Rule("r", "deny", "user", {"user": "ann"}, tool="tool_3")], NAMES, {}, {}, TIERS)
@@ -30,6 +31,23 @@ def test_what_policy_denies_is_forbidden_and_nothing_else_changes(rule, context,
     play = candidates.rows if candidates.pool is None else candidates.pool.rows()
     left = after.rows if after.pool is None else after.pool.rows()
     assert left.tolist() == [row for row in play.tolist() if denied is None or row not in denied]
+
+
+@pytest.mark.parametrize("tier", ["", "free", "pro", "unheard of"])
+def test_a_tier_and_a_rule_are_two_reasons_for_the_same_answer(tier):
+    kits = {"kit": Toolkit("kit", tier="pro")}
+    below = {"kit": np.array([1, 2], np.int32)}
+    rule = Rule("r", "deny", "user", {"user": "ann"}, tool="tool_2")
+    policy = Policy.of(8, [rule], NAMES, below, kits, ("free", "pro"))
+    context = Context(user="ann", tier=tier)
+    after = Visibility(policy)(Candidates.everything(8), Turn("", context))
+    assert after.allowed == Bitset.full(8) - policy.denied(context)
+    above = policy.above(tier)
+    assert (above is None) is (tier == "pro")
+    steps = [step.reason for step in after.trail()]
+    assert ("policy.tier" in steps) is (tier != "pro")
+    if above is not None:
+        assert above.rows().tolist() == [1, 2] and not above - policy.denied(context)
 
 
 def test_a_forbidden_tool_comes_back_by_no_verb():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from toolroll.catalog.catalog import Catalog, CatalogOptions
 from toolroll.catalog.catalog import Progress as Progress
+from toolroll.catalog.pins import Pin, with_pins
 from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, Failure
@@ -61,10 +62,16 @@ class PipelineBuilder:
         """The same without vectors, for an embedder that fails now; every selection names the failure."""
         return self._built(definitions, None, policy).lacking(Failure("embedder", error))
 
-    def stacked(self, shared: Pipeline, own: Definitions, policy: EffectivePolicy) -> Pipeline:
+    def stacked(
+        self,
+        shared: Pipeline,
+        own: Definitions,
+        policy: EffectivePolicy,
+        pins: Iterable[tuple[Tool, Pin]] = (),
+    ) -> Pipeline:
         """An organisation's pipeline, over the shared catalog and its own definitions.
 
-        policy: what concerns this organisation.
+        policy: what concerns this organisation. pins: its pins of shared tools.
 
         Raises:
             InvalidDefinition: its own definitions are malformed.
@@ -73,7 +80,7 @@ class PipelineBuilder:
         catalog = Catalog.stacked(
             shared.catalog, own, self.embedder if shared.catalog.dim else None, self._options
         )
-        pipeline = self._staged(catalog, policy, _platform(shared))
+        pipeline = self._staged(with_pins(catalog, pins), policy, _platform(shared))
         return pipeline.lacking(*shared.lasting_failures) if shared.lasting_failures else pipeline
 
     def governed(

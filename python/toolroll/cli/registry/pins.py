@@ -12,7 +12,8 @@ from toolroll.cli.registry.by_name import add_by_name
 pins = ListGroup(
     "pins",
     help="List the pins of organisations, or change them. Without a command: list.\n\n"
-    "An organisation always selects the tools of the platform that it pins. The platform's own pins are fields of its tools: `registry update NAME --set pinned=true`.",
+    "An organisation always selects the tools of the platform that it pins. The platform's own pins are "
+    "fields of its tools: `registry update NAME --set pinned=true`.",
     example="toolroll registry pins --catalog sqlite:///tools.db",
 )
 

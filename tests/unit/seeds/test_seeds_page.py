@@ -21,6 +21,7 @@ ROWS = [
 NAMES = {
     "CostMonitor": "toolroll.formats.repair.cost",
     "Context": "toolroll",
+    "PageMapping": "toolroll",
     "Registry": "toolroll",
     "Route": "toolroll",
     "Selection": "toolroll",

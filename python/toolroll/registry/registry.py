@@ -19,6 +19,7 @@ from toolroll.formats.sources.dicts import read_tools
 from toolroll.registry import queries, versions
 from toolroll.registry.audit import Audit
 from toolroll.registry.content import GOVERNED, attributes_of, content_hash, content_of, tool_of
+from toolroll.registry.duplicates import Duplicates
 from toolroll.registry.page_mappings import Pages
 from toolroll.registry.pins import Pins
 from toolroll.registry.queries import check_limit, check_version, find_tool, read_version, versions_query
@@ -48,6 +49,7 @@ class Registry:
         database: the registry's storage.
         actor: the author of changes in the audit log.
         toolkits, rules, pages, pins, settings: editors of what governs the tools.
+        duplicates: proposals of tools that seem to do the same.
         audit: the log of all changes.
     """
 
@@ -59,6 +61,7 @@ class Registry:
         self.pages = Pages(database, actor)
         self.pins = Pins(database, actor)
         self.settings = Settings(database, actor)
+        self.duplicates = Duplicates(database, actor)
         self.audit = Audit(database)
 
     @classmethod

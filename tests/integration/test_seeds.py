@@ -123,8 +123,8 @@ def test_a_report_is_taken_while_nobody_can_write_and_counts_later(registry, rol
         )
         start = time.perf_counter()
         assert roll.record(picked, {picked.names[0]: True}).counted == 1
-        assert time.perf_counter() - start < 1.0
-        time.sleep(1.5)
+        assert time.perf_counter() - start < 0.5  # the lock is held for longer
+        time.sleep(0.6)
         assert count(registry, tables.outcomes) == 0
     assert roll.flush(20)
     assert count(registry, tables.outcomes) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from toolroll import PageMapping, Tool, Toolkit
 from toolroll.catalog.tokens import estimate_tokens
@@ -112,6 +113,7 @@ MAPPINGS: tuple[tuple[str, tuple[str, ...], int], ...] = (  # pattern, toolkits,
 TOKENS = 120  # of each tool's schema, which is the seed's mean
 
 
+@cache  # making each schema cost 120 tokens takes most of a second
 def platform() -> Definitions:
     """Seed 4's: 19 categories, 32 page mappings, and each tool's schema at 120 tokens."""
     tools = [

@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.commands import Typed
 from toolroll import Tool
+from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.named import embedder
 from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.registry.registry import Registry
@@ -62,6 +63,21 @@ def test_an_organisations_tools_are_compared_for_it_alone(registry):
     registry.create(Tool("acme_mail_send", "Sends a mail to people", MAIL), org="acme")
     assert ("acme_mail_send", "gmail_send") in pairs(registry, org="acme")
     assert pairs(registry) == [("gmail_send", "send_email")]
+
+
+def test_vectors_of_a_slow_embedder_are_kept_in_the_database(registry):
+    class Slow(HashingEmbedder):
+        is_instant = False
+        asked = 0
+
+        def embed(self, texts):
+            self.asked += len(texts)
+            return super().embed(texts)
+
+    slow = Slow(64)
+    first = registry.duplicates.list(slow, least=0.5)
+    assert slow.asked == 3 and registry.duplicates.list(slow, least=0.5) == first
+    assert slow.asked == 3
 
 
 def test_what_cannot_be_accepted_changes_nothing(registry):

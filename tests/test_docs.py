@@ -154,7 +154,6 @@ def test_no_document_is_missing():
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob(".github/*.md"),
         ROOT / "bench/README.md",
-        ROOT / "tests/unit/seeds/README.md",
         ROOT / "tools/train/README.md",
     ]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text("utf-8")):

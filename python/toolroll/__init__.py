@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toolroll.formats.sources.dicts import read_tools as read_tools
     from toolroll.formats.sources.folder import read_folder as read_folder
     from toolroll.learning.experiments import Experiment as Experiment
-    from toolroll.learning.memory import RecordResult as RecordResult
+    from toolroll.learning.record_result import RecordResult as RecordResult
     from toolroll.registry.registry import Registry as Registry
     from toolroll.roll import Toolroll as Toolroll
     from toolroll.rules import PageMapping as PageMapping
@@ -63,7 +63,7 @@ _HOMES = {
     "OutcomeReport": "toolroll.selection.observer",
     "PageMapping": "toolroll.rules",
     "Profile": "toolroll.selection.profiles",
-    "RecordResult": "toolroll.learning.memory",
+    "RecordResult": "toolroll.learning.record_result",
     "Registry": "toolroll.registry.registry",
     "Route": "toolroll.tools",
     "Rule": "toolroll.rules",

@@ -14,8 +14,9 @@ from toolroll._threads import survive_forks
 from toolroll.errors import EmbedderUnavailable, InvalidInput, NotFound
 from toolroll.learning.experiments import Experiment
 from toolroll.learning.exposure import Exposure, ShownTool
-from toolroll.learning.memory import Memory, RecordResult
+from toolroll.learning.memory import Memory
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
+from toolroll.learning.record_result import RecordResult
 from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
 from toolroll.selection.engine import Engine
 from toolroll.selection.exposure import not_shown

@@ -26,8 +26,8 @@ from toolroll.formats.sources.folder import read_folder
 from toolroll.home import Home, MemoryHome
 from toolroll.learning.experiments import Experiment
 from toolroll.learning.exposure import Exposure, ShownTool
-from toolroll.learning.memory import RecordResult
 from toolroll.learning.outcomes import WANTED, Called, Entry, read_called
+from toolroll.learning.record_result import RecordResult
 from toolroll.rules import PageMapping, Rule
 from toolroll.selection.engine import Request, RequestOptions
 from toolroll.selection.observer import Observer, OutcomeReport

@@ -183,7 +183,10 @@ def test_an_experiment_says_who_wins(typed, database, monkeypatch):
     ).err  # fmt: skip
     shown = typed.json("lab", "experiment", "show", "ranking")
     assert shown["state"] == "undecided" and shown["contrasts"][0]["low"] is None
-    assert "no winner yet" in typed("lab", "experiment", "show", "ranking").out
+    assert (
+        "no winner yet; about 50 of default, 50 of other more units decide it"
+        in typed("lab", "experiment", "show", "ranking").out
+    )
     trial = find(database, "ranking")
     rng = np.random.default_rng(1)
     write_events(

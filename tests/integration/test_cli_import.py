@@ -249,7 +249,18 @@ def test_a_file_that_is_no_registry_is_left_alone(capsys, tmp_path, folder):
 
 def test_every_listing_prints_one_object_and_nothing_else(typed, folder):
     typed.put(folder)
-    for command in ("list", "review", "toolkits", "rules", "pages", "settings", "tiers", "changes", "status"):
+    for command in (
+        "list",
+        "review",
+        "toolkits",
+        "rules",
+        "pages",
+        "pins",
+        "settings",
+        "tiers",
+        "changes",
+        "status",
+    ):
         assert isinstance(typed.json("registry", command), dict)
     for words in (("show", "crm_find"), ("history", "crm_find"), ("why", "crm_find")):
         assert isinstance(typed.json("registry", *words), dict)

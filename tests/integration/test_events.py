@@ -260,11 +260,11 @@ def test_a_report_that_is_repeated_is_written_again_and_says_nothing_new(
     recorder: EventWriter, roll: Toolroll, tmp_path: Path
 ) -> None:
     picked = roll.select("play a song")
-    assert recorder.record(exposure_of(picked), report(picked, play_music="succeeded")) == 1
+    assert len(recorder.record(exposure_of(picked), report(picked, play_music="succeeded")).changes) == 1
     size = recorder._journal._written
-    assert recorder.record(exposure_of(picked), report(picked, play_music="succeeded")) == 0
+    assert len(recorder.record(exposure_of(picked), report(picked, play_music="succeeded")).changes) == 0
     assert recorder._journal._written > size  # another process may have said something else meanwhile
-    assert recorder.record(exposure_of(picked), report(picked, play_music="failed")) == 1
+    assert len(recorder.record(exposure_of(picked), report(picked, play_music="failed")).changes) == 1
 
 
 class Away:
@@ -635,7 +635,7 @@ def test_one_event_takes_a_limited_number_of_different_reports(
         with pytest.raises(InvalidInput, match=f"has had {most} different reports"):
             recorder.record(exposure, report(picked, play_music=kind))
     assert recorder._journal._written == size
-    assert recorder.record(exposure, report(picked, play_music=said_last)) == 0  # to repeat one is harmless
+    assert not recorder.record(exposure, report(picked, play_music=said_last)).changes  # a repetition
     assert recorder.flush(10)
     other = new_recorder(database, tmp_path / "other")  # knows nothing of the reports so far
     other.record(exposure, report(picked, play_music="corrected"))

@@ -306,6 +306,30 @@ def test_settings_are_read_by_one_query_whatever_the_number_of_toolkits(registry
     assert len([text for text in seen if "settings" in text]) == 1
 
 
+@pytest.mark.parametrize(("settings_s", "is_soon"), [(0.2, True), (3600.0, False)])
+def test_settings_that_changed_without_a_revision_are_read_after_settings_s_or_by_refresh(
+    registry, database_url, settings_s, is_soon
+):
+    registry.toolkits.put(Toolkit("mail", settings_keys=("mail_key",)))
+    registry.create(Tool("send_mail", "Send a mail", toolkit="mail"))
+    registry.settings.set("mail_key", "s3cret")
+    with Toolroll.open(database_url, poll_s=0.1, settings_s=settings_s) as roll:
+
+        def is_on() -> bool:
+            return "send_mail" in roll.select("send a mail", k=3).names
+
+        assert is_on()
+        with registry.database._engine.begin() as connection:  # no revision, no notification
+            connection.exec_driver_sql("UPDATE settings SET is_set = false")
+        if is_soon:
+            soon(lambda: not is_on())
+        else:
+            time.sleep(0.5)
+            assert is_on()
+            roll.refresh()
+            assert not is_on()
+
+
 def test_a_selection_asks_the_database_nothing_even_for_a_caller_never_seen_before(registry, roll):
     import sqlalchemy as sa
 

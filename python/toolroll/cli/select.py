@@ -15,14 +15,16 @@ from toolroll.cli.parameter_types import COUNT, PROVIDERS, names
 if TYPE_CHECKING:
     from toolroll.roll import Toolroll
     from toolroll.selection.profiles import Profile
+    from toolroll.selection.visible import VisibleTools
 
 
 @declare(
     "select",
     example='toolroll select "Should I bring an umbrella?" --explain\n'
-    'toolroll select "Export all customers" --catalog sqlite:///tools.db --org acme --tier pro --json',
+    'toolroll select "Export all customers" --catalog sqlite:///tools.db --org acme --tier pro --json\n'
+    "toolroll select --visible --catalog sqlite:///tools.db --org acme",
 )
-@click.argument("message")
+@click.argument("message", required=False)
 @option(
     "--catalog",
     "Folder of toolkit files, folder with tools.jsonl, or one such file; or a registry: sqlite:///FILE "
@@ -68,13 +70,14 @@ if TYPE_CHECKING:
 @embedder_option(envvar="TOOLROLL_EMBEDDER", show_envvar=True)
 @json_option
 @flag("--explain", "Print why each tool is in or out.")
+@flag("--visible", "Without MESSAGE: print all tools and toolkits that the caller may have.")
 @option(
     "--schemas",
     "Print the tools' schemas, ready to send to this provider.",
     choices=(*PROVIDERS, "openai_responses"),
 )
 def command(
-    message: str,
+    message: str | None,
     catalog: str | None,
     k: int | None,
     max_tools: int | None,
@@ -87,6 +90,7 @@ def command(
     provider: str | None,
     json: bool,
     explain: bool,
+    visible: bool,
     schemas: str | None,
     **context: Any,
 ) -> None:
@@ -97,6 +101,10 @@ def command(
     """
     if json + explain + (schemas is not None) > 1:
         raise click.UsageError("--json, --explain and --schemas: not allowed with each other")
+    if visible and (message is not None or explain or schemas is not None):
+        raise click.UsageError("--visible: goes without MESSAGE, --explain and --schemas")
+    if message is None and not visible:
+        raise click.UsageError("MESSAGE: is missing; --visible needs none")
     if tiers and (catalog is None or is_registry(catalog)):
         raise click.UsageError(
             "--tiers: goes with --catalog FOLDER; `toolroll registry tiers` sets a registry's"
@@ -114,6 +122,9 @@ def command(
             settings = tuple(roll.catalog.switches.keys)  # as if every toolkit were configured
         turn = Context(**context, settings=settings, provider=provider or "", required=require)
         roll.warm_up([turn.org])
+        if message is None:
+            _print_visible(roll.visible(turn), json)
+            return
         roll.select(message, turn, k)  # warms the caches, so that the timings below are typical
         picked = roll.select(message, turn, k, max_tools=max_tools, budget_tokens=budget_tokens)
         unknown = roll.unknown_values(turn)
@@ -134,6 +145,15 @@ def command(
         for name in picked.names:
             print(printable(name))
         note(picked.summary())
+
+
+def _print_visible(visible: VisibleTools, as_json: bool) -> None:
+    if as_json:
+        print_json({"toolkits": list(visible.toolkits), "tools": list(visible.names)})
+        return
+    for tool in visible.definitions:
+        print(printable(tool.name))
+    note(f"{len(visible)} of {len(visible.catalog)} tools, of the toolkits {', '.join(visible.toolkits)}")
 
 
 def _open(

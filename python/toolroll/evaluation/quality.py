@@ -52,6 +52,8 @@ class Evaluation:
         by: the same for each value of a context key.
         latency: microseconds for each message.
         repeated: queries whose text is also an example of some tool.
+        learns: whether the profile's rule of learning orders tools by outcomes alone. Nothing is recorded
+            here, so that its order is that of retrieval.
         degraded: what failed → in how many selections; failure: the text of the first error.
         seconds: in total.
         queries, answers: in order.
@@ -71,6 +73,7 @@ class Evaluation:
     by: Mapping[str, Figures]
     latency: Latency
     repeated: int
+    learns: bool
     degraded: Mapping[str, int]
     failure: str
     seconds: float
@@ -100,6 +103,7 @@ class Evaluation:
                 "without_embedding": _rounded(self.latency.without_embedding),
             },
             "repeated": self.repeated,
+            "learns": self.learns,
             "degraded": dict(self.degraded),
             "seconds": round(self.seconds, 3),
         }
@@ -195,6 +199,7 @@ def evaluate(
         by=_by(by, asked, answers, depths, seed),
         latency=latency,
         repeated=_repeated(asked, definitions),
+        learns=settings.learning == "thompson",
         degraded=Counter(name for answer in answers for name in answer.degraded),
         failure=failure,
         seconds=time.perf_counter() - start,

@@ -190,6 +190,11 @@ def _notes(result: Evaluation, named: bool) -> Iterable[str]:
     asked = f"{result.figures.queries:,}"
     if result.repeated:
         yield f"{folder}{result.repeated:,} of {asked} messages are word for word an example too"
+    if result.learns:
+        yield (
+            f"{setup}orders tools by outcomes, and nothing has been learnt here: this is the order of "
+            "retrieval; `toolroll simulate` measures learning"
+        )
     for what, count in result.degraded.items():
         yield f"{setup}{what} failed in {count:,} of {asked} selections: {result.failure}"
 

@@ -64,7 +64,7 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         Provider(
             "gemini",
-            512,
+            512,  # "At most 512 function declarations can be specified"; the reference of Vertex AI says 128
             0,
             re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"),  # its SDK says 128, its API 64
             64,

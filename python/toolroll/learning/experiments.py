@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -36,6 +36,7 @@ UNITS: tuple[str, ...] = get_args(Unit)
 ERROR = 0.05  # chance of naming a winner where there is none, over all looks
 WORTH = 0.02  # the smallest difference that matters; the boundary is narrowest for it
 LEAST_UNITS = 50  # of each variant, before there is an interval
+_LARGEST_GROWTH = 2.0**20  # of the number of units, in the answer to how many are missing
 _UNSOUND = 1_000.0  # evidence against the shares: an error of 1 in 1,000 over all looks
 _PRIOR = 200.0  # units' worth of belief in the shares, beside which others are held
 _LONGEST = 100
@@ -171,6 +172,7 @@ class Verdict:
         contrasts: every pair; against the control first.
         shares_error: the chance of such numbers of units under the shares, over all looks.
         worth: the smallest difference that matters.
+        missing: while undecided: variant → about how many more units it takes, if units go on as so far.
     """
 
     state: Literal["winner", "equal", "undecided", "unsound"]
@@ -179,6 +181,7 @@ class Verdict:
     contrasts: tuple[Contrast, ...]
     shares_error: float
     worth: float
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; an interval that does not exist yet is null."""
@@ -201,6 +204,7 @@ class Verdict:
             ],
             "shares_error": self.shares_error,
             "worth": self.worth,
+            "missing": dict(self.missing),
         }
 
 
@@ -246,7 +250,18 @@ def compare(
     if winner is not None:
         return Verdict("winner", winner, found, contrasts, doubt, worth)
     are_equal = all(-worth < contrast.low and contrast.high < worth for contrast in contrasts)
-    return Verdict("equal" if are_equal else "undecided", None, found, contrasts, doubt, worth)
+    if are_equal:
+        return Verdict("equal", None, found, contrasts, doubt, worth)
+    missing = dict.fromkeys(names, 0)
+    for contrast in contrasts:
+        if (-worth < contrast.low and contrast.high < worth) or contrast.low > 0 or contrast.high < 0:
+            continue
+        b, a = found[contrast.variant], found[contrast.against]
+        growth = _growth(b, a, error / len(pairs), worth)
+        for name, tally in ((contrast.variant, b), (contrast.against, a)):
+            more = LEAST_UNITS if growth is None else math.ceil(growth * tally.units)
+            missing[name] = max(missing[name], more - int(tally.units))
+    return Verdict("undecided", None, found, contrasts, doubt, worth, missing)
 
 
 def _contrast(
@@ -257,6 +272,25 @@ def _contrast(
         return Contrast(variant, against, value, -math.inf, math.inf)
     radius = float(_radius(_variance(a) + _variance(b), error, worth))
     return Contrast(variant, against, value, value - radius, value + radius)
+
+
+def _growth(b: VariantSums, a: VariantSums, error: float, worth: float) -> float | None:
+    """By which factor the units must grow until the pair is decided, if units go on as so far.
+
+    Decided is a pair whose interval excludes 0, or lies within `worth`. None without an interval.
+    """
+    if min(a.units, b.units) < LEAST_UNITS:
+        return None
+    difference, variance = abs(b.mean - a.mean), float(_variance(a) + _variance(b))
+    enough = max(difference, worth - difference)
+    low, high = 1.0, 2.0
+    while _radius(variance / high, error, worth) >= enough and high < _LARGEST_GROWTH:
+        low, high = high, 2 * high
+    while high > 1.01 * low:
+        middle = math.sqrt(low * high)
+        is_enough = _radius(variance / middle, error, worth) < enough
+        low, high = (low, middle) if is_enough else (middle, high)
+    return high
 
 
 # The functions below take numbers or columns: a test computes all looks of an experiment at once.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,24 +14,10 @@ from toolroll.learning.deduplication import NEW_EVENT, EventState, closing_weigh
 from toolroll.learning.effects import Change, deltas
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
+from toolroll.learning.record_result import RecordResult, pending_of, waiting_in
 
 MOST_EVENTS = 50_000  # events whose reports are remembered, so that no outcome counts twice
 _DAY_S = 86_400
-
-
-@dataclass(frozen=True, slots=True)
-class RecordResult:
-    """The result of a report.
-
-    Attributes:
-        event_id: of the selection.
-        counted: for how many tools the report said something new; 0 for a repetition.
-        org: the organisation of the selection.
-    """
-
-    event_id: str
-    counted: int
-    org: str
 
 
 class Memory:
@@ -78,7 +63,10 @@ class Memory:
             if len(self._states) > MOST_EVENTS:
                 forgotten, _ = self._states.pop(next(iter(self._states)))
                 self._forgotten_until = max(self._forgotten_until, forgotten)
-            return RecordResult(exposure.event_id, len(step.changes), exposure.org)
+            learned = self.learned.get(exposure.org)
+            waiting = frozenset[str]() if learned is None else waiting_in(learned, exposure, step.changes)
+            pending = pending_of(report, step.changes, waiting)
+            return RecordResult(exposure.event_id, len(step.changes), exposure.org, pending)
 
     def _fold(self, exposure: Exposure, changes: tuple[Change, ...], closes: float) -> None:
         vectors = None

@@ -1,8 +1,8 @@
-"""A registry's past: its tools, toolkits, rules and page mappings as of an earlier revision.
+"""A registry's past: its tools, toolkits, rules, page mappings and pins as of an earlier revision.
 
-This needs no storage of its own. A revision had, of each tool, the last version up to it. Toolkits, rules and
-mappings have one row each, and the audit log holds the values before each change, so later changes are
-undone, newest first. Settings have no history here; an event stores the settings that counted.
+This needs no storage of its own. A revision had, of each tool, the last version up to it. Toolkits, rules,
+mappings and pins have one row each, and the audit log holds the values before each change, so later changes
+are undone, newest first. Settings have no history here; an event stores the settings that counted.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from toolroll.catalog.pins import Pin
 from toolroll.errors import NotFound
 from toolroll.registry.governed_rows import Row
 from toolroll.registry.page_mappings import mapping_in
+from toolroll.registry.pins import pin_in
 from toolroll.registry.records import served_tool
 from toolroll.registry.replica import Replica, toolkit_and_routes
 from toolroll.registry.rules import rule_in
@@ -29,8 +31,9 @@ _TABLES = {
     "toolkit": (tables.toolkits, "name"),
     "rule": (tables.visibility_rules, "name"),
     "page": (tables.page_mappings, "pattern"),
+    "pin": (tables.pins, "tool_id"),
 }
-_CATALOG_ACTIONS = ("tool", "toolkit", "sync", "import")  # change catalogs, not only visibility
+_CATALOG_ACTIONS = ("tool", "toolkit", "pin", "sync", "import")  # change catalogs, not only visibility
 
 
 def as_of(database: Database, revision: int, orgs: Iterable[str]) -> Replica:
@@ -51,10 +54,14 @@ def as_of(database: Database, revision: int, orgs: Iterable[str]) -> Replica:
         toolkits: dict[str, dict[str, Any]] = {}
         for row in past.alive("toolkit"):
             toolkits.setdefault(row["org"], {})[row["toolkit_id"]] = toolkit_and_routes(row)
+        pins: dict[str, dict[str, Pin]] = {}
+        for row in past.alive("pin"):
+            pins.setdefault(row["org"], {})[row["pin_id"]] = pin_in(row)
         return Replica(
             revision=revision,
             tools=_tools(connection, orgs, revision),
             toolkits=toolkits,
+            pins=pins,
             policy_source=PolicySource(
                 tuple(rule_in(row) for row in past.alive("rule") if row["active"]),
                 tuple(mapping_in(row) for row in past.alive("page")),
@@ -168,8 +175,9 @@ class _PastRows:
     def _rows_of(self, kind: str, verb: str, line: sa.Row[Any]) -> list[Row]:
         """Rows that a line may be about, the likeliest first."""
         rows, details = self._rows[kind], line.details
-        if kind == "page":
-            return [row for row in rows if row["page_id"] == details.get("page_id")]
+        if kind in ("page", "pin"):
+            key = f"{kind}_id"
+            return [row for row in rows if row[key] == details.get(key)]
         name = (details.get("after") or {}).get("name", line.subject)
         is_alive = verb != "delete"
         found = [

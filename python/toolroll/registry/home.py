@@ -19,9 +19,10 @@ from toolroll._threads import CallPool, Full, survive_forks
 from toolroll.context import Context
 from toolroll.embedder import Embedder
 from toolroll.errors import Failure, InvalidInput, StoreUnavailable
+from toolroll.learning.effects import deltas
 from toolroll.learning.exposure import Exposure, ShownTool
-from toolroll.learning.memory import RecordResult
 from toolroll.learning.outcomes import NOT_SHOWN, Entry
+from toolroll.learning.record_result import RecordResult, waiting_in
 from toolroll.registry.events.event_row import SelectionOrigin
 from toolroll.registry.events.fold import rates_key
 from toolroll.registry.events.follower import LearnedFactory
@@ -129,6 +130,11 @@ class RegistryHome:
             exposure_of=self.engine.exposure,
             found_in=self._found_in,
             origin_of=self._origin,
+            waiting_in=lambda exposure, changes: waiting_in(
+                (self.learned(exposure.org) or learned_factory.empty()).fold(deltas(exposure, changes)),
+                exposure,
+                changes,
+            ),
             poll_s=follow.poll_s,
             organisations=follow.organisations,
         )

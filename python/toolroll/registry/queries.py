@@ -43,6 +43,11 @@ def find_tool(
             f"tool {name!r:.160}: is deleted, since {gone.deleted_at:%Y-%m-%d %H:%M:%S} UTC, by "
             f"{gone.updated_by or 'somebody'}; `restore` brings it back"
         )
+    if alive and org and _tool_where(connection, columns[-1] == name, "", True, False):
+        raise NotFound(
+            f"tool {name!r:.160}: belongs to the platform, not to {org!r}, which can only pin it "
+            "(`registry pins`)"
+        )
     kind = "tool" if alive else "deleted tool"
     near = _near(connection, name, org)
     asked = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

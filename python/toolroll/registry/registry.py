@@ -19,7 +19,9 @@ from toolroll.formats.sources.dicts import read_tools
 from toolroll.registry import queries, versions
 from toolroll.registry.audit import Audit
 from toolroll.registry.content import GOVERNED, attributes_of, content_hash, content_of, tool_of
+from toolroll.registry.duplicates import Duplicates
 from toolroll.registry.page_mappings import Pages
+from toolroll.registry.pins import Pins
 from toolroll.registry.queries import check_limit, check_version, find_tool, read_version, versions_query
 from toolroll.registry.records import Record, Review, ToolPage
 from toolroll.registry.review import WHILE_WAITING, WhileWaiting, may_serve
@@ -46,7 +48,8 @@ class Registry:
     Attributes:
         database: the registry's storage.
         actor: the author of changes in the audit log.
-        toolkits, rules, pages, settings: editors of what governs the tools.
+        toolkits, rules, pages, pins, settings: editors of what governs the tools.
+        duplicates: proposals of tools that seem to do the same.
         audit: the log of all changes.
     """
 
@@ -56,7 +59,9 @@ class Registry:
         self.toolkits = Toolkits(database, actor)
         self.rules = Rules(database, actor)
         self.pages = Pages(database, actor)
+        self.pins = Pins(database, actor)
         self.settings = Settings(database, actor)
+        self.duplicates = Duplicates(database, actor)
         self.audit = Audit(database)
 
     @classmethod

@@ -14,11 +14,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from toolroll.catalog.pins import Pin
 from toolroll.errors import InvalidDefinition, InvalidInput, StoreUnavailable, quoted
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.content import keywords_in, route_to, toolkit_in
 from toolroll.registry.governed_rows import SHARED_FIELDS
 from toolroll.registry.page_mappings import mapping_in
+from toolroll.registry.pins import pin_in
 from toolroll.registry.records import served_tool, tool_in
 from toolroll.registry.rules import rule_in
 from toolroll.registry.store import tables
@@ -46,6 +48,7 @@ class Replica:
         at: the time of that revision; None for a registry without any change.
         tools, toolkits: organisation → id → the tool with its approved content, or the toolkit with its
             routes. `catch_up` keeps the mapping object of an organisation that did not change.
+        pins: organisation → id → its pin of a tool of the platform; kept in the same way.
         policy_source: rules, page mappings and tiers.
         settings: organisation → settings that have a value, the platform's included.
         experiments: organisation → the experiment that runs for its turns; "" for all other organisations.
@@ -59,6 +62,7 @@ class Replica:
     at: datetime | None = None
     tools: Mapping[str, Mapping[str, Tool]] = field(default_factory=dict)
     toolkits: Mapping[str, Mapping[str, tuple[Toolkit, tuple[Route, ...]]]] = field(default_factory=dict)
+    pins: Mapping[str, Mapping[str, Pin]] = field(default_factory=dict)
     policy_source: PolicySource = field(default_factory=PolicySource)
     settings: Mapping[str, frozenset[str]] = field(default_factory=dict)
     experiments: Mapping[str, Experiment] = field(default_factory=dict)
@@ -68,8 +72,17 @@ class Replica:
 
     @property
     def orgs(self) -> frozenset[str]:
-        """The organisations that have tools or toolkits of their own."""
-        return frozenset(org for org in (*self.tools, *self.toolkits) if org)
+        """The organisations that have tools, toolkits or pins of their own."""
+        return frozenset(org for org in (*self.tools, *self.toolkits, *self.pins) if org)
+
+    def pins_of(self, org: str) -> tuple[tuple[Tool, Pin], ...]:
+        """An organisation's pins, each with its tool, by id; those of tools in no catalog are left out."""
+        tools = self.tools.get("", _NOTHING)
+        return tuple(
+            (tools[pin.tool_id], pin)
+            for _, pin in sorted(self.pins.get(org, _NOTHING).items())
+            if pin.tool_id in tools
+        )
 
     def definitions(self, org: str) -> Definitions:
         """Tools, toolkits and routes of one organisation; "" is the platform.
@@ -143,6 +156,7 @@ def catch_up(database: Database, seen: Replica) -> Replica:
                 connection, tables.tools, seen.revision, seen.tools, _ToolReader(connection), damaged, {}
             ),
             _merged(connection, tables.toolkits, seen.revision, seen.toolkits, _toolkit, damaged, lost),
+            _merged(connection, tables.pins, seen.revision, seen.pins, _pin, damaged, {}),
             _policy_source(connection),
             read_settings(connection, damaged),
             _experiments(connection, damaged),
@@ -288,6 +302,10 @@ def _is_same(one: object, other: object) -> bool:
 
 def _toolkit(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]] | None:
     return None if row["deleted_at"] is not None else toolkit_and_routes(row)
+
+
+def _pin(row: Mapping[str, Any]) -> Pin | None:
+    return None if row["deleted_at"] is not None else pin_in(row)
 
 
 def toolkit_and_routes(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]]:

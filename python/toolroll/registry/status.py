@@ -51,6 +51,7 @@ def status_of(database: Database) -> dict[str, Any]:
                 tables.visibility_rules.c.active,
             ),
             "pages": count_alive(tables.page_mappings),
+            "pins": count_alive(tables.pins),
             "settings": count(tables.settings, tables.settings.c.is_set),
             "plugins": _plugins(connection),
             "tiers": list(state.tiers),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from toolroll.catalog.catalog import Catalog, CatalogOptions
 from toolroll.catalog.catalog import Progress as Progress
+from toolroll.catalog.pins import Pin, with_pins
 from toolroll.catalog.tool_text import ToolText
 from toolroll.catalog.toolkits import absent_members
 from toolroll.embedder import Embedder
@@ -89,10 +90,16 @@ class PipelineBuilder:
         failure = Failure("embedder", EmbedderUnavailable(str(error), retry_after_s=error.retry_after_s))
         return self._built(definitions, None, policy).lacking(failure)
 
-    def stacked(self, shared: Pipeline, own: Definitions, policy: EffectivePolicy) -> Pipeline:
+    def stacked(
+        self,
+        shared: Pipeline,
+        own: Definitions,
+        policy: EffectivePolicy,
+        pins: Iterable[tuple[Tool, Pin]] = (),
+    ) -> Pipeline:
         """An organisation's pipeline, over the shared catalog and its own definitions.
 
-        policy: what concerns this organisation.
+        policy: what concerns this organisation. pins: its pins of shared tools.
 
         Raises:
             InvalidDefinition: its own definitions are malformed.
@@ -101,7 +108,7 @@ class PipelineBuilder:
         catalog = Catalog.stacked(
             shared.catalog, own, self.embedder if shared.catalog.dim else None, self._options
         )
-        pipeline = self._staged(catalog, policy, _platform(shared))
+        pipeline = self._staged(with_pins(catalog, pins), policy, _platform(shared))
         return pipeline.lacking(*shared.lasting_failures) if shared.lasting_failures else pipeline
 
     def governed(

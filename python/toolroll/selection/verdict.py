@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context, Turn
 from toolroll.errors import NotFound
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import NOT_NAMED
 from toolroll.selection.policy.policy import Verdict as Verdict
 from toolroll.selection.stages.visibility import Visibility
+from toolroll.tools import Tool
 
 
 def judge(pipeline: Pipeline, name: str, context: Context, stored: frozenset[str]) -> Verdict:
@@ -41,7 +43,21 @@ def judge(pipeline: Pipeline, name: str, context: Context, stored: frozenset[str
     if context.only and name not in context.only:
         return Verdict(False, None, "", "the caller asks for others only (only)")
     if not context.everything:
-        off = catalog.switches.off(Turn("", context, stored=stored))
+        turn = Turn("", context, stored=stored)
+        off = catalog.switches.off(turn)
         if off is not None and row in off:
-            return Verdict(False, None, "", f"toolkit {tool.toolkit!r}, or one above it, lacks its settings")
+            return Verdict(False, None, "", _lacking(catalog, tool, turn))
     return verdict
+
+
+def _lacking(catalog: Catalog, tool: Tool, turn: Turn) -> str:
+    """Which toolkit lacks which settings: the tool's own, or the nearest one above it."""
+    present = turn.present(catalog.switches.keys)
+    name: str | None = tool.toolkit
+    while name:
+        toolkit = catalog.toolkits[name]
+        if toolkit.settings_keys and not present.intersection(toolkit.settings_keys):
+            keys = " or ".join(map(repr, toolkit.settings_keys))
+            return f"toolkit {name!r} lacks its settings: there is no value for {keys}"
+        name = toolkit.parent
+    raise AssertionError("a tool that is off is below a toolkit without its settings")

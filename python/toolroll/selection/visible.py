@@ -64,6 +64,13 @@ class VisibleTools:
         return tuple([tool if tool.original is None else tool.original for tool in self.definitions])
 
     @property
+    def toolkits(self) -> tuple[str, ...]:
+        """The active toolkits: those that have one of these tools, themselves or below them; by name."""
+        n = len(self.catalog)
+        below = self.catalog.below.items()
+        return tuple(sorted(name for name, rows in below if len(self.rows & Bitset.of(n, rows))))
+
+    @property
     def core(self) -> VisibleTools:
         """Those that are in every selection: pinned tools and those of base toolkits."""
         rows = np.union1d(self.catalog.base, self.catalog.pinned).astype(np.int32)

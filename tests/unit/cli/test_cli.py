@@ -29,6 +29,17 @@ def test_an_umbrella_finds_the_forecast_although_no_keyword_says_so(capsys):
     assert not any("keyword" in reason for reason in reasons["get_forecast"])
 
 
+def test_visible_prints_the_active_toolkits_and_tools_without_a_message(capsys):
+    found = json.loads(run(capsys, "select", "--visible", "--json", "--setting", "sonarr_url")[1])
+    everything = json.loads(run(capsys, "select", "--visible", "--json")[1])
+    assert "torrents" in everything["toolkits"] and "torrents" not in found["toolkits"]
+    assert len(found["tools"]) < len(everything["tools"]) == 214
+    _, out, err = run(capsys, "select", "--visible")
+    assert len(out.splitlines()) == 214 and "214 of 214 tools" in err
+    assert run(capsys, "select", "--visible", "hello")[0] == 2
+    assert run(capsys, "select")[0] == 2
+
+
 def test_json_is_one_object_and_nothing_else_on_standard_output(capsys):
     _, out, err = run(capsys, "select", "turn the lights off", "--json", "-k", "3")
     picked = json.loads(out)

@@ -81,10 +81,14 @@ def test_the_table_of_convergence_has_95_percent_under_its_heading(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["simulate", "--table"]) == 0
-    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("1,000"))
+    out = capsys.readouterr().out
+    row = next(line for line in out.splitlines() if line.startswith("1,000"))
     assert row.split()[-2:] == ["0.0495", "0.0416"]
+    assert "recall@3" in out and "bound" in out and "within 5% of the best tool's: 2 tools: " in out
     assert main(["simulate", "--table", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["rows"][1]["width_95"] == pytest.approx(0.4575, abs=1e-4)
+    said = json.loads(capsys.readouterr().out)
+    assert said["rows"][1]["width_95"] == pytest.approx(0.4575, abs=1e-4)
+    assert len(said["projections"]) == 4 * 5 and said["calls_to_converge"]["20"] > 200
 
 
 def test_an_unknown_scenario_is_wrong(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,6 +63,12 @@ def test_its_meaning_is_the_models(embedder: MiniLMEmbedder) -> None:
     assert rain @ weather > 0.4 > rain @ calendar
 
 
+def test_its_vectors_are_units_of_384_dimensions_and_no_process_is_asked(embedder: MiniLMEmbedder) -> None:
+    vectors = embedder.embed(TEXTS)
+    assert vectors.shape == (len(TEXTS), 384) and embedder.dim == 384
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
+
+
 def test_what_is_behind_the_limit_is_not_read(embedder: MiniLMEmbedder) -> None:
     start = "weather " * (minilm.MAX_TOKENS - 2)
     assert np.array_equal(embedder.embed_query(start), embedder.embed_query(start + "calendar " * 50))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.unit.evaluation.worlds import QUERIES, TOOLS, query, write
-from toolroll import Profile
+from toolroll import Profile, Toolroll
 from toolroll._files import check_writable, replace_file
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
@@ -19,6 +19,7 @@ from toolroll.errors import EmbedderUnavailable, InvalidInput, NotFound
 from toolroll.evaluation.dataset import read_dataset
 from toolroll.evaluation.quality import evaluate
 from toolroll.evaluation.report import mean_over_folders, table, to_json, write_run
+from toolroll.selection.profiles import PROFILES
 
 
 class Recorder:
@@ -216,6 +217,18 @@ def test_json_has_no_nan_and_is_a_mean_over_folders(tmp_path):
     several = to_json([evaluate(a), evaluate(a, embedder="none")])
     assert [mean["embedder"] for mean in several["means"]] == ["static", "none"]
     assert mean_over_folders(results)[0]["folders"] == 2
+
+
+def test_a_profile_that_orders_by_outcomes_says_that_nothing_has_been_learnt(tmp_path):
+    folder = write(tmp_path / "set")
+    assert "nothing has been learnt here" in table([evaluate(folder, profile="learned")])
+    assert "nothing has been learnt" not in table([evaluate(folder)])
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_no_profile_orders_at_random_where_nothing_has_been_learnt(profile):
+    roll = Toolroll.demo(profile=profile, embedder="none")
+    assert len({roll.select("send the invoice by mail").names for _ in range(20)}) == 1
 
 
 def test_tables_are_aligned(tmp_path):

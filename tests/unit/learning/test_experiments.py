@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pickle
 
@@ -153,6 +154,32 @@ def test_nothing_is_said_of_a_few_units():
     assert found.state == "undecided" and found.contrasts[0].low == -np.inf
     assert found.to_dict()["contrasts"][0]["low"] is None
     assert compare(EVEN, {}).state == "undecided"
+
+
+def test_fewer_units_than_an_interval_needs_are_missing():
+    few, many = (VariantSums.of(np.ones(n), np.arange(n) % 2) for n in (LEAST_UNITS - 20, LEAST_UNITS + 9))
+    found = compare(EVEN, {"static": few, "default": many})
+    assert found.missing == {"static": 20, "default": 0} == found.to_dict()["missing"]
+    assert compare(EVEN, {}).missing == {"static": LEAST_UNITS, "default": LEAST_UNITS}
+
+
+@pytest.mark.parametrize("successes", [50, 51, 53, 60])
+def test_so_many_more_units_decide_it_if_they_go_on_as_so_far(successes):
+    def state(n):
+        control, other = (VariantSums.of(np.ones(100), np.arange(100) < out) for out in (50, successes))
+        return compare(EVEN, {"static": grown(control, n / 100), "default": grown(other, n / 100)})
+
+    found = state(100)
+    assert found.state == "undecided"
+    missing = found.missing["static"]
+    assert missing == found.missing["default"] > 0
+    decided = state(100 + missing)
+    assert decided.state in ("winner", "equal") and set(decided.missing.values()) <= {0}
+    assert state(100 + 0.95 * missing).state == "undecided"
+
+
+def grown(tally, factor):
+    return VariantSums(*(factor * getattr(tally, field.name) for field in dataclasses.fields(tally)))
 
 
 def test_units_that_get_lost_make_it_unsound_and_dealing_as_stated_hardly_ever_does():

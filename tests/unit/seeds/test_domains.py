@@ -9,6 +9,7 @@ import pytest
 from tests.unit.seeds.catalogs import DOMAINS, domains
 from tests.unit.seeds.planned import PlannedEmbedder
 from toolroll import Context, Rule, Toolroll
+from toolroll.errors import Denied
 from toolroll.selection.profiles import PROFILES
 
 CONFIGURED = Context(settings=("qbittorrent_url", "homeassistant_url"))
@@ -44,6 +45,22 @@ def test_each_layer_has_as_many_tools_as_the_seed_says(roll):
 def test_without_sonarr_there_are_no_arr_tools_whatever_the_message(roll, message):
     assert "arr" not in toolkits_of(roll.select(message, CONFIGURED))
     assert "arr" in toolkits_of(roll.select(message, Context(settings=("arr_url",))))
+
+
+def test_the_active_domains_and_their_tools_are_known_without_a_message(roll):
+    """What the seed calls getActiveDomainNames and getActiveRegisteredTools."""
+    active = roll.visible(CONFIGURED)
+    of_core = {name for name in DOMAINS if name.startswith("core_")}
+    assert set(active.toolkits) == {"core", "mdns", "qbittorrent", "homeassistant"} | of_core
+    assert len(active) == 143 and set(active) == set(roll.select(AMBIGUOUS, CONFIGURED).names)
+    assert set(roll.visible().toolkits) == {"core", "mdns"} | of_core
+
+
+def test_a_call_of_a_tool_that_is_not_configured_is_refused_and_why_names_the_settings(roll):
+    with pytest.raises(Denied, match="arr_00"):
+        roll.select("Which series does Sonarr follow?", CONFIGURED).check("arr_00")
+    verdict = roll.why("arr_00", CONFIGURED)
+    assert not verdict.visible and "arr_url" in verdict.reason
 
 
 def test_a_setting_brings_its_tools_with_the_next_message(roll):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from tests.unit.seeds.catalogs import CRM, MAPPED_BEFORE, MAPPINGS, PAGES, PLATFORM, TOKENS, platform
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, PageMapping, Rule, Tool, Toolroll
 from toolroll.selection.policy.pages import matches
 from toolroll.selection.profiles import PROFILES
 from toolroll.tools import Definitions
 
 QUERY = "show me the deals of the CRM"
+FOREIGN = "显示我的联系人"  # no tool is near it, so that each stage hands all on
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +82,10 @@ def test_32_mappings_cover_all_27_pages_where_9_were_covered():
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_narrows_to_its_categories(roll, page):
     wanted = {name for pattern, toolkits, _ in MAPPINGS if matches(pattern, page) for name in toolkits}
-    picked = roll.select("show me everything there is", Context(page=page), k=158)
-    assert picked.names
-    assert {roll.catalog.tools[row].toolkit for row in picked.rows.tolist()} <= wanted
-    assert len(picked) < 40  # the seed: 15 to 40 tools a page
+    on_page = {tool.name for tool in roll.catalog.tools if tool.toolkit in wanted}
+    assert 15 <= len(on_page) <= 40  # as the seed says
+    picked = roll.select(FOREIGN, Context(page=page), k=158)
+    assert set(picked.names) == on_page
 
 
 def test_a_page_that_no_mapping_knows_is_not_narrowed(roll):
@@ -92,10 +95,12 @@ def test_a_page_that_no_mapping_knows_is_not_narrowed(roll):
 
 
 def test_a_page_without_tools_hands_all_on():
+    """Its mapping names a category of which no tool is left."""
     known = platform()
-    crm = tuple(tool for tool in known.tools if tool.toolkit in CRM)
-    roll = Toolroll.from_definitions(Definitions(crm, known.toolkits, pages=known.pages), profile="learned")
-    assert len(roll.select(QUERY, Context(page="settings-admin"))) == 7
+    tools = tuple(tool for tool in known.tools if tool.toolkit != "admin")
+    pages = (*known.pages, PageMapping("operators", ("admin",)))
+    roll = Toolroll.from_definitions(Definitions(tools, known.toolkits, pages=pages), profile="learned")
+    assert roll.select(QUERY, Context(page="operators")).names == roll.select(QUERY).names
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -104,35 +109,48 @@ def test_without_an_embedder_the_tools_of_the_page_are_used(page):
     wanted = {name for pattern, toolkits, _ in MAPPINGS if matches(pattern, page) for name in toolkits}
     roll = without_embedder()
     on_page = {tool.name for tool in roll.catalog.tools if tool.toolkit in wanted}
-    for message in (QUERY, "显示我的联系人", ""):
+    for message in (QUERY, FOREIGN, ""):
         names = roll.select(message, Context(page=page)).names
         assert set(names) <= on_page
         assert names if message == QUERY else len(names) == min(7, len(on_page))
 
 
 def test_without_an_embedder_and_a_page_the_catalog_is_used():
-    assert len(without_embedder().select("显示我的联系人")) == 7
+    assert len(without_embedder().select(FOREIGN)) == 7
 
 
-def test_what_never_fits_is_left_out_before_anything_is_ranked(roll):
-    """80 schemas and more were refused by Gemini; 7 never are."""
+def test_gemini_gets_seven_tools_and_never_more_than_it_takes(roll):
+    """Gemini refused 80 schemas of the seed. Its API names 512 as the limit, and undocumented ones by size."""
     assert len(roll.select(QUERY, Context(provider="gemini"))) == 7
+    known = platform()
+    more = tuple(Tool(f"more_{at}", f"thing {at}") for at in range(400))
+    definitions = Definitions((*known.tools, *more), known.toolkits)
+    large = Toolroll.from_definitions(definitions, profile="learned", embedder="none")
+    picked = large.select(FOREIGN, Context(provider="gemini"), k=558)
+    assert len(picked) == 512 == len(picked.deliver("gemini").request["tools"][0]["function_declarations"])
+    assert len(large.select(FOREIGN, Context(provider="gemini"), k=558, max_tools=79)) == 79
 
 
 def test_each_schema_is_counted_at_the_seeds_mean(roll):
     assert set(roll.catalog.costs.tolist()) == {TOKENS}
 
 
-def test_outcomes_of_one_page_and_tier_do_not_count_on_another(roll):
+def test_outcomes_of_one_page_and_tier_do_not_count_on_another():
     """The context key of the seed: tier, page, and what kind of message it is, which it calls `general`."""
-    own = Toolroll.from_definitions(platform(), profile="learned")
-    here, there = (Context(tier="teams", page=page, session="s") for page in ("contacts", "deals"))
+    known = platform()
+    pages = tuple(PageMapping(page, ("sales", "deals")) for page in ("here", "there"))
+    own = Toolroll.from_definitions(Definitions(known.tools, known.toolkits, pages=pages), profile="learned")
+    own._home.engine._draw = lambda: 1
+    here, there = Context(tier="teams", page="here"), Context(tier="teams", page="there")
     before = own.select(QUERY, there).names
-    for _ in range(5):
-        picked = own.select(QUERY, here)
-        own.record(picked, {picked.names[-1]: True}, reporter="")
-    assert own._home.learned("") is not None
+    assert own.select(QUERY, here).names == before
+    victim = before[0]
+    for turn in range(60):
+        picked = own.select(QUERY, Context(tier="teams", page="here", user=f"user-{turn % 10}"))
+        own.record(picked, {victim: False} if victim in picked else {})
+    assert victim not in own.select(QUERY, here).names[:6]
     assert own.select(QUERY, there).names == before
+    assert own.select(QUERY, Context(tier="government", page="here")).names == before
 
 
 def asked(own: Toolroll, turn: int) -> tuple[str, ...]:
@@ -169,3 +187,104 @@ def test_a_tool_that_works_keeps_its_place_whatever_is_drawn():
         picked = own.select(QUERY, Context(tier="teams", page="contacts", user=f"user-{turn % 10}"))
         own.record(picked, {best: turn % 3 > 0})
     assert all(best in asked(own, turn) for turn in range(100))
+
+
+TIERS = ("open_source", "shared_access", "teams", "dedicated_vps", "government")
+
+
+def test_a_nested_comparison_of_tiers_decides_who_sees_a_category():
+    """The seed's {"tier": {"gte": "teams"}}, alone and inside a composite condition."""
+    condition = {"all": [{"tier": {"gte": "teams"}}, {"not": {"any": [{"role": "guest"}, {"page": "demo"}]}}]}
+    rules = (
+        Rule("forge", "allow", "tier", {"tier": {"gte": "teams"}}, toolkit="forge"),
+        Rule("others", "allow", "composite", {"all": []}, toolkit="nexus_ros"),
+        Rule("admins", "allow", "composite", condition, toolkit="admin"),
+    )
+    known = platform()
+    definitions = Definitions(known.tools, known.toolkits, rules=rules, tiers=TIERS)
+    roll = Toolroll.from_definitions(definitions, profile="learned", embedder="none")
+    for tier in TIERS:
+        is_high = TIERS.index(tier) >= TIERS.index("teams")
+        visible = roll.visible(Context(tier=tier, roles=("member",), page="deals"))
+        assert len(visible) == 80 + (35 + 2) * is_high
+        assert ("nexus_forge_0" in visible) == ("nexus_admin_0" in visible) == is_high
+        assert "nexus_admin_0" not in roll.visible(Context(tier=tier, roles=("guest",), page="deals"))
+
+
+def test_each_stage_narrows_as_the_ablation_of_the_seed_has_it():
+    """158 tools; 100 to 158 by policy; 15 to 40 by page; 7 by meaning and bandit; 8 to 9 with pins."""
+    known = platform()
+    forge = Rule("no forge", "deny", "tier", {"tier": {"lt": "teams"}}, toolkit="forge")
+    pins = (Tool("nexus_health", "Health", pinned=True), Tool("search_tools", "Search", pinned=True))
+    definitions = Definitions(
+        (*known.tools, *pins), known.toolkits, rules=(forge,), pages=known.pages, tiers=TIERS
+    )
+    roll = Toolroll.from_definitions(definitions, profile="learned")
+    context = Context(tier="open_source", page="contacts")
+    assert len(roll.catalog) - len(pins) == 158
+    assert len(roll.visible(context)) - len(pins) == 123
+    assert len(set(roll.select(FOREIGN, context, k=158)) - {pin.name for pin in pins}) == 20
+    picked = roll.select(QUERY, context)
+    assert len(picked) == 9 and [name for name in picked if name.startswith("nexus_ros")] == list(picked)[2:]
+    assert picked.tokens.selected - sum(roll.catalog.costs[roll.catalog.pinned]) == 840
+
+
+class Broken:
+    """Stands for any stage that raises."""
+
+    def __init__(self, stage: object) -> None:
+        self.stage = stage
+
+    def __call__(self, candidates: object, turn: object) -> object:
+        raise RuntimeError("out of order")
+
+
+def test_each_stage_that_fails_hands_its_input_on():
+    """Page mapping, embedding and bandit: the seed names what is left when each of them fails."""
+    own = Toolroll.from_definitions(platform(), profile="learned")
+    context = Context(page="contacts")
+    snapshot = own._home.engine.snapshot
+    soft = snapshot.shared.soft
+    whole = own.select(QUERY, context).names
+    for at, stage in enumerate(soft):
+        broken = replace(snapshot.shared, soft=(*soft[:at], Broken(stage), *soft[at + 1 :]))
+        own._home.engine.swap(replace(snapshot, shared=broken))
+        picked = own.select(QUERY, context)
+        assert picked.names and picked.degraded == ("broken",)
+        name = type(stage).__name__
+        toolkits = {own.catalog.tools[row].toolkit for row in picked.rows.tolist()}
+        if name == "Page":  # all candidates pass through
+            assert len(picked) == 7
+        else:
+            assert toolkits <= {"contacts", "activities", "companies"}
+        if name == "Retrieval":  # all tools of the page are used
+            assert len(picked) == 20
+        if name == "Learning":  # the order of retrieval is kept
+            assert set(whole) <= set(picked.names)
+
+
+def test_policy_that_fails_shows_what_is_public_and_never_all():
+    """The seed would show all tools then; this is otherwise on purpose."""
+    known = platform()
+    public = Tool("nexus_health", "Health", public=True)
+    definitions = Definitions((*known.tools, public), known.toolkits)
+    own = Toolroll.from_definitions(definitions, profile="learned", embedder="none")
+    snapshot = own._home.engine.snapshot
+
+    class BrokenPolicy(Broken):
+        def could_forbid(self, turn: object) -> None:
+            return None
+
+    hard = (BrokenPolicy(snapshot.shared.hard[0]), *snapshot.shared.hard[1:])
+    own._home.engine.swap(replace(snapshot, shared=replace(snapshot.shared, hard=hard)))
+    assert own.select(QUERY).names == ("nexus_health",)
+
+
+def test_95_percent_of_the_selections_take_less_than_200_ms(roll):
+    """The seed's budget, some thousand times what a selection takes."""
+    took = []
+    for at in range(200):
+        start = time.perf_counter()
+        roll.select(f"{QUERY} number {at}", Context(page=PAGES[at % 27], tier="teams"))
+        took.append(time.perf_counter() - start)
+    assert sorted(took)[189] < 0.2

@@ -1,4 +1,4 @@
-"""README.md, which lists what the seeds do, names files, tests and attributes that exist."""
+"""docs/seeds.md, which lists what the seeds do, names files, tests and attributes that exist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from toolroll.selection.profiles import PROFILES
 
 ROOT = Path(__file__).parents[3]
-PAGE = Path(__file__).with_name("README.md").read_text("utf-8")
+PAGE = (ROOT / "docs/seeds.md").read_text("utf-8")
 ROWS = [
     [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
     for section in PAGE.split("\n## ")[1:]
@@ -21,6 +21,7 @@ ROWS = [
 NAMES = {
     "CostMonitor": "toolroll.formats.repair.cost",
     "Context": "toolroll",
+    "PageMapping": "toolroll",
     "Registry": "toolroll",
     "Route": "toolroll",
     "Selection": "toolroll",

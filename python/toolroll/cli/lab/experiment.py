@@ -154,7 +154,9 @@ def _print_verdict(trial: StoredExperiment, found: ExperimentCounts, verdict: Ve
         "equal": f"no two differ by more than {100 * worth:g} points",
         "unsound": "the units do not divide as the shares say, so events are missing: trust no figure",
     }
-    print(one_line(sentences.get(verdict.state, "there is no winner yet")))
+    missing = ", ".join(f"{number:,} of {name}" for name, number in verdict.missing.items() if number)
+    waits = f"; about {missing} more units decide it, if they go on as so far" if missing else ""
+    print(one_line(sentences.get(verdict.state, f"there is no winner yet{waits}")))
 
 
 def _print_trials(found: Sequence[StoredExperiment], as_json: bool) -> None:

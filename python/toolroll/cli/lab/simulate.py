@@ -48,7 +48,9 @@ from toolroll.cli.parameter_types import COUNT, POSITIVE, names
 @json_option
 @option("--plot", "Draw the learning curves (extra: plot).", metavar="FILE.png")
 @flag(
-    "--table convergence", "Print how certain a Beta posterior is after so many calls, and simulate nothing."
+    "--table convergence",
+    "Print how certain a Beta posterior is after so many calls, and the reward, recall@K and regret that "
+    "Thompson sampling alone reaches then; play no world.",
 )
 def command(
     folder: str | None,
@@ -102,10 +104,22 @@ def _print_convergence(as_json: bool) -> None:
     from dataclasses import asdict
 
     from toolroll.evaluation.simulation.convergence import convergence
-    from toolroll.evaluation.simulation.report import convergence_table
+    from toolroll.evaluation.simulation.projection import BEST, CALLS, NEAR, OTHERS, TOOLS, Bandit
+    from toolroll.evaluation.simulation.report import convergence_table, projection_table
 
-    rows = convergence()
+    rows, bandits = convergence(BEST), [Bandit.play(tools) for tools in TOOLS]
     if as_json:
-        print_json({"rate": 0.8, "rows": [asdict(row) for row in rows]})
-    else:
-        print(convergence_table(rows))
+        print_json(
+            {
+                "rate": BEST,
+                "rows": [asdict(row) for row in rows],
+                "others": OTHERS,
+                "projections": [asdict(bandit.after(calls)) for bandit in bandits for calls in CALLS],
+                "calls_to_converge": {bandit.tools: bandit.calls_to_reach(NEAR) for bandit in bandits},
+            }
+        )
+        return
+    print(f"the posterior of a tool that works in {BEST:.0%} of its calls")
+    print(convergence_table(rows))
+    print(f"\nThompson sampling, where one tool works in {BEST:.0%} of its calls, the others in {OTHERS:.0%}")
+    print(projection_table(bandits))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from toolroll.evaluation.simulation.convergence import Convergence
+from toolroll.evaluation.simulation.projection import CALLS, KS, NEAR, Bandit
 from toolroll.evaluation.simulation.simulation import STATIC, Estimate, Simulation
 from toolroll.evaluation.simulation.world_metrics import POINTS, WorldMetrics, median_time
 from toolroll.evaluation.simulation.worlds import Reals
@@ -113,6 +114,21 @@ def convergence_table(rows: Sequence[Convergence]) -> str:
             )
         )
     return "\n".join(_aligned(lines))
+
+
+def projection_table(bandits: Sequence[Bandit]) -> str:
+    """What `toolroll simulate --table` prints of Thompson sampling alone."""
+    lines = [("tools", "calls", "of the best", *(f"recall@{k}" for k in KS), "regret", "bound")]
+    for bandit in bandits:
+        for calls in CALLS:
+            row = bandit.after(calls)
+            recall = (f"{row.recall[k]:.1%}" for k in KS)
+            regret, bound = f"{row.regret:.1f}", f"{row.bound:.1f}"
+            lines.append((str(row.tools), f"{calls:,}", f"{row.reward:.1%}", *recall, regret, bound))
+    waits = [(bandit.tools, bandit.calls_to_reach(NEAR)) for bandit in bandits]
+    reached = [f"{tools} tools: {'more' if wait is None else f'{wait:,}'}" for tools, wait in waits]
+    said = f"calls until the success is within {1 - NEAR:.0%} of the best tool's: {'; '.join(reached)}"
+    return "\n".join([*_aligned(lines), "", said])
 
 
 def to_json(simulation: Simulation) -> dict[str, Any]:

@@ -91,7 +91,10 @@ class Redecider:
             return self._shared
         if org not in self._own:
             self._own[org] = self._builder.stacked(
-                self._shared, self._replica.definitions(org), self._in_force.concerning(org)
+                self._shared,
+                self._replica.definitions(org),
+                self._in_force.concerning(org),
+                self._replica.pins_of(org),
             )
         return self._own[org]
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,9 +21,10 @@ from typing import Any, Generic, Literal, TypeAlias
 
 from toolroll._threads import CallPool, Full, Overdue, survive_forks
 from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
+from toolroll.learning.effects import Change
 from toolroll.learning.exposure import Exposure, ShownTool
-from toolroll.learning.memory import RecordResult
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
+from toolroll.learning.record_result import RecordResult, pending_of
 from toolroll.registry.events.event_row import SelectionOrigin
 from toolroll.registry.events.follower import Follower, L, LearnedFactory
 from toolroll.registry.events.journal import MOST_BYTES, Durable, Journal
@@ -116,6 +117,7 @@ class Recording(Generic[L]):
         exposure_of: Callable[[Selection, str], Exposure],
         found_in: Callable[[Exposure, Iterable[str]], tuple[ShownTool, ...]],
         origin_of: Callable[[Selection], SelectionOrigin],
+        waiting_in: Callable[[Exposure, Sequence[Change]], frozenset[str]],
         poll_s: float = 0.5,
         organisations: int = 1_000,
     ) -> None:
@@ -123,11 +125,11 @@ class Recording(Generic[L]):
 
         exposure_of: what a selection showed, given the reporter. found_in: the tools of these names in the
             catalog of the exposure's organisation. origin_of: what the selection itself does not know about
-            its origin.
+            its origin. waiting_in: the tools of these changes whose estimates wait for further reporters.
         """
         self._database, self._options = database, options
         self._full_exposure_of, self._found_in = exposure_of, found_in
-        self._origin_of = origin_of
+        self._origin_of, self._waiting_in = origin_of, waiting_in
         self.learned: dict[str, L] = {}
         self.follower = Follower(database, factory, self.learned, poll_s=poll_s, most=organisations)
         journal = Journal(
@@ -189,8 +191,9 @@ class Recording(Generic[L]):
             exposure = replace(exposure, reporter=reporter)
         report = Report(exposure.event_id, entries, found, final)
         selection = picked if isinstance(picked, Selection) else None
-        counted = self.writer.record(exposure, report, now, selection)
-        return RecordResult(exposure.event_id, counted, exposure.org)
+        changes = self.writer.record(exposure, report, now, selection).changes
+        pending = pending_of(report, changes, self._waiting_in(exposure, changes))
+        return RecordResult(exposure.event_id, len(changes), exposure.org, pending)
 
     def _exposure(
         self, picked: Selection | Exposure | str, org: str | None, now: float, reporter: str | None

@@ -199,13 +199,13 @@ def _pipeline(
         raise NotReplayable(str(error)) from error
     in_force = EffectivePolicy.of(now.policy_source, builder.parameters.on_policy_error, None).concerning(org)
     # Catalogs are built in the background, so the catalog may be older than the rules.
-    tried: list[tuple[object, object]] = []
+    tried: list[tuple[object, ...]] = []
     for number in (revision, *earlier(database, revision, [org], MOST_REVISIONS)):
         try:
             was = now if number == revision else as_of(database, number, [org])
         except NotFound as error:
             raise NotReplayable(str(error)) from error
-        definitions = (was.definitions(""), was.definitions(org))
+        definitions = (was.definitions(""), was.definitions(org), was.pins_of(org))
         if definitions in tried:
             continue
         tried.append(definitions)
@@ -233,7 +233,7 @@ def _built(
         try:
             shared = way.pipeline(was.definitions(""), in_force)
             if org in was.orgs:
-                yield way.stacked(shared, was.definitions(org), in_force)
+                yield way.stacked(shared, was.definitions(org), in_force, was.pins_of(org))
             yield shared
         except EmbedderUnavailable as error:
             raise NotReplayable(f"the embedder does not answer: {error}") from error

@@ -26,7 +26,7 @@ from typing import Any
 
 from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
 from toolroll.errors import NotFound, StoreUnavailable
-from toolroll.learning.deduplication import NEW_EVENT, EventState, deduplicate
+from toolroll.learning.deduplication import NEW_EVENT, EventState, Step, deduplicate
 from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.registry.events.event_row import SelectionOrigin, event_row
@@ -188,7 +188,7 @@ class EventWriter:
         report: Report,
         now: float | None = None,
         selection: Selection | None = None,
-    ) -> int:
+    ) -> Step:
         """Takes a report. When this returns, the report is on disk and will count exactly once.
 
         now: seconds since the epoch, by the clock of the exposure's time; None for the system clock.
@@ -196,7 +196,7 @@ class EventWriter:
         has left it out.
 
         Returns:
-            About how many tools the report says something new, as far as this process knows.
+            What the report adds, as far as this process knows.
 
         Raises:
             InvalidInput: it names a tool that was not shown, cannot be stored, or is one of too many about
@@ -226,7 +226,7 @@ class EventWriter:
         self._log_reported(event_id, selection or left_out)
         self._preparer.wake()
         self._writer.wake()
-        return len(step.changes)
+        return step
 
     def _log_reported(self, event_id: str, selection: Selection | None) -> None:
         """Logs an event that sampling has left out, because somebody reports on it."""

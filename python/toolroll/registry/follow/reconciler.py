@@ -40,20 +40,22 @@ class _BuildInputs:
     """What a pipeline was built from. It is up to date while the registry still has the same.
 
     Attributes:
-        tools, toolkits: of the replica that it was built from.
+        tools, toolkits, pins: of the replica that it was built from.
         shared: the catalog below it; None for the shared one itself.
         is_whole: whether all its texts have vectors.
     """
 
     tools: Mapping[str, Tool] | None
     toolkits: object
+    pins: object
     shared: Catalog | None
     is_whole: bool
 
     def is_of(self, replica: Replica, org: str, shared: Catalog | None) -> bool:
         """Whether a build would use the same inputs now."""
-        is_same = self.tools is replica.tools.get(org) and self.toolkits is replica.toolkits.get(org)
-        return is_same and self.shared is shared and self.is_whole
+        own = (replica.tools.get(org), replica.toolkits.get(org), replica.pins.get(org), shared)
+        built_from = (self.tools, self.toolkits, self.pins, self.shared)
+        return self.is_whole and all(one is other for one, other in zip(built_from, own, strict=True))
 
 
 class Reconciler:
@@ -166,7 +168,10 @@ class Reconciler:
         shared, lost = self.engine.snapshot.shared, self._lost_texts
         try:
             pipeline = self._builder.stacked(
-                shared, self._replica.definitions(org), self._policy.concerning(org)
+                shared,
+                self._replica.definitions(org),
+                self._policy.concerning(org),
+                self._replica.pins_of(org),
             )
         except ToolrollError as error:
             _log.warning("organisation %r: its own tools make no catalog: %s", org, error)
@@ -295,7 +300,8 @@ class Reconciler:
 
     def _inputs_of(self, org: str, shared: Catalog | None, is_whole: bool) -> _BuildInputs:
         replica = self._replica
-        return _BuildInputs(replica.tools.get(org), replica.toolkits.get(org), shared, is_whole)
+        own = (replica.tools.get(org), replica.toolkits.get(org), replica.pins.get(org))
+        return _BuildInputs(*own, shared, is_whole)
 
     @property
     def _lost_texts(self) -> int:

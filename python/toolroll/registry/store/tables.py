@@ -103,11 +103,13 @@ def _governed() -> tuple[sa.Column[Any], ...]:
     )
 
 
+_ALIVE = sa.text("deleted_at IS NULL")
+
+
 def _unique_name(table: str) -> sa.Index:
     """Names are unique in an organisation, deleted rows aside."""
-    alive = sa.text("deleted_at IS NULL")
     return sa.Index(
-        f"uq_{table}_org_name_alive", "org", "name", unique=True, sqlite_where=alive, postgresql_where=alive
+        f"uq_{table}_org_name_alive", "org", "name", unique=True, sqlite_where=_ALIVE, postgresql_where=_ALIVE
     )
 
 
@@ -256,6 +258,27 @@ visibility_rules = sa.Table(
     sa.Column("active", sa.Boolean, nullable=False),
     *_governed(),
     _unique_name("visibility_rules"),
+    sa.Index(None, "org", "revision"),
+)
+
+# What an organisation says of the platform's tools instead of their `pinned` and `pin_weight`.
+pins = sa.Table(
+    "pins",
+    metadata,
+    sa.Column("pin_id", Id, primary_key=True),
+    sa.Column("org", Words, nullable=False),
+    sa.Column("tool_id", Id, sa.ForeignKey("tools.tool_id", name="fk_pins_tool_id"), nullable=False),
+    sa.Column("pinned", sa.Boolean, nullable=False),
+    sa.Column("pin_weight", sa.Integer, nullable=False),
+    *_governed(),
+    sa.Index(
+        "uq_pins_org_tool_id_alive",
+        "org",
+        "tool_id",
+        unique=True,
+        sqlite_where=_ALIVE,
+        postgresql_where=_ALIVE,
+    ),
     sa.Index(None, "org", "revision"),
 )
 

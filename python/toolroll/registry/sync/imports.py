@@ -16,7 +16,7 @@ def check_whole(database: Database, name: str, org: str) -> None:
     name: of the registry, in errors. org: the owner of the imported tools.
 
     Raises:
-        Conflict: it has rules or tiers; or, for an import of the platform, tools of organisations.
+        Conflict: it has rules or tiers; or, for an import of the platform, what organisations own.
     """
     found: list[str] = []
     with database.reading() as connection:
@@ -40,7 +40,7 @@ def check_whole(database: Database, name: str, org: str) -> None:
         )
 
 
-_OWNED = (tables.tools, tables.toolkits, tables.page_mappings)
+_OWNED = (tables.tools, tables.toolkits, tables.page_mappings, tables.pins)
 
 
 def _has_organisations(connection: sa.Connection, table: sa.Table) -> bool:

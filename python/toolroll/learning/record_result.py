@@ -1,0 +1,79 @@
+"""The answer to a report: what it added, and what changes no estimate yet, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from toolroll._core import Learned
+from toolroll.identity import scopes
+from toolroll.learning.effects import Change
+from toolroll.learning.exposure import Exposure
+from toolroll.learning.outcomes import Report
+
+Pending: TypeAlias = Literal["repeated", "quota", "reporters"]
+SENTENCES: Mapping[Pending, str] = {
+    "repeated": "adds nothing: the same was reported before",
+    "quota": "is stored and changes no estimate: this reporter has used up today's three for the tool",
+    "reporters": "counted, waits for a second reporter",
+}
+# Outcomes that say whether the tool works.
+_JUDGED = frozenset({"succeeded", "failed", "wanted_succeeded", "wanted_failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class RecordResult:
+    """The result of a report. `str` of it is a sentence for people.
+
+    Attributes:
+        event_id: of the selection.
+        counted: for how many tools the report said something new; 0 for a repetition.
+        org: the organisation of the selection.
+        pending: tool → why its outcome changes no estimate yet: "repeated", "quota" (the reporter's outcomes
+            for the tool are used up for today; only the detection of broken tools reads more) or "reporters"
+            (counted; the estimate moves with the report of a second user). Over a registry this is what the
+            process knows now, and the quota is not known.
+    """
+
+    event_id: str
+    counted: int
+    org: str
+    pending: Mapping[str, Pending] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        said = [f"{name}: {SENTENCES[why]}" for name, why in self.pending.items()]
+        return "; ".join([f"{self.counted} counted", *said])
+
+
+def pending_of(report: Report, changes: Sequence[Change], waiting: frozenset[str]) -> dict[str, Pending]:
+    """Tool → why its outcome changes no estimate yet. waiting: see `waiting_in`."""
+    changed = {change.tool.name: change for change in changes}
+    found: dict[str, Pending] = {}
+    for entry in report.entries:
+        change = changed.get(entry.name)
+        if change is None:
+            found[entry.name] = "repeated"
+        elif not change.weight:
+            found[entry.name] = "quota"
+        elif entry.name in waiting:
+            found[entry.name] = "reporters"
+    return found
+
+
+def waiting_in(learned: Learned, exposure: Exposure, changes: Sequence[Change]) -> frozenset[str]:
+    """The tools with a new success or failure whose reliability is still that of a tool without outcomes.
+
+    learned: the statistics, with the changes.
+    """
+    judged = [change.tool for change in changes if change.after in _JUDGED]
+    if not judged:
+        return frozenset()
+    where = scopes(exposure.page, exposure.tier, exposure.category)[:3]
+    arms = np.array([tool.key.arm for tool in judged], np.uint64)
+    known = learned.reliability(where, arms, exposure.at)
+    unknown = Learned(learned.dim, learned.rates).reliability(where, arms, exposure.at)
+    is_prior = (known[0] == unknown[0]) & (known[1] == unknown[1])
+    return frozenset(tool.name for tool, waits in zip(judged, is_prior.tolist(), strict=True) if waits)

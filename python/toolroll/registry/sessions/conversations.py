@@ -113,6 +113,7 @@ class StoredConversations:
 
         Raises:
             StoreUnavailable: all threads wait for a store that does not answer.
+            Overloaded: too many calls wait for a thread.
         """
         return await self._writer.arun(call)
 

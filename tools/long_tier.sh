@@ -7,7 +7,7 @@ usage() {
 usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|fuzz]...
 
   tests     every property test with 5,000 examples, other ones on each run
-  kills     200 kills each of a sync, a rollback and an embedding, on each database
+  kills     200 kills each of a sync, a rollback, an embedding, an upgrade and a creation, on each database
   outcomes  100,000 outcomes whose counts must be exact after processes were killed 400 times, on each database
   turns     10,000 random interleavings of two replicas in one conversation, against dictionaries
   load      one, two and four times the load that one process can serve, a minute each
@@ -35,7 +35,9 @@ done
 wanted() { [[ " ${modes[*]} " == *" $1 "* || " ${modes[*]} " == *" all "* ]]; }
 
 if wanted tests; then HYPOTHESIS_PROFILE=long "$python" -m pytest -m "" --timeout 7200 --all-packages; fi
-if wanted kills; then TOOLROLL_KILLS=200 "$python" -m pytest -m "" -n 0 --timeout 3600 tests/integration/test_crash.py; fi
+if wanted kills; then 
+  TOOLROLL_KILLS=200 "$python" -m pytest -m "" -n 0 --timeout 3600 tests/integration/test_{crash,upgrades}.py
+fi
 if wanted load; then TOOLROLL_LOAD_S=60 "$python" -m pytest -m "" -n 0 tests/unit/test_overload.py; fi
 if wanted outcomes; then
   TOOLROLL_OUTCOMES=100000 "$python" -m pytest -m "" -n 0 --timeout 7200 tests/integration/test_outcomes_survive.py

@@ -288,6 +288,24 @@ class Full(Exception):
     """The call was not started: every thread is taken."""
 
 
+class _Current(threading.local):
+    """The task of a thread of a pool."""
+
+    task: _Task[Any] | None = None
+
+
+_current = _Current()
+
+
+def is_given_up() -> bool:
+    """Whether this thread runs a call of a pool whose caller waited until its deadline.
+
+    Nobody reads its result, so what can end early should: until then the thread counts as lost.
+    """
+    task = _current.task
+    return task is not None and task.is_lost
+
+
 class CallPool:
     """Runs calls on at most `count` daemon threads, each before a deadline.
 
@@ -542,7 +560,9 @@ class _Threads:
 
     def _run(self) -> None:
         while (task := self._next()) is not None:
+            _current.task = task
             task.work()
+            _current.task = None
             with self._begun:
                 task.is_done = True
                 self._lost -= task.is_lost

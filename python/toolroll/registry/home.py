@@ -45,6 +45,7 @@ from toolroll.selection.verdict import judge
 
 MOST_CONVERSATIONS = 100_000  # in memory
 _SHOWN = 20  # organisations whose failures `health` names
+_SILENCE_S = 60.0  # of a PostgreSQL, until a connection is given up
 _CALLS = 16  # calls of event loops that may wait for the store at the same time
 _CALLS_PATIENCE_S = 1.0  # how long such a call waits for its thread
 _END_S = 0.5  # of a close's time: for threads to end once nothing more is written
@@ -91,7 +92,7 @@ class RegistryHome:
         self._closing, self._is_closed = threading.Lock(), False
         # Readers and lookups have pools of their own, which give up a store that hangs after seconds.
         self._calls = CallPool(_CALLS, "toolroll-calls", patience_s=_CALLS_PATIENCE_S)
-        self._database = Database.open(url, create=False, migrate=False)
+        self._database = Database.open(url, create=False, migrate=False, silence_s=_SILENCE_S)
         self._tool_lists = ToolLists(builder)
         try:
             self._assemble(url, builder, follow, recording, (sessions_s, max_age_s), progress)

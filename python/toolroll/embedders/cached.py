@@ -68,7 +68,7 @@ class CachedEmbedder(Embedder):
         self._resumes_at = {
             False: 0.0,
             True: 0.0,
-        }  # whether it writes → when the file is used again; monotonic
+        }  # whether a call writes → until when it waits
         self._is_failing = False
         self.path: Path | None = None
         try:

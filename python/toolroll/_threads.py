@@ -121,7 +121,7 @@ class Worker:
         *,
         subject: str,
         batch_s: float = 0.0,
-        retry_s: tuple[float, float] = (0.1, 2.0),
+        retry_s: tuple[float, float] = (0.1, 1.0),
         holds_forks: bool = True,
     ) -> None:
         """Starts no thread yet.

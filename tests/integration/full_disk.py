@@ -104,7 +104,7 @@ def main(how: str, place: str, seconds: float) -> None:
     while not is_well and time.monotonic() < freed + 60:
         failed = sum(said.values())
         turn()
-        is_well = sum(said.values()) == failed and not roll.health()["degraded"] and roll.flush(0.2)
+        is_well = sum(said.values()) == failed and not roll.health()["degraded"] and roll.flush(5)
     well_s = time.monotonic() - freed
     text = f"stored again {number}"
     deadline = time.monotonic() + 10

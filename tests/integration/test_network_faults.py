@@ -66,7 +66,7 @@ def test_selections_go_on_outcomes_are_kept_and_all_is_well_again_by_itself(
 ) -> None:
     if fault != "slow":  # which needs longer, and is not to be degraded
         monkeypatch.setattr(refresher, "_QUICK_S", 2.0)
-        monkeypatch.setattr(home, "_SILENCE_S", 3.0)
+        monkeypatch.setattr(home, "_SILENCE_S", min(FAULT_S, 15.0))
     monkeypatch.setattr(database, "IDLE_S", 5.0)  # of a transaction that the server does not know to be over
     acknowledged, degraded = list[str](), set[str]()
 

@@ -45,7 +45,7 @@ from toolroll.selection.verdict import judge
 
 MOST_CONVERSATIONS = 100_000  # in memory
 _SHOWN = 20  # organisations whose failures `health` names
-_SILENCE_S = 60.0  # of a PostgreSQL, until a connection is given up
+_SILENCE_S = 60.0  # of a PostgreSQL, until a connection is given up; longer than a wait for a lock
 _CALLS = 16  # calls of event loops that may wait for the store at the same time
 _CALLS_PATIENCE_S = 1.0  # how long such a call waits for its thread
 _END_S = 0.5  # of a close's time: for threads to end once nothing more is written

@@ -17,7 +17,7 @@ from threading import Event, Thread
 import pytest
 
 from toolroll import _threads
-from toolroll._threads import CallPool, Full, Overdue
+from toolroll._threads import CallPool, Full, Overdue, is_given_up
 from toolroll.errors import Overloaded
 
 
@@ -79,6 +79,21 @@ def test_a_thread_that_comes_back_is_used_again() -> None:
         except Full:
             time.sleep(0.001)
     pytest.fail("the thread did not come back")
+
+
+def test_a_call_can_see_that_it_was_given_up_and_give_its_thread_back() -> None:
+    workers, ended = CallPool(1, "test"), Event()
+
+    def wait() -> None:
+        while not is_given_up():
+            time.sleep(0.005)
+        ended.set()
+
+    with pytest.raises(Overdue):
+        workers.run(wait, 0.05)
+    assert ended.wait(5)
+    wait_until(lambda: workers._threads._lost == 0)
+    assert workers.run(is_given_up, 5) is False and not is_given_up()
 
 
 def test_busy_is_not_lost_so_a_caller_waits_for_its_turn() -> None:

@@ -124,6 +124,17 @@ def test_every_page_is_in_the_navigation():
         assert f'"{page.relative_to(ROOT / "docs").as_posix()}"' in navigation, page
 
 
+def test_every_test_of_the_reliability_page_is_there():
+    page = (ROOT / "docs" / "reliability.md").read_text("utf-8")
+    rows = [line.split(" | ") for line in page.splitlines() if re.match(r"\| P\d", line)]
+    assert [row[0] for row in rows] == [f"| P{number}" for number in range(1, 31)]
+    for path, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page):
+        assert f"def {name}" in (ROOT / path).read_text("utf-8"), (path, name)
+    modes = (ROOT / "tools" / "long_tier.sh").read_text("utf-8")
+    for mode in {mode for row in rows for mode in re.findall(r"`(\w+)`", row[4])}:
+        assert f"\n  {mode} " in modes, mode
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -4,15 +4,17 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-usage: tools/long_tier.sh [tests|kills|outcomes|turns|fuzz]...
+usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|fuzz]...
 
   tests     every property test with 5,000 examples, other ones on each run
-  kills     200 killed processes on SQLite and 100 on PostgreSQL, of a sync, a rollback and an embedding
-  outcomes  100,000 outcomes whose counts must be exact after processes were killed
+  kills     200 kills each of a sync, a rollback, an embedding, an upgrade and a creation, on each database
+  outcomes  100,000 outcomes whose counts must be exact after processes were killed 400 times, on each database
   turns     10,000 random interleavings of two replicas in one conversation, against dictionaries
+  load      one, two and four times the load that one process can serve, a minute each
+  faults    each fault of the network between a process and PostgreSQL, and a full disk, a minute each
   fuzz      every fuzzer for FUZZ_SECONDS
 
-All five without an argument. Needs an environment with '.[test,test-all]'.
+All of them without an argument. Needs an environment with '.[test,test-all]'.
 
 environment
   PYTHON=python
@@ -25,7 +27,7 @@ python=${PYTHON:-python}
 modes=("${@:-all}")
 for mode in "${modes[@]}"; do
   case $mode in
-    tests | kills | outcomes | turns | fuzz | all) ;;
+    tests | kills | outcomes | turns | load | faults | fuzz | all) ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
@@ -34,9 +36,16 @@ done
 wanted() { [[ " ${modes[*]} " == *" $1 "* || " ${modes[*]} " == *" all "* ]]; }
 
 if wanted tests; then HYPOTHESIS_PROFILE=long "$python" -m pytest -m "" --timeout 7200 --all-packages; fi
-if wanted kills; then TOOLROLL_KILLS=200 "$python" -m pytest -m "" -n 0 --timeout 3600 tests/integration/test_crash.py; fi
+if wanted kills; then
+  TOOLROLL_KILLS=200 "$python" -m pytest -m "" -n 0 --timeout 3600 tests/integration/test_{crash,upgrades}.py
+fi
+if wanted load; then TOOLROLL_LOAD_S=60 "$python" -m pytest -m "" -n 0 tests/unit/test_overload.py; fi
+if wanted faults; then
+  TOOLROLL_FAULT_S=60 "$python" -m pytest -m "" -n 0 tests/integration/test_{network_faults,full_disk}.py
+fi
 if wanted outcomes; then
-  TOOLROLL_OUTCOMES=100000 "$python" -m pytest -m "" -n 0 --timeout 7200 tests/integration/test_outcomes_survive.py
+  TOOLROLL_OUTCOMES=100000 TOOLROLL_KILLS=400 \
+    "$python" -m pytest -m "" -n 0 tests/integration/test_outcomes_survive.py
 fi
 if wanted turns; then
   TOOLROLL_INTERLEAVINGS=10000 "$python" -m pytest -m "" -n 0 --timeout 7200 tests/integration/test_turns.py

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from toolroll.errors import InvalidDefinition as InvalidDefinition
     from toolroll.errors import InvalidInput as InvalidInput
     from toolroll.errors import NotFound as NotFound
+    from toolroll.errors import Overloaded as Overloaded
     from toolroll.errors import StoreUnavailable as StoreUnavailable
     from toolroll.errors import ToolrollError as ToolrollError
     from toolroll.errors import Unavailable as Unavailable
@@ -61,6 +62,7 @@ _HOMES = {
     "NotFound": "toolroll.errors",
     "Observer": "toolroll.selection.observer",
     "OutcomeReport": "toolroll.selection.observer",
+    "Overloaded": "toolroll.errors",
     "PageMapping": "toolroll.rules",
     "Profile": "toolroll.selection.profiles",
     "RecordResult": "toolroll.learning.record_result",

@@ -20,12 +20,13 @@ from queue import Empty, SimpleQueue
 from threading import Condition, Event, Thread
 from typing import Any, Generic, TypeVar
 
-from toolroll.errors import ToolrollError
+from toolroll.errors import Overloaded, ToolrollError
 
 _log = logging.getLogger("toolroll")
 
 HOLD_S = 1.0  # how long a fork waits for a lock
 IDLE_S = 1.0  # after which a thread of a pool ends
+_SMOOTHING = 8  # calls that the mean duration of calls is taken over
 
 T = TypeVar("T")
 
@@ -120,7 +121,7 @@ class Worker:
         *,
         subject: str,
         batch_s: float = 0.0,
-        retry_s: tuple[float, float] = (0.1, 10.0),
+        retry_s: tuple[float, float] = (0.1, 1.0),
         holds_forks: bool = True,
     ) -> None:
         """Starts no thread yet.
@@ -287,22 +288,49 @@ class Full(Exception):
     """The call was not started: every thread is taken."""
 
 
+class _Current(threading.local):
+    """The task of a thread of a pool."""
+
+    task: _Task[Any] | None = None
+
+
+_current = _Current()
+
+
+def is_given_up() -> bool:
+    """Whether this thread runs a call of a pool whose caller waited until its deadline.
+
+    Nobody reads its result, so what can end early should: until then the thread counts as lost.
+    """
+    task = _current.task
+    return task is not None and task.is_lost
+
+
 class CallPool:
     """Runs calls on at most `count` daemon threads, each before a deadline.
 
     A thread starts when a call finds none that is idle, and ends when it has been idle for a second. `run`
     waits in a thread, `arun` in an event loop. Safe to share between threads. The child of a fork begins
     without threads and calls: those of the parent never return there.
+
+    With `patience_s`, a call is refused rather than kept waiting for a thread: at once if it would wait
+    longer than that, as far as the calls before it tell, and else after that time. However long calls take,
+    as many as there are threads may wait, and each for twice the time that a call takes.
     """
 
-    def __init__(self, count: int, name: str) -> None:
-        """name: the threads' name."""
-        self._count, self._name = count, name
+    def __init__(self, count: int, name: str, *, patience_s: float | None = None) -> None:
+        """name: the threads' name. patience_s: None lets calls wait for a thread until their own deadline."""
+        self._count, self._name, self._patience_s = count, name, patience_s
         self._reset()
         survive_forks(self, lambda pool: (), CallPool._reset)
 
     def _reset(self) -> None:
-        self._threads = _Threads(self._count, self._name)
+        self._threads = _Threads(self._count, self._name, self._patience_s)
+
+    @property
+    def refused(self) -> int:
+        """How many calls were refused in this process because too many waited."""
+        return self._threads.refused
 
     def run(self, call: Callable[[], T], timeout_s: float) -> T:
         """Returns what `call` returns, and raises what it raises.
@@ -310,6 +338,7 @@ class CallPool:
         Raises:
             Overdue: it took longer than `timeout_s`.
             Full: all threads were taken for that long, or all of them run calls that were given up.
+            Overloaded: it would wait for a thread for too long.
         """
         threads, done = self._threads, Event()
         task = _Task(call, done.set)
@@ -320,9 +349,7 @@ class CallPool:
             threads.give_up(task, is_lost=True)
         return task.outcome(timeout_s)
 
-    async def arun(
-        self, call: Callable[[], T], timeout_s: float | None = None, *, start_s: float | None = None
-    ) -> T:
+    async def arun(self, call: Callable[[], T], timeout_s: float | None = None) -> T:
         """The same for an event loop. The call sees the context variables of its caller.
 
         If the caller is cancelled, a call that has not begun never will; one that has begun runs to its end.
@@ -330,11 +357,11 @@ class CallPool:
         Args:
             call: may wait.
             timeout_s: as for `run`; None waits for as long as it takes.
-            start_s: how long to wait for a thread; None for no limit of its own.
 
         Raises:
             Overdue: it took longer than `timeout_s`.
             Full: all threads were taken for that long, or all of them run calls that were given up.
+            Overloaded: it would wait for a thread for too long, or did.
         """
         import asyncio  # the caller has imported it; a process without an event loop does without
 
@@ -350,13 +377,13 @@ class CallPool:
                 loop.call_soon_threadsafe(wake)
 
         def refuse() -> None:
-            if threads.withdraw(task):
+            if threads.refuse(task):
                 wake()
 
         threads = self._threads
         task = _Task(partial(contextvars.copy_context().run, call), notify)
         threads.start(task)
-        limits = ((timeout_s, wake), (start_s, refuse))
+        limits = ((timeout_s, wake), (threads.longest_wait_s, refuse))
         timers = [loop.call_later(limit_s, end) for limit_s, end in limits if limit_s is not None]
         is_overdue = False
         try:
@@ -386,6 +413,7 @@ class _Task(Generic[T]):
         self._call, self.notify = call, notify
         self.error: BaseException | None = None
         self.is_done = self.is_lost = False
+        self.begun_ns = 0
 
     def work(self) -> None:
         try:
@@ -415,12 +443,15 @@ class _Threads:
     An idle thread keeps this alive, and not the pool.
     """
 
-    def __init__(self, count: int, name: str) -> None:
-        self._count, self._name = count, name
+    def __init__(self, count: int, name: str, patience_s: float | None) -> None:
+        self._count, self._name, self.patience_s = count, name, patience_s
         self._idle_s = IDLE_S
         self._waiting: deque[_Task[Any]] = deque()
         self._started = self._idle = 0
         self._lost = 0  # threads whose call was given up
+        self.refused = 0
+        self._mean_ns = 0  # of the last calls
+        self._running = self._begun_ns = 0  # how many, and the sum of the times at which they began
         lock = threading.Lock()
         self._begun, self._ended = Condition(lock), Condition(lock)  # a task waits; a thread has ended
 
@@ -429,10 +460,16 @@ class _Threads:
 
         Raises:
             Full: all threads are lost, or the system has none to give.
+            Overloaded: the task would wait for longer than `patience_s`.
         """
         with self._begun:
             if self._lost >= self._count:
                 raise Full(self._all_lost)
+            if self.patience_s is not None and len(self._waiting) + self._running >= 2 * self._count:
+                wait_s = self._expected_wait_s()
+                if wait_s > self.patience_s:
+                    self.refused += 1
+                    raise self._overloaded(wait_s)
             self._waiting.append(task)
             is_short = len(self._waiting) > self._idle and self._started < self._count
             self._started += is_short
@@ -460,6 +497,35 @@ class _Threads:
             self._waiting.remove(task)
             task.error, task.is_done = Full(f"all {self._count} threads are taken"), True
             return True
+
+    def refuse(self, task: _Task[Any]) -> bool:
+        """Takes back a task that has waited for too long; False if it has begun."""
+        if not self.withdraw(task):
+            return False
+        with self._begun:
+            self.refused += 1
+            task.error = self._overloaded(self._expected_wait_s())
+        return True
+
+    @property
+    def longest_wait_s(self) -> float | None:
+        """How long a task may wait for a thread; None for no limit."""
+        return None if self.patience_s is None else max(self.patience_s, 2 * self._mean_ns / 1e9)
+
+    def _expected_wait_s(self) -> float:
+        """How long one more call would wait. Calls that run for longer than the last ones count so long."""
+        mean_ns = self._mean_ns
+        if self._running:
+            mean_ns = max(mean_ns, time.monotonic_ns() - self._begun_ns // self._running)
+        ahead = max(0, len(self._waiting) + self._running + 1 - self._count)
+        return ahead * mean_ns / self._count / 1e9
+
+    def _overloaded(self, wait_s: float) -> Overloaded:
+        return Overloaded(
+            f"{self._name}: {self._running} calls run and {len(self._waiting)} wait, which is {wait_s:.2g} s "
+            "of work; this one was not begun",
+            retry_after_s=max(wait_s, self.patience_s or 0.0),
+        )
 
     def give_up(self, task: _Task[Any], *, is_lost: bool) -> None:
         """Lets go of a task that nobody waits for any more.
@@ -494,10 +560,16 @@ class _Threads:
 
     def _run(self) -> None:
         while (task := self._next()) is not None:
+            _current.task = task
             task.work()
+            _current.task = None
             with self._begun:
                 task.is_done = True
                 self._lost -= task.is_lost
+                self._running -= 1
+                self._begun_ns -= task.begun_ns
+                took_ns = time.monotonic_ns() - task.begun_ns
+                self._mean_ns += (took_ns - self._mean_ns) // (_SMOOTHING if self._mean_ns else 1)
             task.notify()
             del task  # an idle thread keeps no result alive
 
@@ -514,4 +586,8 @@ class _Threads:
                 self._idle += 1
                 self._begun.wait(left)
                 self._idle -= 1
-            return self._waiting.popleft()
+            task = self._waiting.popleft()
+            task.begun_ns = time.monotonic_ns()
+            self._running += 1
+            self._begun_ns += task.begun_ns
+            return task

@@ -6,9 +6,10 @@
     ├── NotFound (LookupError)         unknown tool, toolkit, session or event                404
     ├── Denied (PermissionError)       policy forbids what was asked for by name              403
     ├── Conflict                       name taken, or the version moved on                    409
-    └── Unavailable                    something outside failed; has retry_after_s            503
+    └── Unavailable                    a retry may succeed; has retry_after_s                 503
         ├── StoreUnavailable
-        └── EmbedderUnavailable
+        ├── EmbedderUnavailable
+        └── Overloaded                 too many calls wait in this process
 
 A message names the thing, its place, its value and the allowed values:
 ``toolkits/crm.json:41: tool 'crm_export': timeout_s is -1, must be > 0``.
@@ -77,7 +78,7 @@ class Conflict(ToolrollError):
 
 
 class Unavailable(ToolrollError):
-    """Something outside the process failed; a retry may succeed.
+    """Something outside the process failed, or the process has too much to do; a retry may succeed.
 
     Attributes:
         retry_after_s: how long to wait before a retry; None if unknown.
@@ -94,6 +95,10 @@ class StoreUnavailable(Unavailable):
 
 class EmbedderUnavailable(Unavailable):
     """The embedder does not answer, or its answer is invalid."""
+
+
+class Overloaded(Unavailable):
+    """Too many calls of event loops wait for a thread. This one was not begun: nothing has happened."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy.typing as npt
 
@@ -767,6 +767,9 @@ class Toolroll:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Toolroll has threads and cannot be pickled: open it in the other process, or fork")
 
     def _record_turn(
         self, exposure: Exposure, entries: tuple[Entry, ...], found: tuple[ShownTool, ...], final: bool

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 
-from toolroll import Context, Observer, OutcomeReport, Tool, Toolroll
+from toolroll import Context, Observer, OutcomeReport, Overloaded, Tool, Toolroll
+from toolroll._threads import CallPool
 from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
 from toolroll.tools import Definitions
@@ -56,6 +60,26 @@ def test_counters_include_the_sessions_and_the_journal(url, tmp_path):
         roll.session("s")
         counters = roll.counters()
         assert (counters.selections, counters.session_reads, counters.session_timeouts) == (1, 2, 0)
+
+
+def test_a_report_of_an_event_loop_that_gets_no_thread_is_refused_and_counted(url, tmp_path):
+    let_go = threading.Event()
+
+    async def main() -> None:
+        async with Toolroll.open(url, embedder="none", journal=tmp_path / "journal") as roll:
+            roll._home._calls = CallPool(1, "toolroll-calls", patience_s=0.01)
+            picked = await roll.aselect("weather")
+            hung = asyncio.ensure_future(roll._home.arun(let_go.wait))
+            await asyncio.sleep(0.05)
+            with pytest.raises(Overloaded) as raised:
+                await roll.arecord(picked, ["get_forecast"])
+            assert raised.value.retry_after_s
+            assert roll.counters().calls_refused == {"embedder": 0, "sessions": 0, "store": 1}
+            let_go.set()
+            await hung
+            assert (await roll.arecord(picked, ["get_forecast"])).counted == 1
+
+    asyncio.run(main())
 
 
 def test_reports_that_wait_for_the_database_are_counted_in_bytes(url, tmp_path, monkeypatch):

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from tests.integration.conftest import Server
 from tests.integration.outcomes import eventually
+from toolroll._threads import CallPool
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.sessions import writer as module
 from toolroll.registry.sessions.records import MOST_BYTES
@@ -301,6 +302,24 @@ def test_a_store_that_hangs_holds_up_neither_who_notes_nor_who_reads(make, datab
     assert rows(database)["acme", "first"] == seen("a")  # the write that was under way
 
 
+def test_a_save_of_an_event_loop_that_gets_no_thread_is_written_in_the_background(keeper, database):
+    keeper._pool, let_go = CallPool(1, "toolroll-session", patience_s=0.01), threading.Event()
+
+    async def main() -> None:
+        hung = asyncio.ensure_future(keeper.arun(let_go.wait))
+        await asyncio.sleep(0.05)
+        with pytest.raises(StoreUnavailable, match="this one was not begun") as raised:
+            await keeper.asave("acme", "s", lambda: seen("a"))
+        assert raised.value.retry_after_s
+        let_go.set()
+        await hung
+
+    asyncio.run(main())
+    assert keeper.flush(20)
+    assert rows(database) == {("acme", "s"): seen("a")}
+    assert keeper.health()["calls_refused"] == 1
+
+
 def test_more_than_may_wait_are_dropped_the_ones_that_waited_longest_first(make, away, database, caplog):
     keeper = make(most=10)
     with caplog.at_level(logging.WARNING, "toolroll"), away():
@@ -519,7 +538,7 @@ def test_reads_and_those_that_took_too_long_are_counted(make, database):
 def test_one_that_nobody_used_has_no_thread(keeper):
     assert keeper.flush(1) and not threads()
     assert keeper.health() == {
-        "waiting": 0, "waiting_s": 0.0, "reads": 0, "timeouts": 0,
+        "waiting": 0, "waiting_s": 0.0, "reads": 0, "timeouts": 0, "calls_refused": 0,
         "written": 0, "merged": 0, "dropped": 0, "refused": 0, "expired": 0, "failing": None,
     }  # fmt: skip
 

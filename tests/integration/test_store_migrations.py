@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from tests.integration.next_schema import REVISIONS, add_step
 from toolroll.errors import StoreUnavailable
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import schema, tables
 from toolroll.registry.store.database import Database
 from toolroll.tools import Tool, Toolkit
 
-STEP = """
-import sqlalchemy as sa
-from alembic import op
 
-revision = "0002"
-down_revision = "0001"
-
-
-def upgrade():
-    op.create_table("notes", sa.Column("note", sa.Text, nullable=False))
-    op.add_column("tools", sa.Column("owner", sa.Text, nullable=False, server_default="nobody"))
-    {then}
-"""
-
-
-def add_step(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str = "") -> None:
+def next_version(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str = "") -> None:
     """Makes this a toolroll whose schema has one more step."""
-    shutil.copytree(schema.MIGRATIONS, folder, dirs_exist_ok=True)
-    (folder / "versions" / "0002_owner.py").write_text(STEP.format(then=then))
-    monkeypatch.setattr(schema, "MIGRATIONS", folder)
-    monkeypatch.setattr(schema, "REVISIONS", ("0001", "0002"))
+    monkeypatch.setattr(schema, "MIGRATIONS", add_step(folder, then))
+    monkeypatch.setattr(schema, "REVISIONS", REVISIONS)
 
 
 @pytest.fixture
@@ -56,7 +40,7 @@ def names_of(database: Database) -> set[str]:
 def test_an_upgraded_registry_keeps_what_was_in_it(
     old_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add_step(tmp_path / "migrations", monkeypatch)
+    next_version(tmp_path / "migrations", monkeypatch)
     with pytest.raises(StoreUnavailable, match="has schema 0001, this toolroll needs 0002"):
         Database.open(old_url, create=False, migrate=False)
     database = Database.open(old_url, create=False, migrate=True)
@@ -74,7 +58,7 @@ def test_an_upgraded_registry_keeps_what_was_in_it(
 def test_an_upgrade_that_fails_changes_nothing(
     old_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add_step(tmp_path / "fails", monkeypatch, then='op.execute("INSERT INTO nowhere VALUES (1)")')
+    next_version(tmp_path / "fails", monkeypatch, then='op.execute("INSERT INTO nowhere VALUES (1)")')
     with pytest.raises(StoreUnavailable):
         Database.open(old_url, create=False, migrate=True)
     with pytest.raises(StoreUnavailable, match="has schema 0001"):

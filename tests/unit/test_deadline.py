@@ -17,7 +17,8 @@ from threading import Event, Thread
 import pytest
 
 from toolroll import _threads
-from toolroll._threads import CallPool, Full, Overdue
+from toolroll._threads import CallPool, Full, Overdue, is_given_up
+from toolroll.errors import Overloaded
 
 
 def test_a_call_returns_what_it_returns_and_raises_what_it_raises() -> None:
@@ -78,6 +79,21 @@ def test_a_thread_that_comes_back_is_used_again() -> None:
         except Full:
             time.sleep(0.001)
     pytest.fail("the thread did not come back")
+
+
+def test_a_call_can_see_that_it_was_given_up_and_give_its_thread_back() -> None:
+    workers, ended = CallPool(1, "test"), Event()
+
+    def wait() -> None:
+        while not is_given_up():
+            time.sleep(0.005)
+        ended.set()
+
+    with pytest.raises(Overdue):
+        workers.run(wait, 0.05)
+    assert ended.wait(5)
+    wait_until(lambda: workers._threads._lost == 0)
+    assert workers.run(is_given_up, 5) is False and not is_given_up()
 
 
 def test_busy_is_not_lost_so_a_caller_waits_for_its_turn() -> None:
@@ -179,16 +195,69 @@ def test_an_awaited_call_that_hangs_is_given_up_and_the_next_one_does_not_wait()
     asyncio.run(main())
 
 
-def test_a_call_that_has_not_begun_can_be_given_up_while_one_that_has_is_waited_for() -> None:
-    workers, let_go = CallPool(1, "test"), Event()
+def test_a_call_that_has_not_begun_is_given_up_while_one_that_has_is_waited_for() -> None:
+    workers, let_go = CallPool(1, "test", patience_s=0.01), Event()
 
     async def main() -> None:
-        first = asyncio.ensure_future(workers.arun(let_go.wait, start_s=0.01))
+        first = asyncio.ensure_future(workers.arun(let_go.wait))
         await asyncio.sleep(0.05)
-        with pytest.raises(Full, match="all 1 threads are taken"):
-            await workers.arun(lambda: None, start_s=0.01)
+        with pytest.raises(Overloaded, match="test: 1 calls run and 0 wait"):
+            await workers.arun(lambda: None)
         let_go.set()
         assert await first
+
+    asyncio.run(main())
+    assert workers.refused == 1
+
+
+# Too many calls.
+
+
+async def outcomes(pool: CallPool, count: int, call: Callable[[], object]) -> list[object]:
+    return await asyncio.gather(*(pool.arun(call) for _ in range(count)), return_exceptions=True)
+
+
+def test_calls_that_would_wait_too_long_are_refused_at_once_and_as_many_as_threads_may_wait() -> None:
+    workers = CallPool(2, "busy", patience_s=0.05)
+
+    async def main() -> None:
+        assert await outcomes(workers, 2, lambda: time.sleep(0.2)) == [None] * 2  # how long calls take
+        full = asyncio.ensure_future(outcomes(workers, 2, lambda: time.sleep(0.2)))
+        waiting = asyncio.ensure_future(outcomes(workers, 2, lambda: "waited"))
+        await asyncio.sleep(0)
+        refused = await outcomes(workers, 20, lambda: "never")
+        assert not full.done()
+        assert {type(one) for one in refused} == {Overloaded}
+        assert all(isinstance(one, Overloaded) and one.retry_after_s for one in refused)
+        assert await full == [None] * 2 and await waiting == ["waited"] * 2
+
+    asyncio.run(main())
+    assert workers.refused == 20
+
+
+def test_many_short_calls_wait_and_none_is_refused() -> None:
+    workers = CallPool(2, "quick", patience_s=5.0)
+    assert asyncio.run(outcomes(workers, 500, lambda: "done")) == ["done"] * 500
+    assert workers.refused == 0
+
+
+def test_calls_that_hang_are_seen_before_the_first_one_ends() -> None:
+    workers, let_go = CallPool(2, "hung", patience_s=0.3), Event()
+
+    async def main() -> None:
+        quick = await outcomes(workers, 50, lambda: None)
+        assert quick == [None] * 50
+        hung = asyncio.ensure_future(outcomes(workers, 2, let_go.wait))
+        await asyncio.sleep(1.0)
+        late = asyncio.ensure_future(outcomes(workers, 2, lambda: None))
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded):
+            await workers.arun(lambda: None)
+        assert not late.done()  # at once, before those that wait are given up
+        assert {type(one) for one in await late} == {Overloaded}
+        let_go.set()
+        assert await hung == [True, True]
+        assert await workers.arun(lambda: "again") == "again"
 
     asyncio.run(main())
 

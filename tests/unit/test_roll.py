@@ -20,7 +20,7 @@ import pytest
 
 from toolroll import Context, Profile, Route, Rule, Tool, Toolkit, Toolroll
 from toolroll import roll as toolroll_roll
-from toolroll.errors import Denied, EmbedderUnavailable, InvalidDefinition, InvalidInput, NotFound
+from toolroll.errors import Denied, EmbedderUnavailable, InvalidDefinition, InvalidInput, NotFound, Overloaded
 from toolroll.selection import engine
 from toolroll.tools import Definitions
 
@@ -512,7 +512,7 @@ def test_embedders_that_hang_do_not_take_the_threads_of_the_hosts_event_loop():
 
 def test_a_turn_that_finds_no_thread_for_its_embedder_is_decided_by_words(monkeypatch):
     monkeypatch.setattr(engine, "_EMBEDDINGS", 2)
-    monkeypatch.setattr(engine, "_EMBEDDING_STARTS_S", 0.1)
+    monkeypatch.setattr(engine, "_EMBEDDING_PATIENCE_S", 0.1)
     let_go = threading.Event()
 
     class Hanging(Lying):
@@ -528,7 +528,8 @@ def test_a_turn_that_finds_no_thread_for_its_embedder_is_decided_by_words(monkey
         hanging = [asyncio.ensure_future(roll.aselect("beta", k=1)) for _ in range(2)]
         picked = await asyncio.wait_for(roll.aselect("beta", k=1), 30)
         assert picked.names == ("b",) and picked.degraded == ("embedder",)
-        assert "all 2 threads are taken" in str(picked.failures[0])
+        assert isinstance(picked.failures[0].error, Overloaded)
+        assert "2 calls run and 0 wait" in str(picked.failures[0])
         let_go.set()
         await asyncio.gather(*hanging)
 

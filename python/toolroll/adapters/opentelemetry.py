@@ -178,6 +178,8 @@ _TOTALS: tuple[tuple[str, str, str, _Read], ...] = (
     ("toolroll.outcomes.counted", "{outcome}", "Outcomes of tools that said something new.",
      _one("outcomes_counted")),
     ("toolroll.observer.errors", "{error}", "Exceptions that observers raised.", _one("observer_errors")),
+    ("toolroll.calls.refused", "{call}", "Calls of event loops that were not begun because too many waited.",
+     _each("calls_refused", "toolroll.what")),
     ("toolroll.session.reads", "{read}", "Conversations read from the registry.", _one("session_reads")),
     ("toolroll.session.timeouts", "{call}", "Calls for a conversation that were not answered in time.",
      _one("session_timeouts")),

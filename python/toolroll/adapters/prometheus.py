@@ -58,6 +58,12 @@ def _of_selections(counters: Counters) -> Iterator[Metric]:
         "outcomes_counted", "Outcomes of tools that said something new.", value=counters.outcomes_counted
     )
     yield _counter("observer_errors", "Exceptions that observers raised.", value=counters.observer_errors)
+    yield _counter(
+        "calls_refused",
+        "Calls of event loops that were not begun because too many waited.",
+        "what",
+        counters.calls_refused,
+    )
 
 
 def _of_catalog(counters: Counters, health: Mapping[str, Any]) -> Iterator[Metric]:

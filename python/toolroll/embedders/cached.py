@@ -15,6 +15,7 @@ import re
 import sqlite3
 import sys
 import threading
+import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +34,7 @@ T = TypeVar("T")
 
 FORMAT = 1  # PRAGMA user_version; another number is a file that we did not write
 WAIT_S = 5.0  # for another process to finish its write; after that this call works without the cache
+REST_S = 2.0  # without the file after an error
 CHUNK = 256  # texts embedded between two writes: an interruption loses no more
 RECENT = 1_024  # queries in memory
 
@@ -63,7 +65,11 @@ class CachedEmbedder(Embedder):
         self._max_rows = max(1, max_bytes // (4 * self.dim + 128))  # 128: key, checksum, index
         self._recent: OrderedDict[bytes, npt.NDArray[np.float32]] = OrderedDict()
         self._lock = threading.Lock()
-        self._writable = True
+        self._resumes_at = {
+            False: 0.0,
+            True: 0.0,
+        }  # whether a call writes → until when it waits
+        self._is_failing = False
         self.path: Path | None = None
         try:
             place = Path(folder) if folder is not None else default_folder()
@@ -141,20 +147,15 @@ class CachedEmbedder(Embedder):
         """The result of `use` with the open file; None if that fails. A damaged file is replaced once."""
         for attempt in (1, 2):
             path = self.path
-            if path is None or (writes and not self._writable):
+            if path is None or time.monotonic() < self._resumes_at[writes]:
                 return None
             try:
                 with closing(sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)) as db:
                     _prepare(db)
-                    return use(db)
+                    found = use(db)
             except sqlite3.OperationalError as error:  # locked, read-only, full, no permission, I/O error
-                if "locked" in str(error):
-                    return None  # only this call does without it
-                if not writes:
-                    self._without_file(error)
-                elif self._writable:
-                    self._writable = False  # it can still be read
-                    logger.warning("vector cache %s: %s; no more vectors are stored", path, error)
+                if "locked" not in str(error):  # else only this call does without it
+                    self._rest(path, error, writes)
                 return None
             except (sqlite3.DatabaseError, _ForeignDatabase) as error:
                 if attempt == 2:
@@ -166,7 +167,22 @@ class CachedEmbedder(Embedder):
                 except OSError as stuck:
                     self._without_file(stuck)
                     return None
+            else:
+                if writes and self._is_failing:
+                    self._is_failing = False
+                    logger.info("vector cache %s: works again", path)
+                return found
         return None
+
+    def _rest(self, path: Path, error: Exception, writes: bool) -> None:
+        """Does without the file for a while: a full disk has room again one day. Logs that once."""
+        until = time.monotonic() + REST_S
+        self._resumes_at[True] = until
+        if not writes:  # a file that cannot be written can still be read
+            self._resumes_at[False] = until
+        if not self._is_failing:
+            self._is_failing = True
+            logger.warning("vector cache %s: %s; vectors are not stored for now", path, error)
 
     def _without_file(self, error: Exception) -> None:
         """Continues without the file and logs that once."""

@@ -46,7 +46,9 @@ from toolroll.selection.verdict import judge
 
 MOST_CONVERSATIONS = 100_000  # in memory
 _SHOWN = 20  # organisations whose failures `health` names
+_SILENCE_S = 60.0  # of a PostgreSQL, until a connection is given up; longer than a wait for a lock
 _CALLS = 16  # calls of event loops that may wait for the store at the same time
+_CALLS_PATIENCE_S = 1.0  # how long such a call waits for its thread
 _END_S = 0.5  # of a close's time: for threads to end once nothing more is written
 _ABANDON_S = 5.0  # the same time where nobody has called it
 
@@ -90,8 +92,8 @@ class RegistryHome:
         self._profile = profile
         self._closing, self._is_closed = threading.Lock(), False
         # Readers and lookups have pools of their own, which give up a store that hangs after seconds.
-        self._calls = CallPool(_CALLS, "toolroll-calls")
-        self._database = Database.open(url, create=False, migrate=False)
+        self._calls = CallPool(_CALLS, "toolroll-calls", patience_s=_CALLS_PATIENCE_S)
+        self._database = Database.open(url, create=False, migrate=False, silence_s=_SILENCE_S)
         self._tool_lists = ToolLists(builder)
         try:
             self._assemble(url, builder, follow, recording, (sessions_s, max_age_s), progress)
@@ -282,9 +284,14 @@ class RegistryHome:
 
     def counters(self) -> Counters:
         """What this process has counted, of its store too."""
-        sessions = self._conversations.health()
+        counters, sessions = self.engine.counters(), self._conversations.health()
         return replace(
-            self.engine.counters(),
+            counters,
+            calls_refused={
+                **counters.calls_refused,
+                "sessions": sessions["calls_refused"],
+                "store": self._calls.refused,
+            },
             session_reads=sessions["reads"],
             session_timeouts=sessions["timeouts"],
             journal_bytes=self._recording.writer.health()["outcomes"]["waiting_bytes"],
@@ -321,6 +328,7 @@ class RegistryHome:
 
         Raises:
             StoreUnavailable: all threads wait for a store that does not answer.
+            Overloaded: too many calls wait for a thread.
         """
         try:
             return await self._calls.arun(call)

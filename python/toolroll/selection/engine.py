@@ -21,7 +21,7 @@ from toolroll.context import Context, Turn, names
 from toolroll.conversation import Conversation
 from toolroll.embedder import Embedder
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.errors import EmbedderUnavailable, Failure, InvalidInput
+from toolroll.errors import EmbedderUnavailable, Failure, InvalidInput, Overloaded, Unavailable
 from toolroll.identity import key
 from toolroll.learning.exposure import Exposure
 from toolroll.selection.calls import Calls, NoConversation
@@ -39,7 +39,8 @@ _log = logging.getLogger("toolroll")
 
 T = TypeVar("T")
 _EMBEDDINGS = 32  # turns of event loops whose message may be embedded at the same time
-_EMBEDDING_STARTS_S = 5.0  # how long such a turn waits for its thread
+_EMBEDDING_PATIENCE_S = 0.25  # how long such a turn waits for its thread
+_OVERLOAD_S = 5.0  # without a refused call, until selections count as whole again
 
 _ANYONE = Context()
 _NOTHING_FAILED: tuple[Failure, ...] = ()
@@ -144,7 +145,8 @@ class Engine(NoConversation):
         self._clock, self._draw = clock, draw
         self._is_english = embedder is not None and embedder.is_english
         self._classifier = MessageClassifier(embedder)
-        self._embedding = CallPool(_EMBEDDINGS, "toolroll-embedding")  # for event loops
+        # For event loops.
+        self._embedding = CallPool(_EMBEDDINGS, "toolroll-embedding", patience_s=_EMBEDDING_PATIENCE_S)
         self.telemetry = Telemetry()
         self._catalog_since = clock()
         self.id = os.urandom(8).hex()  # names this engine in its turns
@@ -152,6 +154,8 @@ class Engine(NoConversation):
         # Of the last selection: a lasting failure is logged once. In a list, which `over` shares. As texts,
         # because an exception would keep the frames of its caller alive.
         self._failing: list[dict[str, str]] = [{}]
+        # Under too much load, every other selection may be whole: that counts from this time on. Monotonic.
+        self._overloaded_until = [0.0]
         self._base: tuple[Engine, Snapshot, Callable[[Snapshot], Snapshot]] | None = None
 
     @property
@@ -220,12 +224,13 @@ class Engine(NoConversation):
 
         Raises:
             EmbedderUnavailable: all threads wait for an embedder that does not answer.
+            Overloaded: too many calls wait for a thread.
         """
         embedder = self._embedder
         if embedder is None or embedder.is_instant:
             return call()
         try:
-            return await self._embedding.arun(call, start_s=_EMBEDDING_STARTS_S)
+            return await self._embedding.arun(call)
         except Full as error:
             raise EmbedderUnavailable(f"embedder {embedder.identity}: {error}", retry_after_s=1.0) from error
 
@@ -236,10 +241,10 @@ class Engine(NoConversation):
     async def _aembed(
         self, embedder: Embedder, reading: Reading, given: Vector | None
     ) -> tuple[list[Vector | None], tuple[Failure, ...]]:
-        """What `_embed` returns, from a thread. If all of them are taken for long, the turn goes without."""
+        """What `_embed` returns, from a thread. Without a free thread soon, the turn goes without vectors."""
         try:
             return await self.arun(lambda: _embed(embedder, reading, given))
-        except EmbedderUnavailable as error:
+        except Unavailable as error:
             found = [given, *(None for _ in (*reading.clauses, *reading.earlier))]
             return found, (Failure("embedder", error),)
 
@@ -321,7 +326,10 @@ class Engine(NoConversation):
     def counters(self) -> Counters:
         """What was counted so far; see `Toolroll.counters`."""
         return self.telemetry.counters(
-            now=self._clock(), catalog_since=self._catalog_since, build_s=self._snapshot.shared.build_s
+            now=self._clock(),
+            catalog_since=self._catalog_since,
+            build_s=self._snapshot.shared.build_s,
+            calls_refused={"embedder": self._embedding.refused},
         )
 
     def now(self) -> float:
@@ -397,11 +405,15 @@ class Engine(NoConversation):
             raise selection.failures[0].error
         # Whoever found a lasting failure has logged it: it comes and goes with the organisation that asks.
         passing = selection.failures[len(pipeline.lasting_failures) + len(lasting) :]
+        if passing and any(isinstance(failure.error, Overloaded) for failure in passing):
+            self._overloaded_until[0] = time.monotonic() + _OVERLOAD_S
         failing = {failure.where: str(failure) for failure in passing} if passing else {}
-        if failing.keys() != self._failing[0].keys():
+        is_other = failing.keys() != self._failing[0].keys()
+        if is_other and (failing or time.monotonic() >= self._overloaded_until[0]):
             self._failing[0] = failing
             for failure in passing:
-                _log.warning("selection degraded: %s", failure, exc_info=failure.error)
+                is_known = isinstance(failure.error, Overloaded)
+                _log.warning("selection degraded: %s", failure, exc_info=None if is_known else failure.error)
             if not passing:
                 _log.warning("selection is whole again")
         return selection

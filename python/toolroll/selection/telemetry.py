@@ -69,6 +69,8 @@ class Counters:
         catalog_since: when the shared catalog began to serve, in seconds since the epoch.
         catalog_age_s: how long ago that was.
         build_s: how long its build took, with the embedding of its texts.
+        calls_refused: "embedder", "sessions", "store" → calls of event loops that were not begun because too
+            many waited for a thread (`docs/server.md`).
         session_reads: conversations read from the registry; None in memory.
         session_timeouts: calls for a conversation that the registry did not answer in time; None in memory.
         journal_bytes: bytes of reports that wait for the registry; None in memory.
@@ -84,6 +86,7 @@ class Counters:
     catalog_since: float
     catalog_age_s: float
     build_s: float
+    calls_refused: Mapping[str, int]
     session_reads: int | None = None
     session_timeouts: int | None = None
     journal_bytes: int | None = None
@@ -158,13 +161,16 @@ class Telemetry:
             except Exception as error:
                 self._failed(one, error)
 
-    def counters(self, *, now: float, catalog_since: float, build_s: float) -> Counters:
+    def counters(
+        self, *, now: float, catalog_since: float, build_s: float, calls_refused: Mapping[str, int]
+    ) -> Counters:
         """All totals so far.
 
         Args:
             now: seconds since the epoch.
             catalog_since: when the catalog began to serve.
             build_s: how long its build took.
+            calls_refused: see `Counters`.
         """
         totals = self._counts.totals()
         buckets, nanoseconds = self._durations.totals()
@@ -179,6 +185,7 @@ class Telemetry:
             catalog_since=catalog_since,
             catalog_age_s=max(now - catalog_since, 0.0),
             build_s=build_s,
+            calls_refused=calls_refused,
         )
 
     def _failed(self, one: _Observing, error: Exception) -> None:

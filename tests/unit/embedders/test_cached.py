@@ -247,6 +247,13 @@ def test_a_full_disk_costs_one_warning_and_nothing_else(
     inner.asked.clear()
     cache.embed(TEXTS[:1])
     assert inner.asked == []  # what was there before can still be read
+    monkeypatch.undo()
+    monkeypatch.setattr(cached, "REST_S", 0.0)
+    cache._resumes_at[True] = 0.0
+    cache.embed(many)
+    inner.asked.clear()
+    cache.embed(many)
+    assert inner.asked == []  # there is room again, without a restart
 
 
 def test_without_a_folder_it_embeds_and_warns_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from toolroll._counts import ConcurrentCounter
 from toolroll._threads import CallPool, Full, Overdue, Worker, survive_forks
-from toolroll.errors import InvalidInput, StoreUnavailable
+from toolroll.errors import InvalidInput, Overloaded, StoreUnavailable
 from toolroll.registry.events.rows import instant
 from toolroll.registry.sessions.backlog import Backlog, PendingRecord
 from toolroll.registry.sessions.records import Key, Record, StoredSession, key_of, mark_of, new_mark
@@ -32,6 +32,7 @@ READ_S = WRITE_S = 2.0
 _BATCH = 256
 _MOST_READ = 200_000  # sessions whose version is remembered
 _READERS = 8
+_PATIENCE_S = 1.0  # how long a call of an event loop waits for its thread
 _SLOW_S, _AWAY_S = 1.0, 5.0  # a failure after so long is no answer; for how long nobody waits then
 _MOST_LOOKS = 3  # at a session that is being written
 _PRUNE_EVERY_S, _PRUNED = 3_600.0, 500  # how often, and how many at a time
@@ -91,7 +92,7 @@ class SessionWriter:
         self.counts = Counts()
         self._mark = new_mark()
         self._backlog = Backlog(self._most)
-        self._pool = CallPool(_READERS, "toolroll-session")
+        self._pool = CallPool(_READERS, "toolroll-session", patience_s=_PATIENCE_S)
         self._pruned_at = time.monotonic()
         self._away_until = 0.0  # monotonic: until then nobody waits for a store that did not answer
 
@@ -186,7 +187,12 @@ class SessionWriter:
         key = key_of(org, session)
         if self._is_closed:
             raise StoreUnavailable(f"session {session!r:.80}: the registry is closed")
-        return await self._ain_time(lambda: self._write_now(key, record, timeout_s), timeout_s, key)
+        try:
+            return await self._ain_time(lambda: self._write_now(key, record, timeout_s), timeout_s, key)
+        except StoreUnavailable:
+            self._backlog.put(key, record, self._read.get(key))  # the call may not have begun
+            self._worker.wake()
+            raise
 
     def read(self, org: str, session: str) -> StoredSession | None:
         """The session from this process, from the store, or merged from both; None if there is none.
@@ -297,6 +303,7 @@ class SessionWriter:
             "waiting_s": round(self._backlog.waited_s(), 3),
             "reads": calls["reads"],
             "timeouts": calls["timeouts"],
+            "calls_refused": self._pool.refused,
             **asdict(self.counts),
             "failing": self._worker.error,
         }
@@ -322,12 +329,19 @@ class SessionWriter:
             return self._pool.run(call, timeout_s)
         except (Overdue, Full) as error:
             raise self._overdue(key, error) from error
+        except Overloaded as error:
+            raise self._refused(key, error) from error
 
     async def _ain_time(self, call: Callable[[], T], timeout_s: float, key: Key) -> T:
         try:
             return await self._pool.arun(call, timeout_s)
         except (Overdue, Full) as error:
             raise self._overdue(key, error) from error
+        except Overloaded as error:
+            raise self._refused(key, error) from error
+
+    def _refused(self, key: Key, error: Overloaded) -> StoreUnavailable:
+        return StoreUnavailable(f"session {key[1]!r:.80}: {error}", retry_after_s=error.retry_after_s)
 
     def _overdue(self, key: Key, error: Exception) -> StoreUnavailable:
         self._calls.add("timeouts")

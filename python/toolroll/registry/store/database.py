@@ -28,6 +28,7 @@ from toolroll.registry.store.url import Address, Dialect
 logger = logging.getLogger(__name__)
 
 WAIT_S = 10.0  # the longest wait for another writer
+IDLE_S = 60.0  # after which PostgreSQL ends a transaction whose process is silent
 CHECKED_BYTES = 64 * 2**20  # up to this size, opening a file checks it for damage
 CHANNEL = "toolroll"  # of PostgreSQL's notifications: one for each revision
 LONGEST_WORDS = 4_096  # characters of an actor, an organisation or a reason
@@ -88,19 +89,27 @@ class Database:
 
     dialect: Dialect
 
-    def __init__(self, address: Address, wait_s: float = WAIT_S) -> None:
+    def __init__(self, address: Address, wait_s: float = WAIT_S, silence_s: float | None = None) -> None:
         """Does not connect yet, and does not check the schema; see `open`."""
         self.dialect, self.url = address.dialect, address.text
         self._address, self._wait_s = address, wait_s
         self._is_closing = Event()
-        self._engine = engines.engine_for(address, wait_s, self._is_closing)
+        self._engine = engines.engine_for(address, wait_s, self._is_closing, silence_s=silence_s)
         self._unsynced = engines.engine_for(address, wait_s, self._is_closing, is_synced=False)
         self._pid = os.getpid()
         self._file: sqlite_file.Identity | None = None  # the file and the log that the connections have open
         self._log: sqlite_file.Identity | None = None
 
     @classmethod
-    def open(cls, url: str, *, create: bool, migrate: bool, wait_s: float = WAIT_S) -> Database:
+    def open(
+        cls,
+        url: str,
+        *,
+        create: bool,
+        migrate: bool,
+        wait_s: float = WAIT_S,
+        silence_s: float | None = None,
+    ) -> Database:
         """Opens a registry's database.
 
         Args:
@@ -108,6 +117,8 @@ class Database:
             create: creates the tables of an empty database, and a missing SQLite file.
             migrate: upgrades an older schema.
             wait_s: the longest wait for the write of another process.
+            silence_s: the longest wait for a PostgreSQL that sends nothing, such as in a long statement; None
+                for no limit.
 
         Raises:
             InvalidInput: the URL has an unknown form.
@@ -118,7 +129,7 @@ class Database:
         address = Address.of(url)
         if address.path is not None:
             sqlite_file.find(address, address.path, create)
-        database = cls(address, wait_s)
+        database = cls(address, wait_s, silence_s)
         try:
             database._prepare(create, migrate)
         except BaseException:
@@ -181,7 +192,7 @@ class Database:
                     connection.exec_driver_sql(
                         # a writer that hangs must not block all others forever
                         f"SET LOCAL lock_timeout = '{self._wait_s * 1000:.0f}ms'; "
-                        "SET LOCAL idle_in_transaction_session_timeout = '60s'"
+                        f"SET LOCAL idle_in_transaction_session_timeout = '{IDLE_S:.0f}s'"
                     )
                 yield connection
 

@@ -36,13 +36,21 @@ _POSTGRESQL: dict[str, Any] = {
 }
 
 
-def engine_for(address: Address, wait_s: float, is_closing: Event, *, is_synced: bool = True) -> sa.Engine:
+def engine_for(
+    address: Address,
+    wait_s: float,
+    is_closing: Event,
+    *,
+    silence_s: float | None = None,
+    is_synced: bool = True,
+) -> sa.Engine:
     """An engine that has not connected yet.
 
     Args:
         address: of the database.
         wait_s: the longest wait for another writer of a SQLite file.
         is_closing: ends the calls that wait for PostgreSQL.
+        silence_s: the longest wait for a PostgreSQL that sends nothing; None for no limit.
         is_synced: whether a commit waits for the disk. Without, each statement is a transaction of its own,
             and a power cut may lose the last ones; the end of a process loses none.
     """
@@ -67,7 +75,7 @@ def engine_for(address: Address, wait_s: float, is_closing: Event, *, is_synced:
         json_serializer=_json,
         **{**_POOL, **(_PINGED if is_synced else _UNSYNCED)},
     )
-    connections = connection_class(is_closing, None if is_synced else QUICK_S)
+    connections = connection_class(is_closing, silence_s if is_synced else QUICK_S)
 
     @sa.event.listens_for(engine, "do_connect")
     def connect(dialect: Any, record: Any, arguments: list[Any], options: dict[str, Any]) -> Any:

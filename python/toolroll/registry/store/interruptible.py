@@ -1,7 +1,9 @@
-"""A connection to PostgreSQL whose waits end when its database is closed, or after a time of their own.
+"""A connection to PostgreSQL whose waits end with their purpose.
 
-A thread that waits for a server which has stopped answering would otherwise wait for the operating system to
-find the connection dead, and so outlive the `close` of its database by many seconds.
+They end when the database is closed, when the call is given up, or when nothing has come for a time. A thread
+that waits for a server which has stopped answering would otherwise wait for the operating system to find the
+connection dead, and so outlive the `close` of its database by many seconds. Where something between the two
+still confirms packets, such as a proxy, it would wait for good.
 """
 
 from __future__ import annotations
@@ -14,11 +16,15 @@ from typing import Any
 
 import psycopg
 
+from toolroll._threads import is_given_up
 
-def connection_class(is_closing: Event, timeout_s: float | None = None) -> type[psycopg.Connection[Any]]:
+
+def connection_class(is_closing: Event, silence_s: float | None = None) -> type[psycopg.Connection[Any]]:
     """A class of connections: a call or an attempt to connect fails within 0.1 s after `is_closing` is set.
 
-    timeout_s: it also fails when it has waited for so long; None for no limit.
+    It also fails when the `CallPool` that runs it has given it up.
+
+    silence_s: and when nothing has come from the server for so long; None for no limit.
 
     psycopg 3.2.11 and later resume a waiting call every 0.1 s, so that a signal may interrupt it; the check
     happens there. With other internals psycopg would still work, but a call would wait for the server.
@@ -27,11 +33,11 @@ def connection_class(is_closing: Event, timeout_s: float | None = None) -> type[
     class Connection(psycopg.Connection[Any]):
         @classmethod
         def _connect_gen(cls, *arguments: Any, **options: Any) -> Any:
-            return _until(is_closing, timeout_s, super()._connect_gen(*arguments, **options))
+            return _until(is_closing, silence_s, super()._connect_gen(*arguments, **options))
 
         def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
             try:
-                return super().wait(_until(is_closing, timeout_s, gen), *arguments, **options)
+                return super().wait(_until(is_closing, silence_s, gen), *arguments, **options)
             except _Interrupted:
                 with suppress(psycopg.Error):
                     self.close()  # so that nobody waits for a rollback
@@ -45,18 +51,23 @@ class _Interrupted(psycopg.OperationalError):
 
 
 def _until(
-    is_closing: Event, timeout_s: float | None, steps: Generator[Any, Any, Any]
+    is_closing: Event, silence_s: float | None, steps: Generator[Any, Any, Any]
 ) -> Generator[Any, Any, Any]:
-    """The same steps, but an error instead of the next wait when the database is being closed or overdue."""
-    deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
+    """The same steps, but an error instead of a next wait that should not be."""
+    limit_s = float("inf") if silence_s is None else silence_s
     try:
         wanted = next(steps)
+        answered_at = time.monotonic()
         while True:
             ready = yield wanted
-            if not ready and is_closing.is_set():
+            if ready:
+                answered_at = time.monotonic()
+            elif is_closing.is_set():
                 raise _Interrupted("the database was closed meanwhile")
-            if not ready and time.monotonic() >= deadline:
-                raise _Interrupted(f"no answer in {timeout_s:g} s")
+            elif is_given_up():
+                raise _Interrupted("the call was given up meanwhile")
+            elif time.monotonic() - answered_at >= limit_s:
+                raise _Interrupted(f"no answer in {limit_s:g} s")
             wanted = steps.send(ready)
     except StopIteration as end:
         return end.value

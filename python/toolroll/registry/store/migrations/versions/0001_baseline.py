@@ -6,6 +6,9 @@ with the last revision, so a step describes a change once, for databases that ex
 1. Change `tables.py`, and add `0002_name.py` with the same change as Alembic operations.
 2. Add "0002" to `schema.REVISIONS`.
 3. Test that a database with the tables of the release before becomes the same as a new one.
+
+Processes of the release before stay open during a step, and go on reading and writing. So a step only adds:
+tables, and columns with a default of the server. What nobody needs any more goes a release later.
 """
 
 from __future__ import annotations

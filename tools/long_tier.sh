@@ -4,15 +4,16 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-usage: tools/long_tier.sh [tests|kills|outcomes|turns|fuzz]...
+usage: tools/long_tier.sh [tests|kills|outcomes|turns|decisions|fuzz]...
 
   tests     every property test with 5,000 examples, other ones on each run
   kills     200 killed processes on SQLite and 100 on PostgreSQL, of a sync, a rollback and an embedding
   outcomes  100,000 outcomes whose counts must be exact after processes were killed
   turns     10,000 random interleavings of two replicas in one conversation, against dictionaries
+  decisions 1,000,000 answers of every entry point, a tenth of them during a fault, against an oracle
   fuzz      every fuzzer for FUZZ_SECONDS
 
-All five without an argument. Needs an environment with '.[test,test-all]'.
+All six without an argument. Needs an environment with '.[test,test-all]'.
 
 environment
   PYTHON=python
@@ -25,7 +26,7 @@ python=${PYTHON:-python}
 modes=("${@:-all}")
 for mode in "${modes[@]}"; do
   case $mode in
-    tests | kills | outcomes | turns | fuzz | all) ;;
+    tests | kills | outcomes | turns | decisions | fuzz | all) ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
@@ -40,6 +41,9 @@ if wanted outcomes; then
 fi
 if wanted turns; then
   TOOLROLL_INTERLEAVINGS=10000 "$python" -m pytest -m "" -n 0 --timeout 7200 tests/integration/test_turns.py
+fi
+if wanted decisions; then
+  TOOLROLL_DECISIONS=1000000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/decisions
 fi
 if wanted fuzz; then FUZZ_SECONDS=${FUZZ_SECONDS:-600} tools/check_native.sh fuzz; fi
 echo "long_tier: ${modes[*]}: passed"

@@ -664,6 +664,7 @@ class Toolroll:
     def warm_up(self, orgs: Iterable[str] | None = None, *, progress: Progress | None = None) -> None:
         """Builds the catalogs of these organisations, or of all, reads their outcomes, and waits for it.
 
+        All are the organisations with tools of their own; outcomes of others are read when they first ask.
         Without it a registry's organisations are built one after another in the background, those that
         ask first; until then the shared tools serve them and `degraded` lists "organisation". In memory
         there is nothing to do. progress: called with (organisations built, in all).

@@ -4,16 +4,17 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-usage: tools/long_tier.sh [tests|kills|outcomes|turns|decisions|fuzz]...
+usage: tools/long_tier.sh [tests|kills|outcomes|turns|decisions|damage|fuzz]...
 
   tests     every property test with 5,000 examples, other ones on each run
   kills     200 killed processes on SQLite and 100 on PostgreSQL, of a sync, a rollback and an embedding
   outcomes  100,000 outcomes whose counts must be exact after processes were killed
   turns     10,000 random interleavings of two replicas in one conversation, against dictionaries
   decisions 1,000,000 answers of every entry point, a tenth of them during a fault, against an oracle
+  damage    10,000 damaged files, databases and rows
   fuzz      every fuzzer for FUZZ_SECONDS
 
-All six without an argument. Needs an environment with '.[test,test-all]'.
+All seven without an argument. Needs an environment with '.[test,test-all]'.
 
 environment
   PYTHON=python
@@ -26,7 +27,7 @@ python=${PYTHON:-python}
 modes=("${@:-all}")
 for mode in "${modes[@]}"; do
   case $mode in
-    tests | kills | outcomes | turns | decisions | fuzz | all) ;;
+    tests | kills | outcomes | turns | decisions | damage | fuzz | all) ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
@@ -44,6 +45,9 @@ if wanted turns; then
 fi
 if wanted decisions; then
   TOOLROLL_DECISIONS=1000000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/decisions
+fi
+if wanted damage; then
+  TOOLROLL_DAMAGED=10000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/integration/test_damaged_files.py
 fi
 if wanted fuzz; then FUZZ_SECONDS=${FUZZ_SECONDS:-600} tools/check_native.sh fuzz; fi
 echo "long_tier: ${modes[*]}: passed"

@@ -5,11 +5,15 @@ from __future__ import annotations
 import gc
 import os
 import re
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
+from tests import sentinel
 from toolroll import Toolroll
+
+sentinel.install()
 
 # Property tests are the same on every run, except those of the long profile.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
@@ -53,6 +57,20 @@ def limit_examples(item: pytest.Item) -> None:
     allowed = settings.default.max_examples
     if own is not None and own.max_examples > allowed:
         test._hypothesis_internal_use_settings = settings(own, max_examples=allowed)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol() -> Iterator[bool | None]:
+    sentinel.reports()  # of the collection, or of a thread of an earlier test that ended late
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[object]:
+    result = yield
+    if found := sentinel.reports():
+        pytest.fail(f"the test reached out of its folder or machine: {found[:5]}")
+    return result
 
 
 def pytest_collection_finish() -> None:

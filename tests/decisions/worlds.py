@@ -81,9 +81,8 @@ class Draw(random.Random):
         tools = tuple(self.tool(name, tokens) for name in names)
         owners = {name: self.choice(orgs) for name in names if orgs and self.maybe(0.3)}
         rules = tuple(self.rule(f"rule {at}", names) for at in range(self.choice((0, 1, 2, 4, 8))))
-        pages = tuple(
-            PageMapping(self.choice(PATTERNS), (self.choice(KITS),)) for _ in range(self.randrange(3))
-        )
+        drawn = (PageMapping(self.choice(PATTERNS), (self.choice(KITS),)) for _ in range(self.randrange(3)))
+        pages = tuple(dict.fromkeys(drawn))
         routes = tuple(Route((self.choice(KITS),), self.some(WORDS, 2)) for _ in range(self.randrange(3)))
         return Case(World(tools, kits, rules, TIERS, owners, {}), tokens, routes, pages, self.profile())
 

@@ -27,7 +27,8 @@ def _raise(candidates: Candidates) -> None:
 
 
 def _larger(candidates: Candidates) -> Candidates:
-    full = Bitset.full(candidates.allowed.size)
+    size = candidates.allowed.size
+    full = Bitset.full(size if len(candidates.allowed) < size else size + 1)  # in any case too many
     return replace(candidates, allowed=full, pool=full)
 
 

@@ -156,7 +156,8 @@ class CachedEmbedder(Embedder):
                     self._writable = False  # it can still be read
                     logger.warning("vector cache %s: %s; no more vectors are stored", path, error)
                 return None
-            except (sqlite3.DatabaseError, _ForeignDatabase) as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError, _ForeignDatabase) as error:
+                # UnicodeDecodeError: the message of SQLite's error quotes damaged names.
                 if attempt == 2:
                     self._without_file(error)
                     return None

@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-usage: tools/long_tier.sh [tests|kills|outcomes|turns|decisions|damage|fuzz]...
+usage: tools/long_tier.sh [tests|kills|outcomes|turns|decisions|damage|twins|fuzz]...
 
   tests     every property test with 5,000 examples, other ones on each run
   kills     200 killed processes on SQLite and 100 on PostgreSQL, of a sync, a rollback and an embedding
@@ -12,9 +12,10 @@ usage: tools/long_tier.sh [tests|kills|outcomes|turns|decisions|damage|fuzz]...
   turns     10,000 random interleavings of two replicas in one conversation, against dictionaries
   decisions 1,000,000 answers of every entry point, a tenth of them during a fault, against an oracle
   damage    10,000 damaged files, databases and rows
+  twins     100,000 lists of each pair of twins: two databases, sync and async, with and without caches
   fuzz      every fuzzer for FUZZ_SECONDS
 
-All seven without an argument. Needs an environment with '.[test,test-all]'.
+All eight without an argument. Needs an environment with '.[test,test-all]'.
 
 environment
   PYTHON=python
@@ -27,7 +28,7 @@ python=${PYTHON:-python}
 modes=("${@:-all}")
 for mode in "${modes[@]}"; do
   case $mode in
-    tests | kills | outcomes | turns | decisions | damage | fuzz | all) ;;
+    tests | kills | outcomes | turns | decisions | damage | twins | fuzz | all) ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
@@ -48,6 +49,9 @@ if wanted decisions; then
 fi
 if wanted damage; then
   TOOLROLL_DAMAGED=10000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/integration/test_damaged_files.py
+fi
+if wanted twins; then
+  TOOLROLL_TWINS=100000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/integration/test_side_by_side.py
 fi
 if wanted fuzz; then FUZZ_SECONDS=${FUZZ_SECONDS:-600} tools/check_native.sh fuzz; fi
 echo "long_tier: ${modes[*]}: passed"

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from tests.decisions.faults import Flaky, fault
 from tests.decisions.oracle import World, permitted
 from tests.decisions.worlds import KITS, SETTINGS, TIERS, TOKEN, WORDS, Case, Draw
-from toolroll import Context, Toolroll
+from toolroll import Context, Tool, Toolroll
 from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.formats.meta_tools import CALL_TOOL, MANAGE_TOOLS, META_TOOLS, SEARCH_TOOLS
 from toolroll.formats.providers import PROVIDERS
@@ -211,6 +211,22 @@ def ask_everything(caller: Caller) -> None:
         whole.exactly("everything", caller.roll.select("", whole.context).names)
 
 
+def ask_request_tools(caller: Caller) -> None:
+    """Tools that come with a request: rules apply to them by name, and they are in no toolkit."""
+    names = caller.names[:8]
+    listed = [{"type": "function", "function": {"name": name, "description": name}} for name in names]
+    roll = caller.roll.with_tools(listed)
+    world = replace(caller.case.world, tools=tuple(map(Tool, names)), owners={})
+    twin = replace(caller, roll=roll, case=replace(caller.case, world=world))
+    twin.expected = permitted(world, caller.context)
+    twin.exactly("request list", roll.visible(caller.context).names)
+    picked = roll.select(message(caller.draw), caller.context)
+    twin.within("request list select", picked.names)
+    twin.within("request list tools", [one["function"]["name"] for one in picked.tools])
+    twin.within("request list check", twin.passes(picked.check))
+    twin.text("request list explain", f"{picked.explain()} {json.dumps(picked.to_dict())}")
+
+
 def ask_lists(caller: Caller) -> None:
     """`visible`, `may`, `core` and `why`."""
     roll, context = caller.roll, caller.context
@@ -333,6 +349,8 @@ def ask(caller: Caller, run: Run) -> None:
     ask_lists(caller)
     ask_selections(caller, run)
     ask_everything(caller)
+    if not caller.is_faulty and caller.draw.maybe(0.1):
+        ask_request_tools(caller)
     if caller.draw.maybe(0.2):
         ask_session(caller, run)
 

@@ -25,7 +25,7 @@ ANSWERS = int(os.environ.get("TOOLROLL_DECISIONS", "20000"))
 PLANTED = 9_000  # answers in which a planted leak must be found
 # Each entry point is asked, in this share of the answers at the least.
 ENTRIES = {
-    "select", "aselect", "required", "everything", "visible", "may", "core", "why", "check", "used", "search",
+    "select", "aselect", "required", "everything", "visible", "may", "core", "why", "check", "used", "search", "request list",
     "session.select", "session.selection", "session.loaded", "session.check", "session.load", "session.unload",
     "session.fallback", "session.manage", "session.search_tools", "session.call_tool", "session.loadkit",
     *(f"{name} {how}" for name, provider in PROVIDERS.items() for how in provider.hows),

@@ -21,7 +21,7 @@ from toolroll.registry.store import tables
 
 pytestmark = pytest.mark.slow
 
-DAMAGED = int(os.environ.get("TOOLROLL_DAMAGED", "500"))
+DAMAGED = int(os.environ.get("TOOLROLL_DAMAGED", "200"))
 SHARES = {
     "archive": 0.2,
     "journal": 0.2,

@@ -27,7 +27,7 @@ from toolroll.selection.stages.visibility import Visibility
 
 pytestmark = pytest.mark.slow
 
-LISTS = int(os.environ.get("TOOLROLL_TWINS", "1000"))  # of each pair of twins
+LISTS = int(os.environ.get("TOOLROLL_TWINS", "500"))  # of each pair of twins
 NOW = time.time()
 CALLERS = 25  # of one world
 OPERATIONS = ("load", "unload", "fallback", "search", "used", "end_turn", "hints")

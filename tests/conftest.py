@@ -5,12 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import re
+from collections.abc import Iterator
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import settings
 
+from tests import sentinel
 from toolroll import Toolroll
+
+sentinel.install()
 
 # Property tests are the same on every run, except those of the long profile.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
@@ -84,6 +88,20 @@ def leave_out(config: pytest.Config, items: list[pytest.Item], passed: set[tuple
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = rest
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol() -> Iterator[bool | None]:
+    sentinel.reports()  # of the collection, or of a thread of an earlier test that ended late
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[object]:
+    result = yield
+    if found := sentinel.reports():
+        pytest.fail(f"the test reached out of its folder or machine: {found[:5]}")
+    return result
 
 
 def pytest_collection_finish() -> None:

@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|fuzz]...
+usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|damage|twins|fuzz]...
 
   tests     every property test with 5,000 examples, other ones on each run
   kills     200 kills each of a sync, a rollback, an embedding, an upgrade and a creation, on each database
@@ -12,6 +12,9 @@ usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|fuzz]...
   turns     10,000 random interleavings of two replicas in one conversation, against dictionaries
   load      one, two and four times the load that one process can serve, a minute each
   faults    each fault of the network between a process and PostgreSQL, and a full disk, a minute each
+  decisions 1,000,000 answers of every entry point, a tenth of them during a fault, against an oracle
+  damage    10,000 damaged files, databases and rows
+  twins     100,000 lists of each pair of twins: two databases, sync and async, with and without caches
   fuzz      every fuzzer for FUZZ_SECONDS
 
 All of them without an argument. Needs an environment with '.[test,test-all]'.
@@ -27,7 +30,7 @@ python=${PYTHON:-python}
 modes=("${@:-all}")
 for mode in "${modes[@]}"; do
   case $mode in
-    tests | kills | outcomes | turns | load | faults | fuzz | all) ;;
+    tests | kills | outcomes | turns | load | faults | decisions | damage | twins | fuzz | all) ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
@@ -49,6 +52,15 @@ if wanted outcomes; then
 fi
 if wanted turns; then
   TOOLROLL_INTERLEAVINGS=10000 "$python" -m pytest -m "" -n 0 --timeout 7200 tests/integration/test_turns.py
+fi
+if wanted decisions; then
+  TOOLROLL_DECISIONS=1000000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/decisions
+fi
+if wanted damage; then
+  TOOLROLL_DAMAGED=10000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/integration/test_damaged_files.py
+fi
+if wanted twins; then
+  TOOLROLL_TWINS=100000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/integration/test_side_by_side.py
 fi
 if wanted fuzz; then FUZZ_SECONDS=${FUZZ_SECONDS:-600} tools/check_native.sh fuzz; fi
 echo "long_tier: ${modes[*]}: passed"

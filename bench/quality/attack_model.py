@@ -181,7 +181,8 @@ def damage(
 
 
 def _found(roll: Toolroll, asked: Sequence[Query], vectors: Vectors, k: int) -> list[tuple[str, ...]]:
-    return [roll.select(q.text, k=k, vector=vector).names for q, vector in zip(asked, vectors, strict=True)]
+    given = vectors if roll.catalog.dim else [None] * len(asked)
+    return [roll.select(q.text, k=k, vector=vector).names for q, vector in zip(asked, given, strict=True)]
 
 
 def _recall(asked: Sequence[Query], found: Sequence[tuple[str, ...]]) -> float:

@@ -19,7 +19,7 @@ from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
 from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.formats.schemas import own_name_of
 from toolroll.formats.sources.dicts import list_of, read_tools
 from toolroll.formats.sources.folder import read_folder
@@ -499,9 +499,12 @@ class Toolroll:
             selection = picked = self._own(picked)
             entries = tuple(_of_selection(selection, entry) for entry in entries)
         reporter = _checked_reporter(reporter)
-        return self._recorded(
-            self._home.record(picked, entries, final=final, reporter=reporter, org=org), entries, final
-        )
+        try:
+            result = self._home.record(picked, entries, final=final, reporter=reporter, org=org)
+        except Denied:
+            self._engine.telemetry.denied("receipt")
+            raise
+        return self._recorded(result, entries, final)
 
     def _recorded(self, result: RecordResult, entries: tuple[Entry, ...], final: bool) -> RecordResult:
         """Tells observers and counters of a report."""
@@ -665,6 +668,7 @@ class Toolroll:
     def warm_up(self, orgs: Iterable[str] | None = None, *, progress: Progress | None = None) -> None:
         """Builds the catalogs of these organisations, or of all, reads their outcomes, and waits for it.
 
+        All are the organisations with tools of their own; outcomes of others are read when they first ask.
         Without it a registry's organisations are built one after another in the background, those that
         ask first; until then the shared tools serve them and `degraded` lists "organisation". In memory
         there is nothing to do. progress: called with (organisations built, in all).

@@ -9,6 +9,7 @@ import pytest
 
 from toolroll import Context, Observer, OutcomeReport, Overloaded, Tool, Toolroll
 from toolroll._threads import CallPool
+from toolroll.errors import Denied
 from toolroll.registry.registry import Registry
 from toolroll.registry.store.database import Database
 from toolroll.tools import Definitions
@@ -90,6 +91,17 @@ def test_reports_that_wait_for_the_database_are_counted_in_bytes(url, tmp_path, 
         assert (roll.counters().journal_bytes or 0) > 0
         assert roll.flush()
         assert roll.counters().journal_bytes == 0
+
+
+def test_a_refused_receipt_is_counted_once_as_denied(url, tmp_path):
+    with Toolroll.open(url, embedder="none", journal=tmp_path / "journal") as roll:
+        receipt = roll.receipt(roll.select("weather", Context(org="acme")))
+        for wrong, org in ((receipt[:-4] + "AAAA", "acme"), (receipt, "globex")):
+            with pytest.raises(Denied):
+                roll.record(wrong, ["get_forecast"], org=org)
+        assert roll.counters().denied == {"receipt": 2}
+        roll.record(receipt, ["get_forecast"])
+        assert roll.counters().denied == {"receipt": 2}
 
 
 def test_the_catalog_is_as_old_as_its_last_change(url, tmp_path):

@@ -57,6 +57,18 @@ def roll(url: str, tmp_path: Path) -> Iterator[Toolroll]:
         yield opened
 
 
+def test_warming_up_reads_the_outcomes_of_every_organisation_with_tools_of_its_own(url, tmp_path):
+    with Registry.open(url, actor="ada") as registry:
+        registry.create(Tool("own", "Sends a message to a customer"), org="acme")
+    with Toolroll.open(url, journal=tmp_path / "journal") as roll:
+        roll.warm_up()
+        roll.record(roll.select(MESSAGE, Context(org="acme")), called={"send_mail": True})
+        assert roll.flush(20)
+    with Toolroll.open(url, journal=tmp_path / "other journal") as roll:
+        roll.warm_up()
+        assert roll._home.learned("acme") is not None
+
+
 def say(
     roll: Toolroll,
     picked: Selection | str,

@@ -423,6 +423,15 @@ def test_a_denied_tool_is_not_included_and_is_named_as_missing():
     assert picked.missing_required == ("wire_money", "nobody")
 
 
+def test_a_tool_that_is_always_included_twice_is_selected_once():
+    roll = Toolroll.from_tools(
+        [Tool("now", toolkit="base"), Tool("later")], toolkits=[Toolkit("base", base=True)]
+    )
+    picked = roll.select("", k=0, always_include=["later", "now", "later", "now"])
+    assert picked.names == ("now", "later")
+    assert picked.schemas("openai")
+
+
 @pytest.mark.parametrize("names", ["wire_money", [3], 7])
 def test_what_is_no_collection_of_names_cannot_be_included(names):
     with pytest.raises(InvalidInput, match="always_include"):

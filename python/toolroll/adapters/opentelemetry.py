@@ -170,8 +170,10 @@ def _each(field: str, attribute: str) -> _Read:
 
 # Name, unit, description, and how to read it.
 _TOTALS: tuple[tuple[str, str, str, _Read], ...] = (
-    ("toolroll.selections.degraded", "{selection}", "Selections in which a stage or dependency failed.",
+    ("toolroll.selections.degraded", "{selection}", "Selections and lists in which a part failed.",
      _each("degraded", "toolroll.stage")),
+    ("toolroll.denied", "{refusal}", "Calls and receipts that were refused.",
+     _each("denied", "toolroll.reason")),
     ("toolroll.reports", "{report}", "Reports of outcomes that were recorded.", _one("reports")),
     ("toolroll.outcomes", "{outcome}", "Outcomes of tools as reported; a repetition counts again.",
      _each("outcomes", "toolroll.outcome")),

@@ -48,8 +48,12 @@ def _of_selections(counters: Counters) -> Iterator[Metric]:
         sum_value=latency.sum_s,
     )
     yield _counter(
-        "degraded_selections", "Selections in which a stage or dependency failed.", "stage", counters.degraded
+        "degraded_selections",
+        "Selections, searches and lists in which a stage or dependency failed.",
+        "stage",
+        counters.degraded,
     )
+    yield _counter("denied", "Calls and receipts that were refused.", "reason", counters.denied)
     yield _counter("reports", "Reports of outcomes that were recorded.", value=counters.reports)
     yield _counter(
         "outcomes", "Outcomes of tools as reported; a repetition counts again.", "kind", counters.outcomes

@@ -157,7 +157,8 @@ class CachedEmbedder(Embedder):
                 if "locked" not in str(error):  # else only this call does without it
                     self._rest(path, error, writes)
                 return None
-            except (sqlite3.DatabaseError, _ForeignDatabase) as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError, _ForeignDatabase) as error:
+                # UnicodeDecodeError: the message of SQLite's error quotes damaged names.
                 if attempt == 2:
                     self._without_file(error)
                     return None

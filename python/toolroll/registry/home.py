@@ -207,9 +207,12 @@ class RegistryHome:
         self._refresher.read_settings()
 
     def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
-        """Builds the catalogs of these organisations, or of all, and reads their outcomes."""
+        """Builds the catalogs of these organisations, or of all, and reads their outcomes.
+
+        All are those with tools of their own: outcomes of others are read when they first ask.
+        """
         self._refresher.prepare(orgs, progress)
-        self._recording.follower.follow({"", *(orgs or ())})
+        self._recording.follower.follow({"", *(self.engine.snapshot.own if orgs is None else orgs)})
 
     def forget_outcomes(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from toolroll._core import Bitset
 from toolroll.catalog.catalog import Catalog
@@ -18,6 +18,10 @@ from toolroll.formats.providers import How
 from toolroll.formats.schemas import own_name_of
 from toolroll.formats.schemas.names import is_replaced
 from toolroll.tools import Tool
+
+# Why something was denied: a tool that the turn did not offer, one that policy does not allow any more, and a
+# receipt that was not signed here, has expired or is another organisation's.
+Denial: TypeAlias = Literal["not_offered", "not_allowed", "receipt"]
 
 _MOST_NAMES, _LONGEST_NAME = 50, 80  # in an error
 NO_META: Mapping[str, Tool] = {}
@@ -60,6 +64,9 @@ class Calls(Protocol):
     def refresh(self) -> bool:
         """Reads again what other processes have added; whether there was anything to read."""
 
+    def denied(self, reason: Denial) -> object:
+        """Counts a check that refuses."""
+
     def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> object:
         """Takes note of how a selection reached the model. catalog: of the selection."""
 
@@ -88,6 +95,9 @@ class NoConversation:
     def refresh(self) -> bool:
         """False: there is nothing to read."""
         return False
+
+    def denied(self, reason: Denial) -> None:
+        """Does nothing: no engine counts."""
 
     def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> None:
         """Does nothing."""
@@ -139,6 +149,7 @@ def check_call(
         shown, meta_tools = (), None
     meta_tools = calls.meta_tools() if meta_tools is None else meta_tools
     if not isinstance(name, str):
+        calls.denied("not_offered")
         raise Denied(f"tool {name!r:.80}: is no name; {_offered((*shown, *meta_tools))}")
     if name in meta_tools:
         return meta_tools[name]
@@ -146,10 +157,12 @@ def check_call(
     if own is None and calls.refresh():
         own = _own(name, shown, calls)
     if own is None:
+        calls.denied("not_offered")
         offered = dict.fromkeys((*shown, *calls.granted(), *meta_tools))
         raise Denied(f"tool {name!r:.200}: was not offered in this turn; {_offered(offered)}")
     tool = calls.may(own, context)
     if tool is None:
+        calls.denied("not_allowed")
         raise Denied(f"tool {name!r:.200}: was offered in this turn and is not allowed any more")
     return tool
 

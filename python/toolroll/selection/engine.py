@@ -24,7 +24,7 @@ from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import EmbedderUnavailable, Failure, InvalidInput, Overloaded, Unavailable
 from toolroll.identity import key
 from toolroll.learning.exposure import Exposure
-from toolroll.selection.calls import Calls, NoConversation
+from toolroll.selection.calls import Calls, Denial, NoConversation
 from toolroll.selection.exposure import exposure_of
 from toolroll.selection.message_classifier import MessageClassifier
 from toolroll.selection.pipeline import Pipeline
@@ -287,14 +287,19 @@ class Engine(NoConversation):
             loading=pipeline.retention.loading,
             engine_id=self.id,
         )
-        return pipeline.decide(turn, request.event_id, snapshot.failures(context.org), calls=calls)
+        selection = pipeline.decide(turn, request.event_id, snapshot.failures(context.org), calls=calls)
+        self.telemetry.failed(selection.failures)
+        return selection
 
     def find(self, query: str, context: Context, k: int) -> Selection:
         """What this caller may have that fits the query best; no event, and core tools count as others do."""
         begun = self._begin(Request(query, context, k), is_search=True)
         vectors, failures = _embed(begun.embedder, begun.reading, None)
         turn = self._turn(begun, vectors, None)
-        return begun.pipeline.decide(turn, "", (*begun.snapshot.failures(turn.context.org), *failures))
+        failures = (*begun.snapshot.failures(turn.context.org), *failures)
+        selection = begun.pipeline.decide(turn, "", failures)
+        self.telemetry.failed(selection.failures)
+        return selection
 
     def search(
         self, query: str, context: Context, k: int, conversation: Conversation, calls: Calls
@@ -311,11 +316,17 @@ class Engine(NoConversation):
         snapshot = self.snapshot
         pipeline = snapshot.pipeline(context.org)
         turn = Turn("", context, stored=snapshot.settings(context.org), revision=snapshot.revision)
-        return VisibleTools.of(pipeline.catalog, pipeline.allowed(turn), context)
+        allowed, failures = pipeline.allowed(turn)
+        self.telemetry.failed(failures)
+        return VisibleTools.of(pipeline.catalog, allowed, context)
 
     def may(self, name: str, context: Context) -> Tool | None:
         """The tool of this own name, if this caller may have it now."""
         return self.visible(context).get(name)
+
+    def denied(self, reason: Denial) -> None:
+        """Counts a check that refuses."""
+        self.telemetry.denied(reason)
 
     def exposure(self, selection: Selection, reporter: str) -> Exposure:
         """What a selection showed. reporter: who reports what came of it; "" for the application itself."""
@@ -401,6 +412,8 @@ class Engine(NoConversation):
         if not begun.request.event_id:  # else a further step of a turn
             self._observe(selection)
             self.telemetry.selected(selection, time.perf_counter_ns() - begun.started)
+        else:
+            self.telemetry.failed(selection.failures)
         if begun.request.strict and selection.failures:
             raise selection.failures[0].error
         # Whoever found a lasting failure has logged it: it comes and goes with the organisation that asks.

@@ -9,13 +9,14 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from toolroll._counts import ConcurrentCounter, ConcurrentHistogram
 from toolroll._threads import survive_forks
-from toolroll.errors import InvalidInput
+from toolroll.errors import Failure, InvalidInput
+from toolroll.selection.calls import Denial
 from toolroll.selection.observer import Observer, OutcomeReport
 from toolroll.selection.selection import Selection
 
@@ -27,7 +28,7 @@ _BOUNDS_US = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000
 _BOUNDS_NS = tuple(1_000 * bound for bound in (*_BOUNDS_US, 1_000_000, 2_000_000, 5_000_000))
 BOUNDS_S = tuple(bound / 1e9 for bound in _BOUNDS_NS)
 
-# Keys of the counts, beside ("stage", name) and ("kind", name).
+# Keys of the counts, beside ("stage", name), ("kind", name) and ("denial", reason).
 _REPORTS, _COUNTED, _ERRORS = "reports", "counted", "observer errors"
 
 
@@ -60,7 +61,9 @@ class Counters:
 
     Attributes:
         selections: how many became an event.
-        degraded: stage or dependency → selections that it failed in.
+        degraded: stage or dependency → how often it failed in a selection, in a search of a conversation, or
+            in a list of what a caller may have.
+        denied: reason → checks of calls, and reports with a receipt, that were refused.
         latency: how long selections took, from reading the message to the decision.
         reports: how many were recorded.
         outcomes: kind of outcome → how often it was reported for a tool; a repetition counts again.
@@ -78,6 +81,7 @@ class Counters:
 
     selections: int
     degraded: Mapping[str, int]
+    denied: Mapping[str, int]
     latency: LatencyHistogram
     reports: int
     outcomes: Mapping[str, int]
@@ -136,9 +140,7 @@ class Telemetry:
     def selected(self, selection: Selection, nanoseconds: int) -> None:
         """Takes a selection, and how long it took."""
         self._durations.add(nanoseconds)
-        if selection.failures:
-            for stage in selection.degraded:
-                self._counts.add(("stage", stage))
+        self.failed(selection.failures)
         for one in self._observers:
             try:
                 one.observer.on_selection(selection)
@@ -146,6 +148,15 @@ class Telemetry:
                 self._failed(one, error)
         if _selection_log.isEnabledFor(logging.DEBUG):
             _write(selection, nanoseconds)
+
+    def failed(self, failures: Sequence[Failure]) -> None:
+        """Takes the failures of one selection, search or list: each part counts once."""
+        for stage in {failure.where for failure in failures}:
+            self._counts.add(("stage", stage))
+
+    def denied(self, reason: Denial) -> None:
+        """Takes a call or a report that was refused."""
+        self._counts.add(("denial", reason))
 
     def recorded(self, report: OutcomeReport) -> None:
         """Takes a report that was recorded."""
@@ -177,6 +188,7 @@ class Telemetry:
         return Counters(
             selections=sum(buckets),
             degraded=_named(totals, "stage"),
+            denied=_named(totals, "denial"),
             latency=LatencyHistogram(BOUNDS_S, buckets, nanoseconds / 1e9),
             reports=totals[_REPORTS],
             outcomes=_named(totals, "kind"),

@@ -14,6 +14,7 @@ from toolroll.arrays import Rows
 from toolroll.catalog.catalog import Catalog
 from toolroll.catalog.tokens import estimate_tokens
 from toolroll.formats.schemas.names import said_name
+from toolroll.formats.visible_text import one_line
 from toolroll.tools import Tool
 
 TITLE = "# Tools that can be loaded"
@@ -39,7 +40,7 @@ def hints(catalog: Catalog, rows: Rows, budget_tokens: int) -> str:
     left = budget_tokens - _cost(TITLE) - _cost(_OTHERS.format(len(groups)))
     headings: dict[str, str] = {}
     for name, tools in groups.items():
-        heading = f"## {plain(name, _SENTENCE) or 'others'}"
+        heading = f"## {one_line(name, _SENTENCE) or 'others'}"
         left -= _cost(heading) + _cost(_MORE.format(len(tools)))
         if left < 0:
             break
@@ -57,7 +58,7 @@ def hints(catalog: Catalog, rows: Rows, budget_tokens: int) -> str:
                 lines[name][at] = line
     for name, at, tool in _in_turns({name: groups[name] for name in headings}):
         if at in lines[name] and LONGEST < len(_said(tool)) <= left * _LONGEST_WORD:
-            line = f"{_by_name(tool)}: {plain(_said(tool), len(_said(tool)))}"
+            line = f"{_by_name(tool)}: {one_line(_said(tool), len(_said(tool)))}"
             more = _cost(line) - _cost(lines[name][at])
             if more <= left:
                 left -= more
@@ -84,27 +85,20 @@ def _cost(line: str) -> float:
     return estimate_tokens(line) + _BREAK
 
 
-def plain(text: str, longest: int) -> str:
-    """The text on one line, without what cannot be seen, cut to so many characters."""
-    text = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * longest])
-    text = " ".join(text.split())
-    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
-
-
 def _said(tool: Tool) -> str:
     return tool.summary or tool.description
 
 
 def _by_name(tool: Tool) -> str:
-    return f"- {plain(said_name(tool.name), LONGEST)}"
+    return f"- {one_line(said_name(tool.name), LONGEST)}"
 
 
 def _in_short(tool: Tool) -> str:
-    said = plain(_said(tool), LONGEST)
-    sentence = plain(said.partition(". ")[0], _SENTENCE)
+    said = one_line(_said(tool), LONGEST)
+    sentence = one_line(said.partition(". ")[0], _SENTENCE)
     return f"{_by_name(tool)}: {sentence}" if sentence else _by_name(tool)
 
 
 def _in_full(tool: Tool) -> str:
-    said = plain(_said(tool), LONGEST)
+    said = one_line(_said(tool), LONGEST)
     return f"{_by_name(tool)}: {said}" if said else _by_name(tool)

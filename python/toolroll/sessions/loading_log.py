@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from toolroll.context import Context
-from toolroll.sessions.hints import plain
+from toolroll.formats.visible_text import one_line
 
 _log = logging.getLogger("toolroll.sessions")
 _LONGEST = 80  # characters of a name in the text of a record
@@ -20,11 +20,11 @@ def log_loading(action: Action, context: Context, turn: int, names: Iterable[str
     """Writes one record at INFO, if there are names. Its fields are documented in docs/observability.md."""
     if not _log.isEnabledFor(logging.INFO) or not (tools := list(names)):
         return
-    said = " ".join(plain(name, _LONGEST) for name in tools[:_MOST])
+    said = " ".join(one_line(name, _LONGEST) for name in tools[:_MOST])
     _log.info(
         "%s: conversation %s, turn %d: %s",
         action,
-        plain(context.session, _LONGEST),
+        one_line(context.session, _LONGEST),
         turn,
         said if len(tools) <= _MOST else f"{said} …",
         extra={

@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from toolroll.formats.schemas.names import said_name
+from toolroll.formats.visible_text import one_line
 from toolroll.identity import canonical_json, object_schema
-from toolroll.sessions.hints import plain
 from toolroll.tools import Tool
 
 _LONGEST_NAME = 80  # characters of what a model wrote that are said back to it
@@ -127,7 +127,7 @@ def found(tools: Sequence[Tool], queries: Sequence[str], doubtful: Sequence[str]
     listed = [
         {
             "name": said_name(tool.name),
-            "description": plain(tool.description, _LONGEST_TEXT),
+            "description": one_line(tool.description, _LONGEST_TEXT),
             "parameters": _parameters(tool),
         }
         for tool in tools
@@ -168,7 +168,7 @@ def _parameters(tool: Tool) -> Any:
 
 
 def _quoted(queries: Sequence[str]) -> str:
-    return ", ".join(repr(plain(query, _LONGEST_NAME)) for query in queries)
+    return ", ".join(repr(one_line(query, _LONGEST_NAME)) for query in queries)
 
 
 def _names(tools: Sequence[Tool]) -> str:
@@ -181,5 +181,5 @@ def _unknown(unknown: Mapping[str, Sequence[str]]) -> list[str]:
     for name, nearest in list(unknown.items())[:_MOST_NAMES]:
         close = ", ".join(map(said_name, nearest))
         hint = f"Nearest: {close}." if close else "Search for what it should do."
-        said.append(f"No tool is named {plain(name, _LONGEST_NAME)!r}. {hint}")
+        said.append(f"No tool is named {one_line(name, _LONGEST_NAME)!r}. {hint}")
     return said

@@ -8,7 +8,7 @@ from dataclasses import replace
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
 from toolroll.formats.meta_tools import META_TOOLS
-from toolroll.selection.calls import NO_META, DeliveryRecord
+from toolroll.selection.calls import NO_META, DeliveryRecord, Denial
 from toolroll.selection.engine import Engine
 from toolroll.selection.snapshot import Snapshot
 from toolroll.selection.visible import VisibleTools
@@ -87,6 +87,10 @@ class SessionCalls:
     def refresh(self) -> bool:
         """Reads again what other processes have found and loaded."""
         return self._conversations.refresh(self.context, self.state)
+
+    def denied(self, reason: Denial) -> None:
+        """Counts with the engine's."""
+        self._engine.denied(reason)
 
     def deliver(self, event_id: str, record: DeliveryRecord, catalog: Catalog) -> None:
         """Keeps with the turn how it was delivered."""

@@ -62,6 +62,24 @@ def test_a_flood_of_tools_from_one_plugin_reaches_a_quarter_at_most(arena):
     assert max(captured.values()) <= 0.25, captured
 
 
+def test_a_flood_of_forty_tools_reaches_less_than_two_fifths_and_costs_the_right_tools_nothing(arena):
+    for done in damage(arena, StaticEmbedder(), [Attack(40, "cover", claims) for claims in CLAIMS]):
+        assert done.captured <= 0.4, done
+        assert done.recall_after >= done.recall_before - 0.01, done
+
+
+@pytest.mark.parametrize("embedder", ["static", "none"], ids=["vectors and words", "words alone"])
+def test_tools_stuffed_with_common_words_reach_a_tenth_at_most(arena, embedder):
+    ways = [Attack(tools, "stuffed", "stuffed") for tools in (1, 20, 40)] + [Attack(1, "cover", "stuffed")]
+
+    def build(tools):
+        return Toolroll.from_tools(tools, embedder=embedder)
+
+    for done in damage(arena, StaticEmbedder(), ways, build=build):
+        assert done.captured <= 0.1, done
+        assert done.recall_after >= done.recall_before - 0.01, done
+
+
 @pytest.mark.parametrize("picks", PICKS)
 def test_an_attack_is_the_same_every_time(arena, picks):
     way = Attack(5, picks, "targeted")

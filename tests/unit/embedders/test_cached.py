@@ -164,7 +164,7 @@ def test_what_an_interrupted_run_had_embedded_is_kept(
     assert inner.asked == ["send e-mail"]
 
 
-@pytest.mark.parametrize("damage", ["garbage", "truncated", "zeroed", "foreign"])
+@pytest.mark.parametrize("damage", ["garbage", "truncated", "zeroed", "no text", "foreign"])
 def test_a_damaged_file_is_moved_aside_and_begun_again(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -178,6 +178,8 @@ def test_a_damaged_file_is_moved_aside_and_begun_again(
         cache.path.write_bytes(content[: len(content) // 3])
     elif damage == "zeroed":
         cache.path.write_bytes(content[:4096] + bytes(len(content) - 4096))
+    elif damage == "no text":  # SQLite quotes it in its message
+        cache.path.write_bytes(content.replace(b"CREATE TABLE", b"CREATE \xf3ABLE"))
     else:
         cache.path.unlink()
         with closing(sqlite3.connect(cache.path)) as db:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import difflib
 import functools
 import math
-import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from toolroll.errors import InvalidDefinition
+from toolroll.formats.visible_text import is_visible
 from toolroll.tools import STATUSES
 
 MAX_NAME = 256
@@ -23,12 +23,6 @@ MAX_SCHEMA_DEPTH = 64
 MAX_SCHEMA_NODES = 10_000  # objects and lists; bounds the work on shared parts
 MAX_ANNOTATIONS = 8_192  # characters of a tool's annotations, about as JSON
 MAX_METADATA = 65_536  # ... of its icons, and of its _meta
-
-# Invisible characters in a name: Default_Ignorable code points outside category Cf, and the blank Braille
-# cell. str.isprintable() already rejects controls, bidi marks, tags, separators and surrogates.
-_INVISIBLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
 
 
 class FieldError(Exception):
@@ -137,9 +131,7 @@ def shown(value: object) -> str:
 def name(value: Any) -> str:
     if type(value) is not str or not value or len(value) > MAX_NAME:
         raise InvalidValue(f"a string of 1 to {MAX_NAME} characters", value)
-    if not value.isascii() and _INVISIBLE.search(value):
-        raise InvalidValue("a name without invisible characters", ascii(value))
-    if not value.isprintable() or value[0] == " " or value[-1] == " ":
+    if not is_visible(value) or value[0] == " " or value[-1] == " ":
         raise InvalidValue(
             "a name without control or invisible characters or spaces at its ends", ascii(value)
         )

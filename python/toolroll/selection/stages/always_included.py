@@ -28,7 +28,7 @@ class AlwaysIncluded:
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
         if turn.always_include:
-            rows = [self.names[name] for name in turn.always_include if name in self.names]
+            rows = [self.names[name] for name in dict.fromkeys(turn.always_include) if name in self.names]
             candidates = candidates.admit(np.array(rows, np.int32), "always_include")
         if len(self.base):
             candidates = candidates.admit(self.base, "base")

@@ -13,6 +13,7 @@ from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidDefinition, StoreUnavailable
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
+from toolroll.registry.store.checksums import checksum_of
 from toolroll.rules import Rule
 from toolroll.tools import Toolkit
 
@@ -57,6 +58,19 @@ def write(registry: Registry, table: sa.Table, where: sa.ColumnElement[bool], **
     with registry.database.writing("nobody") as writing:
         statement = sa.update(table).where(where).values(**values, revision=writing.revision)
         writing.connection.execute(statement)
+        writing.log("damage", table.name)
+
+
+def overwrite(registry: Registry, toolkit: str, **values: object) -> None:
+    """Changes a toolkit past all checks but that of its checksum."""
+    table = tables.toolkits
+    with registry.database.writing("nobody") as writing:
+        where = table.c.name == toolkit
+        row = dict(writing.connection.execute(sa.select(table).where(where)).mappings().one())
+        row |= {**values, "revision": writing.revision}
+        writing.connection.execute(
+            sa.update(table).where(where).values({**row, "checksum": checksum_of(table, row)})
+        )
         writing.log("damage", table.name)
 
 
@@ -153,11 +167,35 @@ def test_text_that_is_no_json_damages_its_row_alone(new_database_url):
         assert roll.select("serves").degraded == ("registry",)
 
 
+@pytest.mark.parametrize("org", ["", "acme"], ids=["platform", "acme"])
+@pytest.mark.parametrize("parent", ["nowhere", "kit", "child"])
+def test_a_toolkit_whose_parent_is_not_there_costs_its_own_tools_alone(registry, database_url, org, parent):
+    registry.toolkits.put(Toolkit("kit"), org=org)
+    registry.toolkits.put(Toolkit("child", parent="kit"), org=org)
+    registry.toolkits.put(Toolkit("other"), org=org)
+    for kit in ("kit", "child", "other"):
+        registry.create(Tool(f"in_{kit}", "serves", toolkit=kit), org=org)
+    overwrite(registry, "kit", parent=parent)
+    context = Context(org=org)
+    with Toolroll.open(database_url, poll_s=0.2) as roll:
+        roll.warm_up()
+        found = names(roll, context)
+        assert {"plat_1", "in_other"} <= found and not {"in_kit", "in_child"} & found
+        assert roll.select("serves", context).degraded == ("registry",)
+        assert ("does not exist" if parent == "nowhere" else "cycle") in str(roll.health()["why"])
+        assert (roll.select("serves", GLOBEX).degraded == ()) == bool(org)
+        overwrite(registry, "kit", parent=None)
+        roll.refresh()
+        roll.warm_up()
+        assert {"in_kit", "in_child", "in_other"} <= names(roll, context)
+        assert roll.select("serves", context).degraded == ()
+
+
 def test_rules_follow_while_the_shared_catalog_cannot_be_built(registry, roll):
     registry.rules.add(deny("not now", "plat_1"))
     registry.toolkits.put(Toolkit("kit"))
     roll.refresh()
-    write(registry, tables.toolkits, tables.toolkits.c.name == "kit", parent="nowhere")
+    overwrite(registry, "kit", patterns=["("])
     with pytest.raises(InvalidDefinition):
         roll.refresh()
     registry.rules.disable("not now")
@@ -168,7 +206,7 @@ def test_rules_follow_while_the_shared_catalog_cannot_be_built(registry, roll):
     registry.delete("plat_3")
     soon(lambda: "plat_3" not in names(roll, ACME) | names(roll, NOBODY))
     assert "registry" in roll.select("serves").degraded
-    write(registry, tables.toolkits, tables.toolkits.c.name == "kit", parent=None)
+    overwrite(registry, "kit", patterns=[])
     roll.refresh()
     soon(lambda: roll.select("serves", ACME).degraded == ())
 

@@ -211,6 +211,37 @@ def test_rules_follow_while_the_shared_catalog_cannot_be_built(registry, roll):
     soon(lambda: roll.select("serves", ACME).degraded == ())
 
 
+@pytest.mark.parametrize("change", ["tier", "settings", "parent", "moved", "denied parent"])
+def test_after_a_refresh_nothing_of_an_old_policy_counts_though_a_catalog_is_still_old(
+    registry, database_url, change
+):
+    registry.set_tiers(("free", "paid"))
+    registry.toolkits.put(Toolkit("top", tier="paid"))
+    registry.toolkits.put(Toolkit("kit"))
+    registry.update("plat_1", {"toolkit": "kit"}, version=1)
+    with Toolroll.open(database_url, poll_s=0.2) as roll:
+        roll.warm_up()
+        context = Context(org="acme", tier="free")
+        assert {"plat_1", "acme_tool"} <= names(roll, context)
+        reconciler = roll._home._refresher._reconciler
+        reconciler.may_build = lambda org: not org  # the organisation's own catalog stays as it is
+        if change == "tier":
+            registry.toolkits.put(Toolkit("kit", tier="paid"))
+        elif change == "settings":
+            registry.toolkits.put(Toolkit("kit", settings_keys=("key",)))
+        elif change == "parent":
+            registry.toolkits.put(Toolkit("kit", parent="top"))
+        elif change == "moved":
+            registry.update("plat_1", {"toolkit": "top"}, version=2)
+        else:
+            registry.toolkits.put(Toolkit("new"))
+            registry.toolkits.put(Toolkit("kit", parent="new"))
+            registry.rules.add(Rule("no", "deny", "composite", {"all": []}, toolkit="new"))
+        roll.refresh()
+        assert "plat_1" not in names(roll, context) | names(roll, NOBODY)
+        assert "acme_tool" in names(roll, context)
+
+
 def test_at_the_limit_of_organisations_old_catalogs_are_still_renewed(registry, database_url):
     with Toolroll.open(database_url, organisations=2, poll_s=0.2) as roll:
         roll.warm_up()
@@ -295,11 +326,11 @@ def test_a_read_that_does_not_come_back_is_said_before_it_is_given_up(registry, 
     soon(lambda: "registry" in roll.select("serves").degraded)
 
 
-def test_a_closed_roll_selects_on_and_says_that_nobody_keeps_it_current(registry, roll, caplog):
+def test_a_closed_roll_refuses_and_logs_nothing(registry, roll, caplog):
     roll.close()
     assert caplog.text == ""  # who closes it knows
-    picked = roll.select("serves", k=50)
-    assert "plat_1" in picked.names and picked.degraded == ("registry",)
+    with pytest.raises(StoreUnavailable, match="closed"):
+        roll.select("serves", k=50)
     with pytest.raises(StoreUnavailable, match="closed"):
         roll.refresh()
 

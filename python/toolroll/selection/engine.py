@@ -7,7 +7,7 @@ import operator
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypedDict, TypeVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from toolroll.context import Context, Turn, names
 from toolroll.conversation import Conversation
 from toolroll.embedder import Embedder
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.errors import EmbedderUnavailable, Failure, InvalidInput
+from toolroll.errors import EmbedderUnavailable, Failure, InvalidInput, StoreUnavailable
 from toolroll.identity import key
 from toolroll.learning.exposure import Exposure
 from toolroll.selection.calls import NO_META, Calls, DeliveryRecord
@@ -126,6 +126,7 @@ class Engine:
         observe: Callable[[Selection], object] = _ignore,
         want: Callable[[str], object] = _ignore,
         delivered: Callable[[str, DeliveryRecord], object] = _ignore,
+        expired: Callable[[], Failure | None] | None = None,
         clock: Callable[[], float] = time.time,
         draw: Callable[[], int] = _random_seed,
     ) -> None:
@@ -138,13 +139,14 @@ class Engine:
             observe: called with every selection.
             want: called with an organisation that asks before its own pipeline is built.
             delivered: called with an event id and how its selection reached the model.
+            expired: whether the policy is too old, as in `Snapshot`; None if it never is.
             clock: seconds since the epoch.
             draw: the seed of a turn that belongs to no session.
         """
         self._snapshot = snapshot
         self._embedder = embedder
         self._learned, self._observe, self._want, self._delivered = learned, observe, want, delivered
-        self._clock, self._draw = clock, draw
+        self._expired, self._clock, self._draw = expired, clock, draw
         self._is_english = embedder is not None and embedder.is_english
         self._classifier = MessageClassifier(embedder)
         self._embedding = CallPool(_EMBEDDINGS, "toolroll-embedding")  # for event loops
@@ -155,6 +157,7 @@ class Engine:
         # Of the last selection: a lasting failure is logged once. In a list, which `over` shares.
         self._degraded: list[tuple[str, ...]] = [()]
         self._failing: list[tuple[Failure, ...]] = [()]
+        self._is_closed = [False]  # likewise
         self._base: tuple[Engine, Snapshot, Callable[[Snapshot], Snapshot]] | None = None
 
     @property
@@ -167,6 +170,26 @@ class Engine:
                 self._snapshot = follow(now)
                 self._base = engine, now, follow
         return self._snapshot
+
+    @property
+    def serving(self) -> Snapshot:
+        """What a turn that begins now reads.
+
+        Raises:
+            StoreUnavailable: `close` was called.
+        """
+        if self._is_closed[0]:
+            raise StoreUnavailable(
+                "this Toolroll is closed and no longer follows its registry: open it again"
+            )
+        snapshot = self.snapshot
+        if self._expired is None or (failure := self._expired()) is None:
+            return snapshot
+        return replace(snapshot, expired=failure)
+
+    def close(self) -> None:
+        """Refuses all further turns. Those under way finish."""
+        self._is_closed[0] = True
 
     @property
     def failing(self) -> tuple[Failure, ...]:
@@ -247,7 +270,7 @@ class Engine:
             return found, (Failure("embedder", error),)
 
     def _begin(self, request: Request, *, is_search: bool = False) -> _Begun:
-        snapshot, context, vector = self.snapshot, _checked(request.context), request.vector
+        snapshot, context, vector = self.serving, _checked(request.context), request.vector
         variant, pipeline = snapshot.variant_for(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         started = time.perf_counter_ns()
@@ -266,7 +289,7 @@ class Engine:
 
         request: without a message, and with what the turn has shown. conversation: in this turn.
         """
-        snapshot, context = self.snapshot, _checked(request.context)
+        snapshot, context = self.serving, _checked(request.context)
         _, pipeline = snapshot.variant_for(context)
         turn = Turn(
             text="",
@@ -278,6 +301,7 @@ class Engine:
             conversation=conversation,
             shown=request.shown or (),
             engine_id=self.id,
+            public_only=snapshot.expired is not None,
         )
         return pipeline.decide(turn, request.event_id, snapshot.failures(context.org), calls=calls)
 
@@ -300,9 +324,15 @@ class Engine:
 
     def visible(self, context: Context) -> VisibleTools:
         """The tools that this caller may have now."""
-        snapshot = self.snapshot
+        snapshot = self.serving
         pipeline = snapshot.pipeline(context.org)
-        turn = Turn("", context, stored=snapshot.settings(context.org), revision=snapshot.revision)
+        turn = Turn(
+            "",
+            context,
+            stored=snapshot.settings(context.org),
+            revision=snapshot.revision,
+            public_only=snapshot.expired is not None,
+        )
         return VisibleTools.of(pipeline.catalog, pipeline.allowed(turn), context)
 
     def may(self, name: str, context: Context) -> Tool | None:
@@ -389,6 +419,7 @@ class Engine:
             variant=begun.variant,
             engine_id=self.id,
             tool_list=begun.snapshot.tool_list,
+            public_only=begun.snapshot.expired is not None,
         )
 
     def _finish(

@@ -51,6 +51,7 @@ REMOVED = {
     "settings.missing": "toolkit has no settings",
     "caller.excluded": "excluded by the caller",
     "caller.outside": "not among the tools that the caller allows",
+    "policy.expired": "closed: it is not public, and the rules were read too long ago",
     "failed.closed": "closed: it may be hidden, and a rule cannot be read or a hard stage failed",
     "required": "not among the required",
     "route.hit": "its toolkit was not hit",

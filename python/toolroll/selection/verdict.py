@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from toolroll.context import Context, Turn
-from toolroll.errors import NotFound
+from toolroll.errors import Failure, NotFound
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import NOT_NAMED
 from toolroll.selection.policy.policy import Verdict as Verdict
 from toolroll.selection.stages.visibility import Visibility
 
 
-def judge(pipeline: Pipeline, name: str, context: Context, stored: frozenset[str]) -> Verdict:
+def judge(
+    pipeline: Pipeline, name: str, context: Context, stored: frozenset[str], expired: Failure | None = None
+) -> Verdict:
     """What the hard stages do with one tool; the first reason counts.
+
+    expired: that the policy is too old; see `Snapshot`.
 
     Raises:
         NotFound: no tool of that name in the catalog.
@@ -34,6 +38,8 @@ def judge(pipeline: Pipeline, name: str, context: Context, stored: frozenset[str
                 return Verdict(False, None, "", reason)
     if not verdict.visible:
         return verdict
+    if expired is not None and row in catalog.not_public:
+        return Verdict(False, None, "", f"it is not public, and {expired.error}")
     if tool.status != "active":
         return Verdict(False, None, "", f"its status is {tool.status!r}, must be 'active'")
     if name in context.exclude:

@@ -185,7 +185,7 @@ class Session:
         turn = self._turn()
         if turn is None:
             raise InvalidInput("session: has no turn yet; call select(message) first")
-        held, snapshot = self._state.held, self._engine.snapshot
+        held, snapshot = self._state.held, self._engine.serving
         last = self._selection
         if last is not None and last.event_id != turn.event_id:
             last = None

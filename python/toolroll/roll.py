@@ -449,7 +449,8 @@ class Toolroll:
         A selection ignores such values, because a catalog may change between two turns.
         """
         pipeline = self._engine.snapshot.pipeline(_checked_context(context).org)
-        return tuple(unknown_values(pipeline, context))
+        visible = self.visible(replace(context, exclude=(), only=(), required=()))
+        return tuple(unknown_values(pipeline, context, visible))
 
     # Learning.
 

@@ -94,6 +94,15 @@ class RouteTable:
                     found.setdefault(toolkit, expression)
         return found
 
+    def has_word(self, word: str, rows: Bitset) -> bool:
+        """Whether a keyword that switches on one of these rows has the word in it."""
+        if self.shared is not None and self.shared.has_word(word, rows):
+            return True
+        return any(
+            word in keyword.lower() and bool(rows.holds(self.rows_of(toolkits)).any())
+            for keyword, toolkits in self.keywords
+        )
+
     def rows_of(self, toolkits: Iterable[str]) -> Rows:
         """Rows of these toolkits, of those below them and of their members, ascending, each once."""
         known = [self.rows[toolkit] for toolkit in toolkits if toolkit in self.rows]

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypedDict, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import Learned, latin_share
+from toolroll._core import Bitset, Learned, latin_share
 from toolroll._threads import CallPool, Full
 from toolroll.arrays import Part, Vector
 from toolroll.catalog.catalog import Catalog
@@ -274,7 +274,9 @@ class Engine:
         variant, pipeline = snapshot.variant_for(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         started = time.perf_counter_ns()
-        reading = pipeline.reader.read(request.message, request.history)
+        reading = pipeline.reader.read(
+            request.message, request.history, lambda: _allowed(snapshot, pipeline, context)
+        )
         read = time.perf_counter_ns()
         # No embedding where no stage of this turn reads vectors, or the catalog has none to compare with.
         is_ranked = not context.required and not context.everything
@@ -326,14 +328,7 @@ class Engine:
         """The tools that this caller may have now."""
         snapshot = self.serving
         pipeline = snapshot.pipeline(context.org)
-        turn = Turn(
-            "",
-            context,
-            stored=snapshot.settings(context.org),
-            revision=snapshot.revision,
-            public_only=snapshot.expired is not None,
-        )
-        return VisibleTools.of(pipeline.catalog, pipeline.allowed(turn), context)
+        return VisibleTools.of(pipeline.catalog, _allowed(snapshot, pipeline, context), context)
 
     def may(self, name: str, context: Context) -> Tool | None:
         """The tool of this own name, if this caller may have it now."""
@@ -456,6 +451,18 @@ class Engine:
             if not passing:
                 _log.warning("selection is whole again")
         return selection
+
+
+def _allowed(snapshot: Snapshot, pipeline: Pipeline, context: Context) -> Bitset:
+    """The rows that this caller may have."""
+    turn = Turn(
+        "",
+        context,
+        stored=snapshot.settings(context.org),
+        revision=snapshot.revision,
+        public_only=snapshot.expired is not None,
+    )
+    return pipeline.allowed(turn)
 
 
 def _checked(context: Context | None) -> Context:

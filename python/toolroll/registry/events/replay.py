@@ -279,7 +279,7 @@ def turn_of(
         only=tuple(said["only"]),
         everything=said["everything"],
     )
-    reading = pipeline.reader.read(event.message, ())
+    reading = pipeline.reader.read(event.message, (), lambda: pipeline.allowed(Turn("", context)))
     embed = _Embedding(embedder if pipeline.catalog.dim and event.space else None)
     vector = _message_vector(event, embed(reading.query), missing)
     kept = limits.get("conversation")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -10,7 +11,7 @@ from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy.typing as npt
 
@@ -143,8 +144,8 @@ class Toolroll:
         """
         if not isinstance(path, (str, PathLike)):
             raise InvalidInput(f"path: is {path!r:.80}, must be a folder or a file")
-        if not Path(path).exists():
-            raise NotFound(f"catalog {str(path)!r}: no such file or folder")
+        if not os.path.exists(path):  # Path.exists raises for a name that is too long
+            raise NotFound(f"catalog {str(path)!r:.300}: no such file or folder")
         declared = Definitions((), (), (), tuple(rules), tuple(pages), tuple(tiers))
 
         def read(newer: Iterable[Any] | None) -> Definitions:
@@ -765,6 +766,9 @@ class Toolroll:
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput("a Toolroll cannot be copied or pickled: make it again in the other process")
 
     def __enter__(self) -> Toolroll:
         return self

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 from toolroll.arrays import Rows
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Turn
-from toolroll.errors import Failure, NotFound
+from toolroll.errors import Failure, InvalidInput, NotFound
 from toolroll.formats.providers import How
 from toolroll.formats.schemas import Form, Loss, convert_all, losses, provider_names
 from toolroll.selection import explanation
@@ -225,6 +225,12 @@ class Selection:
     @cached_property
     def _offered(self) -> frozenset[str]:
         return frozenset(self.names)
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput(
+            "a Selection cannot be copied or pickled: send its `names`, `to_dict()` or a receipt "
+            "(`Toolroll.receipt`) to the other process"
+        )
 
     def __repr__(self) -> str:
         return f"<Selection {self.summary()}>"

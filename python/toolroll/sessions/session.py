@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -172,6 +172,9 @@ class Session:
         selection = self._keep(await self._engine.aselect(request, now, self._calls), now, held, same)
         await self._asave()
         return selection
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput("a Session cannot be copied or pickled: open it by its name in the other process")
 
     @property
     def selection(self) -> Selection:

@@ -19,7 +19,20 @@ from toolroll.selection.selection import Selection
 from toolroll.tools import Route, Toolkit
 
 HIDDEN = "zebra_quokkafication"
-WORDS = "invoice customer weather calendar ticket contract payment deploy server merge report chart".split()
+WORDS = [
+    "invoice",
+    "customer",
+    "weather",
+    "calendar",
+    "ticket",
+    "contract",
+    "payment",
+    "deploy",
+    "server",
+    "merge",
+    "report",
+    "chart",
+]
 NAMES = (HIDDEN, "zebra_quokkafcation", "secret_kit", "invoice", "nothing_like_it", "z" * 300)
 # The digest of a catalog says that it has changed, and times say what times say. All else is the same.
 DIFFERS = {"catalog_revision", "timings_us", "event_id"}

@@ -114,6 +114,7 @@ class Turn:
         variant: what an experiment dealt this turn; "" for none.
         engine_id: names the engine that gathered it; outcomes are reported there.
         tool_list: the tools that came with the request, where the catalog is of these.
+        public_only: whether the policy is too old to show any other tools than public ones.
     """
 
     text: str
@@ -142,6 +143,7 @@ class Turn:
     variant: str = ""
     engine_id: str = ""
     tool_list: ToolList | None = None
+    public_only: bool = False
 
     def __post_init__(self) -> None:
         if not self.query:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -143,8 +144,8 @@ class Toolroll:
         """
         if not isinstance(path, (str, PathLike)):
             raise InvalidInput(f"path: is {path!r:.80}, must be a folder or a file")
-        if not Path(path).exists():
-            raise NotFound(f"catalog {str(path)!r}: no such file or folder")
+        if not os.path.exists(path):  # Path.exists raises for a name that is too long
+            raise NotFound(f"catalog {str(path)!r:.300}: no such file or folder")
         declared = Definitions((), (), (), tuple(rules), tuple(pages), tuple(tiers))
 
         def read(newer: Iterable[Any] | None) -> Definitions:
@@ -203,6 +204,7 @@ class Toolroll:
         durable: Literal["process", "disk"] = "process",
         sessions_s: float | None = 14 * 86_400.0,
         max_age_s: float = 0.0,
+        max_policy_age_s: float | None = None,
         events_s: float | None = 30 * 86_400.0,
         sample: float = 1.0,
     ) -> Toolroll:
@@ -233,6 +235,9 @@ class Toolroll:
             max_age_s: for how many seconds this process believes what it has of a conversation in memory. 0
                 reads it for each session and writes each change at once, so that all processes agree. More is
                 for hosts that send a conversation's requests to the same process (`docs/sessions.md`).
+            max_policy_age_s: how old the policy may become, in seconds, while the registry cannot be read.
+                Above that age only public tools are shown, until it is read again; None for no limit
+                (`docs/registry.md`).
             events_s: seconds after which the event of a selection is deleted, at least a day; None for never.
                 Its outcomes stay, and so does what they taught.
             sample: the share of selections that are logged as events whether or not anybody reports on them.
@@ -253,7 +258,7 @@ class Toolroll:
         home = RegistryHome(
             url,
             builder,
-            follow_options(poll_s, settings_s, organisations, listens),
+            follow_options(poll_s, settings_s, organisations, listens, max_policy_age_s),
             recording_options(messages, journal, durable, events_s, sample),
             profile=profile if isinstance(profile, str) else "custom",
             sessions_s=sessions_s,
@@ -307,7 +312,8 @@ class Toolroll:
             strict: raises the first failure that would otherwise only be listed in `Selection.degraded`.
 
         Raises:
-            InvalidInput: an argument is of the wrong type or out of range. Nothing else, unless strict.
+            InvalidInput: an argument is of the wrong type or out of range.
+            StoreUnavailable: this Toolroll follows a registry and is closed. Nothing else, unless strict.
         """
         return self._engine.select(
             Request(
@@ -435,8 +441,9 @@ class Toolroll:
         context = _checked_context(context)
         if not isinstance(name, str):
             raise NotFound(f"tool {name!r:.80}: is no name")
-        snapshot = self._engine.snapshot
-        return judge(snapshot.pipeline(context.org), name, context, snapshot.settings(context.org))
+        snapshot = self._engine.serving
+        pipeline, stored = snapshot.pipeline(context.org), snapshot.settings(context.org)
+        return judge(pipeline, name, context, stored, snapshot.expired)
 
     def unknown_values(self, context: Context) -> tuple[str, ...]:
         """What the context names in vain, in sentences: tiers, excluded tools and pages that are not known.
@@ -444,7 +451,8 @@ class Toolroll:
         A selection ignores such values, because a catalog may change between two turns.
         """
         pipeline = self._engine.snapshot.pipeline(_checked_context(context).org)
-        return tuple(unknown_values(pipeline, context))
+        visible = self.visible(replace(context, exclude=(), only=(), required=()))
+        return tuple(unknown_values(pipeline, context, visible))
 
     # Learning.
 
@@ -733,7 +741,10 @@ class Toolroll:
         return self._engine.telemetry.observe(observer)
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """Writes what waits and stops background work; the last catalog goes on serving.
+        """Writes what waits and stops background work.
+
+        Over a registry, selections and checks are refused from now on (`StoreUnavailable`), because nobody
+        follows its rules any more; what is in memory only goes on serving.
 
         Outcomes that the store does not take in time stay in the journal for the next process. A call that
         waits for PostgreSQL in another thread fails. A build of a catalog, or a wait for a lock of SQLite,
@@ -761,6 +772,11 @@ class Toolroll:
     ) -> None:
         await self.aclose()
 
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput(
+            "a Toolroll has threads and cannot be copied or pickled: open it in the other process, or fork"
+        )
+
     def __enter__(self) -> Toolroll:
         return self
 
@@ -771,9 +787,6 @@ class Toolroll:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a Toolroll has threads and cannot be pickled: open it in the other process, or fork")
 
     def _record_turn(
         self, exposure: Exposure, entries: tuple[Entry, ...], found: tuple[ShownTool, ...], final: bool

@@ -14,6 +14,7 @@ from toolroll.registry.page_mappings import Pages
 from toolroll.registry.rules import Rules
 from toolroll.registry.settings import Settings
 from toolroll.registry.store import tables
+from toolroll.registry.store.checksums import checksum_of
 from toolroll.registry.store.database import Database
 from toolroll.registry.toolkits import Toolkits
 
@@ -60,24 +61,25 @@ def add_tool(database: Database, name: str, toolkit: str = "", org: str = "") ->
     content["semantic_version"] = content.pop("version")
     with database.writing("ann", org) as write:
         write.log("tool.create", name)
-        write.connection.execute(
-            sa.insert(tables.tools),
-            {
-                **content,
-                "tool_id": tool_id,
-                "org": org,
-                "plugin": "",
-                "content_hash": content_hash(tool),
-                "review": "approved",
-                "approved_version": 1,
-                "flags": [],
-                "version": 1,
-                "created_at": write.at,
-                "updated_at": write.at,
-                "updated_by": "ann",
-                "revision": write.revision,
-            },
-        )
+        row = {
+            **content,
+            "tool_id": tool_id,
+            "org": org,
+            "plugin": "",
+            "content_hash": content_hash(tool),
+            "review": "approved",
+            "approved_version": 1,
+            "served_version": None,
+            "flags": [],
+            "version": 1,
+            "created_at": write.at,
+            "updated_at": write.at,
+            "updated_by": "ann",
+            "deleted_at": None,
+            "revision": write.revision,
+        }
+        row["checksum"] = checksum_of(tables.tools, row)
+        write.connection.execute(sa.insert(tables.tools), row)
     return tool_id
 
 

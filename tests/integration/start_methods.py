@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolroll import Context, Tool, Toolroll
+from toolroll import Context, InvalidInput, Tool, Toolroll
 
 TOOLS = [Tool(f"tool_{at}", f"does the thing of number {at}") for at in range(20)]
 ANN = Context(user="ann")
@@ -79,7 +79,7 @@ def main(method: str) -> None:
         use(opened, "parent")
         try:
             pickle.dumps(opened)
-        except TypeError as error:
+        except InvalidInput as error:
             say(error)
     children = [context.Process(target=child, args=(method, f"{method}{at}")) for at in range(CHILDREN)]
     for one in children:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import statistics
 import threading
@@ -11,7 +12,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from toolroll import Context, Tool, Toolroll
-from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
+from toolroll.errors import Denied, InvalidInput, NotFound, StoreUnavailable
+from toolroll.registry.follow import refresher
 from toolroll.registry.registry import Registry
 from toolroll.registry.replica import Replica, catch_up
 from toolroll.rules import PageMapping, Rule
@@ -252,7 +254,72 @@ def test_closing_waits_for_no_poll(registry, database_url):
         start = time.perf_counter()
         roll.close()
         assert time.perf_counter() - start < SOON_S
-        assert "tool_5" in roll.select("number 5", k=3).names
+
+
+def test_after_a_close_nothing_is_selected_or_allowed_by_rules_that_nobody_follows(database_url, registry):
+    roll = Toolroll.open(database_url, poll_s=0.2)
+    other = roll.with_tools([Tool("tool_5", "does number 5")])
+    session = roll.session("talk", Context(user="ann"))
+    picked = session.select("number 5", k=3)
+    plain = roll.select("number 5", k=3)
+    roll.close()
+    registry.rules.add(Rule("no five", "deny", "composite", {"all": []}, tool="tool_5"))
+    for call in (
+        lambda: roll.select("number 5"),
+        lambda: asyncio.run(roll.aselect("number 5")),
+        lambda: other.select("number 5"),
+        lambda: session.select("number 5"),
+        lambda: session.search("number 5"),
+        lambda: session.selection,
+        lambda: session.check("tool_5"),
+        lambda: picked.check("tool_5"),
+        lambda: plain.check("tool_5"),
+        lambda: roll.may("tool_5"),
+        lambda: roll.visible(),
+        lambda: roll.why("tool_5"),
+    ):
+        with pytest.raises(StoreUnavailable, match="closed"):
+            call()
+    assert not roll.ready and "closed" in roll.health()["why"][0]
+
+
+def test_above_its_greatest_age_a_policy_shows_only_what_is_public(registry, database_url, monkeypatch):
+    registry.create(Tool("open", "does number 5 for everybody", public=True))
+    registry.create(Tool("shut", "does number 5 for nobody", public=True))
+    registry.rules.add(Rule("no", "deny", "composite", {"all": []}, tool="shut"))
+    with Toolroll.open(database_url, poll_s=0.05, max_policy_age_s=0.5) as roll:
+        session = roll.session("talk", Context(user="ann"))
+        picked = session.select("number 5", k=9)
+        assert {"open", "tool_5"} <= set(picked.names) and picked.degraded == ()
+        monkeypatch.setattr(refresher, "stamp_of", unreadable)
+        soon(lambda: "policy" in roll.select("number 5").degraded)
+        for found in (
+            roll.select("number 5", k=9).names,
+            roll.select("number 5", Context(everything=True)).names,
+            roll.select("number 5", Context(required=("open", "tool_5"))).names,
+            roll.with_tools([Tool("mine", "does number 5")]).select("number 5").names,
+            session.select("number 5", k=9).names,
+            session.selection.names,
+            roll.visible().names,
+        ):
+            assert set(found) <= {"open", "tool_0"}
+        with pytest.raises(Denied):
+            picked.check("tool_5")
+        assert not roll.why("tool_5").visible and "max_policy_age_s" in roll.why("tool_5").reason
+        assert "max_policy_age_s" in str(roll.health()["why"])
+        monkeypatch.undo()
+        soon(lambda: roll.select("number 5").degraded == ())
+        assert "tool_5" in roll.select("number 5", k=9).names and picked.check("tool_5")
+
+
+def unreadable(database: object) -> None:
+    raise StoreUnavailable("it is away")
+
+
+@pytest.mark.parametrize("age", [0, -1, 0.5, True, "1", float("nan")])
+def test_a_greatest_age_below_two_polls_is_refused(database_url, age):
+    with pytest.raises(InvalidInput, match="max_policy_age_s"):
+        Toolroll.open(database_url, max_policy_age_s=age)
 
 
 def test_a_registry_that_is_not_there_is_named_with_what_to_do(tmp_path):

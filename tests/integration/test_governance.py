@@ -17,6 +17,7 @@ from toolroll.registry.store.database import Database
 from toolroll.registry.tiers import read_tiers, set_tiers
 from toolroll.registry.toolkits import circle
 from toolroll.rules import PageMapping, Rule
+from toolroll.tools import Definitions, Route
 
 from .governance import TRICKS, Governed, add_tool, delete_tool
 
@@ -608,3 +609,19 @@ def test_records_are_json(governed: Governed) -> None:
     ]
     for record in records:
         assert json.loads(json.dumps(record.to_dict())) == record.to_dict()
+
+
+def test_a_keyword_or_a_pattern_that_no_catalog_reads_is_refused_before_it_is_written(
+    database: Database,
+) -> None:
+    governed, registry = Governed(database), Registry(database)
+    for keywords, patterns, problem in (
+        (("x" * 513,), (), "keyword 'x"),
+        ((), ("a\ud800",), "surrogates"),
+    ):
+        with pytest.raises(InvalidDefinition, match=problem):
+            governed.toolkits.put(Toolkit("kit"), keywords=keywords, patterns=patterns)
+        definitions = Definitions((Tool("one"),), (Toolkit("kit"),), (Route(("kit",), keywords, patterns),))
+        with pytest.raises(InvalidDefinition, match=problem):
+            registry.sync(definitions, plugin="p")
+    assert governed.toolkits.list() == ()

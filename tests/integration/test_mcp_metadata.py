@@ -16,6 +16,7 @@ from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.registry.history import as_of
 from toolroll.registry.replica import Replica, catch_up
 from toolroll.registry.store import tables
+from toolroll.registry.store.checksums import checksum_of
 
 DROP: dict[str, Any] = {
     "name": "drop_db",
@@ -391,8 +392,10 @@ def test_a_row_whose_served_version_is_lost_is_left_out_and_reported(registry, l
     listed(REWORDED)
     with registry.database.writing("nobody") as write:
         write.log("damage", "tools")
-        values = {"served_version": 77, "revision": write.revision}
-        write.connection.execute(sa.update(tables.tools).values(values))
+        row = dict(write.connection.execute(sa.select(tables.tools)).mappings().one())
+        row |= {"served_version": 77, "revision": write.revision}
+        row["checksum"] = checksum_of(tables.tools, row)
+        write.connection.execute(sa.update(tables.tools).values(row))
     replica = catch_up(registry.database, Replica())
     assert not replica.tools
     (problem,) = replica.damaged[""].values()

@@ -13,6 +13,7 @@ from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.errors import EmbedderUnavailable, InvalidDefinition, StoreUnavailable
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
+from toolroll.registry.store.checksums import checksum_of
 from toolroll.rules import Rule
 from toolroll.tools import Toolkit
 
@@ -57,6 +58,19 @@ def write(registry: Registry, table: sa.Table, where: sa.ColumnElement[bool], **
     with registry.database.writing("nobody") as writing:
         statement = sa.update(table).where(where).values(**values, revision=writing.revision)
         writing.connection.execute(statement)
+        writing.log("damage", table.name)
+
+
+def overwrite(registry: Registry, toolkit: str, **values: object) -> None:
+    """Changes a toolkit past all checks but that of its checksum."""
+    table = tables.toolkits
+    with registry.database.writing("nobody") as writing:
+        where = table.c.name == toolkit
+        row = dict(writing.connection.execute(sa.select(table).where(where)).mappings().one())
+        row |= {**values, "revision": writing.revision}
+        writing.connection.execute(
+            sa.update(table).where(where).values({**row, "checksum": checksum_of(table, row)})
+        )
         writing.log("damage", table.name)
 
 
@@ -153,11 +167,35 @@ def test_text_that_is_no_json_damages_its_row_alone(new_database_url):
         assert roll.select("serves").degraded == ("registry",)
 
 
+@pytest.mark.parametrize("org", ["", "acme"], ids=["platform", "acme"])
+@pytest.mark.parametrize("parent", ["nowhere", "kit", "child"])
+def test_a_toolkit_whose_parent_is_not_there_costs_its_own_tools_alone(registry, database_url, org, parent):
+    registry.toolkits.put(Toolkit("kit"), org=org)
+    registry.toolkits.put(Toolkit("child", parent="kit"), org=org)
+    registry.toolkits.put(Toolkit("other"), org=org)
+    for kit in ("kit", "child", "other"):
+        registry.create(Tool(f"in_{kit}", "serves", toolkit=kit), org=org)
+    overwrite(registry, "kit", parent=parent)
+    context = Context(org=org)
+    with Toolroll.open(database_url, poll_s=0.2) as roll:
+        roll.warm_up()
+        found = names(roll, context)
+        assert {"plat_1", "in_other"} <= found and not {"in_kit", "in_child"} & found
+        assert roll.select("serves", context).degraded == ("registry",)
+        assert ("does not exist" if parent == "nowhere" else "cycle") in str(roll.health()["why"])
+        assert (roll.select("serves", GLOBEX).degraded == ()) == bool(org)
+        overwrite(registry, "kit", parent=None)
+        roll.refresh()
+        roll.warm_up()
+        assert {"in_kit", "in_child", "in_other"} <= names(roll, context)
+        assert roll.select("serves", context).degraded == ()
+
+
 def test_rules_follow_while_the_shared_catalog_cannot_be_built(registry, roll):
     registry.rules.add(deny("not now", "plat_1"))
     registry.toolkits.put(Toolkit("kit"))
     roll.refresh()
-    write(registry, tables.toolkits, tables.toolkits.c.name == "kit", parent="nowhere")
+    overwrite(registry, "kit", patterns=["("])
     with pytest.raises(InvalidDefinition):
         roll.refresh()
     registry.rules.disable("not now")
@@ -168,9 +206,40 @@ def test_rules_follow_while_the_shared_catalog_cannot_be_built(registry, roll):
     registry.delete("plat_3")
     soon(lambda: "plat_3" not in names(roll, ACME) | names(roll, NOBODY))
     assert "registry" in roll.select("serves").degraded
-    write(registry, tables.toolkits, tables.toolkits.c.name == "kit", parent=None)
+    overwrite(registry, "kit", patterns=[])
     roll.refresh()
     soon(lambda: roll.select("serves", ACME).degraded == ())
+
+
+@pytest.mark.parametrize("change", ["tier", "settings", "parent", "moved", "denied parent"])
+def test_after_a_refresh_nothing_of_an_old_policy_counts_though_a_catalog_is_still_old(
+    registry, database_url, change
+):
+    registry.set_tiers(("free", "paid"))
+    registry.toolkits.put(Toolkit("top", tier="paid"))
+    registry.toolkits.put(Toolkit("kit"))
+    registry.update("plat_1", {"toolkit": "kit"}, version=1)
+    with Toolroll.open(database_url, poll_s=0.2) as roll:
+        roll.warm_up()
+        context = Context(org="acme", tier="free")
+        assert {"plat_1", "acme_tool"} <= names(roll, context)
+        reconciler = roll._home._refresher._reconciler
+        reconciler.may_build = lambda org: not org  # the organisation's own catalog stays as it is
+        if change == "tier":
+            registry.toolkits.put(Toolkit("kit", tier="paid"))
+        elif change == "settings":
+            registry.toolkits.put(Toolkit("kit", settings_keys=("key",)))
+        elif change == "parent":
+            registry.toolkits.put(Toolkit("kit", parent="top"))
+        elif change == "moved":
+            registry.update("plat_1", {"toolkit": "top"}, version=2)
+        else:
+            registry.toolkits.put(Toolkit("new"))
+            registry.toolkits.put(Toolkit("kit", parent="new"))
+            registry.rules.add(Rule("no", "deny", "composite", {"all": []}, toolkit="new"))
+        roll.refresh()
+        assert "plat_1" not in names(roll, context) | names(roll, NOBODY)
+        assert "acme_tool" in names(roll, context)
 
 
 def test_at_the_limit_of_organisations_old_catalogs_are_still_renewed(registry, database_url):
@@ -257,11 +326,11 @@ def test_a_read_that_does_not_come_back_is_said_before_it_is_given_up(registry, 
     soon(lambda: "registry" in roll.select("serves").degraded)
 
 
-def test_a_closed_roll_selects_on_and_says_that_nobody_keeps_it_current(registry, roll, caplog):
+def test_a_closed_roll_refuses_and_logs_nothing(registry, roll, caplog):
     roll.close()
     assert caplog.text == ""  # who closes it knows
-    picked = roll.select("serves", k=50)
-    assert "plat_1" in picked.names and picked.degraded == ("registry",)
+    with pytest.raises(StoreUnavailable, match="closed"):
+        roll.select("serves", k=50)
     with pytest.raises(StoreUnavailable, match="closed"):
         roll.refresh()
 

@@ -626,17 +626,3 @@ def test_an_argument_of_the_wrong_type_is_named(call, problem):
 def test_what_is_no_name_is_no_tool():
     with pytest.raises(NotFound, match="no name"):
         Toolroll.from_tools([]).why(["a"])
-
-
-def test_an_error_quotes_the_beginning_of_long_input_only():
-    roll, text = Toolroll.from_tools([Tool("rain", "weather")]), "x" * 100_000
-    for call in (
-        lambda: roll.why(text),
-        lambda: roll.select("rain").explain(text),
-        lambda: roll.select("rain", vector=text),
-        lambda: Toolroll.from_tools([], profile=text),
-        lambda: Toolroll.from_tools([], embedder=text),
-    ):
-        with pytest.raises((NotFound, InvalidInput)) as caught:
-            call()
-        assert len(str(caught.value)) < 2_000

@@ -23,7 +23,7 @@ from toolroll.catalog.deferred import Deferred, DeferredCosts, readable_schema
 from toolroll.catalog.retriever import CalibratedRetriever, Indexes, calibration_set_of
 from toolroll.catalog.routes import RouteTable
 from toolroll.catalog.settings import Switches
-from toolroll.catalog.spelling import DeferredSpeller, speller_of
+from toolroll.catalog.spelling import Correction, DeferredSpeller, general_words, speller_of
 from toolroll.catalog.stacked import Costs, StackedColumn, StackedRows, StackedTools, layered
 from toolroll.catalog.tokens import estimate_tokens
 from toolroll.catalog.tool2vec import DESCRIPTION_COUNTS, ToolVectors
@@ -271,6 +271,30 @@ class Catalog:
                 self._texts.clear()
             self._texts[key] = known
         return known
+
+    def corrections(self, text: str, visible: Bitset) -> list[Correction]:
+        """The misspelt words of a text that a caller with these rows may have corrected.
+
+        A correction to a word that only other tools have would tell of these tools.
+        """
+        found = self.speller.corrections(text)
+        if not found or len(visible) == len(self):
+            return found
+        return [one for one in found if general_words().knows(one[2]) or self._has_word(one[2], visible)]
+
+    def _has_word(self, word: str, rows: Bitset) -> bool:
+        """Whether the texts of one of these tools, or a keyword that switches it on, have the word."""
+        if self.routes.has_word(word, rows):
+            return True
+        if self.parts is None:
+            return len(self.indexes.postings.search(word, 1, rows)[0]) > 0
+        begin = 0
+        for part in self.parts:
+            own = rows.slice(begin, begin + len(part))
+            if len(part.indexes.postings.search(word, 1, own)[0]):
+                return True
+            begin += len(part)
+        return False
 
     def tokens_of(self, rows: Rows) -> int:
         """Estimated tokens of these tools' schemas."""

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolroll._core import Speller
-from toolroll.catalog.spelling import DeferredSpeller
+from toolroll._core import Bitset, Speller
+from toolroll.catalog.spelling import Correction, DeferredSpeller, corrected
 from toolroll.conversation import content_of, field_of, text_of
 from toolroll.errors import InvalidInput
 
@@ -62,6 +62,7 @@ class Reader:
 
     Attributes:
         speller: corrects the spelling; None to read messages as they are.
+        corrections: the corrections of a text for a caller who sees these rows only; None if all are seen.
         terms: the words of a text as the lexical index sees them.
         clauses: whether a message is also read clause by clause.
     """
@@ -69,15 +70,22 @@ class Reader:
     speller: Speller | DeferredSpeller | None
     terms: Callable[[str], list[str]]
     clauses: bool
+    corrections: Callable[[str, Bitset], list[Correction]] | None = None
 
-    def read(self, message: str, history: Sequence[object]) -> Reading:
+    def read(
+        self, message: str, history: Sequence[object], visible: Callable[[], Bitset] | None = None
+    ) -> Reading:
         """The texts of one turn.
+
+        visible: the rows that the caller may have; asked for where a word is misspelt. None for all.
 
         Raises:
             InvalidInput: message or history are not of their type.
         """
         text = readable(message)
         query = text if self.speller is None else self.speller.correct(text)
+        if query != text and visible is not None and self.corrections is not None:
+            query = corrected(text, self.corrections(text, visible()))
         earlier: tuple[tuple[str, float], ...] = ()
         if history:
             earlier = _earlier(_said(history), len(set(self.terms(query))))

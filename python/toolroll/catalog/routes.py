@@ -12,7 +12,7 @@ import numpy as np
 from toolroll._core import Automaton, Bitset
 from toolroll.arrays import NO_ROWS, Rows
 from toolroll.catalog.pattern_prefilter import PatternPrefilter
-from toolroll.errors import InvalidDefinition
+from toolroll.errors import InvalidDefinition, quoted
 from toolroll.tools import Mode, Route
 
 _PATTERN_MEMORY = 64 << 20  # bytes that RE2 may use for all patterns of a catalog
@@ -68,7 +68,7 @@ class RouteTable:
             for pattern in route.patterns:
                 patterns.append((pattern, route))
                 expressions.append((f"pattern '{pattern}'", route.toolkits))
-        automaton = Automaton(texts, modes) if texts else None
+        automaton = _automaton(texts, modes) if texts else None
         compiled = _compile(patterns) if patterns else None
         prefilter = PatternPrefilter.of(pattern for pattern, _ in patterns) if patterns else None
         return cls(automaton, compiled, tuple(keywords), tuple(expressions), rows, size, shared, prefilter)
@@ -94,6 +94,15 @@ class RouteTable:
                     found.setdefault(toolkit, expression)
         return found
 
+    def has_word(self, word: str, rows: Bitset) -> bool:
+        """Whether a keyword that switches on one of these rows has the word in it."""
+        if self.shared is not None and self.shared.has_word(word, rows):
+            return True
+        return any(
+            word in keyword.lower() and bool(rows.holds(self.rows_of(toolkits)).any())
+            for keyword, toolkits in self.keywords
+        )
+
     def rows_of(self, toolkits: Iterable[str]) -> Rows:
         """Rows of these toolkits, of those below them and of their members, ascending, each once."""
         known = [self.rows[toolkit] for toolkit in toolkits if toolkit in self.rows]
@@ -112,7 +121,7 @@ def _check(route: Route, rows: Mapping[str, Rows]) -> None:
         if toolkit not in rows:
             near = get_close_matches(toolkit, rows, 1)
             raise InvalidDefinition(
-                f"route: toolkit {toolkit!r} is not in the catalog"
+                f"route: toolkit {toolkit!r:.200} is not in the catalog"
                 + (f"; did you mean {near[0]!r}?" if near else ""),
                 field="toolkits",
             )
@@ -121,6 +130,26 @@ def _check(route: Route, rows: Mapping[str, Rows]) -> None:
             f"route to {', '.join(route.toolkits)}: a keyword is empty, must have a visible character",
             field="keywords",
         )
+
+
+def _automaton(texts: list[str], modes: list[Mode]) -> Automaton:
+    """The keywords, compiled.
+
+    Raises:
+        InvalidDefinition: one is too long.
+    """
+    try:
+        return Automaton(texts, modes)
+    except ValueError as error:
+        for text, mode in zip(texts, modes, strict=True):
+            try:
+                Automaton([text], [mode])
+            except ValueError as one:
+                problem = str(one).partition(": ")[2]
+                raise InvalidDefinition(
+                    f"route: keyword {quoted(text)}: {problem}", field="keywords"
+                ) from one
+        raise InvalidDefinition(f"route: keywords: {error}", field="keywords") from error
 
 
 def _compile(patterns: list[tuple[str, Route]]) -> Any:
@@ -134,11 +163,12 @@ def _compile(patterns: list[tuple[str, Route]]) -> Any:
     for pattern, route in patterns:
         try:
             compiled.Add(pattern)
-        except re2.error as error:
+        except (re2.error, UnicodeEncodeError) as error:
             reason = error.args[0].decode() if isinstance(error.args[0], bytes) else error
+            to = ", ".join(route.toolkits)[:200]
             raise InvalidDefinition(
-                f"route to {', '.join(route.toolkits)}: pattern {pattern!r} is not valid RE2: {reason}; "
-                "RE2 has no look-around and no back-references",
+                f"route to {to}: pattern {quoted(pattern)} is not valid RE2: {str(reason)[:200]}; RE2 has no "
+                "look-around and no back-references",
                 field="patterns",
             ) from error
     try:

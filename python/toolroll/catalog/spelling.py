@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from itertools import chain
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from toolroll.catalog.deferred import Deferred
 # The vocabulary of an embedder is in order of frequency behind its special and single-letter pieces, so the
 # n-th word is used about 1 / (n + 1,000) as often as all of them: Zipf's law without its steep beginning.
 _FLAT = 1_000
+
+Correction: TypeAlias = tuple[int, int, str]  # begin, end and correction of a misspelt word
 
 # The weight of an occurrence in each of `ToolText.fields` and in the keywords of routes. A word that names a
 # tool is what people ask for, however often prose has another: "wether" is the weather, not whether.
@@ -52,9 +55,18 @@ class DeferredSpeller:
         """The text with its misspelt words corrected."""
         return text if general_words().knows_words_of(text) else self._speller().correct(text)
 
-    def corrections(self, text: str) -> list[tuple[int, int, str]]:
+    def corrections(self, text: str) -> list[Correction]:
         """Begin, end and correction of each misspelt word."""
         return self._speller().corrections(text)
+
+
+def corrected(text: str, corrections: Iterable[Correction]) -> str:
+    """The text with these corrections made, which are in their order."""
+    pieces, at = [], 0
+    for begin, end, word in corrections:
+        pieces += [text[at:begin], word]
+        at = end
+    return "".join([*pieces, text[at:]])
 
 
 def general_words() -> Lexicon:

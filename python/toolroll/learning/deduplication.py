@@ -7,8 +7,9 @@ reports change nothing: the changes always add up to the last outcome reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from toolroll.errors import InvalidInput
@@ -22,6 +23,7 @@ MOST_A_DAY = 3
 MOST_SILENT = 30  # events without a call that count for one reporter in a day
 NO_TOOL = ""  # stands for the tool of an event without a call
 MOST_FOUND = 8  # tools of one event that a search may have found
+_LISTED, _LONGEST_NAME = 20, 80  # names in an error, and characters of each
 
 
 class ReportedOutcome(NamedTuple):
@@ -143,9 +145,16 @@ def _tool(
         return tool
     if name in shown:
         raise InvalidInput(
-            f"event {report.event_id}: tool {name!r} was shown, so report it as called, not as wanted"
+            f"event {report.event_id}: tool {name!r:.80} was shown, so report it as called, not as wanted"
         )
     raise InvalidInput(
-        f"event {report.event_id}: tool {name!r} was not shown; shown: {', '.join(shown) or 'none'}. "
+        f"event {report.event_id}: tool {name!r:.80} was not shown; shown: {_listed(shown)}. "
         "Report a tool that a search found afterwards as wanted"
     )
+
+
+def _listed(names: Collection[str]) -> str:
+    """The first names, and the number of the others."""
+    first = ", ".join(name[:_LONGEST_NAME] for name in islice(names, _LISTED))
+    more = len(names) - _LISTED
+    return f"{first} and {more} more" if more > 0 else first or "none"

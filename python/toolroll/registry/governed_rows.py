@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
 from toolroll.identity import canonical_json
 from toolroll.registry.content import LONGEST_NAME, storable
+from toolroll.registry.store.checksums import checksum_of, columns_of, is_intact
 from toolroll.registry.store.database import Database, Write, words
 
 LONGEST_PATTERN = 512  # characters of a page pattern
@@ -138,15 +139,24 @@ def insert(write: Write, table: sa.Table, values: Mapping[str, Any]) -> Row:
         "deleted_at": None,
         **_stamp(write),
     }
+    row["checksum"] = checksum_of(table, row)
     write.connection.execute(sa.insert(table), row)
     return row
 
 
 def change(write: Write, table: sa.Table, row: Mapping[str, Any], values: Mapping[str, Any]) -> Row:
-    """Writes the row's next version, with these values."""
+    """Writes the row's next version, with these values.
+
+    A damaged row stays one unless it is deleted: its other values are not to be believed.
+    """
     identity = next(iter(table.primary_key))
-    values = {**values, "version": row["version"] + 1, **_stamp(write)}
-    write.connection.execute(sa.update(table).where(identity == row[identity.name]), values)
+    where = identity == row[identity.name]
+    columns = [table.c[name] for name in (*columns_of(table), "checksum")]
+    stored = dict(write.connection.execute(sa.select(*columns).where(where)).mappings().one())
+    is_sure = is_intact(table, stored) or values.get("deleted_at") is not None
+    checksum = checksum_of(table, {**stored, **values}) if is_sure else ""
+    values = {**values, "checksum": checksum, "version": row["version"] + 1, **_stamp(write)}
+    write.connection.execute(sa.update(table).where(where), values)
     return {**row, **values}
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -120,7 +121,9 @@ class RegistryHome:
         database, embedder = self._database, builder.embedder
         if embedder is not None and not embedder.is_instant:  # an instant one is faster than a database
             builder = replace(builder, embedder=StoredEmbedder(embedder, database))
-        self._refresher = Refresher(database, builder, follow, progress, self._engine_over)
+        expired = None if follow.max_policy_age_s is None else self._expired
+        engine_over = partial(self._engine_over, expired=expired)
+        self._refresher = Refresher(database, builder, follow, progress, engine_over)
         priors = self._priors()
         learned_factory = learned_factory_of(builder.embedder, priors=priors)
         self._prior = learned_factory.empty() if len(priors) else None  # what an organisation begins with
@@ -268,6 +271,8 @@ class RegistryHome:
             )
             if why is not None
         ]
+        if (expired := self._refresher.expired()) is not None:
+            failures.append(expired)
         if not recording["signs_receipts"]:
             failures.append(Failure("receipts", StoreUnavailable("their keys have not been read yet")))
         return {
@@ -301,7 +306,7 @@ class RegistryHome:
         )
 
     def close(self, timeout_s: float) -> None:
-        """Stops following the registry; the last catalog goes on serving.
+        """Refuses further selections, writes what waits, and stops following the registry.
 
         Outcomes that the store does not take in time stay in the journal for the next process.
         """
@@ -309,6 +314,7 @@ class RegistryHome:
             if self._is_closed:
                 return
             self._is_closed = True
+            self.engine.close()
         deadline = time.monotonic() + timeout_s
         write_until = deadline - min(_END_S, timeout_s / 2)
         self._conversations.drain(write_until - time.monotonic())
@@ -344,9 +350,24 @@ class RegistryHome:
     # What the engine asks for.
 
     def _engine_over(
-        self, snapshot: Snapshot, embedder: Embedder | None, want: Callable[[str], object]
+        self,
+        snapshot: Snapshot,
+        embedder: Embedder | None,
+        want: Callable[[str], object],
+        *,
+        expired: Callable[[], Failure | None] | None,
     ) -> Engine:
-        return Engine(snapshot, embedder, learned=self._learned_or_prior, observe=self._note, want=want)
+        return Engine(
+            snapshot,
+            embedder,
+            learned=self._learned_or_prior,
+            observe=self._note,
+            want=want,
+            expired=expired,
+        )
+
+    def _expired(self) -> Failure | None:
+        return self._refresher.expired()
 
     def _learned_or_prior(self, org: str) -> Learned | None:
         return self._recording.learned.get(org, self._prior)
@@ -426,7 +447,9 @@ def recording_options(
     return RecordingOptions(messages, folder, durable, events_s=events_s, sample=sample)
 
 
-def follow_options(poll_s: float, settings_s: float, organisations: int, listens: bool) -> FollowOptions:
+def follow_options(
+    poll_s: float, settings_s: float, organisations: int, listens: bool, max_policy_age_s: float | None
+) -> FollowOptions:
     """The options of `Toolroll.open`, checked.
 
     Raises:
@@ -439,4 +462,12 @@ def follow_options(poll_s: float, settings_s: float, organisations: int, listens
         raise InvalidInput(f"organisations: is {organisations!r:.80}, must be a whole number of at least 1")
     if not isinstance(listens, bool):
         raise InvalidInput(f"listens: is {listens!r:.80}, must be True or False")
-    return FollowOptions(poll_s, settings_s, organisations, listens)
+    if max_policy_age_s is not None and (
+        isinstance(max_policy_age_s, bool)
+        or not isinstance(max_policy_age_s, (int, float))
+        or not 2 * poll_s <= max_policy_age_s <= 86_400 * 365
+    ):
+        raise InvalidInput(
+            f"max_policy_age_s: is {max_policy_age_s!r:.80}, must be seconds, at least twice poll_s, or None"
+        )
+    return FollowOptions(poll_s, settings_s, organisations, listens, max_policy_age_s)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from toolroll.registry.content import COLUMNS, GOVERNED, content_of
 from toolroll.registry.governed_rows import GovernedRow, as_json
 from toolroll.registry.store import tables
+from toolroll.registry.store.checksums import is_intact
 from toolroll.tools import Tool
 
 # approved: may be selected; pending: never approved yet; changed: approved before, new content awaits
@@ -36,6 +37,7 @@ class Record(GovernedRow):
         served_version: the approved version that serves while the present content waits; None for none.
         rejected_hash: the hash of the last rejected content.
         flags: things to review: {"code", "message"} each.
+        is_damaged: whether its row was changed past the registry; such a tool is in no catalog.
     """
 
     tool: Tool
@@ -48,6 +50,7 @@ class Record(GovernedRow):
     served_version: int | None
     rejected_hash: str | None
     flags: tuple[Mapping[str, str], ...] = field(hash=False)
+    is_damaged: bool = False
 
     @property
     def name(self) -> str:
@@ -96,12 +99,13 @@ def record_of(row: sa.Row[Any]) -> Record:
     return Record(
         tool=tool_in(columns),
         flags=tuple(columns["flags"]),
+        is_damaged=not is_intact(tables.tools, dict(columns)),
         **{name: columns[name] for name in _STATE},
     )
 
 
 def row_of(record: Record) -> dict[str, Any]:
-    """The row of `tools` for a record."""
+    """The row of `tools` for a record, without its checksum."""
     content = content_of(record.tool)
     return {
         "tool_id": record.tool.tool_id,
@@ -112,5 +116,7 @@ def row_of(record: Record) -> dict[str, Any]:
 
 
 _STATE = tuple(
-    column.name for column in tables.tools.c if column.name not in {*COLUMNS.values(), "tool_id", "flags"}
+    column.name
+    for column in tables.tools.c
+    if column.name not in {*COLUMNS.values(), "tool_id", "flags", "checksum"}
 )

@@ -256,6 +256,10 @@ class Registry:
         with self._editing(org) as (write, edits):
             record = check_version(find_tool(write.connection, name, org), version)
             target = read_version(write.connection, record, to)
+            if content_hash(target.tool) != target.content_hash:
+                raise Conflict(
+                    f"tool {name!r:.80}: version {to} is damaged: its hash is wrong; restore a backup"
+                )
             approved = versions_query(record).where(_versions.content_hash == target.content_hash)
             if target.content_hash == record.rejected_hash:
                 raise Denied(f"tool {name!r}: the content of version {to} was rejected; approve it first")

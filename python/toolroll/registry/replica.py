@@ -17,13 +17,14 @@ import sqlalchemy as sa
 from toolroll.catalog.pins import Pin
 from toolroll.errors import InvalidDefinition, InvalidInput, StoreUnavailable, quoted
 from toolroll.learning.experiments import Experiment
-from toolroll.registry.content import keywords_in, route_to, toolkit_in
+from toolroll.registry.content import content_hash, keywords_in, route_to, toolkit_in
 from toolroll.registry.governed_rows import SHARED_FIELDS
 from toolroll.registry.page_mappings import mapping_in
 from toolroll.registry.pins import pin_in
 from toolroll.registry.records import served_tool, tool_in
 from toolroll.registry.rules import rule_in
 from toolroll.registry.store import tables
+from toolroll.registry.store.checksums import verified
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.errors import is_damage
 from toolroll.registry.store.row_reader import Row, UnreadableRow, is_alive, read_rows
@@ -34,6 +35,8 @@ from toolroll.tools import Definitions, Route, Tool, Toolkit
 
 _NOTHING: Mapping[str, Any] = {}
 _SETTING, _EXPERIMENT = "setting ", "experiment "  # before names of rows that have no id
+_PARENT = "parent of "  # before ids of toolkits that have no place in the tree
+_REPEATED = (_SETTING, _EXPERIMENT, _PARENT)  # problems that each read finds again
 _NOT_READ = {*SHARED_FIELDS, "plugin", "content_hash", "source_hash", "rejected_hash", "flags"} - {
     "deleted_at"
 }
@@ -53,8 +56,9 @@ class Replica:
         settings: organisation → settings that have a value, the platform's included.
         experiments: organisation → the experiment that runs for its turns; "" for all other organisations.
         damaged: organisation → id → why the row cannot be read; such a row is in no catalog.
-        lost: organisation → id → name of a toolkit that cannot be read, "" where the name cannot be read
-            either. Its tools are in no catalog: nobody knows which settings and which tier they need.
+        lost: organisation → id → name of a toolkit that cannot be read or whose parent is not known, "" where
+            the name cannot be read either. Its tools are in no catalog: nobody knows which settings and which
+            tier they need.
         read_at: monotonic seconds of the last read.
     """
 
@@ -142,20 +146,17 @@ def catch_up(database: Database, seen: Replica) -> Replica:
             return replace(seen, read_at=time.monotonic())
         if is_restored:
             seen = Replica()
-        lost = {org: dict(rows) for org, rows in seen.lost.items()}
-        damaged = {
-            org: {
-                key: problem for key, problem in rows.items() if not key.startswith((_SETTING, _EXPERIMENT))
-            }
-            for org, rows in seen.damaged.items()
-        }
+        damaged, lost = _lasting(seen.damaged), _lasting(seen.lost)
+        tools = _merged(
+            connection, tables.tools, seen.revision, seen.tools, _ToolReader(connection), damaged, {}
+        )
+        toolkits = _merged(connection, tables.toolkits, seen.revision, seen.toolkits, _toolkit, damaged, lost)
+        _find_strays(tools, toolkits, damaged, lost)
         return Replica(
             revision,
             _written_at(connection, revision),
-            _merged(
-                connection, tables.tools, seen.revision, seen.tools, _ToolReader(connection), damaged, {}
-            ),
-            _merged(connection, tables.toolkits, seen.revision, seen.toolkits, _toolkit, damaged, lost),
+            tools,
+            toolkits,
             _merged(connection, tables.pins, seen.revision, seen.pins, _pin, damaged, {}),
             _policy_source(connection),
             read_settings(connection, damaged),
@@ -270,8 +271,9 @@ def _changed(
     """Organisation, id and row of each change."""
     identity = next(iter(table.primary_key))
     columns = [column for column in table.c if column.name not in _NOT_READ]
-    newer = table.c.revision > since
-    for row in read_rows(connection, columns, newer, order_by=(table.c.org, identity)):
+    newer = (table.c.revision > since,) if since >= 0 else ()
+    for found in read_rows(connection, columns, *newer, order_by=(table.c.org, identity), has_checksum=True):
+        row = verified(table, found)
         key = _values(row).get(identity.name)
         yield _owner_of(row), key if isinstance(key, str) else "", row
 
@@ -292,12 +294,60 @@ class _ToolReader:
         approved = find_version(self._connection, row["tool_id"], row["served_version"])
         if approved is None:
             raise ValueError(f"tool {row['name']!r:.80} has no version {row['served_version']!r:.20}")
+        if content_hash(approved.tool) != approved.content_hash:
+            raise ValueError(f"the content of version {approved.version} is not that of its hash")
         return served_tool(approved.tool, tool_in(row))
 
 
 def _is_same(one: object, other: object) -> bool:
     # 1 equals True, but JSON and rules tell them apart.
     return one == other and repr(one) == repr(other)
+
+
+def _lasting(problems: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """A copy, without the problems that each read finds again."""
+    return {
+        org: {key: problem for key, problem in rows.items() if not key.startswith(_REPEATED)}
+        for org, rows in problems.items()
+    }
+
+
+def _find_strays(
+    tools: Mapping[str, Mapping[str, Tool]],
+    toolkits: Mapping[str, Mapping[str, tuple[Toolkit, tuple[Route, ...]]]],
+    damaged: dict[str, dict[str, str]],
+    lost: dict[str, dict[str, str]],
+) -> None:
+    """Adds the toolkits whose parent is not known, or is below them, to `damaged` and `lost`."""
+    platform = {toolkit.name: toolkit.parent for toolkit, _ in toolkits.get("", _NOTHING).values()}
+
+    def is_known(name: str, parents: Mapping[str, str | None], org: str) -> bool:
+        owners = (tools.get(owner, _NOTHING) for owner in {"", org})
+        return name in parents or any(tool.toolkit == name for own in owners for tool in own.values())
+
+    for org, rows in toolkits.items():
+        parents = {**{toolkit.name: toolkit.parent for toolkit, _ in rows.values()}, **platform}
+        named = {name for owner in {"", org} for name in lost.get(owner, _NOTHING).values()}
+        for key, (toolkit, _) in rows.items():
+            parent, problem = toolkit.parent, ""
+            if parent is None or parent in named:
+                continue
+            if not is_known(parent, parents, org):
+                problem = f"its parent {quoted(parent)} does not exist"
+            elif _is_below_itself(toolkit.name, parents):
+                problem = "its parents form a cycle"
+            if problem:
+                place = f"toolkits: {quoted(toolkit.name)}"
+                damaged.setdefault(org, {})[f"{_PARENT}{key}"] = f"{place}: {problem}"
+                lost.setdefault(org, {})[f"{_PARENT}{key}"] = toolkit.name
+
+
+def _is_below_itself(name: str, parents: Mapping[str, str | None]) -> bool:
+    seen, at = {name}, parents.get(name)
+    while at is not None and at not in seen:
+        seen.add(at)
+        at = parents.get(at)
+    return at == name
 
 
 def _toolkit(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ...]] | None:
@@ -317,7 +367,7 @@ def toolkit_and_routes(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ..
 def _policy_source(connection: sa.Connection) -> PolicySource:
     problems: dict[str, list[str]] = {}
     rules, unreadable = [], []
-    for row in _alive(connection, tables.visibility_rules, "active"):
+    for row in _alive(connection, tables.visibility_rules):
         if isinstance(row, UnreadableRow):
             unreadable.append(UnreadableRule.of(row.values, row.problem))
         elif row["active"]:
@@ -350,17 +400,14 @@ def _tiers(connection: sa.Connection) -> tuple[Any, ...] | UnreadableRow:
     return tuple(tiers) if isinstance(tiers, list) else UnreadableRow(row, f"tiers is {tiers!r:.80}, no list")
 
 
-def _alive(connection: sa.Connection, table: sa.Table, *flags: str) -> Iterator[Row | UnreadableRow]:
-    """The content of rows that people edit and have not deleted, in a fixed order.
-
-    flags: columns that must not be false. A row of which that cannot be read is among the rows.
-    """
+def _alive(connection: sa.Connection, table: sa.Table) -> Iterator[Row | UnreadableRow]:
+    """The content of rows that people edit and have not deleted, in a fixed order."""
     identity = next(iter(table.primary_key))
     edited = {column.name for column in table.c} - {*SHARED_FIELDS, "plugin"} | {"deleted_at"}
     columns = [column for column in table.c if column.name in edited]
-    where = (table.c[flag].is_not(sa.false()) for flag in flags)
     alive = is_alive(connection, table.c.deleted_at)
-    return read_rows(connection, columns, alive, *where, order_by=(table.c.org, identity))
+    for row in read_rows(connection, columns, alive, order_by=(table.c.org, identity), has_checksum=True):
+        yield verified(table, row)
 
 
 def _owner_of(row: Row | UnreadableRow) -> str:

@@ -19,6 +19,7 @@ from toolroll.registry.content import LONGEST_NAME, changed_fields, content_hash
 from toolroll.registry.records import Record, Review, row_of
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.bulk_insert import batches
+from toolroll.registry.store.checksums import checksum_of
 from toolroll.registry.store.database import Write, words
 from toolroll.registry.versions import version_row
 from toolroll.tools import Tool
@@ -129,12 +130,13 @@ class ToolEdits:
         key = tables.tools.c.tool_id
         # Changes first: they may free a name that a created tool takes.
         for records in batches(self._changed, BATCH):
-            rows = [{f"to_{name}": value for name, value in row_of(record).items()} for record in records]
-            columns: dict[str, Any] = {name: sa.bindparam(f"to_{name}") for name in row_of(records[0])}
+            rows = [{f"to_{name}": value for name, value in _stored(record).items()} for record in records]
+            columns: dict[str, Any] = {name: sa.bindparam(name) for name in rows[0]}
+            columns = {name.removeprefix("to_"): value for name, value in columns.items()}
             del columns[key.name]
             run(sa.update(tables.tools).where(key == sa.bindparam("to_tool_id")).values(columns), rows)
         for records in batches(self._created, BATCH):
-            bulk_insert.insert(self._write.connection, tables.tools, list(map(row_of, records)))
+            bulk_insert.insert(self._write.connection, tables.tools, list(map(_stored, records)))
         for versions in batches(self._versions, BATCH):
             bulk_insert.insert(self._write.connection, tables.tool_versions, versions)
         self._created, self._changed, self._versions = [], [], []
@@ -148,6 +150,13 @@ class ToolEdits:
             "content_hash": record.content_hash,
         }
         self._write.log(action, record.name, details, reason)
+
+
+def _stored(record: Record) -> dict[str, Any]:
+    """The row of a record. A damaged one keeps a wrong checksum until it is deleted."""
+    row = row_of(record)
+    is_damaged = record.is_damaged and record.deleted_at is None
+    return {**row, "checksum": "" if is_damaged else checksum_of(tables.tools, row)}
 
 
 def checked_hash(tool: Tool) -> str:

@@ -7,13 +7,13 @@ import operator
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import Learned, latin_share
+from toolroll._core import Bitset, Learned, latin_share
 from toolroll._threads import CallPool, Full
 from toolroll.arrays import Part, Vector
 from toolroll.catalog.message_text import Reading
@@ -21,7 +21,14 @@ from toolroll.context import Context, Turn, names
 from toolroll.conversation import Conversation
 from toolroll.embedder import Embedder
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.errors import EmbedderUnavailable, Failure, InvalidInput, Overloaded, Unavailable
+from toolroll.errors import (
+    EmbedderUnavailable,
+    Failure,
+    InvalidInput,
+    Overloaded,
+    StoreUnavailable,
+    Unavailable,
+)
 from toolroll.identity import key
 from toolroll.learning.exposure import Exposure
 from toolroll.selection.calls import Calls, Denial, NoConversation
@@ -125,6 +132,7 @@ class Engine(NoConversation):
         learned: Callable[[str], Learned | None] = _nothing_learned,
         observe: Callable[[Selection], object] = _ignore,
         want: Callable[[str], object] = _ignore,
+        expired: Callable[[], Failure | None] | None = None,
         clock: Callable[[], float] = time.time,
         draw: Callable[[], int] = _random_seed,
     ) -> None:
@@ -136,13 +144,14 @@ class Engine(NoConversation):
             learned: organisation → what its outcomes have taught.
             observe: called with every selection.
             want: called with an organisation that asks before its own pipeline is built.
+            expired: whether the policy is too old, as in `Snapshot`; None if it never is.
             clock: seconds since the epoch.
             draw: the seed of a turn that belongs to no session.
         """
         self._snapshot = snapshot
         self._embedder = embedder
         self._learned, self._observe, self._want = learned, observe, want
-        self._clock, self._draw = clock, draw
+        self._expired, self._clock, self._draw = expired, clock, draw
         self._is_english = embedder is not None and embedder.is_english
         self._classifier = MessageClassifier(embedder)
         # For event loops.
@@ -156,6 +165,7 @@ class Engine(NoConversation):
         self._failing: list[dict[str, str]] = [{}]
         # Under too much load, every other selection may be whole: that counts from this time on. Monotonic.
         self._overloaded_until = [0.0]
+        self._is_closed = [False]
         self._base: tuple[Engine, Snapshot, Callable[[Snapshot], Snapshot]] | None = None
 
     @property
@@ -168,6 +178,26 @@ class Engine(NoConversation):
                 self._snapshot = follow(now)
                 self._base = engine, now, follow
         return self._snapshot
+
+    @property
+    def serving(self) -> Snapshot:
+        """What a turn that begins now reads.
+
+        Raises:
+            StoreUnavailable: `close` was called.
+        """
+        if self._is_closed[0]:
+            raise StoreUnavailable(
+                "this Toolroll is closed and no longer follows its registry: open it again"
+            )
+        snapshot = self.snapshot
+        if self._expired is None or (failure := self._expired()) is None:
+            return snapshot
+        return replace(snapshot, expired=failure)
+
+    def close(self) -> None:
+        """Refuses all further turns. Those under way finish."""
+        self._is_closed[0] = True
 
     @property
     def failing(self) -> Mapping[str, str]:
@@ -249,11 +279,13 @@ class Engine(NoConversation):
             return found, (Failure("embedder", error),)
 
     def _begin(self, request: Request, *, is_search: bool = False) -> _Begun:
-        snapshot, context, vector = self.snapshot, _checked(request.context), request.vector
+        snapshot, context, vector = self.serving, _checked(request.context), request.vector
         variant, pipeline = snapshot.variant_for(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         started = time.perf_counter_ns()
-        reading = pipeline.reader.read(request.message, request.history)
+        reading = pipeline.reader.read(
+            request.message, request.history, lambda: _allowed(snapshot, pipeline, context)[0]
+        )
         read = time.perf_counter_ns()
         # No embedding where no stage of this turn reads vectors, or the catalog has none to compare with.
         is_ranked = not context.required and not context.everything
@@ -273,7 +305,7 @@ class Engine(NoConversation):
 
         request: without a message, and with what the turn has shown. conversation: in this turn.
         """
-        snapshot, context = self.snapshot, _checked(request.context)
+        snapshot, context = self.serving, _checked(request.context)
         _, pipeline = snapshot.variant_for(context)
         turn = Turn(
             text="",
@@ -286,6 +318,7 @@ class Engine(NoConversation):
             shown=request.shown or (),
             loading=pipeline.retention.loading,
             engine_id=self.id,
+            public_only=snapshot.expired is not None,
         )
         selection = pipeline.decide(turn, request.event_id, snapshot.failures(context.org), calls=calls)
         self.telemetry.failed(selection.failures)
@@ -313,10 +346,9 @@ class Engine(NoConversation):
 
     def visible(self, context: Context) -> VisibleTools:
         """The tools that this caller may have now."""
-        snapshot = self.snapshot
+        snapshot = self.serving
         pipeline = snapshot.pipeline(context.org)
-        turn = Turn("", context, stored=snapshot.settings(context.org), revision=snapshot.revision)
-        allowed, failures = pipeline.allowed(turn)
+        allowed, failures = _allowed(snapshot, pipeline, context)
         self.telemetry.failed(failures)
         return VisibleTools.of(pipeline.catalog, allowed, context)
 
@@ -388,6 +420,7 @@ class Engine(NoConversation):
             variant=begun.variant,
             engine_id=self.id,
             tool_list=begun.snapshot.tool_list,
+            public_only=begun.snapshot.expired is not None,
         )
 
     def _finish(
@@ -430,6 +463,18 @@ class Engine(NoConversation):
             if not passing:
                 _log.warning("selection is whole again")
         return selection
+
+
+def _allowed(snapshot: Snapshot, pipeline: Pipeline, context: Context) -> tuple[Bitset, tuple[Failure, ...]]:
+    """The rows that this caller may have, and the failures of the stages that say so."""
+    turn = Turn(
+        "",
+        context,
+        stored=snapshot.settings(context.org),
+        revision=snapshot.revision,
+        public_only=snapshot.expired is not None,
+    )
+    return pipeline.allowed(turn)
 
 
 def _checked(context: Context | None) -> Context:

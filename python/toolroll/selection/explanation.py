@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from toolroll._core import Bitset
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.conversation import Conversation
@@ -52,6 +53,7 @@ REMOVED = {
     "settings.missing": "toolkit has no settings",
     "caller.excluded": "excluded by the caller",
     "caller.outside": "not among the tools that the caller allows",
+    "policy.expired": "closed: it is not public, and the rules were read too long ago",
     "failed.closed": "closed: it may be hidden, and a rule cannot be read or a hard stage failed",
     "required": "not among the required",
     "route.hit": "its toolkit was not hit",
@@ -66,6 +68,9 @@ REMOVED = {
     "cap.max_tools": "cut: beyond max_tools",
     "cap.budget": "cut: beyond the token budget",
 }
+
+# What the caller does not learn of a tool: with these it is as if the tool did not exist.
+_HIDING = frozenset({"policy.deny", "policy.expired", "failed.closed", "status.inactive", "withdrawn"})
 
 # In a log, the origin of tools by the step that brought them in; of others it is the step's reason.
 _ORIGINS: Mapping[str, str] = {
@@ -155,6 +160,13 @@ def account(trail: Trail, row: int) -> Account:
     strongest = sorted(found, key=lambda reason: -found[reason])
     reasons = (*strongest, *dict.fromkeys(kept), *removed)
     return Account(tool.name, tool.toolkit, trail.candidates.in_play(row), score, reasons)
+
+
+def known_rows(candidates: Candidates) -> Bitset:
+    """The rows that neither rules nor a status hide from this caller, settings and limits aside."""
+    first, *steps = candidates.trail()
+    hiding = (step.allowed for step in reversed(steps) if step.reason in _HIDING)
+    return next(hiding, first.allowed)
 
 
 def activated(trail: Trail) -> dict[str, str]:
@@ -345,7 +357,7 @@ def _selected(trail: Trail, steps: Sequence[Candidates]) -> list[str]:
     return [
         f"method={'+'.join(methods) or 'none'}",
         *(f"{origin}={n}" for origin, n in counts.items() if n),
-        f"total={sum(counts.values())}/{len(trail.catalog)}",
+        f"total={sum(counts.values())}/{len(known_rows(trail.candidates))}",
         *([f"top_score={retrieved.scores.max():.3f}"] if retrieved is not None and has_score else []),
     ]
 

@@ -160,6 +160,8 @@ class Pipeline:
 
     def _allowed(self, turn: Turn, runner: _StageRunner) -> Candidates:
         candidates = self._start
+        if turn.public_only:
+            candidates = candidates.forbid(self.catalog.not_public, "policy.expired")
         for stage in self.hard:
             candidates, failed = runner.run(stage, candidates, turn, forbids=True)
             if failed:

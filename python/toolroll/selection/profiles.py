@@ -339,6 +339,7 @@ def compose(
             catalog.speller if p.spelling else None,
             catalog.indexes.postings.terms,
             p.clauses > 0 and at_once and p.retrieve == "tools",
+            catalog.corrections,
         ),
         retention=retention,
         reads_vectors=p.retrieve == "tools" or p.toolkit_threshold is not None,

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 from toolroll.arrays import Rows
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Turn
-from toolroll.errors import Failure, NotFound
+from toolroll.errors import Failure, InvalidInput, NotFound
 from toolroll.formats.providers import How
 from toolroll.formats.schemas import Form, Loss, convert_all, losses, provider_names
 from toolroll.selection import explanation
@@ -226,6 +226,12 @@ class Selection:
     def _offered(self) -> frozenset[str]:
         return frozenset(self.names)
 
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput(
+            "a Selection cannot be copied or pickled: send its `names`, `to_dict()` or a receipt "
+            "(`Toolroll.receipt`) to the other process"
+        )
+
     def __repr__(self) -> str:
         return f"<Selection {self.summary()}>"
 
@@ -236,8 +242,8 @@ class Selection:
 
     @property
     def total(self) -> int:
-        """How many tools the catalog holds."""
-        return len(self.catalog)
+        """How many tools there are for this caller, those of toolkits without their settings included."""
+        return len(explanation.known_rows(self.candidates))
 
     @property
     def confidence(self) -> float | None:
@@ -269,7 +275,8 @@ class Selection:
         text = self.turn.text
         if self.turn.query == text:
             return ()
-        return tuple((text[start:end], word) for start, end, word in self.catalog.speller.corrections(text))
+        found = self.catalog.corrections(text, self.candidates.allowed)
+        return tuple((text[start:end], word) for start, end, word in found)
 
     @property
     def missing_required(self) -> tuple[str, ...]:
@@ -302,10 +309,14 @@ class Selection:
         name: only this tool.
 
         Raises:
-            NotFound: no tool of that name in the catalog.
+            NotFound: no tool of that name in the catalog, or rules hide it from this caller.
         """
-        if name is not None and not (isinstance(name, str) and name in self.catalog.names):
-            raise NotFound(f"tool {name!r:.200}: is not in the catalog")
+        if name is not None and not (
+            isinstance(name, str)
+            and (row := self.catalog.names.get(name)) is not None
+            and row in explanation.known_rows(self.candidates)
+        ):
+            raise NotFound(f"tool {name!r:.200}: is not in the catalog, or hidden; `why` tells an operator")
         table = explanation.explain(self._trail, name)
         if name is not None:
             return table

@@ -31,6 +31,7 @@ class Snapshot:
         lasting_failures: of everybody, such as a registry that cannot be reached.
         org_failures: organisation → its own, such as rules that cannot be read; "" for all.
         policy: the rules and page mappings that the pipelines are under.
+        expired: that the policy is too old to show any other tools than public ones; None if it is not.
         tool_list: of the request that brought these tools; None for a catalog of one's own.
         revision: of the registry whose rules these are; a catalog may be of one before it.
     """
@@ -45,6 +46,7 @@ class Snapshot:
     revision: int = 0
     policy: EffectivePolicy = _NO_POLICY
     tool_list: ToolList | None = None
+    expired: Failure | None = None
 
     def over(self, pipeline: Pipeline, tool_list: ToolList) -> Snapshot:
         """The same rules, settings and failures over the tools of one request."""
@@ -78,7 +80,7 @@ class Snapshot:
 
     def failures(self, org: str) -> tuple[Failure, ...]:
         """The failures that every selection for this organisation names now."""
-        failures = self.lasting_failures
+        failures = self.lasting_failures if self.expired is None else (*self.lasting_failures, self.expired)
         if self.org_failures:
             failures += self.org_failures.get("", ())
             if org:

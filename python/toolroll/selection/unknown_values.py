@@ -10,15 +10,18 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.rule_checks import tier_problem
 from toolroll.selection.stages.page import Page
 from toolroll.selection.stages.visibility import Visibility
+from toolroll.selection.visible import VisibleTools
 
 _NEAR_AMONG = 5_000  # names that a misspelt one is compared with; bounds the time of a sentence
 
 _LISTED = 10  # toolkits in a sentence
 
 
-def unknown_values(pipeline: Pipeline, context: Context) -> Iterator[str]:
-    """Sentences about a tier that is not configured, tools that do not exist, a page that nothing reads."""
-    names = pipeline.catalog.names
+def unknown_values(pipeline: Pipeline, context: Context, visible: VisibleTools) -> Iterator[str]:
+    """Sentences about a tier that is not configured, tools that do not exist, a page that nothing reads.
+
+    visible: the tools that the caller may have if it excludes none; a hidden one counts as unknown.
+    """
     reads: frozenset[str] = frozenset()
     for stage in pipeline.hard:
         if isinstance(stage, Visibility) and stage.policy is not None:
@@ -29,8 +32,8 @@ def unknown_values(pipeline: Pipeline, context: Context) -> Iterator[str]:
                 shown = ", ".join(gated[:_LISTED]) + (", …" if len(gated) > _LISTED else "")
                 yield f"no tier is given, so toolkits that have one are hidden: {shown}"
     for name in dict.fromkeys(context.exclude):
-        if name not in names:
-            near = get_close_matches(name[:200], list(names)[:_NEAR_AMONG], n=1)
+        if name not in visible:
+            near = get_close_matches(name[:200], visible.names[:_NEAR_AMONG], n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             yield f"exclude {name!r:.80}: there is no such tool{hint}"
     if context.page and "page" not in reads and not _is_mapped(pipeline, context):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context, Turn
-from toolroll.errors import NotFound
+from toolroll.errors import Failure, NotFound
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import NOT_NAMED
 from toolroll.selection.policy.policy import Verdict as Verdict
@@ -12,8 +12,12 @@ from toolroll.selection.stages.visibility import Visibility
 from toolroll.tools import Tool
 
 
-def judge(pipeline: Pipeline, name: str, context: Context, stored: frozenset[str]) -> Verdict:
+def judge(
+    pipeline: Pipeline, name: str, context: Context, stored: frozenset[str], expired: Failure | None = None
+) -> Verdict:
     """What the hard stages do with one tool; the first reason counts.
+
+    expired: that the policy is too old; see `Snapshot`.
 
     Raises:
         NotFound: no tool of that name in the catalog.
@@ -36,6 +40,8 @@ def judge(pipeline: Pipeline, name: str, context: Context, stored: frozenset[str
                 return Verdict(False, None, "", reason)
     if not verdict.visible:
         return verdict
+    if expired is not None and row in catalog.not_public:
+        return Verdict(False, None, "", f"it is not public, and {expired.error}")
     if tool.status != "active":
         return Verdict(False, None, "", f"its status is {tool.status!r}, must be 'active'")
     if name in context.exclude:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -176,6 +176,9 @@ class Session:
         await self._asave()
         return selection
 
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput("a Session cannot be copied or pickled: open it by its name in the other process")
+
     @property
     def selection(self) -> Selection:
         """What the model may be sent now: what this turn has shown, and what was loaded since.
@@ -188,7 +191,7 @@ class Session:
         turn = self._turn()
         if turn is None:
             raise InvalidInput("session: has no turn yet; call select(message) first")
-        held, snapshot = self._state.held, self._engine.snapshot
+        held, snapshot = self._state.held, self._engine.serving
         last = self._selection
         if last is not None and last.event_id != turn.event_id:
             last = None

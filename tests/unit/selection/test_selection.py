@@ -267,7 +267,9 @@ def test_explaining_an_unknown_tool_says_so(roll):
 
 def test_explanations_say_why_a_tool_is_out(roll):
     picked = roll.select("rain in the calendar", k=1)
-    assert "not active" in picked.explain("old_mail")
+    assert "not active" in picked.explain()
+    with pytest.raises(NotFound, match="hidden"):
+        picked.explain("old_mail")
     assert "no settings" in picked.explain("send_email")
     assert "beyond k" in picked.explain()
 

@@ -112,11 +112,19 @@ def _files(folder: str) -> Iterator[str]:
         target = os.path.realpath(entry.path) if linked else os.path.join(root, entry.name)
         if linked and not target.startswith(os.path.join(root, "")):
             log.warning("%s: skipped, a symbolic link out of the folder", entry.path)
-        elif not entry.is_file():
+        elif not _is_file(entry):
             log.warning("%s: skipped, not a regular file", entry.path)
         elif target not in taken:  # a link beside its target is the same file, not a second one
             taken.add(target)
             yield entry.path
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a regular file, or a link to one."""
+    try:
+        return entry.is_file()
+    except OSError:  # a link to itself
+        return False
 
 
 def _read_file(file: str) -> _Part:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from toolroll.catalog.catalog import Catalog
 from toolroll.embedder import Embedder
@@ -25,13 +25,14 @@ from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.pipeline_builder import PipelineBuilder, Progress
 from toolroll.selection.profiles import PROFILES
 from toolroll.selection.snapshot import Snapshot
-from toolroll.tools import Tool
+from toolroll.tools import Route, Tool, Toolkit
 
 _log = logging.getLogger("toolroll")
 
 _RETRY_S = 5.0  # between two attempts to build a catalog that failed
 
 
+ToolkitRows: TypeAlias = "Mapping[str, tuple[Toolkit, tuple[Route, ...]]]"
 EngineOver: TypeAlias = Callable[[Snapshot, "Embedder | None", Callable[[str], object]], Engine]
 
 
@@ -46,7 +47,7 @@ class _BuildInputs:
     """
 
     tools: Mapping[str, Tool] | None
-    toolkits: object
+    toolkits: ToolkitRows | None
     pins: object
     shared: Catalog | None
     is_whole: bool
@@ -56,6 +57,34 @@ class _BuildInputs:
         own = (replica.tools.get(org), replica.toolkits.get(org), replica.pins.get(org), shared)
         built_from = (self.tools, self.toolkits, self.pins, self.shared)
         return self.is_whole and all(one is other for one, other in zip(built_from, own, strict=True))
+
+
+class _Requirements(NamedTuple):
+    """What a toolkit requires of a caller, and the toolkit above it."""
+
+    tier: str | None = None
+    settings_keys: tuple[str, ...] = ()
+    parent: str | None = None
+
+
+_NONE = _Requirements()
+
+
+def _requirements(owned: Iterable[ToolkitRows | None]) -> dict[str, _Requirements]:
+    """Toolkit → its requirements. The last owner's count."""
+    return {
+        toolkit.name: _Requirements(toolkit.tier, toolkit.settings_keys, toolkit.parent)
+        for rows in owned
+        for toolkit, _ in (rows or {}).values()
+    }
+
+
+def _with_ancestors(name: str | None, toolkits: Mapping[str, _Requirements]) -> Iterator[str]:
+    seen: set[str] = set()
+    while name is not None and name not in seen:
+        yield name
+        seen.add(name)
+        name = toolkits.get(name, _NONE).parent
 
 
 class Reconciler:
@@ -86,6 +115,7 @@ class Reconciler:
         self._errors: dict[str, Failure] = {}  # organisation → why its build failed
         self._others: Mapping[str, Failure] = {}
         self._policy_source = replica.policy_source
+        self.policy_at = replica.read_at  # of the policy in force; monotonic seconds
         self._experiments: Mapping[str, Experiment] = {}  # that the pipelines have variants for
         self._set_variants(replica)
         self._policy = EffectivePolicy.of(self._policy_source, builder.parameters.on_policy_error, None)
@@ -137,6 +167,7 @@ class Reconciler:
         self._remove_withdrawn()
         if replica.policy_source != self._policy_source:
             self._apply_policy()
+        self.policy_at = replica.read_at
         if replica.revision != self.engine.snapshot.revision:
             self.change(revision=replica.revision)
         try:
@@ -242,20 +273,38 @@ class Reconciler:
         )
 
     def _withdrawn_names(self, org: str) -> frozenset[str]:
-        """Names of tools that are in the organisation's index but no longer active.
+        """Names of tools that are in the organisation's index, but no longer active or otherwise governed.
 
-        Rules read annotations, and those of the index are old until it is built again: a tool whose hints
-        have changed waits for that.
+        Rules and tiers read toolkits and annotations, and those of the index are old until it is built again:
+        a tool whose toolkit or hints have changed waits for that.
         """
         before, now = self._inputs[org].tools or {}, self._replica.tools.get(org, {})
-        if before is now:
+        regoverned = self._regoverned_toolkits(org)
+        if before is now and not regoverned:
             return frozenset()
         active = {tool.name: tool for tool in now.values() if tool.status == "active"}
         return frozenset(
             tool.name
             for tool in before.values()
             if (newer := active.get(tool.name)) is None
+            or tool.toolkit in regoverned
+            or tool.toolkit != newer.toolkit
+            or (tool.public and not newer.public)
             or (tool.annotations is not newer.annotations and tool.hints != newer.hints)
+        )
+
+    def _regoverned_toolkits(self, org: str) -> frozenset[str]:
+        """The toolkits whose tier, settings or parents are not those of the organisation's index."""
+        built = [self._inputs[owner].toolkits for owner in dict.fromkeys((org, "")) if owner in self._inputs]
+        read = [self._replica.toolkits.get(owner) for owner in dict.fromkeys((org, ""))]
+        if all(one is other for one, other in zip(built, read, strict=True)):
+            return frozenset()
+        before, now = _requirements(built), _requirements(read)
+        lost = {name for owner in {org, ""} for name in self._replica.lost.get(owner, {}).values()}
+        names = before.keys() | now.keys() | lost
+        changed = lost | {name for name in names if before.get(name, _NONE) != now.get(name, _NONE)}
+        return frozenset(
+            name for name in names if changed & {*_with_ancestors(name, before), *_with_ancestors(name, now)}
         )
 
     def _apply_policy(self) -> None:

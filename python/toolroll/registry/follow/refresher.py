@@ -40,12 +40,14 @@ class FollowOptions:
         organisations: how many organisations' own catalogs are kept; beyond, the one unused longest is
             dropped.
         listens: whether to use the database's notifications.
+        max_policy_age_s: seconds above which only public tools are shown; None for no limit.
     """
 
     poll_s: float = 0.5
     settings_s: float = 10.0
     organisations: int = 1_000
     listens: bool = True
+    max_policy_age_s: float | None = None
 
 
 class Refresher:
@@ -177,7 +179,19 @@ class Refresher:
         """Seconds since the registry was last read."""
         return time.monotonic() - self.replica.read_at
 
-    # Selections call this: it must not wait.
+    # Selections call these: they must not wait.
+
+    def expired(self) -> Failure | None:
+        """That the rules, pages and settings in force were read too long ago; None if not."""
+        limit = self._options.max_policy_age_s
+        age_s = time.monotonic() - self._reconciler.policy_at
+        if limit is None or age_s <= limit:
+            return None
+        error = StoreUnavailable(
+            f"the registry was last read {age_s:.0f} s ago, above max_policy_age_s={limit:g}: only public "
+            "tools are shown"
+        )
+        return Failure("policy", error)
 
     def _want(self, org: str) -> None:
         if self._reconciler.may_build(org):
@@ -214,12 +228,12 @@ class Refresher:
     # Reading.
 
     def _catch_up(self, progress: Progress | None) -> None:
+        seen, read_at = self.replica, time.monotonic()  # before the read: what it returns may be as old
         stamp = self._in_time(lambda: stamp_of(self._database), _QUICK_S)
-        seen = self.replica
-        if stamp == (seen.revision, seen.at):
-            replica = replace(seen, read_at=time.monotonic())
-        else:
+        replica = seen
+        if stamp != (seen.revision, seen.at):
             replica = self._in_time(lambda: catch_up(self._database, seen), _WHOLE_S)
+        replica = replace(replica, read_at=read_at)
         if replica.settings is not seen.settings:
             self._settings_at = time.monotonic()
         self._reconciler.reconcile(replica, progress, self.other_failures())

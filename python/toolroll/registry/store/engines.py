@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import logging
 from pathlib import Path
 from threading import Event
@@ -15,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool
 
 from toolroll.errors import StoreUnavailable
-from toolroll.registry.store import sqlite_file
+from toolroll.registry.store import sqlite_file, tables
 from toolroll.registry.store.url import Address
 
 logger = logging.getLogger(__name__)
@@ -72,7 +71,7 @@ def engine_for(
             **options,
             **({} if is_synced else {"options": "-c synchronous_commit=off"}),
         },
-        json_serializer=_json,
+        json_serializer=tables.json_text,
         **{**_POOL, **(_PINGED if is_synced else _UNSYNCED)},
     )
     connections = connection_class(is_closing, silence_s if is_synced else QUICK_S)
@@ -132,7 +131,12 @@ def _sqlite(address: Address, path: Path, wait_s: float, is_synced: bool) -> sa.
         return connection
 
     engine = sa.create_engine(
-        "sqlite://", module=module, creator=connect, poolclass=QueuePool, json_serializer=_json, **_POOL
+        "sqlite://",
+        module=module,
+        creator=connect,
+        poolclass=QueuePool,
+        json_serializer=tables.json_text,
+        **_POOL,
     )
 
     @sa.event.listens_for(engine, "begin")
@@ -176,7 +180,3 @@ def _closing_cursors(module: ModuleType) -> Any:
             self._cursors.clear()
 
     return Connection
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)

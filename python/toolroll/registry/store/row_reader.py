@@ -52,13 +52,17 @@ def read_rows(
     *where: sa.ColumnElement[bool],
     order_by: Sequence[sa.ColumnElement[Any]] = (),
     limit: int | None = None,
+    has_checksum: bool = False,
 ) -> Iterator[Row | UnreadableRow]:
     """These columns of a table's rows.
+
+    has_checksum: whether the caller verifies the rows (see checksums.py), which also finds values of another
+        kind. Their JSON is text then.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
     """
-    reader, read = _Reader(connection, columns, where, order_by, limit), 0
+    reader, read = _Reader(connection, columns, where, order_by, limit, has_checksum), 0
     try:
         for row in reader.quickly():
             yield row
@@ -78,8 +82,13 @@ class _Reader:
         where: Sequence[sa.ColumnElement[bool]],
         order_by: Sequence[sa.ColumnElement[Any]],
         limit: int | None,
+        has_checksum: bool,
     ) -> None:
         self._connection, self._columns = connection, tuple(columns)
+        self._has_checksum = has_checksum
+        self._read: tuple[sa.ColumnElement[Any], ...] = self._columns
+        if has_checksum:
+            self._read = tuple(_as_text(column, connection.dialect.name) for column in columns)
         self._where, self._order, self._limit = tuple(where), tuple(order_by), limit
         self._table = columns[0].table
         self._is_sqlite = connection.dialect.name == "sqlite"
@@ -90,7 +99,9 @@ class _Reader:
 
     def quickly(self) -> Iterator[Row]:
         """All rows. Raises where one of them is damaged."""
-        query = sa.select(*self._columns, _are_of_their_kind(self._columns) if self._is_sqlite else sa.true())
+        is_checked = self._is_sqlite and not self._has_checksum
+        is_sound = _are_of_their_kind(self._columns) if is_checked else sa.true()
+        query = sa.select(*self._read, is_sound)
         names = [column.name for column in self._columns]
         query = query.where(*self._where).order_by(*self._order).limit(self._limit)
         for row in self._connection.execute(query):
@@ -126,7 +137,7 @@ class _Reader:
 
     def _whole(self, keys: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], Row]:
         """Key → row; nothing where one of the rows is damaged."""
-        query = sa.select(*self._columns, *self._key).select_from(self._table).where(self._is_among(keys))
+        query = sa.select(*self._read, *self._key).select_from(self._table).where(self._is_among(keys))
         count = len(self._columns)
         names = [column.name for column in self._columns]
         try:
@@ -142,12 +153,12 @@ class _Reader:
     def _in_part(self, key: tuple[Any, ...], wrong: Sequence[str]) -> UnreadableRow:
         values: dict[str, Any] = {}
         problems = []
-        for column in self._columns:
+        for column, read in zip(self._columns, self._read, strict=True):
             if column.name in wrong:
                 problems.append(f"{column.name} is of another kind")
                 continue
             try:
-                query = sa.select(column).where(self._is_among([key]))
+                query = sa.select(read).where(self._is_among([key]))
                 values[column.name] = self._connection.execute(query).scalar_one()
             except exc.NoResultFound:  # two rows of one key, or none
                 problems.append(f"{column.name} is not found")
@@ -161,6 +172,13 @@ class _Reader:
         if len(self._key) == 1:
             return self._key[0].in_([key[0] for key in keys])
         return sa.tuple_(*self._key).in_(keys)
+
+
+def _as_text(column: sa.Column[Any], dialect: str) -> sa.ColumnElement[Any]:
+    """The column; the text of its JSON."""
+    if not isinstance(column.type, sa.JSON):
+        return column
+    return sa.cast(column, sa.Text) if dialect == "postgresql" else sa.type_coerce(column, sa.Text)
 
 
 @cache

@@ -10,6 +10,7 @@ such a row sets `deleted_at`, so a replica reads all changes as the rows with a 
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
 from typing import Any
 
@@ -24,6 +25,11 @@ Id = sa.String(32).with_variant(sa.String(32, collation="C"), "postgresql")  # u
 Json = sa.JSON(none_as_null=True)  # json, not jsonb, which sorts keys
 # SQLite numbers rows automatically only if the key is an INTEGER.
 Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def json_text(value: Any) -> str:
+    """JSON as it is stored: its keys in their order."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)
 
 
 class Instant(TypeDecorator[datetime]):
@@ -100,6 +106,7 @@ def _governed() -> tuple[sa.Column[Any], ...]:
         sa.Column("updated_by", Words, nullable=False),
         sa.Column("deleted_at", Instant),
         sa.Column("revision", Number, nullable=False),
+        sa.Column("checksum", Words, nullable=False),  # see checksums.py
     )
 
 

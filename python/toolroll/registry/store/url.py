@@ -13,6 +13,7 @@ from toolroll.errors import InvalidInput
 
 Dialect = Literal["sqlite", "postgresql"]
 ALLOWED = "must be sqlite:///FILE, sqlite:////ABSOLUTE/FILE or postgresql://USER@HOST/DATABASE"
+_LONGEST = 300  # characters of a path in messages
 
 _ENCODE = (
     "registry URL: has more than one '@' before its options; percent-encode the user and the password "
@@ -59,7 +60,7 @@ class Address:
         if url.host or url.query or not url.database or url.database == ":memory:":
             raise InvalidInput(f"registry URL: names no file (sqlite: has three slashes, or four), {ALLOWED}")
         path = Path(url.database).expanduser().absolute()
-        return cls("sqlite", f"sqlite:///{url.database}", url, path)
+        return cls("sqlite", f"sqlite:///{url.database[:_LONGEST]}", url, path)
 
     @classmethod
     def _of_server(cls, url: sa.URL) -> Address:

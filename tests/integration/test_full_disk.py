@@ -17,7 +17,7 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
 ROOT = Path(__file__).parents[2]
-FULL_S = float(os.environ.get("TOOLROLL_FAULT_S", "5"))
+FULL_S = float(os.environ.get("TOOLROLL_FAULT_S", "3"))
 
 
 @pytest.fixture(params=["limit", "tmpfs"])

@@ -26,7 +26,7 @@ from toolroll.tools import Definitions
 
 pytestmark = [pytest.mark.db, pytest.mark.slow]
 
-FAULT_S = float(os.environ.get("TOOLROLL_FAULT_S", "5"))
+FAULT_S = float(os.environ.get("TOOLROLL_FAULT_S", "3"))
 ANN = Context(user="ann")
 TOOLS = Definitions(tuple(Tool(f"tool_{at}", f"does the thing of number {at}") for at in range(50)))
 
@@ -65,9 +65,9 @@ def test_selections_go_on_outcomes_are_kept_and_all_is_well_again_by_itself(
     fault: Fault, proxy: Proxy, direct: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if fault != "slow":  # which needs longer, and is not to be degraded
-        monkeypatch.setattr(refresher, "_QUICK_S", 2.0)
+        monkeypatch.setattr(refresher, "_QUICK_S", 1.0)
         monkeypatch.setattr(home, "_SILENCE_S", min(FAULT_S, 15.0))
-    monkeypatch.setattr(database, "IDLE_S", 5.0)  # of a transaction that the server does not know to be over
+    monkeypatch.setattr(database, "IDLE_S", 2.0)  # of a transaction that the server does not know to be over
     acknowledged, degraded = list[str](), set[str]()
 
     def work(seconds: float) -> list[float]:

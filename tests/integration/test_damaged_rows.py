@@ -328,8 +328,11 @@ ALTERED = {
 }
 
 
+FIRST = {("visibility_rules", "condition"), ("tools", "description"), ("toolkits", "tier")}
 ALTERATIONS = [
-    (table, column, value) for table, columns in ALTERED.items() for column, value in columns.items()
+    pytest.param(table, column, value, marks=() if (table, column) in FIRST else pytest.mark.slow)
+    for table, columns in ALTERED.items()
+    for column, value in columns.items()
 ]
 
 

@@ -167,8 +167,17 @@ def test_text_that_is_no_json_damages_its_row_alone(new_database_url):
         assert roll.select("serves").degraded == ("registry",)
 
 
-@pytest.mark.parametrize("org", ["", "acme"], ids=["platform", "acme"])
-@pytest.mark.parametrize("parent", ["nowhere", "kit", "child"])
+@pytest.mark.parametrize(
+    ("org", "parent"),
+    [
+        ("", "nowhere"),
+        ("acme", "child"),
+        *(
+            pytest.param(org, parent, marks=pytest.mark.slow)
+            for org, parent in (("", "kit"), ("", "child"), ("acme", "nowhere"), ("acme", "kit"))
+        ),
+    ],
+)
 def test_a_toolkit_whose_parent_is_not_there_costs_its_own_tools_alone(registry, database_url, org, parent):
     registry.toolkits.put(Toolkit("kit"), org=org)
     registry.toolkits.put(Toolkit("child", parent="kit"), org=org)
@@ -211,7 +220,13 @@ def test_rules_follow_while_the_shared_catalog_cannot_be_built(registry, roll):
     soon(lambda: roll.select("serves", ACME).degraded == ())
 
 
-@pytest.mark.parametrize("change", ["tier", "settings", "parent", "moved", "denied parent"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "parent",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("tier", "settings", "moved", "denied")),
+    ],
+)
 def test_after_a_refresh_nothing_of_an_old_policy_counts_though_a_catalog_is_still_old(
     registry, database_url, change
 ):

@@ -155,8 +155,10 @@ class Candidates:
         if len(rows):
             stays = ~denied.holds(rows)
             rows, scores = rows[stays], scores[stays]
-        pool = None if self.pool is None else self.pool - denied
-        return Candidates(self.allowed - denied, pool, rows, scores, "forbid", reason, None, self)
+        allowed, pool = self.allowed - denied, self.pool
+        if pool is not None:
+            pool = allowed if pool is self.allowed else pool - denied
+        return Candidates(allowed, pool, rows, scores, "forbid", reason, None, self)
 
     def narrow(
         self,

@@ -212,18 +212,18 @@ def _check(output: object, allowed: Bitset, forbids: bool) -> None:
     """Raises BadOutput unless these are candidates within the allowed rows."""
     if not isinstance(output, Candidates):
         raise BadOutput(f"returned {type(output).__name__}, must return candidates")
-    if output.allowed is not allowed and output.allowed != allowed:
-        if not forbids:
+    now, pool, rows = output.allowed, output.pool, output.rows
+    if now is not allowed:  # sets of two catalogs cannot be compared: that is an error, too
+        if not forbids and now != allowed:
             raise BadOutput("changed the allowed rows, which only a hard stage may")
-        if output.allowed.size != allowed.size or output.allowed - allowed:
+        if forbids and now - allowed:
             raise BadOutput("allows rows that were forbidden before it")
-    pool = output.pool
-    if pool is not None and (pool.size != allowed.size or pool - output.allowed):
+    if pool is not None and pool is not now and pool - now:
         raise BadOutput("has rows in play that are forbidden")
-    if not output.allowed.holds_all(output.rows):
+    if len(rows) and not now.holds_all(rows):
         raise BadOutput("has rows in play that are forbidden")
-    if len(output.rows) != len(output.scores):
-        raise BadOutput(f"has {len(output.rows)} rows and {len(output.scores)} scores")
+    if len(rows) != len(output.scores):
+        raise BadOutput(f"has {len(rows)} rows and {len(output.scores)} scores")
 
 
 @cache

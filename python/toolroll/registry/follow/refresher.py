@@ -237,7 +237,7 @@ class Refresher:
         if replica.settings is not seen.settings:
             self._settings_at = time.monotonic()
         self._reconciler.reconcile(replica, progress, self.other_failures())
-        if self.engine.snapshot.lasting_failures:
+        if self.engine.snapshot.lasting_failures and not self._builder.is_stopped:  # a close stays one
             _log.warning("registry: answers again, the catalog is up to date")
             self._reconciler.change(lasting_failures=())
 

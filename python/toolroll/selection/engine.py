@@ -308,7 +308,8 @@ class Engine:
         snapshot = self.snapshot
         pipeline = snapshot.pipeline(context.org)
         turn = Turn("", context, stored=snapshot.settings(context.org), revision=snapshot.revision)
-        allowed, failures = pipeline.allowed(turn)
+        failures: list[Failure] = []
+        allowed = pipeline.allowed(turn, failures)
         self.telemetry.failed(failures)
         return VisibleTools.of(pipeline.catalog, allowed, context)
 

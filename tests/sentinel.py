@@ -84,11 +84,16 @@ def _database(path: object, *_: object) -> None:
         _write(path.removeprefix("file:").partition("?")[0])
 
 
-def _rename(_: object, path: object, *__: object) -> None:
-    _write(path)
+def _change(path: object, *others: object) -> None:
+    if others[-1] == -1:  # else the path is below an open folder, which was opened by its own path
+        _write(path)
 
 
-def _write(path: object, *_: object) -> None:
+def _rename(_: object, path: object, *others: object) -> None:
+    _change(path, *others)
+
+
+def _write(path: object) -> None:
     if isinstance(path, int):  # an open file
         return
     try:
@@ -109,9 +114,9 @@ _WATCHED: dict[str, Callable[..., None]] = {
     "socket.getaddrinfo": _look_up,
     "socket.gethostbyname": _look_up,
     "open": _open,
-    "os.mkdir": _write,
-    "os.remove": _write,
-    "os.rmdir": _write,
+    "os.mkdir": _change,
+    "os.remove": _change,
+    "os.rmdir": _change,
     "os.rename": _rename,
     "sqlite3.connect": _database,
 }

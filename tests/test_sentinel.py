@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import sqlite3
 import threading
@@ -50,6 +51,14 @@ def test_a_file_outside_of_temporary_folders_is_reported_from_any_thread(tmp_pat
     with pytest.raises(OSError, match="written by a test"):
         os.rmdir(OUTSIDE)
     assert sentinel.reports() == [f"wrote {OUTSIDE}"] * 4
+
+
+def test_a_folder_is_removed_by_names_below_it_wherever_the_process_is(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(sentinel.ROOT)
+    (tmp_path / "folder" / "inside").mkdir(parents=True)
+    (tmp_path / "folder" / "inside" / "file").write_text("")
+    shutil.rmtree(tmp_path / "folder")
+    assert sentinel.reports() == []
 
 
 def test_reading_any_file_is_no_write():

@@ -284,7 +284,7 @@ class Engine(NoConversation):
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         started = time.perf_counter_ns()
         reading = pipeline.reader.read(
-            request.message, request.history, lambda: _allowed(snapshot, pipeline, context)[0]
+            request.message, request.history, lambda: _allowed(snapshot, pipeline, context)
         )
         read = time.perf_counter_ns()
         # No embedding where no stage of this turn reads vectors, or the catalog has none to compare with.
@@ -348,7 +348,8 @@ class Engine(NoConversation):
         """The tools that this caller may have now."""
         snapshot = self.serving
         pipeline = snapshot.pipeline(context.org)
-        allowed, failures = _allowed(snapshot, pipeline, context)
+        failures: list[Failure] = []
+        allowed = _allowed(snapshot, pipeline, context, failures)
         self.telemetry.failed(failures)
         return VisibleTools.of(pipeline.catalog, allowed, context)
 
@@ -465,8 +466,10 @@ class Engine(NoConversation):
         return selection
 
 
-def _allowed(snapshot: Snapshot, pipeline: Pipeline, context: Context) -> tuple[Bitset, tuple[Failure, ...]]:
-    """The rows that this caller may have, and the failures of the stages that say so."""
+def _allowed(
+    snapshot: Snapshot, pipeline: Pipeline, context: Context, failures: list[Failure] | None = None
+) -> Bitset:
+    """The rows that this caller may have. failures: gets those of the stages that say so."""
     turn = Turn(
         "",
         context,
@@ -474,7 +477,7 @@ def _allowed(snapshot: Snapshot, pipeline: Pipeline, context: Context) -> tuple[
         revision=snapshot.revision,
         public_only=snapshot.expired is not None,
     )
-    return pipeline.allowed(turn)
+    return pipeline.allowed(turn, failures)
 
 
 def _checked(context: Context | None) -> Context:

@@ -153,10 +153,9 @@ class Pipeline:
         candidates, _ = runner.run(self.soft[0], self._allowed(turn, runner), turn)  # the page
         return not self.keywords_suffice(candidates, turn)
 
-    def allowed(self, turn: Turn) -> tuple[Bitset, tuple[Failure, ...]]:
-        """The rows that the hard stages leave to the caller, and the failures of these stages."""
-        runner = _StageRunner([], [])
-        return self._allowed(turn, runner).allowed, tuple(runner.failures)
+    def allowed(self, turn: Turn, failures: list[Failure] | None = None) -> Bitset:
+        """The rows that the hard stages leave to the caller. failures: gets those of these stages."""
+        return self._allowed(turn, _StageRunner([] if failures is None else failures, [])).allowed
 
     def _allowed(self, turn: Turn, runner: _StageRunner) -> Candidates:
         candidates = self._start

@@ -1,7 +1,7 @@
 """Near-duplicates across owners: planted ones are found, and siblings of one subject are none.
 
 The planted tools are written as another maker would name and describe a tool of the demonstration. Those of the
-half "tune" served to choose the weights; those of "test" were only measured.
+half "tune" served to choose the weights; those of "test" were not fitted to, but looked at.
 """
 
 from __future__ import annotations

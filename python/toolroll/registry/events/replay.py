@@ -279,7 +279,7 @@ def turn_of(
         only=tuple(said["only"]),
         everything=said["everything"],
     )
-    reading = pipeline.reader.read(event.message, (), lambda: pipeline.allowed(Turn("", context))[0])
+    reading = pipeline.reader.read(event.message, (), lambda: pipeline.allowed(Turn("", context)))
     asks = bool(event.space) or _was_spared(event, pipeline, Turn(reading.text, context))
     embed = _Embedding(embedder if pipeline.catalog.dim and asks else None)
     vector = _message_vector(event, embed(reading.query), missing)

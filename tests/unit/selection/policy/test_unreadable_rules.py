@@ -40,7 +40,7 @@ FAULTS = {
 
 
 def tools_visible(pipeline: Pipeline, context: Context) -> set[str]:
-    allowed, _ = pipeline.allowed(Turn("", context))
+    allowed = pipeline.allowed(Turn("", context))
     return {tool.name for row, tool in enumerate(pipeline.catalog.tools) if row in allowed}
 
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-# What pytest, hypothesis and the interpreter write beside the tests.
+# What pytest, hypothesis, the interpreter and matplotlib write by themselves.
 OWN = (ROOT / ".pytest_cache", ROOT / ".hypothesis", ROOT / ".ruff_cache")
+FONTS = tuple(Path.home() / place / "matplotlib" for place in (".config", ".cache", ".matplotlib"))
 DEVICES = ("/dev/", "/proc/self/")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 
@@ -32,7 +33,7 @@ _roots: list[str] = []
 
 def install() -> None:
     """Watches from now on. A hook cannot be removed, so this is called once."""
-    for place in (tempfile.gettempdir(), *map(str, OWN)):
+    for place in (tempfile.gettempdir(), *map(str, (*OWN, *FONTS))):
         _roots.extend({os.path.abspath(place), os.path.realpath(place)})
     sys.addaudithook(_hook)
 

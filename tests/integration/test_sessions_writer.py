@@ -306,7 +306,7 @@ def test_a_save_of_an_event_loop_that_gets_no_thread_is_written_in_the_backgroun
     keeper._pool, let_go = CallPool(1, "toolroll-session", patience_s=0.01), threading.Event()
 
     async def main() -> None:
-        hung = asyncio.ensure_future(keeper.arun(let_go.wait))
+        hung = asyncio.ensure_future(keeper._pool.arun(let_go.wait))
         await asyncio.sleep(0.05)
         with pytest.raises(StoreUnavailable, match="this one was not begun") as raised:
             await keeper.asave("acme", "s", lambda: seen("a"))

@@ -268,8 +268,9 @@ def test_a_search_and_a_profile_that_retrieves_embed_each_message():
 
 
 def test_an_explanation_says_that_a_tier_is_missing_and_speaks_of_no_rule():
-    nobody = roll_of().select("What's the weather today?", Context())
-    assert "its toolkit is for another tier" in nobody.explain("weather")
+    roll = roll_of()
+    nobody = roll.select("What's the weather today?", Context())
+    assert "is for tier 'free' and above" in roll.why("weather", Context()).reason
     assert "22 removed: its toolkit is for another tier" in nobody.explain()
     assert "rule" not in nobody.explain()
 

@@ -282,6 +282,7 @@ def turn_of(
     reading = pipeline.reader.read(event.message, (), lambda: pipeline.allowed(Turn("", context)))
     asks = bool(event.space) or _was_spared(event, pipeline, Turn(reading.text, context))
     embed = _Embedding(embedder if pipeline.catalog.dim and asks else None)
+    is_search = limits.get("is_search", False)
     vector = _message_vector(event, embed(reading.query), missing)
     kept = limits.get("conversation")
     conversation = None if kept is None else Conversation.from_record(kept)
@@ -308,8 +309,8 @@ def turn_of(
         learned=learned,
         category=event.category,
         conversation=conversation,
-        is_search=limits["is_search"],
-        room=1.0 if limits["is_search"] else pipeline.retention.room(conversation),
+        is_search=is_search,
+        room=1.0 if is_search else pipeline.retention.room(conversation),
         variant=event.variant,
     )
 

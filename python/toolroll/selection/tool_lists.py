@@ -23,8 +23,7 @@ import numpy.typing as npt
 from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder, as_embedder, vectors_of
 from toolroll.errors import EmbedderUnavailable
-from toolroll.formats.sources.dicts import list_of
-from toolroll.formats.sources.jsonl import toolkits_of
+from toolroll.formats.sources.dicts import list_of, toolkits_of
 from toolroll.formats.sources.lenient import group_in, read_one
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
+from toolroll.catalog.plain_text import plain_text, without_encoded_data
 from toolroll.tools import Tool
 
 # How much a term counts in each of `ToolText.fields`. Examples in a field of their own at half weight cost
@@ -18,6 +19,7 @@ FIELD_WEIGHTS = (2.0, 1.0, 0.5, 0.5)
 MOST_EXAMPLES = 64  # of one tool: more change little, and no tool may fill an index alone
 
 _LONGEST = 2_000  # characters of a field that are read: a page of text must not outweigh a name
+_LONGEST_READ = 4 * _LONGEST  # ... before markup is removed
 _LONGEST_EXAMPLES = 8_000  # of all examples together
 _MOST_PARAMETERS = 64
 _LONGEST_NAME = 64
@@ -62,7 +64,7 @@ class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
             tool.name,
             tool.toolkit,
             prose[:_LONGEST],
-            " ".join(_parameter_words(schema))[:_LONGEST] if schema else "",
+            plain_text(" ".join(_parameter_words(schema))[:_LONGEST_READ])[:_LONGEST] if schema else "",
             example_texts(tool),
             _description(tool, prose),
             _parameter_names(schema) if schema else "",
@@ -91,7 +93,8 @@ def columns(texts: Sequence[ToolText]) -> list[list[str]]:
 def example_texts(tool: Tool) -> tuple[str, ...]:
     """The examples that count, the first ones first: at most `MOST_EXAMPLES`, of bounded length together."""
     left, texts = _LONGEST_EXAMPLES, []
-    for text in tool.examples[:MOST_EXAMPLES]:
+    for example in tool.examples[:MOST_EXAMPLES]:
+        text = without_encoded_data(example)
         if not text.strip():
             continue
         if len(text) > left:
@@ -130,7 +133,8 @@ def _description(tool: Tool, prose: str) -> str:
 
 
 def _prose(tool: Tool) -> str:
-    return " ".join(filter(None, (tool.description, tool.summary, tool.when_to_use, *tool.tags)))
+    written = " ".join(filter(None, (tool.description, tool.summary, tool.when_to_use, *tool.tags)))
+    return plain_text(written[:_LONGEST_READ])
 
 
 def _parameter_names(schema: Mapping[str, Any]) -> str:

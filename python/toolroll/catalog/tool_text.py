@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from toolroll.catalog.plain_text import plain_text, without_encoded_data
+from toolroll.catalog.verbs import verb_text
 from toolroll.tools import Tool
 
 # How much a term counts in each of `ToolText.fields`. Examples in a field of their own at half weight cost
@@ -20,6 +21,7 @@ MOST_EXAMPLES = 64  # of one tool: more change little, and no tool may fill an i
 
 _LONGEST = 2_000  # characters of a field that are read: a page of text must not outweigh a name
 _LONGEST_READ = 4 * _LONGEST  # ... before markup is removed
+_LONGEST_EMBEDDED = 400  # characters of the prose: conditions and exceptions follow what a tool does
 _LONGEST_EXAMPLES = 8_000  # of all examples together
 _MOST_PARAMETERS = 64
 _LONGEST_NAME = 64
@@ -45,7 +47,7 @@ class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
         name, toolkit: of the tool.
         prose, parameters: what it says about itself and about what it takes.
         examples: the messages that count.
-        description, parameter_names: the texts behind its vector; the latter is empty without parameters.
+        description, parameter_names, verb: the texts behind its vector; the last two may be empty.
     """
 
     name: str
@@ -55,6 +57,7 @@ class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
     examples: tuple[str, ...]
     description: str
     parameter_names: str
+    verb: str
 
     @classmethod
     def of(cls, tool: Tool) -> ToolText:
@@ -68,6 +71,7 @@ class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
             example_texts(tool),
             _description(tool, prose),
             _parameter_names(schema) if schema else "",
+            verb_text(words(tool.name)),
         )
 
     @property
@@ -105,12 +109,16 @@ def example_texts(tool: Tool) -> tuple[str, ...]:
 
 
 def embedded_texts(tool: Tool) -> tuple[str, ...]:
-    """All texts of a tool that are embedded: its description, the names of its parameters, its examples."""
-    return tuple(filter(None, (description_text(tool), parameter_text(tool), *example_texts(tool))))
+    """All texts of a tool that are embedded.
+
+    Its description, the names of its parameters, its verb in other words, its examples.
+    """
+    own = (description_text(tool), parameter_text(tool), verb_text(words(tool.name)))
+    return tuple(filter(None, (*own, *example_texts(tool))))
 
 
 def description_text(tool: Tool) -> str:
-    """The text whose embedding stands for a tool: its toolkit, its name in words, and its prose.
+    """The text whose embedding stands for a tool: its toolkit, its name in words, and the start of its prose.
 
     The toolkit is left out where the name says it already (`vm_create` of `vm`).
     """
@@ -129,7 +137,7 @@ def _description(tool: Tool, prose: str) -> str:
     name, toolkit = words(tool.name), words(tool.toolkit)
     named = not toolkit or f" {toolkit.casefold()} " in f" {name.casefold()} "
     head = name if named else f"{toolkit}: {name}"
-    return f"{head}: {prose}"[:_LONGEST]
+    return f"{head}: {prose[:_LONGEST_EMBEDDED]}"[:_LONGEST]
 
 
 def _prose(tool: Tool) -> str:

@@ -18,7 +18,13 @@ from toolroll.catalog.tool2vec import (
     ToolVectors,
     _centres,
 )
-from toolroll.catalog.tool_text import MOST_EXAMPLES, description_text, parameter_text, texts_of
+from toolroll.catalog.tool_text import (
+    MOST_EXAMPLES,
+    description_text,
+    embedded_texts,
+    parameter_text,
+    texts_of,
+)
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import EmbedderUnavailable
@@ -69,6 +75,23 @@ def test_names_of_parameters_add_two_fifths_to_the_description():
         parameters = EMBEDDER.embed_query(parameter_text(tool))
         expected = unit(EMBEDDER.embed_query(description_text(tool)) + 0.4 * parameters)
         assert np.allclose(vector, expected, atol=1e-6)
+
+
+def test_other_words_for_the_verb_add_three_tenths():
+    tool = Tool("delete_note", "no longer there", {"properties": {"id": {}}})
+    (vector,) = ToolVectors.of(texts_of([tool]), EMBEDDER).descriptions
+    text, parameters, verb = EMBEDDER.embed(embedded_texts(tool))
+    assert np.allclose(vector, unit(unit(text + 0.4 * parameters) + 0.3 * verb), atol=1e-6)
+
+
+def test_a_verb_in_other_words_decides_between_tools_on_one_noun():
+    tools = [
+        Tool(f"{verb}_deployment", f"{verb} the specified Deployment") for verb in ("read", "patch", "delete")
+    ]
+    vectors = ToolVectors.of(texts_of(tools), StaticEmbedder()).vectors()
+    asked = ("get rid of the deployment", "change the deployment", "show the deployment")
+    best = [int(np.argmax(vectors @ StaticEmbedder().embed_query(message))) for message in asked]
+    assert [tools[row].name for row in best] == ["delete_deployment", "patch_deployment", "read_deployment"]
 
 
 def test_parameters_that_tools_share_are_embedded_once():

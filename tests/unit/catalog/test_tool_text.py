@@ -17,6 +17,7 @@ from toolroll.catalog.tool_text import (
     parameter_text,
     words,
 )
+from toolroll.catalog.verbs import verb_text
 
 
 def test_identifiers_become_words():
@@ -42,6 +43,7 @@ def test_all_that_helps_to_find_a_tool_is_in_some_field():
     assert description_text(tool) == ToolText.of(tool).description == "mail: send: desc sum when tag"
     assert parameter_text(tool) == ToolText.of(tool).parameter_names == "to"
     assert embedded_texts(tool) == ("mail: send: desc sum when tag", "to", "one", "two")
+    assert embedded_texts(Tool("delete")) == ("delete: ", verb_text("delete"))
 
 
 def test_a_schema_that_holds_itself_is_read_once_a_level():
@@ -117,3 +119,25 @@ def test_examples_of_any_length_are_bounded_together():
     tool = Tool("a", examples=tuple("x" * 1_000 for _ in range(50)))
     assert sum(map(len, example_texts(tool))) <= 8_000
     assert example_texts(Tool("a", examples=("y" * 10**6, "short"))) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "verb"),
+    [
+        ("listCoreV1NamespacedPod", "list"),
+        ("vm_DELETE", "delete"),
+        ("pods/patch", ""),
+        ("send", ""),
+        ("", ""),
+    ],
+)
+def test_a_verb_is_read_in_other_words_too(name, verb):
+    found = verb_text(words(name))
+    assert found.split()[:1] == ([verb] if verb else [])
+    assert not verb or len(found.split()) > 1
+
+
+def test_of_long_prose_the_beginning_is_embedded_and_more_is_searched():
+    tool = Tool("a", "first " + "word " * 200 + "last")
+    assert description_text(tool).startswith("a: first word") and "last" not in description_text(tool)
+    assert "last" in ToolText.of(tool).prose

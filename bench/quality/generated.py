@@ -6,9 +6,9 @@ folder for each API is written into FOLDER, by default a temporary one, and eval
 
 Each API names its tools in a way of its own: camel case with a version inside (listCoreV1NamespacedPod),
 service and camel case (s3.ListObjectsV2), and paths (repos/list-branches). The descriptions are one sentence
-with the same twelve parameters, HTML, or a few words. The messages in `generated_messages.tsv` were written by
-hand for this project, before the tools were searched for them: the API, the right tool with those that serve
-as well, and the message.
+with the same twelve parameters, HTML, or a few words. The messages in `generated_messages.tsv` were written
+by hand for this project, before the tools were searched for them: the API, the right tool with those that
+serve as well, and the message.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from toolroll.evaluation.quality import evaluate
 
 MESSAGES = Path(__file__).with_name("generated_messages.tsv")
 SERVICES = (
-    "cloudformation", "cloudwatch", "dynamodb", "ec2", "ecs", "iam", "kms", "lambda", "logs", "rds", "route53",
-    "s3", "secretsmanager", "sns", "sqs",
+    "cloudformation", "cloudwatch", "dynamodb", "ec2", "ecs", "iam", "kms", "lambda", "logs", "rds",
+    "route53", "s3", "secretsmanager", "sns", "sqs",
 )  # fmt: skip
 
 _STABLE = re.compile(r"(?P<group>\w+?)_(?P<version>v[0-9]+)_api\.py")
@@ -150,10 +150,7 @@ def main() -> int:
         for api in APIS:
             found = evaluate(write(api, folder), ks=(1, 5, 10), examples="none")
             one, five, ten = found.figures.recall
-            print(
-                f"{api:<12}{found.tools:>7,}{len(found.queries):>7}"
-                f"{one:>10.3f}{five:>10.3f}{ten:>11.3f}"
-            )
+            print(f"{api:<12}{found.tools:>7,}{len(found.queries):>7}{one:>10.3f}{five:>10.3f}{ten:>11.3f}")
     return 0
 
 

@@ -20,7 +20,9 @@ _ELEMENT = re.compile(
 _LINK = re.compile(r"!?\[([^\[\]]{0,200})\]\([^()\s]{1,500}\)")  # [text](address)
 _MARKS = re.compile(r"[*_`~]{2,}|`|^[ \t]*(?:#+|[*+-])[ \t]", re.MULTILINE)
 _ADDRESS = re.compile(r"\b(?:https?://|data:[a-z])\S+")
-_LONG_WORD = re.compile(r"[A-Za-z0-9+/=_-]{60,}")
+_MARKED = ("`", "**", "__", "~~", "\n", "# ")  # without one of these nothing is marked
+_LONGEST_WORD = 60
+_LONG_WORD = re.compile(rf"[A-Za-z0-9+/=_-]{{{_LONGEST_WORD},}}")
 _DIGIT = re.compile("[0-9]")
 
 
@@ -34,9 +36,13 @@ def plain_text(text: str) -> str:
         text = _LINK.sub(r"\1", text)
     if "://" in text or "data:" in text:
         text = _ADDRESS.sub(" ", text)
-    return without_encoded_data(_MARKS.sub(" ", text))
+    if any(mark in text for mark in _MARKED):
+        text = _MARKS.sub(" ", text)
+    return without_encoded_data(text)
 
 
 def without_encoded_data(text: str) -> str:
     """The text without base64, which is long and has digits, as no word is and has."""
+    if len(text) < _LONGEST_WORD or max(map(len, text.split()), default=0) < _LONGEST_WORD:
+        return text
     return _LONG_WORD.sub(lambda found: " " if _DIGIT.search(found.group()) else found.group(), text)

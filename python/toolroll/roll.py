@@ -22,6 +22,7 @@ from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
 from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.formats.schemas import own_name_of
+from toolroll.formats.sources.bad_tools import OnBadTool
 from toolroll.formats.sources.dicts import list_of, read_tools
 from toolroll.formats.sources.folder import read_folder
 from toolroll.home import Home, MemoryHome
@@ -84,6 +85,7 @@ class Toolroll:
         profile: str | Profile = "default",
         hnsw: bool = False,
         experiment: Experiment | None = None,
+        on_bad_tool: OnBadTool | None = None,
         progress: Progress | None = None,
         observers: Iterable[Observer] = (),
     ) -> Toolroll:
@@ -101,6 +103,8 @@ class Toolroll:
             profile: the name of a profile, or a `Profile`.
             hnsw: also builds an HNSW graph, which pays above some 50,000 tools.
             experiment: assigns selections to profiles (`docs/learning.md`).
+            on_bad_tool: what happens to a tool with an error: "refuse" raises, "skip" repairs it or leaves it
+                out and logs that. None skips tools in MCP's form and refuses all others.
             progress: called with (texts embedded, in all).
             observers: called with each selection and each report (`docs/observability.md`).
 
@@ -112,7 +116,7 @@ class Toolroll:
         def read(newer: Iterable[Any] | None) -> Definitions:
             if newer is None:
                 raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
-            return _joined(newer, declared)
+            return _joined(newer, declared, on_bad_tool)
 
         builder = _builder(embedder, profile, hnsw, experiment)
         home = MemoryHome(read(tools), builder, read=read, experiment=experiment, progress=progress)
@@ -130,6 +134,7 @@ class Toolroll:
         profile: str | Profile = "default",
         hnsw: bool = False,
         experiment: Experiment | None = None,
+        on_bad_tool: OnBadTool | None = None,
         progress: Progress | None = None,
         observers: Iterable[Observer] = (),
     ) -> Toolroll:
@@ -150,8 +155,8 @@ class Toolroll:
 
         def read(newer: Iterable[Any] | None) -> Definitions:
             if newer is not None:
-                return _joined(newer, declared)
-            found = read_folder(path, declared.tiers)
+                return _joined(newer, declared, on_bad_tool)
+            found = read_folder(path, declared.tiers, on_bad_tool)
             return replace(found, rules=declared.rules, pages=(*found.pages, *declared.pages))
 
         builder = _builder(embedder, profile, hnsw, experiment)
@@ -893,7 +898,7 @@ def _checked_context(context: Context | None) -> Context:
     return Context() if context is None else context
 
 
-def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:
+def _joined(tools: Iterable[Any], declared: Definitions, on_bad_tool: OnBadTool | None = None) -> Definitions:
     """The tools, and what was said about their toolkits, which comes before what the tools imply."""
     for toolkit in declared.toolkits:
         if not isinstance(toolkit, Toolkit):
@@ -907,7 +912,7 @@ def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:
     for page in declared.pages:
         if not isinstance(page, PageMapping):
             raise InvalidInput(f"pages: holds {page!r:.80}, must hold toolroll.PageMapping")
-    given = read_tools(tools)
+    given = read_tools(tools, on_bad_tool=on_bad_tool)
     known = {toolkit.name for toolkit in declared.toolkits}
     implied = (toolkit for toolkit in given.toolkits if toolkit.name not in known)
     return replace(
@@ -916,4 +921,6 @@ def _joined(tools: Iterable[Any], declared: Definitions) -> Definitions:
         toolkits=(*implied, *declared.toolkits),
         routes=(*given.routes, *declared.routes),
         hosted=given.hosted,
+        skipped=given.skipped,
+        repaired=given.repaired,
     )

@@ -262,6 +262,8 @@ class Definitions:
         tiers: subscription tiers, lowest first; rules compare by this order.
         hosted: tools that the provider runs, as they came: no part of the catalog, given back with every
             selection.
+        skipped: the errors of tools that were left out; repaired: what was changed in others so that they
+            could be read.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -271,6 +273,8 @@ class Definitions:
     pages: tuple[PageMapping, ...] = ()
     tiers: tuple[str, ...] = ()
     hosted: tuple[object, ...] = ()
+    skipped: tuple[InvalidDefinition, ...] = field(default=(), compare=False)
+    repaired: tuple[InvalidDefinition, ...] = field(default=(), compare=False)
 
     @classmethod
     def joined(cls, parts: Sequence[Definitions]) -> Definitions:
@@ -283,6 +287,8 @@ class Definitions:
             tuple(page for part in parts for page in part.pages),
             max((part.tiers for part in parts), key=len, default=()),
             tuple(tool for part in parts for tool in part.hosted),
+            tuple(error for part in parts for error in part.skipped),
+            tuple(error for part in parts for error in part.repaired),
         )
 
 

@@ -95,9 +95,12 @@ def test_a_list_in_any_form_is_synced_and_a_wrong_one_refused(registry):
     registry.sync(read_tools([openai], toolkit="post"), plugin="p")
     assert registry.tool("mail").tool.toolkit == "post"
     with pytest.raises(
-        InvalidDefinition, match=r"tools\[1\]: tool 'drop_db': name is already taken by tools\[0\]"
+        InvalidDefinition, match=r"tools\[1\]: tool 'mail': name is already taken by tools\[0\]"
     ):
-        registry.sync([DROP, DROP], plugin="p")
+        registry.sync([openai, openai], plugin="p")
+    report = registry.sync([DROP, DROP, {**DROP, "description": "another"}], plugin="p")
+    assert report.plan.notes == ("skipped: tools[2]: tool 'drop_db': name is already taken by tools[0]",)
+    assert registry.tool("drop_db").tool.description == DROP["description"]
     with pytest.raises(InvalidInput, match="toolkit is 'x', must be '': the Definitions name their toolkits"):
         registry.sync(read_tools([openai]), plugin="p", toolkit="x")
     with pytest.raises(InvalidInput, match="while_waiting is 'shown', must be one of hidden, approved"):

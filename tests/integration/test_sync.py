@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,6 +84,15 @@ def failing(database: Database, at: int) -> Iterator[None]:
         yield
     finally:
         sa.event.remove(database._engine, "before_cursor_execute", fail)
+
+
+def test_a_tool_that_was_skipped_for_an_error_is_not_deleted(database):
+    send(database, MAIL, NOTE, Tool("gone"))
+    broken = InvalidDefinition("parameters is 7, must be a JSON Schema object", file="a.json", tool="note")
+    report = sync(database, replace(payload(MAIL), skipped=(broken,)), actor="ann", plugin="p")
+    assert [step.name for step in report.plan.tools if step.action == "delete"] == ["gone"]
+    assert tool(database, "note")["deleted_at"] is None
+    assert any("skipped: a.json: tool 'note'" in note for note in report.plan.notes)
 
 
 def test_a_first_sync_writes_all_of_a_payload(database: Database) -> None:

@@ -8,6 +8,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
+from toolroll.catalog.plain_text import plain_text, without_encoded_data
+from toolroll.catalog.verbs import verb_text
 from toolroll.tools import Tool
 
 # How much a term counts in each of `ToolText.fields`. Examples in a field of their own at half weight cost
@@ -18,6 +20,8 @@ FIELD_WEIGHTS = (2.0, 1.0, 0.5, 0.5)
 MOST_EXAMPLES = 64  # of one tool: more change little, and no tool may fill an index alone
 
 _LONGEST = 2_000  # characters of a field that are read: a page of text must not outweigh a name
+_LONGEST_READ = 4 * _LONGEST  # ... before markup is removed
+_LONGEST_EMBEDDED = 400  # characters of the prose: conditions and exceptions follow what a tool does
 _LONGEST_EXAMPLES = 8_000  # of all examples together
 _MOST_PARAMETERS = 64
 _LONGEST_NAME = 64
@@ -43,7 +47,7 @@ class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
         name, toolkit: of the tool.
         prose, parameters: what it says about itself and about what it takes.
         examples: the messages that count.
-        description: the text behind its vector.
+        description, parameter_names, verb: the texts behind its vector; the last two may be empty.
     """
 
     name: str
@@ -52,6 +56,8 @@ class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
     parameters: str
     examples: tuple[str, ...]
     description: str
+    parameter_names: str
+    verb: str
 
     @classmethod
     def of(cls, tool: Tool) -> ToolText:
@@ -61,9 +67,11 @@ class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
             tool.name,
             tool.toolkit,
             prose[:_LONGEST],
-            " ".join(_parameter_words(schema))[:_LONGEST] if schema else "",
+            plain_text(" ".join(_parameter_words(schema))[:_LONGEST_READ])[:_LONGEST] if schema else "",
             example_texts(tool),
             _description(tool, prose),
+            _parameter_names(schema) if schema else "",
+            verb_text(words(tool.name)),
         )
 
     @property
@@ -89,7 +97,8 @@ def columns(texts: Sequence[ToolText]) -> list[list[str]]:
 def example_texts(tool: Tool) -> tuple[str, ...]:
     """The examples that count, the first ones first: at most `MOST_EXAMPLES`, of bounded length together."""
     left, texts = _LONGEST_EXAMPLES, []
-    for text in tool.examples[:MOST_EXAMPLES]:
+    for example in tool.examples[:MOST_EXAMPLES]:
+        text = without_encoded_data(example)
         if not text.strip():
             continue
         if len(text) > left:
@@ -99,32 +108,48 @@ def example_texts(tool: Tool) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def embedded_texts(tool: Tool) -> tuple[str, ...]:
+    """All texts of a tool that are embedded.
+
+    Its description, the names of its parameters, its verb in other words, its examples.
+    """
+    own = (description_text(tool), parameter_text(tool), verb_text(words(tool.name)))
+    return tuple(filter(None, (*own, *example_texts(tool))))
+
+
 def description_text(tool: Tool) -> str:
-    """The text whose embedding stands for a tool: its toolkit, its name in words, its prose, its parameters.
+    """The text whose embedding stands for a tool: its toolkit, its name in words, and the start of its prose.
 
     The toolkit is left out where the name says it already (`vm_create` of `vm`).
     """
     return _description(tool, _prose(tool))
 
 
+def parameter_text(tool: Tool) -> str:
+    """The names of the tool's first parameters in words; "" without parameters.
+
+    They are embedded apart from the description: in one text, ten parameters would outweigh the description.
+    """
+    return _parameter_names(tool.parameters) if tool.parameters else ""
+
+
 def _description(tool: Tool, prose: str) -> str:
     name, toolkit = words(tool.name), words(tool.toolkit)
     named = not toolkit or f" {toolkit.casefold()} " in f" {name.casefold()} "
     head = name if named else f"{toolkit}: {name}"
-    parameters = ", ".join(_parameter_names(tool.parameters)) if tool.parameters else ""
-    tail = f" ({parameters})" if parameters else ""
-    return f"{head}: {prose}"[: _LONGEST - len(tail)] + tail
+    return f"{head}: {prose[:_LONGEST_EMBEDDED]}"[:_LONGEST]
 
 
 def _prose(tool: Tool) -> str:
-    return " ".join(filter(None, (tool.description, tool.summary, tool.when_to_use, *tool.tags)))
+    written = " ".join(filter(None, (tool.description, tool.summary, tool.when_to_use, *tool.tags)))
+    return plain_text(written[:_LONGEST_READ])
 
 
-def _parameter_names(schema: Mapping[str, Any]) -> list[str]:
+def _parameter_names(schema: Mapping[str, Any]) -> str:
     properties = schema.get("properties")
     if not isinstance(properties, (dict, Mapping)):
-        return []
-    return [words(str(name)[:_LONGEST_NAME]) for name in islice(properties, _MOST_NAMED)]
+        return ""
+    return ", ".join(words(str(name)[:_LONGEST_NAME]) for name in islice(properties, _MOST_NAMED))
 
 
 def _parameter_words(schema: Mapping[str, Any], depth: int = 0) -> list[str]:

@@ -10,7 +10,15 @@ from typing import Any
 import click
 
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import embedder_option, flag, json_option, option, set_option, split_option
+from toolroll.cli.options import (
+    embedder_option,
+    flag,
+    json_option,
+    on_bad_tool_option,
+    option,
+    set_option,
+    split_option,
+)
 from toolroll.cli.output import Progress, print_json
 from toolroll.cli.parameter_types import COUNT, POSITIVE, ascending, names
 
@@ -45,6 +53,7 @@ _BETWEEN_S = 0.1  # from one line of progress to the next: printing must not slo
 @option("--most-examples", "Most examples of one tool.", type=COUNT, unset="no limit")
 @flag("--no-history", "Leave out the earlier messages of a dialog.")
 @option("--limit", "Ask only N queries, always the same.", type=POSITIVE, unset="all")
+@on_bad_tool_option
 @option("--by", "Also measure each value of this context key.", metavar="KEY")
 @json_option
 @option("--run-file", "Write the ranked tools of each query to a file.", metavar="FILE")
@@ -54,6 +63,7 @@ def command(
     profiles: tuple[str, ...],
     embedder: tuple[str, ...],
     no_history: bool,
+    on_bad_tool: Any,
     json: bool,
     run_file: str | None,
     plot: str | None,
@@ -83,6 +93,7 @@ def command(
         check_writable(file)
     if plot:
         from toolroll.evaluation.pictures.latency_quality import draw  # fails here, before the work
+    datasets = [read_dataset(folder, on_bad_tool) for folder in folders]
     with Progress(_BETWEEN_S) as progress, _without_degraded_warnings():
 
         def show(head: str, step: str, done: int, total: int) -> None:
@@ -97,12 +108,12 @@ def command(
                 progress=lambda *step, head=f"{dataset.name}, {profile}, {each}": show(head, *step),
                 **options,
             )
-            for dataset in [read_dataset(folder) for folder in folders]
+            for dataset in datasets
             for profile in profiles
             for each in embedder
         ]
     if run_file:
-        write_run(run_file, results[0].queries, results[0].answers)
+        write_run(run_file, results[0].queries, results[0].answers, datasets[0].spellings)
     if plot:
         draw(results, plot)
     if json:

@@ -13,12 +13,21 @@ import click
 from click.core import ParameterSource
 
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import CATALOG, WriteOptions, flag, import_options, is_registry, option
+from toolroll.cli.options import (
+    CATALOG,
+    WriteOptions,
+    flag,
+    import_options,
+    is_registry,
+    on_bad_tool_option,
+    option,
+)
 from toolroll.cli.output import Progress, redacted
 from toolroll.cli.registry.sync import definitions_of, print_report, review_option, while_waiting_option
 from toolroll.errors import NotFound
 
 if TYPE_CHECKING:
+    from toolroll.formats.sources.bad_tools import OnBadTool
     from toolroll.registry.registry import Registry
     from toolroll.tools import Definitions
 
@@ -36,6 +45,7 @@ if TYPE_CHECKING:
 )
 @review_option
 @while_waiting_option
+@on_bad_tool_option
 @flag("--restore", "Bring back tools that people deleted.")
 @flag("--dry-run", "Print what would be done, write nothing.")
 @import_options
@@ -45,6 +55,7 @@ def command(
     plugin: str | None,
     review: Any,
     while_waiting: Any,
+    on_bad_tool: OnBadTool | None,
     restore: bool,
     dry_run: bool,
 ) -> int:
@@ -66,7 +77,7 @@ def command(
         raise click.UsageError("--restore: is for your own imports, not for --plugin")
     from toolroll.tools import Definitions
 
-    definitions = Definitions.joined([_read(source, options.org) for source in sources])
+    definitions = Definitions.joined([_read(source, options.org, on_bad_tool) for source in sources])
     with _target(options, dry_run) as registry, Progress() as progress:
         shown = progress.counter("tools")
         if plugin:
@@ -112,9 +123,9 @@ def _target(options: WriteOptions, dry_run: bool) -> Iterator[Registry]:
         yield registry
 
 
-def _read(source: str, org: str) -> Definitions:
+def _read(source: str, org: str, on_bad_tool: OnBadTool | None) -> Definitions:
     if not is_registry(source):
-        return definitions_of(source)
+        return definitions_of(source, on_bad_tool)
     from toolroll.registry.transfer import read_registry
 
     return read_registry(source, org, shown=redacted(source))

@@ -209,6 +209,14 @@ def embedder_option(
     return option("--embedder", help, **{"default": "static", "metavar": "NAME", **attributes})
 
 
+on_bad_tool_option = option(
+    "--on-bad-tool",
+    "What to do with a tool that has an error: stop (refuse), or repair or omit it and say so (skip).",
+    choices=("refuse", "skip"),
+    unset="skip what comes from an MCP server, refuse the rest",
+)
+
+
 def set_option(of: str) -> Decorator:
     """Declares `--set`, for parameters of a profile; the command gets a dict named `parameters`."""
     return option(

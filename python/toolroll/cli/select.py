@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolroll.cli.commands import command as declare
-from toolroll.cli.options import CATALOG, POLL_S, embedder_option, flag, is_registry, json_option, option
+from toolroll.cli.options import (
+    CATALOG,
+    POLL_S,
+    embedder_option,
+    flag,
+    is_registry,
+    json_option,
+    on_bad_tool_option,
+    option,
+)
 from toolroll.cli.output import Progress, note, print_json, printable
 from toolroll.cli.parameter_types import COUNT, PROVIDERS, names
 
 if TYPE_CHECKING:
+    from toolroll.formats.sources.bad_tools import OnBadTool
     from toolroll.roll import Toolroll
     from toolroll.selection.profiles import Profile
     from toolroll.selection.visible import VisibleTools
@@ -48,6 +58,7 @@ if TYPE_CHECKING:
     metavar="NAME,…",
     unset="those in its catalog.json",
 )
+@on_bad_tool_option
 @option("--page", "Page that the user is on.", default="")
 @option("--provider", "Provider whose limits on the number of tools apply.", choices=PROVIDERS)
 @option(
@@ -85,6 +96,7 @@ def command(
     profile: str | None,
     embedder: str,
     tiers: tuple[str, ...] | None,
+    on_bad_tool: OnBadTool | None,
     settings: tuple[str, ...],
     require: tuple[str, ...],
     provider: str | None,
@@ -116,7 +128,7 @@ def command(
         message = sys.stdin.buffer.read().decode("utf-8", "replace")
     with (
         Progress() as progress,
-        _open(catalog, tiers or (), embedder, from_environment(profile), progress) as roll,
+        _open(catalog, tiers or (), on_bad_tool, embedder, from_environment(profile), progress) as roll,
     ):
         if not settings and not (catalog and is_registry(catalog)):
             settings = tuple(roll.catalog.switches.keys)  # as if every toolkit were configured
@@ -157,7 +169,12 @@ def _print_visible(visible: VisibleTools, as_json: bool) -> None:
 
 
 def _open(
-    catalog: str | None, tiers: tuple[str, ...], embedder: str, profile: Profile, progress: Progress
+    catalog: str | None,
+    tiers: tuple[str, ...],
+    on_bad_tool: OnBadTool | None,
+    embedder: str,
+    profile: Profile,
+    progress: Progress,
 ) -> Toolroll:
     """Opens what `--catalog` names."""
     from toolroll.roll import Toolroll
@@ -166,7 +183,14 @@ def _open(
         return Toolroll.demo(embedder=embedder, profile=profile)
     shown = progress.counter("embedding")
     if not is_registry(catalog):
-        return Toolroll.from_folder(catalog, tiers=tiers, embedder=embedder, profile=profile, progress=shown)
+        return Toolroll.from_folder(
+            catalog,
+            tiers=tiers,
+            embedder=embedder,
+            profile=profile,
+            on_bad_tool=on_bad_tool,
+            progress=shown,
+        )
     return Toolroll.open(
         catalog,
         embedder=embedder,

@@ -27,6 +27,7 @@ import numpy as np
 
 from toolroll.errors import InvalidDefinition, InvalidInput, NotFound
 from toolroll.formats import strict_json
+from toolroll.formats.sources.bad_tools import OnBadTool, clean_name
 from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.sources.folder import read_folder
 from toolroll.tools import Definitions
@@ -72,15 +73,18 @@ class Dataset:
         name: of the folder.
         definitions: the tools, with the examples of their own file only.
         queries: in the order of their file.
+        spellings: name of a tool → how the queries write it, where that differs: a source removes spaces at
+            the ends of a name.
     """
 
     name: str
     definitions: Definitions
     queries: tuple[Query, ...]
+    spellings: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_dataset(folder: str | PathLike[str]) -> Dataset:
-    """Reads a dataset folder.
+def read_dataset(folder: str | PathLike[str], on_bad_tool: OnBadTool | None = None) -> Dataset:
+    """Reads a dataset folder. on_bad_tool: as in `read_folder`; queries may name tools that were left out.
 
     Raises:
         NotFound: there is no such folder, or no `queries.jsonl` in it.
@@ -92,18 +96,20 @@ def read_dataset(folder: str | PathLike[str]) -> Dataset:
     file = path / QUERIES
     if not file.is_file():
         raise NotFound(f"dataset {str(folder)!r}: has no {QUERIES}, the labelled messages, a line each")
-    definitions = read_folder(path)
+    definitions = read_folder(path, on_bad_tool=on_bad_tool)
     if not definitions.tools:
         raise InvalidDefinition(
             "holds no tools, must have a tools.jsonl or toolkit files beside its queries", file=str(folder)
         )
-    names = frozenset(tool.name for tool in definitions.tools)
+    names = {tool.name for tool in definitions.tools} | {
+        clean_name(error.tool) for error in definitions.skipped if error.tool
+    }
     try:
         content = file.read_bytes()
     except OSError as error:
         raise InvalidDefinition(f"cannot be read: {error.strerror}", file=str(file)) from error
-    queries = _read_queries(strict_json.decode(content, str(file)), str(file), names)
-    return Dataset(path.resolve().name, definitions, queries)
+    queries, spellings = _read_queries(strict_json.decode(content, str(file)), str(file), names)
+    return Dataset(path.resolve().name, definitions, queries, spellings)
 
 
 def divide(
@@ -172,25 +178,26 @@ def with_examples(
     return replace(definitions, tools=tools)
 
 
-def _read_queries(text: str, file: str, names: frozenset[str]) -> tuple[Query, ...]:
+def _read_queries(text: str, file: str, names: set[str]) -> tuple[tuple[Query, ...], dict[str, str]]:
     queries: list[Query] = []
+    spellings: dict[str, str] = {}
     lines: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):  # not splitlines(): U+2028 may stand in a string
         if not line or line.isspace():
             continue
         value = strict_json.parse(line, file, number)
         try:
-            query = _query(value, names)
+            query = _query(value, names, spellings)
             first = lines.setdefault(query.id, number)
             if first != number:
                 raise FieldError(f"id {query.id!r} is there twice, first in line {first}", ("id",))
         except FieldError as error:
             raise error.invalid(file=file, line=number) from None
         queries.append(query)
-    return tuple(queries)
+    return tuple(queries), spellings
 
 
-def _query(value: Any, names: frozenset[str]) -> Query:
+def _query(value: Any, names: set[str], spellings: dict[str, str]) -> Query:
     if type(value) is not dict:
         raise FieldError(f"is {value!r:.80}, must be an object with id, text and gold")
     for key in ("id", "text", "gold"):
@@ -201,7 +208,7 @@ def _query(value: Any, names: frozenset[str]) -> Query:
             raise FieldError(
                 f"{key} is {found!r:.80}, must be a string" + " of some length" * (key != "text"), (key,)
             )
-    gold = _names(value["gold"], "gold")
+    gold = _names(value["gold"], "gold", spellings)
     for name in gold:
         if name not in names:
             raise FieldError(f"gold names {name!r:.80}, which is no tool of this folder", ("gold",))
@@ -218,24 +225,27 @@ def _query(value: Any, names: frozenset[str]) -> Query:
             f"context.alt is {alternatives!r:.80}, must be gold name → names", ("context", "alt")
         )
     candidates: tuple[str, ...] = ()
-    if "candidates" in context and not (candidates := _names(context["candidates"], "candidates")):
+    if "candidates" in context and not (candidates := _names(context["candidates"], "candidates", spellings)):
         raise FieldError("context.candidates is empty, must name a tool", ("context", "candidates"))
     return Query(
         value["id"],
         value["text"],
         gold,
         value.get("split", "test"),
-        {name: _names(same, "alt") for name, same in alternatives.items()},
+        {clean_name(name): _names(same, "alt", spellings) for name, same in alternatives.items()},
         candidates,
         _history(context.get("history", ())),
         context,
     )
 
 
-def _names(value: Any, key: str) -> tuple[str, ...]:
+def _names(value: Any, key: str, spellings: dict[str, str]) -> tuple[str, ...]:
+    """The names as the catalog has them; `spellings` gets those that are written in another way."""
     if type(value) is not list or not all(type(name) is str for name in value):
         raise FieldError(f"{key} is {value!r:.80}, must be a list of names", (key,))
-    return tuple(value)
+    clean = [clean_name(name) for name in value]
+    spellings |= {name: raw for name, raw in zip(clean, value, strict=True) if name != raw}
+    return tuple(clean)
 
 
 def _history(value: Any) -> tuple[Mapping[str, Any], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from toolroll._files import replace_file
@@ -235,8 +236,15 @@ def _micros(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def write_run(path: str | os.PathLike[str], queries: Sequence[Query], answers: Sequence[Answer]) -> None:
+def write_run(
+    path: str | os.PathLike[str],
+    queries: Sequence[Query],
+    answers: Sequence[Answer],
+    spellings: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Writes one line for each answer, and replaces the file atomically.
+
+    spellings: as in `Dataset`: the file has the names of the dataset.
 
     Raises:
         InvalidInput: it cannot be written.
@@ -245,7 +253,7 @@ def write_run(path: str | os.PathLike[str], queries: Sequence[Query], answers: S
         json.dumps(
             {
                 "id": query.id,
-                "ranked": answer.ranked,
+                "ranked": [spellings.get(name, name) for name in answer.ranked],
                 "score": answer.confidence,
                 "abstain": answer.abstained,
             },

@@ -34,6 +34,27 @@ def test_toolkit_files_may_stand_in_place_of_tools_jsonl(tmp_path):
     assert [tool.name for tool in read_dataset(tmp_path).definitions.tools] == ["forecast"]
 
 
+def test_names_of_queries_are_those_of_the_tools_without_spaces_at_their_ends(tmp_path):
+    line = query(
+        "x", "rain", ["forecast "], alt={"forecast ": [" other"]}, candidates=["forecast ", " other"]
+    )
+    tools = [{"name": "forecast "}, {"name": " other"}]
+    dataset = read_dataset(write(tmp_path, tools=tools, queries=[line]))
+    (only,) = dataset.queries
+    assert (only.gold, only.candidates) == (("forecast",), ("forecast", "other"))
+    assert only.alternatives == {"forecast": ("other",)}
+    assert dataset.spellings == {"forecast": "forecast ", "other": " other"}
+
+
+def test_queries_may_name_a_tool_that_was_left_out(tmp_path):
+    folder = write(
+        tmp_path, tools=[{"name": "a", "status": 1}, {"name": "b"}], queries=[query("x", "y", ["a"])]
+    )
+    with pytest.raises(InvalidDefinition, match="status is 1"):
+        read_dataset(folder)
+    assert read_dataset(folder, "skip").queries[0].gold == ("a",)
+
+
 @pytest.mark.parametrize(
     ("line", "what"),
     [

@@ -248,6 +248,9 @@ def test_a_run_file_holds_a_line_a_query_and_is_written_whole(tmp_path):
     assert set(lines[0]) == {"id", "ranked", "score", "abstain"}
     assert lines[0]["ranked"] == list(found.answers[0].ranked)
     assert sorted(os.listdir(tmp_path)) == ["run.jsonl", "set"]
+    first = found.answers[0].ranked[0]
+    write_run(file, found.queries, found.answers, {first: f"{first} "})
+    assert json.loads(file.read_text("utf-8").splitlines()[0])["ranked"][0] == f"{first} "
 
 
 def test_what_cannot_be_written_is_said_and_leaves_what_was_there(tmp_path):

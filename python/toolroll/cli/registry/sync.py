@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from toolroll.cli.commands import command
-from toolroll.cli.options import WriteOptions, flag, option, write_options
+from toolroll.cli.options import WriteOptions, flag, on_bad_tool_option, option, write_options
 from toolroll.cli.output import Progress, note, print_json, printable
 from toolroll.errors import NotFound
 
 if TYPE_CHECKING:
+    from toolroll.formats.sources.bad_tools import OnBadTool
     from toolroll.registry.sync.sync import SyncReport
     from toolroll.tools import Definitions
 
@@ -43,15 +44,19 @@ while_waiting_option = option(
     "Let the plugin also set what only people set otherwise: public, pinned, base, the rest that governs its "
     "toolkits, tools in other toolkits, page mappings. Tools that people deleted come back.",
 )
+@on_bad_tool_option
 @flag("--dry-run", "Print what would be done, write nothing.")
 @write_options
-def sync(options: WriteOptions, path: str, dry_run: bool, **how: object) -> int:
+def sync(
+    options: WriteOptions, path: str, dry_run: bool, on_bad_tool: OnBadTool | None, **how: object
+) -> int:
     """Bring a plugin's tools up to date.
 
     PATH is a folder of toolkit files, or one file. In one transaction, new tools are added, changed ones get
-    a version and missing ones are deleted. Tools of other owners are never touched.
+    a version and missing ones are deleted, except those that are left out for an error. Tools of other owners
+    are never touched.
     """
-    definitions = definitions_of(path)
+    definitions = definitions_of(path, on_bad_tool)
     with options.registry() as registry, Progress() as progress:
         report = registry.sync(
             definitions,
@@ -64,8 +69,8 @@ def sync(options: WriteOptions, path: str, dry_run: bool, **how: object) -> int:
     return print_report(report, options.json)
 
 
-def definitions_of(path: str) -> Definitions:
-    """The tools and toolkits of a folder or file.
+def definitions_of(path: str, on_bad_tool: OnBadTool | None = None) -> Definitions:
+    """The tools and toolkits of a folder or file. on_bad_tool: as for `read_folder`.
 
     Raises:
         NotFound: there is no such file or folder.
@@ -77,7 +82,7 @@ def definitions_of(path: str) -> Definitions:
 
     if not Path(path).exists():
         raise NotFound(f"{path!r}: no such file or folder")
-    return read_folder(path)
+    return read_folder(path, on_bad_tool=on_bad_tool)
 
 
 def print_report(report: SyncReport, as_json: bool, next_step: str = "") -> int:

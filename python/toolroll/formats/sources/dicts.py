@@ -19,12 +19,12 @@ from toolroll.errors import InvalidDefinition
 from toolroll.formats.schemas.gemini import from_gemini
 from toolroll.formats.schemas.original import plain
 from toolroll.formats.sources import fields
+from toolroll.formats.sources.bad_tools import BadTools, OnBadTool, checked, report
 from toolroll.formats.sources.callables import read_callable
 from toolroll.formats.sources.fields import Field, FieldError
 from toolroll.formats.sources.hosted import is_hosted
-from toolroll.formats.sources.jsonl import toolkits_of
 from toolroll.formats.sources.objects import described
-from toolroll.tools import Definitions, Tool
+from toolroll.tools import Definitions, Tool, Toolkit
 
 SHAPES = (
     "OpenAI chat {'type': 'function', 'function': {...}} or Responses {'type': 'function', 'name', ...}, "
@@ -35,23 +35,26 @@ SHAPES = (
 )
 
 
-def read_tools(items: Iterable[Any], toolkit: str = "") -> Definitions:
+def read_tools(items: Iterable[Any], toolkit: str = "", on_bad_tool: OnBadTool | None = None) -> Definitions:
     """Reads tools of any known shape, in order; toolkits are those that the tools name.
 
     toolkit: used for tools that name none.
+    on_bad_tool: "refuse" raises for a tool with an error, "skip" repairs it or leaves it out, and logs that.
+        None skips tools in MCP's form, since those come from a server, and refuses all others.
 
     The result of MCP's `tools/list` is a list of tools, too. Hosted tools are in `Definitions.hosted`.
 
     Raises InvalidDefinition, with the position as ``tools[3]``, for the first invalid tool or duplicate name.
     """
     items = list_of(items)
+    bad = BadTools(checked(on_bad_tool), lambda path: {"file": f"tools[{path[0]}]"})
     try:
-        read = read_items(items)
+        read = read_items(items, bad)
     except FieldError as error:
-        position = error.path[0]
         raise error.invalid(
-            file=f"tools[{position}]", tool=fields.name_of(items, error.path)
+            **bad.place(error.path), tool=fields.name_of(items, error.path)
         ) from error.__cause__
+    report("the list", read.skipped, read.repaired)
     if not toolkit:
         return read
     tools = tuple(tool if tool.toolkit else replace(tool, toolkit=toolkit) for tool in read.tools)
@@ -78,7 +81,7 @@ def list_of(items: Any) -> list[Any]:
 def as_tool(item: Any, toolkit: str = "") -> Tool:
     """Reads one tool of any known shape. `toolkit`: used if the item names none."""
     try:
-        tools = _read(item)
+        tools = read_tools_of(item, _refusing())
     except FieldError as error:
         raise error.invalid(tool=fields.name_of([item], (0, *error.path))) from error.__cause__
     if len(tools) != 1:
@@ -89,59 +92,97 @@ def as_tool(item: Any, toolkit: str = "") -> Tool:
 
 def read_item(item: Any) -> Tool:
     """`as_tool` for a caller that adds the place itself: raises FieldError."""
-    tools = _read(item)
+    tools = read_tools_of(item, _refusing())
     if len(tools) != 1:
         raise FieldError(f"holds {len(tools)} declarations, must be one")
     return tools[0]
 
 
-def read_items(items: list[Any]) -> Definitions:
-    """`read_tools` for a source that adds the place itself: raises FieldError, with the position first."""
-    tools: list[Tool] = []
-    counts: list[int] = []
+def read_items(items: Sequence[Any], bad: BadTools, *path: str | int) -> Definitions:
+    """`read_tools` for a source that adds the place itself: raises FieldError, with the position first.
+
+    path: in front of the position.
+    """
+    tools: dict[str, Tool] = {}
+    positions: dict[str, int] = {}
     hosted: list[object] = []
     for i, item in enumerate(items):
         if isinstance(item, Mapping) and is_hosted(item):
             hosted.append(item)
-            counts.append(0)
             continue
-        try:
-            read = _read(item)
-        except FieldError as error:
-            cause = error.__cause__
-            raise error.under(i) from cause
-        tools += read
-        counts.append(len(read))
-    if len({tool.name for tool in tools}) != len(tools):
-        raise _duplicate(tools, counts)
-    return Definitions(tuple(tools), toolkits_of(tools), hosted=tuple(hosted))
+        for tool in read_tools_of(item, bad, *path, i):
+            if tool.name not in tools:
+                tools[tool.name], positions[tool.name] = tool, i
+                continue
+            error = FieldError(f"name is already taken by tools[{positions[tool.name]}]", (*path, i, "name"))
+            if not bad.skips(tool.original):
+                raise error
+            if tool == tools[tool.name]:
+                bad.repair(FieldError("is there twice", (*path, i)), tool.name)
+            else:
+                bad.skip(error, tool.name)
+    return Definitions(
+        tuple(tools.values()),
+        toolkits_of(tools.values()),
+        hosted=tuple(hosted),
+        skipped=tuple(bad.skipped),
+        repaired=tuple(bad.repaired),
+    )
 
 
-def _duplicate(tools: list[Tool], counts: list[int]) -> FieldError:
-    positions = [i for i, count in enumerate(counts) for _ in range(count)]
-    first: dict[str, int] = {}
-    for position, tool in zip(positions, tools, strict=True):
-        if tool.name in first:
-            return FieldError(f"name is already taken by tools[{first[tool.name]}]", (position, "name"))
-        first[tool.name] = position
-    raise AssertionError("no name is given twice")
+def toolkits_of(tools: Iterable[Tool]) -> tuple[Toolkit, ...]:
+    """One Toolkit for each name that the tools use, in the order of first use."""
+    return tuple(Toolkit(name) for name in dict.fromkeys(tool.toolkit for tool in tools) if name)
 
 
-def _read(item: Any) -> list[Tool]:
+def is_provider_form(item: Mapping[str, Any]) -> bool:
+    """Whether this is in the form of OpenAI or Gemini, or a list of MCP, and not a plain definition."""
+    if "function" in item or item.get("type") == "function":
+        return True
+    parameters = item.get("parameters")
+    if isinstance(parameters, Mapping) and _is_gemini(parameters):
+        return True
+    return any(key in item for key in ("functionDeclarations", "function_declarations")) or (
+        isinstance(item.get("tools"), list) and "name" not in item
+    )
+
+
+def _refusing() -> BadTools:
+    return BadTools("refuse", lambda path: {})
+
+
+def read_tools_of(item: Any, bad: BadTools, *path: str | int) -> list[Tool]:
+    """The tools of an item of any known form. A FieldError has the path in front."""
     if isinstance(item, (dict, Mapping)):
-        if (group := group_of(item)) is not None:
-            return _read_group(group)
-        return [read_mapping(item)]
+        try:
+            group = group_of(item)
+        except FieldError as error:
+            raise error.under(*path) from None
+        if group is not None:
+            return _read_group(group, bad, *path)
+        return _listed(bad.read(item, read_mapping, *path))
     if isinstance(item, Tool):
         return [item]
-    if (found := described(item)) is not None:
-        return [Tool(**fields.read_fields(found._asdict(), _OPENAI), original=item)]
-    schema = getattr(item, "inputSchema", None) or getattr(item, "input_schema", None)
-    if schema is not None and isinstance(getattr(item, "name", None), str):
-        return [_read_mcp(item, schema)]
-    if callable(item):
-        return [read_callable(item)]
-    raise FieldError(f"is {fields.shown(item)}, a {type(item).__name__}; known shapes: {SHAPES}")
+    return _listed(_read_object(item, bad, *path))
+
+
+def _listed(tool: Tool | None) -> list[Tool]:
+    return [] if tool is None else [tool]
+
+
+def _read_object(item: Any, bad: BadTools, *path: str | int) -> Tool | None:
+    try:
+        if (found := described(item)) is not None:
+            return Tool(**fields.read_fields(found._asdict(), _OPENAI), original=item)
+        schema = getattr(item, "inputSchema", None) or getattr(item, "input_schema", None)
+        if schema is None or not isinstance(getattr(item, "name", None), str):
+            if callable(item):
+                return read_callable(item)
+            raise FieldError(f"is {fields.shown(item)}, a {type(item).__name__}; known shapes: {SHAPES}")
+    except FieldError as error:
+        raise error.under(*path) from error.__cause__
+    values = _mcp_values(item, schema)
+    return bad.read(values, lambda given: _read_mcp(given, item if given is values else None), *path)
 
 
 def read_mapping(item: Mapping[str, Any]) -> Tool:
@@ -204,8 +245,8 @@ def _read_mcp_mapping(item: Mapping[str, Any]) -> dict[str, Any]:
     return _titled(_known(item, _MCP))
 
 
-def _read_mcp(item: Any, schema: Any) -> Tool:
-    """A tool of an MCP library; its attributes have MCP's names, or Python's."""
+def _mcp_values(item: Any, schema: Any) -> dict[str, Any]:
+    """A tool of an MCP library under MCP's keys; its attributes have MCP's names, or Python's."""
     values: dict[str, Any] = {
         "name": item.name,
         "description": getattr(item, "description", None),
@@ -214,7 +255,10 @@ def _read_mcp(item: Any, schema: Any) -> Tool:
         "outputSchema": getattr(item, "outputSchema", None) or getattr(item, "output_schema", None),
         "_meta": plain(getattr(item, "meta", None)),
     }
-    values |= {key: plain(getattr(item, key, None)) for key in ("annotations", "icons", "execution")}
+    return values | {key: plain(getattr(item, key, None)) for key in ("annotations", "icons", "execution")}
+
+
+def _read_mcp(values: Mapping[str, Any], item: Any) -> Tool:
     return Tool(**_titled(fields.read_fields(values, _MCP)), original=item)
 
 
@@ -256,23 +300,20 @@ def group_of(item: Mapping[str, Any]) -> Group | None:
     return Group(key, members)
 
 
-def _read_group(group: Group) -> list[Tool]:
+def _read_group(group: Group, bad: BadTools, *path: str | int) -> list[Tool]:
     tools: list[Tool] = []
     for i, member in enumerate(group.members):
-        try:
-            if group.key == "tools":
-                tools += _read(member)
-            elif not isinstance(member, Mapping):
-                raise FieldError(f"is {fields.shown(member)}, must be an object")
-            else:
-                tools.append(read_declaration(member))
-        except FieldError as error:
-            raise error.under(group.key, i) from None
+        if group.key == "tools":
+            tools += read_tools_of(member, bad, *path, group.key, i)
+        else:
+            tools += _listed(bad.read(member, read_declaration, *path, group.key, i))
     return tools
 
 
 def read_declaration(item: Mapping[str, Any]) -> Tool:
     """Reads one of Gemini's function declarations, whatever dialect its parameters are in."""
+    if not isinstance(item, Mapping):
+        raise FieldError(f"is {fields.shown(item)}, must be an object")
     values = _read_declaration(item)
     if "name" not in values:
         raise FieldError("name is missing")

@@ -4,7 +4,8 @@
     catalog/tools.jsonl      {"name", "description", "parameters", "server", "examples"} a line
     toolkits/catalog.json    {"tiers": [...], "pages": [{"pattern", "toolkits", "priority"}]}
 
-From a folder with tools.jsonl, only that and catalog.json are read. Every error names file, line and key. The
+From a folder with tools.jsonl, only that and catalog.json are read. A file may also be the answer of an MCP
+server to tools/list, as it came; its toolkit has the file's name. Every error names file, line and key. The
 folder is not trusted: a symbolic link out of it, a FIFO or a device is skipped with a warning, never opened.
 """
 
@@ -14,6 +15,7 @@ import gc
 import logging
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,16 +24,22 @@ from typing import Any
 from toolroll.errors import InvalidDefinition
 from toolroll.formats import strict_json
 from toolroll.formats.sources import catalog_file, fields, jsonl
-from toolroll.formats.sources.dicts import read_items
+from toolroll.formats.sources.bad_tools import BadTools, OnBadTool, checked, report
+from toolroll.formats.sources.dicts import read_items, toolkits_of
 from toolroll.formats.sources.fields import Field, FieldError, InvalidValue
 from toolroll.tools import MODES, MOST_MEMBERS, Definitions, Route, Tool, Toolkit
 
 log = logging.getLogger(__name__)
 
 LINES = "tools.jsonl"
+_ANSWER = {"tools", "nextCursor", "_meta"}  # the keys of MCP's answer to tools/list
 
 
-def read_folder(path: str | os.PathLike[str], tiers: Sequence[str] | None = None) -> Definitions:
+def read_folder(
+    path: str | os.PathLike[str],
+    tiers: Sequence[str] | None = None,
+    on_bad_tool: OnBadTool | None = None,
+) -> Definitions:
     """Reads a folder of toolkits, or one .json or .jsonl file.
 
     Files are read in the order of their names; hidden files are skipped. An empty folder gives empty
@@ -40,7 +48,10 @@ def read_folder(path: str | os.PathLike[str], tiers: Sequence[str] | None = None
     tiers: the caller's, which go before those of the folder. Toolkits with another tier are an error; without
         any tiers, all toolkits may have the same one. None if the tiers are not known here, as for a registry
         that has its own.
+    on_bad_tool: as in `read_tools`. If servers' answers share a name, each such tool has its toolkit in front
+        of its name.
     """
+    checked(on_bad_tool)
     path = os.fspath(path)
     try:
         mode = os.stat(path).st_mode
@@ -50,14 +61,15 @@ def read_folder(path: str | os.PathLike[str], tiers: Sequence[str] | None = None
         raise InvalidDefinition("is neither a folder nor a regular file", file=path)
     files = _files(path) if stat.S_ISDIR(mode) else [path]
     with _collection_paused():
-        parts = [_read_file(file) for file in files]
+        parts = [_read_file(file, on_bad_tool) for file in files]
         found = _join(parts)
         known = tuple(tiers or ()) or found.tiers
         if tiers is not None and not known:
             known = _only_tier(path, found.toolkits)
         if tiers is not None or known:
             _check_tiers(parts, known)
-        return replace(found, tiers=known)
+    report(path, found.skipped, found.repaired)
+    return replace(found, tiers=known)
 
 
 @contextmanager
@@ -84,6 +96,8 @@ class _Part:
     definitions: Definitions
     tools_key: str = ""  # "tasks" or "tools" in a toolkit file, "" in a file of lines or a bare list
     lines: list[int] = field(default_factory=list)  # of each tool, in a file of lines
+    is_answer: bool = False  # of a server
+    skips: bool = False
 
     def line_of_tool(self, i: int) -> int:
         if self.lines:
@@ -127,23 +141,57 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _read_file(file: str) -> _Part:
+def _read_file(file: str, on_bad_tool: OnBadTool | None) -> _Part:
     text = strict_json.decode(_content(file), file)
+    bad = BadTools(on_bad_tool, lambda path: {"file": file, "line": strict_json.line_of(text, path)})
+    skips = on_bad_tool == "skip"
     if file.endswith(".jsonl"):
-        definitions, lines = jsonl.read_lines(text, file)
-        return _Part(file, text, definitions, lines=lines)
+        bad.place = lambda path: {"file": file, "line": path[0]}
+        tools, lines, hosted = jsonl.read_lines(text, file, bad)
+        definitions = Definitions(tuple(tools), toolkits_of(tools), hosted=tuple(hosted))
+        return _Part(file, text, _with(definitions, bad), lines=lines, skips=skips)
     value = strict_json.parse(text, file)
     if isinstance(value, list):
-        return _Part(file, text, _read_list(value, text, file))
+        return _Part(file, text, _read_list(value, text, file, bad), skips=skips)
+    if (path := _answer_in(value)) is not None:
+        holder = value[path[0]] if len(path) > 1 else value
+        found = _read_list(holder["tools"], text, file, bad, *path)
+        toolkit = os.path.splitext(os.path.basename(file))[0]
+        tools = [tool if tool.toolkit else replace(tool, toolkit=toolkit) for tool in found.tools]
+        named = replace(found, tools=tuple(tools), toolkits=toolkits_of(tools) or (Toolkit(toolkit),))
+        return _Part(file, text, named, "tools", is_answer=True, skips=on_bad_tool != "refuse")
     key = "tools" if isinstance(value, dict) and "tools" in value else "tasks"
+    bad.on_bad_tool = (
+        on_bad_tool or "refuse"
+    )  # in whatever form its tools are: a toolkit file is a person's own
     try:
         if catalog_file.is_catalog_file(os.path.basename(file), value):
             return _Part(file, text, catalog_file.read_catalog_file(value))
-        return _Part(file, text, _read_toolkit(value, file), key)
+        return _Part(file, text, _with(_read_toolkit(value, file, bad), bad), key, skips=skips)
     except FieldError as error:
         line = strict_json.line_of(text, error.path)
         tool = fields.name_of(value[key], error.path[1:]) if error.path[:1] == (key,) else None
         raise error.invalid(file=file, line=line, tool=tool) from None
+
+
+def _with(definitions: Definitions, bad: BadTools) -> Definitions:
+    return replace(definitions, skipped=tuple(bad.skipped), repaired=tuple(bad.repaired))
+
+
+def _answer_in(value: Any) -> tuple[str, ...] | None:
+    """The keys that lead to the tools of a server's answer to tools/list; None for any other file.
+
+    A toolkit file says more than its tools, or its tools are in another form.
+    """
+    if not isinstance(value, dict):
+        return None
+    if "jsonrpc" in value and isinstance(value.get("result"), dict):
+        return None if _answer_in(value["result"]) is None else ("result", "tools")
+    tools = value.get("tools")
+    if not isinstance(tools, list) or not value.keys() <= _ANSWER:
+        return None
+    keys = {key for tool in tools if isinstance(tool, dict) for key in tool}
+    return ("tools",) if "inputSchema" in keys and keys.isdisjoint(("function", "parameters")) else None
 
 
 def _content(file: str) -> bytes:
@@ -163,16 +211,17 @@ def _unreadable(path: str, error: OSError | ValueError) -> InvalidDefinition:
     return InvalidDefinition(f"cannot be read: {reason}", file=path)
 
 
-def _read_list(items: list[Any], text: str, file: str) -> Definitions:
-    """A file with a list of tools, in any shape of `read_tools`."""
+def _read_list(items: list[Any], text: str, file: str, bad: BadTools, *path: str) -> Definitions:
+    """A list of tools, in any form of `read_tools`. path: of the list in its file."""
     try:
-        return read_items(items)
+        return read_items(items, bad, *path)
     except FieldError as error:
         line = strict_json.line_of(text, error.path)
-        raise error.invalid(file=file, line=line, tool=fields.name_of(items, error.path)) from None
+        name = fields.name_of(items, error.path[len(path) :])
+        raise error.invalid(file=file, line=line, tool=name) from None
 
 
-def _read_toolkit(value: Any, file: str) -> Definitions:
+def _read_toolkit(value: Any, file: str, bad: BadTools) -> Definitions:
     if not isinstance(value, dict):
         raise FieldError(
             f"is {fields.shown(value)}, must be an object with name and tasks, or a list of tools"
@@ -185,10 +234,9 @@ def _read_toolkit(value: Any, file: str) -> Definitions:
     key = "tools" if "tools" in value else "tasks"
     tools = []
     for i, task in enumerate(tasks):
-        try:
-            tools.append(_read_task(task, toolkit.name))
-        except FieldError as error:
-            raise error.under(key, i) from None
+        tool = bad.read(task, lambda given: _read_task(given, toolkit.name), key, i)
+        if tool is not None:
+            tools.append(tool)
     routes = []
     if keywords or patterns:
         modes = tuple(mode for _, mode in keywords)
@@ -220,19 +268,58 @@ def _read_task(task: Any, toolkit: str) -> Tool:
 
 
 def _join(parts: list[_Part]) -> Definitions:
-    tools = tuple(tool for part in parts for tool in part.definitions.tools)
-    if len({tool.name for tool in tools}) != len(tools):
-        _refuse_duplicate_tool(parts)
+    names = [tool.name for part in parts for tool in part.definitions.tools]
+    if len(set(names)) != len(names):
+        parts = _without_duplicates(_with_prefixes(parts, Counter(names)))
     toolkits = tuple(toolkit for part in parts for toolkit in part.definitions.toolkits)
     _check_toolkits(parts)
     _warn_of_pages(parts, {toolkit.name for toolkit in toolkits})
-    return Definitions(
-        tools,
-        toolkits,
-        tuple(route for part in parts for route in part.definitions.routes),
-        pages=tuple(page for part in parts for page in part.definitions.pages),
-        tiers=next((part.definitions.tiers for part in parts if part.definitions.tiers), ()),
-    )
+    found = Definitions.joined([part.definitions for part in parts])
+    tiers = next((part.definitions.tiers for part in parts if part.definitions.tiers), ())
+    return replace(found, tiers=tiers)
+
+
+def _with_prefixes(parts: list[_Part], names: Counter[str]) -> list[_Part]:
+    """The same parts; a tool of a server's answer has its toolkit before a name that others have, too."""
+    found = []
+    for part in parts:
+        tools, repaired = list(part.definitions.tools), list(part.definitions.repaired)
+        for i, tool in enumerate(tools):
+            longer = f"{tool.toolkit}_{tool.name}"
+            if part.is_answer and names[tool.name] > 1 and not names[longer]:
+                tools[i] = replace(tool, name=longer, original=None)
+                problem = f"name is also a tool of another file, so it is now {longer!r}"
+                repaired.append(InvalidDefinition(problem, file=part.file, field="name", tool=tool.name))
+        own = replace(part.definitions, tools=tuple(tools), repaired=tuple(repaired))
+        found.append(replace(part, definitions=own))
+    return found
+
+
+def _without_duplicates(parts: list[_Part]) -> list[_Part]:
+    """The parts without tools whose name is taken, where those may be skipped."""
+    places: dict[str, tuple[_Part, int]] = {}
+    found = []
+    for part in parts:
+        tools, lines, skipped = [], [], list(part.definitions.skipped)
+        for i, tool in enumerate(part.definitions.tools):
+            first, at = places.setdefault(tool.name, (part, i))
+            if (first, at) == (part, i):
+                tools.append(tool)
+                lines += part.lines[i : i + 1]
+                continue
+            error = InvalidDefinition(
+                f"name is already taken at {first.file}:{first.line_of_tool(at)}",
+                file=part.file,
+                line=part.line_of_tool(i),
+                field="name",
+                tool=tool.name,
+            )
+            if not part.skips:
+                raise error
+            skipped.append(error)
+        own = replace(part.definitions, tools=tuple(tools), skipped=tuple(skipped))
+        found.append(replace(part, definitions=own, lines=lines))
+    return found
 
 
 def _warn_of_pages(parts: list[_Part], toolkits: set[str]) -> None:
@@ -274,21 +361,6 @@ def _check_tiers(parts: list[_Part], tiers: tuple[str, ...]) -> None:
                     "tier",
                     f"toolkit {toolkit.name!r}: tier is {toolkit.tier!r}, {known}; list them, lowest first, "
                     f'in {catalog_file.NAME} ({{"tiers": ["free", "pro"]}}), or pass tiers (--tiers …)',
-                )
-
-
-def _refuse_duplicate_tool(parts: list[_Part]) -> None:
-    places: dict[str, tuple[_Part, int]] = {}
-    for part in parts:
-        for i, tool in enumerate(part.definitions.tools):
-            first, at = places.setdefault(tool.name, (part, i))
-            if (first, at) != (part, i):
-                raise InvalidDefinition(
-                    f"name is already taken at {first.file}:{first.line_of_tool(at)}",
-                    file=part.file,
-                    line=part.line_of_tool(i),
-                    field="name",
-                    tool=tool.name,
                 )
 
 

@@ -3,46 +3,73 @@
     {"name": "send", "description": "Sends a mail.", "parameters": {...}, "server": "mail", "examples":
     ["..."]}
 
-`server` becomes the toolkit. Blank lines are skipped. An error names its line.
+`server` becomes the toolkit. A line may also be a tool in any form that `read_tools` reads: a provider's
+dictionary or MCP's. Blank lines are skipped. An error names its line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
 
+from toolroll.errors import InvalidDefinition
 from toolroll.formats import strict_json
-from toolroll.formats.sources import fields
-from toolroll.formats.sources.fields import FieldError
-from toolroll.tools import Definitions, Tool, Toolkit
+from toolroll.formats.sources import dicts, fields
+from toolroll.formats.sources.bad_tools import BadTools
+from toolroll.formats.sources.fields import Field, FieldError
+from toolroll.formats.sources.hosted import is_hosted
+from toolroll.tools import Tool
 
 
-def read_lines(text: str, file: str) -> tuple[Definitions, list[int]]:
-    """The definitions and the line of each tool. The caller checks for duplicate names."""
+def read_lines(text: str, file: str, bad: BadTools) -> tuple[list[Tool], list[int], list[object]]:
+    """The tools, the line of each, and hosted tools. The caller checks for duplicate names."""
     tools: list[Tool] = []
     lines: list[int] = []
+    hosted: list[object] = []
     for number, line in enumerate(text.split("\n"), 1):  # not splitlines(): U+2028 may stand in a string
         if not line or line.isspace():
             continue
-        value = strict_json.parse(line, file, number)
         try:
-            if type(value) is not dict:
-                raise FieldError(f"is {fields.shown(value)}, must be an object with the fields of a tool")
-            brackets = line.count("{") + line.count(
-                "["
-            )  # a schema cannot be deeper than the line has brackets
-            small = brackets <= fields.MAX_SCHEMA_DEPTH
-            values = fields.read_fields(
-                value, fields.PLAIN_SMALL if small else fields.PLAIN, unknown="misspelt"
-            )
-            if "name" not in values:
-                raise FieldError("name is missing")
+            value = strict_json.parse(line, file, number)
+        except InvalidDefinition as error:
+            if bad.on_bad_tool != "skip":
+                raise
+            bad.skipped.append(error)
+            continue
+        try:
+            found = _read_line(value, line, bad, number)
         except FieldError as error:
-            raise error.invalid(file=file, line=number, tool=fields.name_of([value], (0,))) from None
-        tools.append(Tool(**values))
-        lines.append(number)
-    return Definitions(tuple(tools), toolkits_of(tools)), lines
+            error.path = error.path[1:]
+            raise error.invalid(
+                file=file, line=number, tool=fields.name_of([value], (0, *error.path))
+            ) from None
+        if found is None:
+            hosted.append(value)
+            continue
+        tools += found
+        lines += [number] * len(found)
+    return tools, lines, hosted
 
 
-def toolkits_of(tools: Iterable[Tool]) -> tuple[Toolkit, ...]:
-    """One Toolkit for each name that the tools use, in the order of first use."""
-    return tuple(Toolkit(name) for name in dict.fromkeys(tool.toolkit for tool in tools) if name)
+def _read_line(value: Any, line: str, bad: BadTools, number: int) -> list[Tool] | None:
+    """The tools of a line; None for one that the provider runs."""
+    if type(value) is not dict:
+        raise FieldError(f"is {fields.shown(value)}, must be an object with the fields of a tool", (number,))
+    if dicts.is_provider_form(value):
+        return dicts.read_tools_of(value, bad, number)
+    if is_hosted(value) and value.keys().isdisjoint(("description", "parameters")):
+        return None
+    # A schema cannot be deeper than the line has brackets.
+    is_small = line.count("{") + line.count("[") <= fields.MAX_SCHEMA_DEPTH
+    known = fields.PLAIN_SMALL if is_small else fields.PLAIN
+    tool = bad.read(value, lambda given: _read_plain(given, known), number)
+    return [] if tool is None else [tool]
+
+
+def _read_plain(value: Mapping[str, Any], known: Mapping[str, Field]) -> Tool:
+    values = fields.read_fields(value, known, unknown="misspelt")
+    if "name" not in values:
+        raise FieldError("name is missing")
+    if "inputSchema" in value and values.get("display_name"):  # of MCP, whose title is all that sums it up
+        values.setdefault("summary", values["display_name"])
+    return Tool(**values)

@@ -24,6 +24,8 @@ from toolroll.selection.policy.pages import check as check_page
 from toolroll.selection.policy.rule_checks import tiers_of
 from toolroll.tools import Definitions, Tool, Toolkit
 
+_MOST_SKIPPED = 20  # that are noted, each with its error
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -43,6 +45,7 @@ class Payload:
         digest: of all definitions, independent of their order.
         problems: errors in the definitions themselves.
         notes: what the sync ignores.
+        skipped: names of tools that the source could not read: those are no reason to delete a tool.
     """
 
     plugin: str
@@ -56,6 +59,7 @@ class Payload:
     digest: str
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
+    skipped: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, definitions: Definitions, *, plugin: str = "", org: str = "", version: str = "") -> Payload:
@@ -99,6 +103,9 @@ class Payload:
             count = len(definitions.rules)
             subject = "1 rule is" if count == 1 else f"{count} rules are"
             notes.append(f"{subject} ignored: only people decide who sees a tool")
+        notes += (f"skipped: {error}" for error in definitions.skipped[:_MOST_SKIPPED])
+        if len(definitions.skipped) > _MOST_SKIPPED:
+            notes.append(f"skipped: {len(definitions.skipped) - _MOST_SKIPPED:,} more tools")
         return cls(
             plugin,
             org,
@@ -111,6 +118,7 @@ class Payload:
             digest.hexdigest(),
             tuple(problems),
             tuple(notes),
+            frozenset(error.tool for error in definitions.skipped if error.tool),
         )
 
 

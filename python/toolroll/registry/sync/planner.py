@@ -172,7 +172,10 @@ class _Planner:
                 ToolStep("delete", name, before=row, review=row.review)
                 for name, row in alive.items()
                 # Without a source hash, people restored it after the plugin had dropped it.
-                if row.plugin == plugin and name not in payload.tools and row.source_hash is not None
+                if row.plugin == plugin
+                and name not in payload.tools
+                and name not in payload.skipped
+                and row.source_hash is not None
             )
         return sorted(steps, key=lambda step: step.name), unchanged
 

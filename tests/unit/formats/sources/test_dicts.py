@@ -185,7 +185,7 @@ for _ in range(60):
 )
 def test_metadata_that_is_too_large_or_no_json_is_refused(value, says):
     with pytest.raises(InvalidDefinition, match=says) as refused:
-        read_tools([{**FULL, "_meta": value}])
+        read_tools([{**FULL, "_meta": value}], on_bad_tool="refuse")
     assert refused.value.field == "_meta" and refused.value.tool == "drop_db"
     with pytest.raises(InvalidDefinition, match="annotations is .*must be at most 8,192 characters as JSON"):
         as_tool({**FULL, "annotations": {"title": "t" * 9_000}})
@@ -270,7 +270,7 @@ for _ in range(60):
 )
 def test_what_is_wrong_is_told_with_its_position(item, message):
     with pytest.raises(InvalidDefinition) as caught:
-        read_tools([{"name": "first"}, item])
+        read_tools([{"name": "first"}, item], on_bad_tool="refuse")
     assert str(caught.value).replace("tool 'x\\u202e': ", "").startswith(message)
 
 

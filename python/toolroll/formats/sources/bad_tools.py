@@ -1,0 +1,227 @@
+"""Tools with an error in their definition: refused, or repaired or skipped, and named.
+
+A person's own file is refused: its author can correct it. The list of a server has other authors, and one bad
+tool is no reason to lose the others. So a tool in MCP's form is repaired if that is safe, and otherwise
+skipped; the caller can ask for either treatment of all tools. Spaces at the ends of a name are removed in any
+case. Every repair and every skipped tool is in the `Definitions` and in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Literal, TypeVar, get_args
+
+from toolroll.errors import InvalidDefinition, InvalidInput
+from toolroll.formats.sources import fields
+from toolroll.formats.sources.fields import FieldError
+
+log = logging.getLogger("toolroll")
+T = TypeVar("T")
+
+OnBadTool = Literal["refuse", "skip"]
+
+_MOST_REPAIRS = 12  # of one tool
+_MOST_LOGGED = 5
+_MOST_LINES = 20  # errors whose line is looked up: each reads the file again
+_MOST_PROPERTIES = 500
+_DEPTHS = (8, 4, 2)  # to which a schema that is too large is cut
+_SPACES = re.compile(r"\s+")
+
+
+def checked(on_bad_tool: object) -> OnBadTool | None:
+    """The caller's choice; None for the default of each tool's origin."""
+    if on_bad_tool is not None and on_bad_tool not in get_args(OnBadTool):
+        raise InvalidInput(
+            f"on_bad_tool: is {on_bad_tool!r:.80}, must be one of {', '.join(get_args(OnBadTool))}, or None"
+        )
+    return on_bad_tool  # type: ignore[return-value]
+
+
+@dataclass(slots=True)
+class BadTools:
+    """Decides what happens to the bad tools of one source, and collects them.
+
+    Attributes:
+        on_bad_tool: None for the default of each tool's origin.
+        place: where an error is, as arguments of InvalidDefinition; the path begins at the whole source.
+        skipped, repaired: what was found so far.
+    """
+
+    on_bad_tool: OnBadTool | None
+    place: Callable[[Sequence[str | int]], dict[str, Any]]
+    skipped: list[InvalidDefinition] = field(default_factory=list)
+    repaired: list[InvalidDefinition] = field(default_factory=list)
+
+    def read(self, item: Any, read: Callable[[Any], T], *path: str | int) -> T | None:
+        """The result of `read`, perhaps of a repaired copy of the item; None for an item that is skipped.
+
+        Raises:
+            FieldError: the item is refused; its path begins with `path`.
+        """
+        try:
+            return read(item)
+        except FieldError as caught:
+            first = caught
+        skips = self.skips(item)
+        fixed, error, notes = item, first, list[FieldError]()
+        while isinstance(fixed, Mapping) and len(notes) < _MOST_REPAIRS:
+            repaired = _repaired(fixed, error.path, is_safe_only=not skips)
+            if repaired is None:
+                break
+            fixed, what = repaired
+            notes.append(FieldError(what, error.path))
+            try:
+                result = read(fixed)
+            except FieldError as caught:
+                error = caught
+                continue
+            for note in notes:
+                self.repair(note.under(*path), fields.name_of([fixed], (0,)))
+            return result
+        if not skips:
+            raise first.under(*path) from first.__cause__
+        self.skip(first.under(*path), fields.name_of([item], (0,)))
+        return None
+
+    def skips(self, item: Any) -> bool:
+        """Whether this item may be skipped."""
+        if self.on_bad_tool is not None:
+            return self.on_bad_tool == "skip"
+        return isinstance(item, Mapping) and "inputSchema" in item
+
+    def skip(self, error: FieldError, name: str | None) -> None:
+        """Notes a tool that is skipped."""
+        self.skipped.append(self._placed(error, name))
+
+    def repair(self, error: FieldError, name: str | None) -> None:
+        """Notes a tool that was changed."""
+        self.repaired.append(self._placed(error, name))
+
+    def _placed(self, error: FieldError, name: str | None) -> InvalidDefinition:
+        place = self.place(error.path)
+        if "line" in place and len(self.skipped) + len(self.repaired) >= _MOST_LINES:
+            place.pop("line")
+        return error.invalid(**place, tool=name)
+
+
+def report(what: str, skipped: Sequence[InvalidDefinition], repaired: Sequence[InvalidDefinition]) -> None:
+    """Logs the first of the tools that were skipped or repaired, and the number of the others."""
+    for kind, found in (("skipped", skipped), ("repaired", repaired)):
+        for each in found[:_MOST_LOGGED]:
+            log.warning("%s: %s", kind, each)
+        if len(found) > _MOST_LOGGED:
+            log.warning("%s: %d more tools of %s", kind, len(found) - _MOST_LOGGED, what)
+
+
+def clean_name(name: str) -> str:
+    """The name without control and invisible characters, and without spaces at its ends."""
+    spaced = _SPACES.sub(" ", name)
+    return "".join(each for each in spaced if each.isprintable() and not fields.is_invisible(each)).strip()
+
+
+_Repair = Callable[[Any], Any]
+
+
+def _repaired(
+    item: Mapping[str, Any], path: Sequence[str | int], is_safe_only: bool
+) -> tuple[dict[str, Any], str] | None:
+    """A copy with a usable value at the path of an error, and what was done; None if nothing is usable."""
+    if path[:1] == ("function",) and isinstance(item.get("function"), Mapping):
+        inner = _repaired(item["function"], path[1:], is_safe_only)
+        return None if inner is None else ({**item, "function": inner[0]}, inner[1])
+    key = path[0] if path else ""
+    if not isinstance(key, str) or key not in item:
+        return None
+    value = item[key]
+    stripped = value.strip() if key in _NAMES and isinstance(value, str) else value
+    if stripped != value:
+        return {**item, key: stripped}, f"{key} {value!r:.80}: spaces at its ends removed"
+    repair = None if is_safe_only else _REPAIRS.get(key)
+    if repair is None:
+        return None
+    usable = repair(value)
+    if usable is not None:
+        return None if usable == value else ({**item, key: usable}, f"{key}: {_WHAT[key]}")
+    rest = {other: kept for other, kept in item.items() if other != key}
+    return None if key in _NAMES else (rest, f"{key} {fields.shown(value)}: removed")
+
+
+def _name(value: Any) -> str | None:
+    return (clean_name(value) or None) if isinstance(value, str) else None
+
+
+def _text(value: Any) -> str | None:
+    return value[: fields.MAX_TEXT] if isinstance(value, str) else None
+
+
+def _texts(value: Any) -> list[str] | None:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, (list, tuple)) else None
+
+
+def _nothing(value: Any) -> None:
+    return None
+
+
+def _schema(value: Any) -> dict[str, Any] | None:
+    """A JSON Schema with the same properties, without what is no schema and what is too deep or too large."""
+    if not isinstance(value, Mapping):
+        return None
+    found = {str(key): part for key, part in value.items() if key not in ("properties", "required")}
+    properties, required = value.get("properties"), value.get("required")
+    if isinstance(properties, Mapping):
+        found["properties"] = {str(key): part for key, part in properties.items()}
+    if isinstance(required, (list, tuple)):
+        found["required"] = list(required)
+    for depth in _DEPTHS:
+        try:
+            fields.schema(found)
+            return found
+        except fields.InvalidValue:
+            found = _cut(value if depth == _DEPTHS[0] else found, depth)
+    return found
+
+
+def _cut(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    """A schema of so many levels of properties; below, types and descriptions alone."""
+    found = {
+        key: part
+        for key, part in schema.items()
+        if key in ("type", "description", "title", "enum", "format", "default")
+        and not isinstance(part, Mapping)
+    }
+    properties, required = schema.get("properties"), schema.get("required")
+    if depth and isinstance(properties, Mapping):
+        found["properties"] = {
+            str(key): _cut(part, depth - 1) if isinstance(part, Mapping) else {}
+            for key, part in islice(properties.items(), _MOST_PROPERTIES)
+        }
+        if isinstance(required, (list, tuple)):
+            found["required"] = [key for key in required if key in found["properties"]]
+    if depth and isinstance(schema.get("items"), Mapping):
+        found["items"] = _cut(schema["items"], depth - 1)
+    return found
+
+
+_NAMES = ("name", "server", "toolkit")
+_SCHEMAS = ("parameters", "inputSchema", "input_schema", "parametersJsonSchema", "parameters_json_schema")
+_TEXTS = ("description", "title", "summary", "when_to_use", "limitations")
+_REPAIRS: Mapping[str, _Repair] = {
+    **dict.fromkeys(_NAMES, _name),
+    **dict.fromkeys(_SCHEMAS, _schema),
+    **dict.fromkeys(_TEXTS, _text),
+    **dict.fromkeys(("examples", "tags"), _texts),
+    # No call depends on these. A missing hint is unknown, so rules treat the tool with more care, not less.
+    **dict.fromkeys(
+        ("annotations", "icons", "_meta", "execution", "outputSchema", "output_schema"), _nothing
+    ),
+}
+_WHAT: Mapping[str, str] = {
+    **dict.fromkeys(_NAMES, "control and invisible characters removed"),
+    **dict.fromkeys(_SCHEMAS, "invalid or too large parts removed"),
+    **dict.fromkeys(_TEXTS, f"cut after {fields.MAX_TEXT:,} characters"),
+    **dict.fromkeys(("examples", "tags"), "what is no string removed"),
+}

@@ -20,10 +20,12 @@ class Scale:
     Attributes:
         gain: at least 0.
         floor: the cosine that stands for 0.
+        centre: what the vectors of all texts have in common, as bytes of a float32 vector; b"" for nothing.
     """
 
     gain: float = 1.0
     floor: float = 0.0
+    centre: bytes = b""
 
 
 @runtime_checkable
@@ -132,7 +134,7 @@ def scale_of(embedder: Embedder) -> Scale:
     unrelated = cosines[~np.eye(len(_MESSAGES), dtype=np.bool_)]
     spread = max(float(unrelated.std()), _LEAST_SPREAD)
     gain = SPREAD / spread
-    return Scale(gain, float(unrelated.mean()) - MEAN / gain)
+    return Scale(gain, float(unrelated.mean()) - MEAN / gain, vectors.mean(0, dtype=np.float32).tobytes())
 
 
 def vectors_of(embedder: Embedder, texts: Sequence[str]) -> npt.NDArray[np.float32]:

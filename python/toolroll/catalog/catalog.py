@@ -344,7 +344,7 @@ def _built(
     if embedder is not None and tools:
         if shared is None or not shared.tools:
             scale = scale_of(embedder)
-        vectors = ToolVectors.of(texts, embedder, progress, options.description_counts)
+        vectors = ToolVectors.of(texts, embedder, progress, options.description_counts, scale.centre)
         index, intents = VectorIndex.build(vectors.vectors(), options.hnsw), vectors.intents()
         # Many own parts are in memory, and half the bits are enough to find hubs.
         if options.damping:

@@ -61,8 +61,12 @@ class ToolVectors:
         embedder: Embedder,
         progress: Callable[[int, int], None] | None = None,
         description_counts: float = DESCRIPTION_COUNTS,
+        centre: bytes = b"",
     ) -> ToolVectors:
         """Embeds the tools' texts. progress: called with (texts embedded, texts in all) after each batch.
+
+        centre: of the embedder's `Scale`. Parameters and verbs turn what a description's vector has beside
+        it: else a tool with many of them would be near to every message.
 
         Raises:
             EmbedderUnavailable: the embedder fails, or answers what is no vector.
@@ -86,7 +90,7 @@ class ToolVectors:
         ):
             rows = [row for row, part in enumerate(column) if part]
             added = parts[[places[column[row]] for row in rows]]
-            descriptions[rows] = _unit(descriptions[rows] + np.float32(weight) * added)
+            descriptions[rows] = _turned(descriptions[rows], np.float32(weight), added, centre)
         begins = np.concatenate(([0], np.cumsum([len(text.examples) for text in texts]))).astype(np.int64)
         return cls(descriptions, examples, begins, description_counts)
 
@@ -158,6 +162,17 @@ def _centres(examples: Scores) -> Scores:
         np.add.at(sums, group, examples)
         centres = np.where(sums.any(axis=1, keepdims=True), _unit(sums), centres)
     return centres
+
+
+def _turned(rows: Scores, weight: np.float32, added: Scores, centre: bytes) -> Scores:
+    """Unit vectors: the rows, turned toward the added ones about what they all have in common."""
+    if not centre:
+        return _unit(rows + weight * added)
+    common = np.frombuffer(centre, np.float32)
+    turned = _unit(_unit(rows - common) + weight * _unit(added - common))
+    along = turned @ common  # as far in the new direction as the unit sphere is
+    reach = np.sqrt(np.maximum(0, along**2 + 1 - common @ common)) - along
+    return _unit(common + reach[:, None] * turned)
 
 
 def _unit(rows: Scores) -> Scores:

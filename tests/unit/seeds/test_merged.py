@@ -211,7 +211,7 @@ def test_core_tools_that_are_near_take_places_of_the_least_5_as_in_the_seed():
     assert nearest((*CORE[:3], *others), 0.9, no_hit=None).select("Hm").names == (*CORE, *others[:15])
 
 
-def test_each_tool_is_embedded_once_as_its_name_and_description_with_toolkit_and_parameters():
+def test_each_tool_is_embedded_once_as_its_name_and_description_with_toolkit_and_its_parameters_apart():
     asked: list[str] = []
 
     class Recording(PlannedEmbedder):
@@ -226,9 +226,10 @@ def test_each_tool_is_embedded_once_as_its_name_and_description_with_toolkit_and
     Toolroll.from_tools(tools, profile=PROFILES["merged"].with_(no_hit=None), embedder=Recording({}))
     texts = [text for text in asked if ": " in text]
     assert texts == [
-        "gmail list emails: Lists emails. (max count)",
+        "gmail list emails: Lists emails.",
         "searcher: web search: Searches the web.",
     ]
+    assert asked.count("max count") == 1
 
 
 def test_a_group_is_loaded_by_its_name():

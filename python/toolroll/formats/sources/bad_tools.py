@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar, get_args
 from toolroll.errors import InvalidDefinition, InvalidInput
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.fields import FieldError
+from toolroll.formats.visible_text import is_visible
 
 log = logging.getLogger("toolroll")
 T = TypeVar("T")
@@ -120,7 +121,7 @@ def report(what: str, skipped: Sequence[InvalidDefinition], repaired: Sequence[I
 def clean_name(name: str) -> str:
     """The name without control and invisible characters, and without spaces at its ends."""
     spaced = _SPACES.sub(" ", name)
-    return "".join(each for each in spaced if each.isprintable() and not fields.is_invisible(each)).strip()
+    return "".join(each for each in spaced if is_visible(each)).strip()
 
 
 _Repair = Callable[[Any], Any]

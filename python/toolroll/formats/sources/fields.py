@@ -138,11 +138,6 @@ def name(value: Any) -> str:
     return value
 
 
-def is_invisible(character: str) -> bool:
-    """Whether a printable character has no shape of its own."""
-    return _INVISIBLE.match(character) is not None
-
-
 def text(value: Any) -> str:
     if type(value) is not str:
         raise InvalidValue("a string", value)

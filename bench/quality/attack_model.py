@@ -21,7 +21,8 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from toolroll.catalog.tool_text import description_text
+from toolroll.catalog.tool2vec import ToolVectors
+from toolroll.catalog.tool_text import texts_of
 from toolroll.embedder import Embedder
 from toolroll.evaluation.dataset import Query
 from toolroll.evaluation.metrics import recall
@@ -262,7 +263,7 @@ def _surrogate(tools: Sequence[Tool], vectors: Vectors, embedder: Embedder) -> t
 
     Once with one vector a tool, its description and the mean of its examples, once with its best text.
     """
-    own = embedder.embed([description_text(tool) for tool in tools])
+    own = ToolVectors.of(texts_of([replace(tool, examples=()) for tool in tools]), embedder).vectors()
     single, best = own.copy(), vectors @ own.T
     for row, tool in enumerate(tools):
         if tool.examples:

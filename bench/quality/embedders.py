@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolroll._core import Bm25Index
-from toolroll.catalog.tool_text import FIELD_WEIGHTS, columns, description_text, texts_of
+from toolroll.catalog.tool2vec import ToolVectors
+from toolroll.catalog.tool_text import FIELD_WEIGHTS, columns, texts_of
 from toolroll.embedder import Embedder
 from toolroll.evaluation.dataset import Query, read_dataset
 from toolroll.evaluation.metrics import recall
@@ -137,7 +138,7 @@ def _folder(folder: Path, test: bool) -> tuple[list[Tool], list[Query], list[Que
 def measure(folder: Path, embedder: Embedder, test: bool) -> list[float]:
     """Messages asked, milliseconds, mean and spread of the cosines, and recall@5 by COLUMNS."""
     tools, train, asked = _folder(folder, test)
-    texts = embedder.embed([description_text(tool) for tool in tools])
+    texts = ToolVectors.of(texts_of(tools), embedder).vectors()
     known = list(zip(train, embedder.embed([query.text for query in train]), strict=True))
     cosines = np.stack([vector for _, vector in known]) @ texts.T
     spread = float(cosines.std())

@@ -26,7 +26,7 @@ from toolroll.catalog.settings import Switches
 from toolroll.catalog.spelling import DeferredSpeller, speller_of
 from toolroll.catalog.stacked import Costs, StackedColumn, StackedRows, StackedTools, layered
 from toolroll.catalog.tokens import estimate_tokens
-from toolroll.catalog.tool2vec import DESCRIPTION_COUNTS, ToolVectors
+from toolroll.catalog.tool2vec import DESCRIPTION_COUNTS, PARAMETERS_WEIGHT, ToolVectors
 from toolroll.catalog.tool_text import FIELD_WEIGHTS, ToolText, columns, texts_of
 from toolroll.catalog.toolkits import (
     NO_TOOLKITS,
@@ -488,7 +488,7 @@ def _digest(
     for route in definitions.routes:
         digest.update(repr(route).encode("utf-8", "surrogatepass"))
     if embedder is not None:
-        digest.update(f"{embedder.identity} {options.description_counts}".encode())
+        digest.update(f"{embedder.identity} {options.description_counts} {PARAMETERS_WEIGHT}".encode())
     if options.keyword_mode is not None:
         digest.update(f"keywords {options.keyword_mode}".encode())
     return digest.hexdigest()[:16]

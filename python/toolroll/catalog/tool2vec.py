@@ -26,6 +26,7 @@ from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder, vectors_of
 
 DESCRIPTION_COUNTS = 3.0  # as many examples as this
+PARAMETERS_WEIGHT = 0.4  # of the parameter names beside the rest of the description
 
 LEAST_GROUPED = 8  # examples of a tool from which on they are grouped
 GROUP_SIZE = 4  # examples in a group, on the mean
@@ -40,7 +41,7 @@ class ToolVectors:
     """Unit vectors of all texts of tools.
 
     Attributes:
-        descriptions: float32[n, dim].
+        descriptions: float32[n, dim], of the descriptions with the names of the parameters.
         examples: float32[m, dim], of the example messages, tool by tool.
         begins: int64[n + 1]: tool r has the examples begins[r] to begins[r + 1].
         description_counts: as how many examples; 0 for Tool2Vec as published, in which a description counts
@@ -65,15 +66,22 @@ class ToolVectors:
         Raises:
             EmbedderUnavailable: the embedder fails, or answers what is no vector.
         """
+        n, named = len(texts), {text.parameter_names: None for text in texts if text.parameter_names}
         every = [text.description for text in texts]
+        every += named  # each once: many tools have the same parameters
         every += [example for text in texts for example in text.examples]
         vectors = np.empty((len(every), embedder.dim), np.float32)
         for at in range(0, len(every), _BATCH):
             vectors[at : at + _BATCH] = vectors_of(embedder, every[at : at + _BATCH])
             if progress is not None:
                 progress(min(at + _BATCH, len(every)), len(every))
+        descriptions, parameters, examples = np.split(vectors, (n, n + len(named)))
+        place = {names: row for row, names in enumerate(named)}
+        rows = [row for row, text in enumerate(texts) if text.parameter_names]
+        parameters = parameters[[place[texts[row].parameter_names] for row in rows]]
+        descriptions[rows] = _unit(descriptions[rows] + np.float32(PARAMETERS_WEIGHT) * parameters)
         begins = np.concatenate(([0], np.cumsum([len(text.examples) for text in texts]))).astype(np.int64)
-        return cls(vectors[: len(texts)], vectors[len(texts) :], begins, description_counts)
+        return cls(descriptions, examples, begins, description_counts)
 
     def part(self, rows: Rows, kept: npt.NDArray[np.bool_]) -> ToolVectors:
         """Of these rows, in this order, with the examples that are kept (bool[m])."""

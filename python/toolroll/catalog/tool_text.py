@@ -43,7 +43,7 @@ class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
         name, toolkit: of the tool.
         prose, parameters: what it says about itself and about what it takes.
         examples: the messages that count.
-        description: the text behind its vector.
+        description, parameter_names: the texts behind its vector; the latter is empty without parameters.
     """
 
     name: str
@@ -52,6 +52,7 @@ class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
     parameters: str
     examples: tuple[str, ...]
     description: str
+    parameter_names: str
 
     @classmethod
     def of(cls, tool: Tool) -> ToolText:
@@ -64,6 +65,7 @@ class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
             " ".join(_parameter_words(schema))[:_LONGEST] if schema else "",
             example_texts(tool),
             _description(tool, prose),
+            _parameter_names(schema) if schema else "",
         )
 
     @property
@@ -99,32 +101,43 @@ def example_texts(tool: Tool) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def embedded_texts(tool: Tool) -> tuple[str, ...]:
+    """All texts of a tool that are embedded: its description, the names of its parameters, its examples."""
+    return tuple(filter(None, (description_text(tool), parameter_text(tool), *example_texts(tool))))
+
+
 def description_text(tool: Tool) -> str:
-    """The text whose embedding stands for a tool: its toolkit, its name in words, its prose, its parameters.
+    """The text whose embedding stands for a tool: its toolkit, its name in words, and its prose.
 
     The toolkit is left out where the name says it already (`vm_create` of `vm`).
     """
     return _description(tool, _prose(tool))
 
 
+def parameter_text(tool: Tool) -> str:
+    """The names of the tool's first parameters in words; "" without parameters.
+
+    They are embedded apart from the description: in one text, ten parameters would outweigh the description.
+    """
+    return _parameter_names(tool.parameters) if tool.parameters else ""
+
+
 def _description(tool: Tool, prose: str) -> str:
     name, toolkit = words(tool.name), words(tool.toolkit)
     named = not toolkit or f" {toolkit.casefold()} " in f" {name.casefold()} "
     head = name if named else f"{toolkit}: {name}"
-    parameters = ", ".join(_parameter_names(tool.parameters)) if tool.parameters else ""
-    tail = f" ({parameters})" if parameters else ""
-    return f"{head}: {prose}"[: _LONGEST - len(tail)] + tail
+    return f"{head}: {prose}"[:_LONGEST]
 
 
 def _prose(tool: Tool) -> str:
     return " ".join(filter(None, (tool.description, tool.summary, tool.when_to_use, *tool.tags)))
 
 
-def _parameter_names(schema: Mapping[str, Any]) -> list[str]:
+def _parameter_names(schema: Mapping[str, Any]) -> str:
     properties = schema.get("properties")
     if not isinstance(properties, (dict, Mapping)):
-        return []
-    return [words(str(name)[:_LONGEST_NAME]) for name in islice(properties, _MOST_NAMED)]
+        return ""
+    return ", ".join(words(str(name)[:_LONGEST_NAME]) for name in islice(properties, _MOST_NAMED))
 
 
 def _parameter_words(schema: Mapping[str, Any], depth: int = 0) -> list[str]:

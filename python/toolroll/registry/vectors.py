@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from toolroll.catalog.tool_text import description_text, example_texts
+from toolroll.catalog.tool_text import embedded_texts
 from toolroll.embedder import SAMPLES, Embedder, as_embedder, vectors_of
 from toolroll.errors import EmbedderUnavailable, StoreUnavailable
 from toolroll.registry.records import record_of
@@ -131,9 +131,7 @@ class EmbeddingState:
 
 def texts_of(tools: Iterable[Tool]) -> dict[str, str]:
     """Hash → text, for all texts of the tools that are embedded."""
-    return {
-        text_hash(text): text for tool in tools for text in (description_text(tool), *example_texts(tool))
-    }
+    return {text_hash(text): text for tool in tools for text in embedded_texts(tool)}
 
 
 def stored_texts(database: Database) -> dict[str, str]:

@@ -37,7 +37,8 @@ _log = logging.getLogger("toolroll")
 
 MOST_LISTS = 256  # that are kept
 MOST_BYTES = 256 << 20  # of memory for them, by estimate
-MOST_TOOLS = 4_096  # read tools, and vectors of their texts, that are kept for lists which share them
+MOST_TOOLS = 4_096  # read tools that are kept for lists which share them
+MOST_VECTORS = 2 * MOST_TOOLS  # of their texts
 
 _ALIKE = 4  # lists of one length, first and last item that are kept
 _COMPARED = 4_096  # bytes of a list of known objects that are compared with what was read: some 5 µs
@@ -298,8 +299,8 @@ class _RecentVectors(Embedder):
             embedded = dict(zip(missing, rows, strict=True))
             answer = np.stack([embedded[text] if text in embedded else known[text] for text in texts])
         self._vectors.update(zip(missing, rows, strict=True))
-        if len(self._vectors) > MOST_TOOLS:
-            self._vectors = dict(list(self._vectors.items())[MOST_TOOLS // 2 :])
+        if len(self._vectors) > MOST_VECTORS:
+            self._vectors = dict(list(self._vectors.items())[MOST_VECTORS // 2 :])
         return answer
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:

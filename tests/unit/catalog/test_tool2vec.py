@@ -18,8 +18,9 @@ from toolroll.catalog.tool2vec import (
     ToolVectors,
     _centres,
 )
-from toolroll.catalog.tool_text import MOST_EXAMPLES, description_text, texts_of
+from toolroll.catalog.tool_text import MOST_EXAMPLES, description_text, parameter_text, texts_of
 from toolroll.embedders.hashing import HashingEmbedder
+from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import EmbedderUnavailable
 
 EMBEDDER = HashingEmbedder(128)
@@ -54,6 +55,46 @@ def two_subjects(n: int) -> tuple[str, ...]:
 def test_a_tool_without_examples_has_the_vector_of_its_text():
     tool = Tool("send", "an e-mail message")
     assert np.allclose(vectors_of(tool)[0], EMBEDDER.embed_query(description_text(tool)), atol=1e-6)
+
+
+def test_names_of_parameters_add_two_fifths_to_the_description():
+    """Oracle: the sum of both unit vectors, at unit length, in whatever order the tools come."""
+    schemas = [{"city": {}, "unit": {}}, {}, {"to": {}}, {"city": {}, "unit": {}}]
+    tools = [
+        Tool(f"t{i}", f"text {i}", {"properties": names}, examples=("one",) * (i % 2))
+        for i, names in enumerate(schemas)
+    ]
+    vectors = ToolVectors.of(texts_of(tools), EMBEDDER).descriptions
+    for vector, tool in zip(vectors, tools, strict=True):
+        parameters = EMBEDDER.embed_query(parameter_text(tool))
+        expected = unit(EMBEDDER.embed_query(description_text(tool)) + 0.4 * parameters)
+        assert np.allclose(vector, expected, atol=1e-6)
+
+
+def test_parameters_that_tools_share_are_embedded_once():
+    asked: list[str] = []
+
+    class Recording(HashingEmbedder):
+        def embed(self, texts):
+            asked.extend(texts)
+            return super().embed(texts)
+
+    schema = {"properties": {"city": {}}}
+    ToolVectors.of(texts_of([Tool("a", parameters=schema), Tool("b", parameters=schema)]), Recording(128))
+    assert asked == ["a: ", "b: ", "city"]
+
+
+def test_many_parameters_do_not_hide_a_description():
+    """Tools from an API description share ten parameters; in one text they lost to a tool with one."""
+    shared = ("pretty", "continue", "field_selector", "label_selector", "resource_version", "timeout_seconds")
+    tools = [
+        Tool("list_namespaced_pod", "lists objects of kind Pod", {"properties": {key: {} for key in shared}}),
+        Tool("read_namespaced_pod", "reads the specified Pod", {"properties": {"name": {}}}),
+    ]
+    embedder = StaticEmbedder()
+    vectors = ToolVectors.of(texts_of(tools), embedder).vectors()
+    listing, reading = vectors @ embedder.embed_query("list all pods")
+    assert listing > reading
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 40])

@@ -12,7 +12,9 @@ from toolroll.catalog.tool_text import (
     MOST_EXAMPLES,
     ToolText,
     description_text,
+    embedded_texts,
     example_texts,
+    parameter_text,
     words,
 )
 
@@ -37,7 +39,9 @@ def test_all_that_helps_to_find_a_tool_is_in_some_field():
     found = ToolText.of(tool).fields
     assert len(found) == len(FIELD_WEIGHTS)
     assert found == ("send mail", "desc sum when tag", "to who cc copy", "one two")
-    assert description_text(tool) == ToolText.of(tool).description == "mail: send: desc sum when tag (to)"
+    assert description_text(tool) == ToolText.of(tool).description == "mail: send: desc sum when tag"
+    assert parameter_text(tool) == ToolText.of(tool).parameter_names == "to"
+    assert embedded_texts(tool) == ("mail: send: desc sum when tag", "to", "one", "two")
 
 
 def test_a_schema_that_holds_itself_is_read_once_a_level():
@@ -70,31 +74,28 @@ def test_the_toolkit_is_left_out_where_the_name_says_it(name, toolkit, head):
     assert description_text(Tool(name, "makes one", toolkit=toolkit)) == f"{head}: makes one"
 
 
-def test_parameters_are_named_in_words_behind_the_prose():
+def test_parameters_are_named_in_words_apart_from_the_prose():
     schema = {"type": "object", "properties": {"attendeeEmails": {"description": "not read"}, "due_date": {}}}
     tool = Tool("add", "adds", schema, when_to_use="often")
-    assert description_text(tool) == "add: adds often (attendee Emails, due date)"
+    assert description_text(tool) == "add: adds often"
+    assert parameter_text(tool) == "attendee Emails, due date"
 
 
 @pytest.mark.parametrize("parameters", [{}, {"properties": None}, {"properties": []}, {"properties": {}}])
 def test_a_tool_without_parameters_names_none(parameters):
-    assert description_text(Tool("add", "adds", parameters)) == "add: adds"
+    tool = Tool("add", "adds", parameters)
+    assert ToolText.of(tool).parameter_names == parameter_text(tool) == ""
+    assert embedded_texts(tool) == ("add: adds",)
 
 
 def test_of_many_parameters_the_first_twelve_are_named():
-    text = description_text(Tool("a", parameters={"properties": {f"p{i}": {} for i in range(100)}}))
-    assert text.endswith("(" + ", ".join(f"p{i}" for i in range(12)) + ")")
-
-
-def test_a_long_description_leaves_the_parameters_in():
-    text = description_text(Tool("a", "word " * 10_000, {"properties": {"city": {}}}))
-    assert len(text) <= 2_000
-    assert text.endswith(" (city)")
+    text = parameter_text(Tool("a", parameters={"properties": {f"p{i}": {} for i in range(100)}}))
+    assert text == ", ".join(f"p{i}" for i in range(12))
 
 
 def test_names_of_parameters_are_bounded_too():
     schema = {"properties": {f"{i}{'x' * 100_000}": {} for i in range(100)}}
-    assert len(description_text(Tool("a", "b", schema))) <= 2_000
+    assert len(parameter_text(Tool("a", "b", schema))) <= 1_000
 
 
 @given(st.text(max_size=30), st.lists(st.text(max_size=30), max_size=4), st.text(max_size=30))

@@ -48,6 +48,8 @@ class PlannedEmbedder:
 
     def _vector(self, text: str) -> npt.NDArray[np.float64]:
         vector = np.zeros(_DIM)
+        if ": " not in text:  # names of parameters say nothing, so that a tool's cosine is the planned one
+            return vector
         for message, plan in self.plans.items():
             found = [cosine for part, cosine in plan.items() if part in text]
             vector[self.axes[message]] = found[0] if found else 0.0

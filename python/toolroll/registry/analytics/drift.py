@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from toolroll.catalog.tool_text import description_text, example_texts
+from toolroll.catalog.tool_text import embedded_texts
 from toolroll.registry.analytics.window import Window, json_fields
 from toolroll.registry.records import record_of
 from toolroll.registry.store import tables
@@ -78,7 +78,7 @@ def drift(
                 others.add(key)
         for row in connection.execute(query.order_by(tools.c.org, tools.c.name)):
             tool = record_of(row).tool
-            keys = {text_hash(text) for text in (description_text(tool), *example_texts(tool))}
+            keys = {text_hash(text) for text in embedded_texts(tool)}
             dates = [made[key] for key in keys if key in made]
             checked += 1
             state: State | None = None

@@ -6,10 +6,12 @@ tools have: the object and the action as words before a description.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 BANK = Path(__file__).with_name("bank")
 
@@ -76,6 +78,16 @@ def lines(folder: Path) -> Iterator[tuple[str, int, Capability]]:
                 number,
                 Capability(record["id"], tuple(record["descriptions"]), tuple(record["messages"])),
             )
+
+
+def describe(bank: Sequence[Capability]) -> dict[str, Any]:
+    """Size and SHA-256 of a bank, for the description of a model that was trained on it."""
+    records = [(one.id, one.descriptions, one.messages) for one in bank]
+    return {
+        "capabilities": len(bank),
+        "messages": sum(len(one.messages) for one in bank),
+        "sha256": hashlib.sha256(json.dumps(records).encode()).hexdigest(),
+    }
 
 
 def siblings(capabilities: Sequence[Capability]) -> list[list[int]]:

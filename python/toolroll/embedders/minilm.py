@@ -95,7 +95,7 @@ class MiniLMEmbedder(Embedder):
     ) -> None:
         """Reads the weights from `path`, by default from the installed package.
 
-        "int8" takes 0.1 to 0.2 s and 25 MB. "float32" takes 0.5 s and 140 MB and reads the published
+        "int8" takes 60 to 100 ms and 25 MB. "float32" takes 0.5 s and 140 MB and reads the published
         `model.safetensors`. With tuned=False the model is all-MiniLM-L6-v2 as published. `threads` is how
         many texts of one `embed` run at once; a query always runs on its caller's thread. Raises
         EmbedderUnavailable if onnxruntime or the weights are missing, or if the weights are not those known.

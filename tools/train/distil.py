@@ -1,6 +1,6 @@
 """Distils a static token table from all-MiniLM-L6-v2: an encoder of one addition a token.
 
-    python -m tools.train.distil --texts texts.txt --out python/toolroll/embedders/data/static_minilm
+    python -m tools.train.distil --texts texts.txt --out tools/train/distilled
 
 `texts.txt` has one text a line; `tools.train.corpus` says where ours comes from. Needs the extra `onnx`
 (the teacher) and torch 2 (the optimiser, only here). On two cores the teacher takes about 5 minutes for
@@ -52,7 +52,7 @@ def log(started: float, message: str) -> None:
 
 def teach(texts: list[str], threads: int, started: float) -> Floats:
     """The teacher's vectors, float32[n, 384], with a line of progress every 8,192 texts."""
-    teacher = MiniLMEmbedder(threads=threads, max_tokens=TEACHER_TOKENS)
+    teacher = MiniLMEmbedder(tuned=False, threads=threads, max_tokens=TEACHER_TOKENS)
     vectors = np.empty((len(texts), teacher.dim), np.float32)
     step = 8_192
     for at in range(0, len(texts), step):
@@ -236,7 +236,7 @@ def main() -> None:
 
 def teach_pieces(count: int, threads: int) -> Floats:
     """The teacher's vector of each piece on its own, by id: not every piece can be written as a text."""
-    teacher = MiniLMEmbedder(threads=threads)
+    teacher = MiniLMEmbedder(tuned=False, threads=threads)
     return teacher.embed_ids([np.array([piece], np.int32) for piece in range(count)])
 
 

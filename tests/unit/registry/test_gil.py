@@ -16,8 +16,24 @@ def test_batches_are_slices_in_order(count: int, sizes: list[int]) -> None:
 
 
 def test_between_two_batches_other_threads_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses = []
-    monkeypatch.setattr(gil, "_EVERY_S", -1.0)
+    pauses, now = [], [0.0]
+    monkeypatch.setattr(gil.time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(gil.time, "sleep", pauses.append)
-    assert len(list(batches("abcdef", 2))) == 3
+    for _ in batches("abcdef", 2):
+        now[0] += 0.001
     assert len(pauses) == 3
+
+
+def test_a_pause_that_lasts_is_followed_by_as_much_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def busy_threads_take(_: float) -> None:
+        now[0] += 0.015
+
+    monkeypatch.setattr(gil.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(gil.time, "sleep", busy_threads_take)
+    yield_gil = gil.GilYielder()
+    for _ in range(1_000):
+        now[0] += 0.0001
+        yield_gil()
+    assert 0.1 < now[0] < 0.22  # 0.1 s of work; with a pause of 15 ms every 0.3 ms it would take 5 s

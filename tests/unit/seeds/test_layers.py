@@ -106,11 +106,11 @@ def without_umbrella(tmp_path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("threshold", "found"), [(0.40, False), (0.25, True)])
+@pytest.mark.parametrize(("threshold", "found"), [(0.60, False), (0.40, True)])
 def test_an_umbrella_is_found_by_meaning_at_a_threshold_that_suits_the_embedder(
     without_umbrella, threshold, found
 ):
-    """The seed's 0.40 suits BGE-M3; of the built-in embedder the cosine is 0.29, and no other is above 0.12."""
+    """The seed's 0.40 suits BGE-M3 and the built-in embedder: its cosine is 0.42, and no other is above 0.18."""
     parameters = PROFILES["layers"].with_(toolkit_threshold=threshold)
     roll = Toolroll.from_folder(without_umbrella, profile=parameters, tiers=("free",), embedder="static")
     picked = roll.select("Should I bring an umbrella?", FREE)
@@ -118,8 +118,10 @@ def test_an_umbrella_is_found_by_meaning_at_a_threshold_that_suits_the_embedder(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("embedder", "cosine"), [("static", 0.29), ("minilm", 0.24), ("multilingual", 0.20)])
-def test_no_shipped_embedder_finds_the_umbrella_at_the_seeds_threshold(without_umbrella, embedder, cosine):
+@pytest.mark.parametrize(("embedder", "cosine"), [("minilm", 0.34), ("multilingual", 0.20)])
+def test_no_other_shipped_embedder_finds_the_umbrella_at_the_seeds_threshold(
+    without_umbrella, embedder, cosine
+):
     roll = Toolroll.from_folder(without_umbrella, profile="layers", tiers=("free",), embedder=embedder)
     picked = roll.select("Should I bring an umbrella?", FREE)
     assert toolkits_of(picked) == {"general"}

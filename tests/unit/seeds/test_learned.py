@@ -89,9 +89,11 @@ def test_every_page_narrows_to_its_categories(roll, page):
 
 
 def test_a_page_that_no_mapping_knows_is_not_narrowed(roll):
-    names = roll.select("show me everything there is", Context(page="elsewhere"), k=158).names
+    message = "show me everything there is"
+    names = roll.select(message, Context(page="elsewhere"), k=158).names
+    assert set(names) == set(roll.select(message, k=158).names)
     toolkits = {roll.catalog.tools[roll.catalog.names[name]].toolkit for name in names}
-    assert len(toolkits) == 19
+    assert len(toolkits) > 3  # as many as a page has at the most
 
 
 def test_a_page_without_tools_hands_all_on():

@@ -48,6 +48,35 @@ def test_the_bank_is_broad() -> None:
     assert len(siblings(capabilities)) > 300
 
 
+def test_capabilities_that_wait_for_the_next_tuning_are_new() -> None:
+    trained, waiting = read_bank(), read_bank(BANK / "next")
+    assert len(waiting) > 1_000
+    assert not {one.id for one in trained} & {one.id for one in waiting}
+    messages = {message for one in trained for message in one.messages}
+    assert not messages & {message for one in waiting for message in one.messages}
+
+
+@pytest.mark.slow
+def test_capabilities_that_wait_have_no_problem() -> None:
+    evaluation = [text for path in IN_REPOSITORY for text in lint_bank.evaluation_messages(path)]
+    assert found(BANK / "next", *evaluation) == []
+
+
+def test_each_message_in_other_languages_belongs_to_a_message_of_the_bank() -> None:
+    known = {one.id: one.messages for one in read_bank()}
+    languages = {"zh", "es", "fr", "de", "pt", "ru", "ja", "ko", "ar", "hi", "it", "tr", "vi", "pl", "ind"}
+    lines = [
+        json.loads(line)
+        for file in sorted((BANK / "languages").glob("*.jsonl"))
+        for line in file.read_text("utf-8").splitlines()
+    ]
+    assert len(lines) > 500
+    for line in lines:
+        assert line.keys() == {"id", "english", *languages}, line["id"]
+        assert line["english"] in known[line["id"]], line["id"]
+        assert all(line[language].strip() != line["english"] for language in languages), line["id"]
+
+
 def test_a_sound_capability_has_no_problem(tmp_path: Path) -> None:
     assert found(bank(tmp_path, capability(), capability("calendar.event.cancel"))) == []
 

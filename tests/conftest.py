@@ -18,10 +18,11 @@ from tests import sentinel
 from toolroll import Toolroll
 
 sentinel.install()
-# Vectors of tests are no business of the user's cache. Workers and child processes share the folder.
-if "TOOLROLL_CACHE" not in os.environ:
-    os.environ["TOOLROLL_CACHE"] = tempfile.mkdtemp(prefix="toolroll-cache-")
-    atexit.register(shutil.rmtree, os.environ["TOOLROLL_CACHE"], ignore_errors=True)
+# Vectors and journals of tests are no business of the user's. Workers and child processes share the folders.
+for place in ("TOOLROLL_CACHE", "XDG_STATE_HOME"):
+    if tempfile.gettempdir() not in os.environ.get(place, ""):
+        os.environ[place] = tempfile.mkdtemp(prefix="toolroll-")
+        atexit.register(shutil.rmtree, os.environ[place], ignore_errors=True)
 
 # Property tests are the same on every run, except those of the long profile.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)

@@ -426,3 +426,18 @@ def test_sessions_are_no_change_of_the_registry(store, database):
     assert database.revision() == before
     with database.reading() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(tables.changes)) == 0
+
+
+def test_a_session_whose_version_is_damaged_is_written_over(new_database_url):
+    """SQLite keeps text in a column of numbers."""
+    url = new_database_url("sqlite")
+    database = Database.open(url, create=False, migrate=False)
+    store = SessionStore(database)
+    store.write("acme", "a", {"turn": 1, "seen": []}, 0)
+    with database.recording() as connection:
+        connection.exec_driver_sql("UPDATE sessions SET version = 'x'")
+    found = store.read("acme", "a")
+    assert found.version == 0
+    version = store.write("acme", "a", {"turn": 2, "seen": []}, found.version)
+    assert store.read("acme", "a").version == version > 0
+    database.close()

@@ -16,6 +16,13 @@ def is_visible(text: str) -> bool:
     return text.isprintable() and (text.isascii() or _INVISIBLE.search(text) is None)
 
 
+def is_blank(text: str) -> bool:
+    """Whether a reader sees nothing of the text."""
+    if text.isascii() and text.isprintable():
+        return not text or text.isspace()
+    return not any(is_visible(letter) and not letter.isspace() for letter in text)
+
+
 def one_line(text: str, longest: int) -> str:
     """The text on one line, without what cannot be seen, cut to so many characters.
 

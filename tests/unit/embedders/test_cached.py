@@ -213,6 +213,7 @@ def test_vectors_of_another_width_under_the_same_name_are_not_used(tmp_path: Pat
     assert CachedEmbedder(Counting(dim=16), tmp_path).embed(TEXTS).shape == (3, 16)
 
 
+@pytest.mark.slow
 def test_above_the_limit_the_oldest_go(tmp_path: Path) -> None:
     dim = 496  # 2,112 bytes a row with its overhead: 31 rows in 64 KiB
     cache = CachedEmbedder(Counting(dim), tmp_path, max_bytes=2**16)
@@ -283,6 +284,7 @@ def test_a_locked_file_costs_this_call_its_cache_and_no_more(
     assert not caplog.records
 
 
+@pytest.mark.slow
 def test_several_processes_fill_one_file(tmp_path: Path) -> None:
     code = (
         "import sys; from toolroll.embedders.cached import CachedEmbedder;"

@@ -113,7 +113,7 @@ class SessionStore:
             return None
         record = _read(row.record)
         # A damaged record counts as empty; with its version it can be replaced.
-        return StoredSession({} if record is None else record, row.version, row.updated_at)
+        return StoredSession({} if record is None else record, _version_of(row), row.updated_at)
 
     def write(self, org: str, session: str, record: Record, version: int) -> int:
         """Writes the session if it still has this version, and returns the new one.
@@ -338,7 +338,8 @@ class _Batch:
                     self.done[org, session] = WriteResult(version)
 
     def _is_known(self, row: sa.Row[Any], draft: Draft) -> bool:
-        return row.version == draft.version or (self._mark != 0 and mark_of(row.version) == self._mark)
+        version = _version_of(row)
+        return version == draft.version or (self._mark != 0 and mark_of(version) == self._mark)
 
     def _merged(self, connection: sa.Connection, changed: Sequence[sa.Row[Any]]) -> list[dict[str, Any]]:
         assert self._merge is not None
@@ -371,7 +372,7 @@ class _Batch:
             "session": draft.key[1],
             "turn": turn,
             "record": dict(record),
-            "version": first_version(mark) if before is None else next_version(before.version, mark),
+            "version": first_version(mark) if before is None else next_version(_version_of(before), mark),
             "created_at": at if begins or before is None else before.created_at,
             "updated_at": at,
             "expires_at": _expiry(at, self._lifetime_s),
@@ -398,6 +399,11 @@ def _among(keys: Iterable[Any]) -> sa.ColumnElement[bool]:
 
 def _is(key: Key) -> tuple[sa.ColumnElement[bool], ...]:
     return _C.org == key[0], _C.session == key[1]
+
+
+def _version_of(row: sa.Row[Any]) -> int:
+    """The session's version; 0, as if it was never written, if the row holds something else."""
+    return row.version if isinstance(row.version, int) else 0
 
 
 def _read(text: str | None) -> Record | None:

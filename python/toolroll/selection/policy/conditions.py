@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from toolroll.context import Context
+from toolroll.formats.visible_text import is_blank
 from toolroll.selection.policy.pages import matches
 
 ATTRIBUTES = ("org", "user", "page", "role", "tier")
@@ -40,7 +41,7 @@ def facts_of(context: Context) -> Facts:
 
 
 def _known(text: str) -> str:
-    return "" if text.isspace() else text
+    return "" if is_blank(text) else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from toolroll._core import Bitset
 from toolroll.arrays import NO_ROWS, Rows
 from toolroll.context import Context
 from toolroll.errors import InvalidDefinition
+from toolroll.formats.visible_text import is_blank
 from toolroll.rules import PageMapping, pattern_problem
 
 _REMEMBERED = 1024  # pages whose answer is kept; forgotten all at once when there are more
@@ -111,7 +112,7 @@ class PageTable:
         None where the context's page is empty or blank, or none that a mapping matches.
         """
         page = context.page
-        if not page or page.isspace() or not self.mappings:
+        if not self.mappings or is_blank(page):
             return None
         # The answer depends on nothing else. Organisations without mappings share theirs.
         asked = (context.org if context.org in self.mappings else "", page)

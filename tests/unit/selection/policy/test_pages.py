@@ -156,7 +156,7 @@ def test_a_wrong_mapping_is_refused_with_what_is_allowed(changes, field, says):
     assert says in str(refused.value)
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\t\n", "\u3000"])
+@pytest.mark.parametrize("blank", ["", " ", "\t\n", "\u3000", "\u200b", "\x00", "\u2800"])
 def test_a_blank_page_is_on_no_page(blank):
     table = PageTable.of(8, [PageMapping("*", ("kit",))], {"kit": np.array([1], np.int32)})
     assert table.kept(Context(page=blank)) is None

@@ -770,7 +770,9 @@ def test_an_empty_catalog_has_a_policy():
     assert policy.denied(Context()) is None
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\t", "\u3000", " \n "])
+@pytest.mark.parametrize(
+    "blank", ["", " ", "\t", "\u3000", " \n ", "\u200b", "\ufeff\u2060", "\x00", "\u2800", "\u00ad"]
+)
 @pytest.mark.parametrize("attribute", ["org", "user", "page", "tier", "role"])
 def test_a_blank_attribute_is_unknown_as_an_empty_one_is(attribute, blank):
     known = {"org": "acme", "user": "ann", "page": "home", "tier": "pro", "role": "intern"}[attribute]

@@ -41,7 +41,7 @@ TOOLKIT_SHARE = 0.25  # or its share of all tools; of multiturn's eleven servers
 
 # A tool at c times its bound is damped to 1 / c³ of the bound, so that a larger share does not pay.
 _SEVERITY = 3
-_LEAST = 0.6  # factor, for a tool and again for its toolkit: its own messages still find it
+_LEAST = 0.4  # factor, for a tool and again for its toolkit: its own messages still find it
 _ERRORS = 1.0  # standard errors that a share must lie above its bound
 _VOTES = 0.1  # of a toolkit, at the most
 _MOST_AGAINST = 0.5  # of a bound: what one toolkit's texts, or one tool's, can weigh against a tool
@@ -126,7 +126,7 @@ def probes_of(tools: Sequence[Tool], texts: Sequence[ToolText], most: int = MOST
 
 
 def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k: int = 5) -> Scores:
-    """The factor for each tool's score: float32[n], 1 for all but the greedy ones, at least 0.36.
+    """The factor for each tool's score: float32[n], 1 for all but the greedy ones, at least 0.16.
 
     rows, scores: int32[m, s] and float32[m, s]: what selection finds for each probe, best first, s at least
         k + 1 and better `FOUND`; -1 and 0 where it found fewer.

@@ -16,9 +16,9 @@ from toolroll.evaluation.dataset import Query
 
 pytestmark = pytest.mark.slow
 
-# The bars are 2 % for one tool, 10 % for stuffed ones, and a point of recall. They held before the built-in table
-# was tuned; these are what holds since (docs/reliability.md, P9). 110 messages: one of them is 0.9 %.
-ONE_TOOL, STUFFED, RECALL_LOST = 0.04, 0.13, 0.045
+# The bars are 2 % for one tool, and a point of recall. They held before the built-in table was tuned; these are
+# what holds since (docs/reliability.md, P9). 110 messages: one of them is 0.9 %.
+ONE_TOOL, STUFFED, RECALL_LOST = 0.04, 0.1, 0.045
 
 MESSAGES = Path(__file__).parents[2] / "data" / "demo_messages.jsonl"
 ASKING = (
@@ -73,7 +73,7 @@ def test_a_flood_of_forty_tools_reaches_less_than_two_fifths_and_costs_little_re
 
 
 @pytest.mark.parametrize("embedder", ["static", "none"], ids=["vectors and words", "words alone"])
-def test_tools_stuffed_with_common_words_reach_an_eighth_at_most(arena, embedder):
+def test_tools_stuffed_with_common_words_reach_a_tenth_at_most(arena, embedder):
     ways = [Attack(tools, "stuffed", "stuffed") for tools in (1, 20, 40)] + [Attack(1, "cover", "stuffed")]
 
     def build(tools):

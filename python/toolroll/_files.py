@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -42,6 +43,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
         fresh = f"{target}.{os.getpid()}.tmp"
         open(fresh, "xb").close()
         try:
+            if os.path.exists(target):
+                shutil.copymode(target, fresh)  # a file that only its owner reads stays so
             yield fresh
             with open(fresh, "rb+") as stream:
                 os.fsync(stream.fileno())

@@ -12,8 +12,8 @@ import json
 import json.scanner
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 from toolroll.errors import InvalidDefinition
 
@@ -97,6 +97,35 @@ def line_of(text: str, path: Path) -> int:
             if depth == len(wanted):
                 break
     return text.count("\n", 0, found) + 1
+
+
+class Place(NamedTuple):
+    """Where a value stands in a text.
+
+    Attributes:
+        key: where its key begins; for an item of a list, where the item begins.
+        start, end: of the value; the end is exclusive.
+    """
+
+    key: int
+    start: int
+    end: int
+
+
+def places_of(text: str, paths: Iterable[Path]) -> dict[tuple[str | int, ...], Place]:
+    """The places of values in a valid JSON text, in one scan. Paths that lead nowhere are missing."""
+    wanted = {tuple(path) for path in paths}
+    lengths = {len(path) for path in wanted}
+    keys: dict[tuple[str | int, ...], int] = {}
+    found = {}
+    for offset, here, kind in _walk(text):
+        if len(here) not in lengths or (path := tuple(here)) not in wanted:
+            continue
+        if kind in ("key", "duplicate"):
+            keys[path] = offset
+        else:
+            found[path] = Place(keys.get(path, offset), offset, read_at(text, offset)[1])
+    return found
 
 
 class _NotStrict(ValueError):

@@ -59,7 +59,7 @@ def read_folder(
         raise _unreadable(path, error) from error
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise InvalidDefinition("is neither a folder nor a regular file", file=path)
-    files = _files(path) if stat.S_ISDIR(mode) else [path]
+    files = files_of(path) if stat.S_ISDIR(mode) else [path]
     with _collection_paused():
         parts = [_read_file(file, on_bad_tool) for file in files]
         found = _join(parts)
@@ -106,7 +106,8 @@ class _Part:
         return strict_json.line_of(self.text, path)
 
 
-def _files(folder: str) -> Iterator[str]:
+def files_of(folder: str) -> Iterator[str]:
+    """The files of a folder that are read, in the order of their names."""
     try:
         with os.scandir(folder) as entries:
             found = sorted(
@@ -142,7 +143,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _read_file(file: str, on_bad_tool: OnBadTool | None) -> _Part:
-    text = strict_json.decode(_content(file), file)
+    text = strict_json.decode(content_of(file), file)
     bad = BadTools(on_bad_tool, lambda path: {"file": file, "line": strict_json.line_of(text, path)})
     skips = on_bad_tool == "skip"
     if file.endswith(".jsonl"):
@@ -153,7 +154,7 @@ def _read_file(file: str, on_bad_tool: OnBadTool | None) -> _Part:
     value = strict_json.parse(text, file)
     if isinstance(value, list):
         return _Part(file, text, _read_list(value, text, file, bad), skips=skips)
-    if (path := _answer_in(value)) is not None:
+    if (path := tools_answer_in(value)) is not None:
         holder = value[path[0]] if len(path) > 1 else value
         found = _read_list(holder["tools"], text, file, bad, *path)
         toolkit = os.path.splitext(os.path.basename(file))[0]
@@ -178,7 +179,7 @@ def _with(definitions: Definitions, bad: BadTools) -> Definitions:
     return replace(definitions, skipped=tuple(bad.skipped), repaired=tuple(bad.repaired))
 
 
-def _answer_in(value: Any) -> tuple[str, ...] | None:
+def tools_answer_in(value: Any) -> tuple[str, ...] | None:
     """The keys that lead to the tools of a server's answer to tools/list; None for any other file.
 
     A toolkit file says more than its tools, or its tools are in another form.
@@ -186,7 +187,7 @@ def _answer_in(value: Any) -> tuple[str, ...] | None:
     if not isinstance(value, dict):
         return None
     if "jsonrpc" in value and isinstance(value.get("result"), dict):
-        return None if _answer_in(value["result"]) is None else ("result", "tools")
+        return None if tools_answer_in(value["result"]) is None else ("result", "tools")
     tools = value.get("tools")
     if not isinstance(tools, list) or not value.keys() <= _ANSWER:
         return None
@@ -194,7 +195,8 @@ def _answer_in(value: Any) -> tuple[str, ...] | None:
     return ("tools",) if "inputSchema" in keys and keys.isdisjoint(("function", "parameters")) else None
 
 
-def _content(file: str) -> bytes:
+def content_of(file: str) -> bytes:
+    """The bytes of a regular file. Raises InvalidDefinition."""
     # O_NONBLOCK: the file may have been replaced by a FIFO since the check, and must not block.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:

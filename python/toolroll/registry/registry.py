@@ -208,6 +208,38 @@ class Registry:
             tool = tool_of({**content_of(record.tool), **values}, record.tool.tool_id)
             return self._replace(write, edits, "tool.update", record, tool, reason, force)
 
+    def propose(
+        self, name: str, changes: Mapping[str, Any], *, version: int, org: str = "", reason: str = ""
+    ) -> Record:
+        """Changes fields of a tool; the result waits for approval. Writes nothing if no field differs.
+
+        The approved content serves meanwhile if only texts differ (`review.may_serve`); otherwise the tool is
+        in no catalog. changes, version: as in `update`.
+
+        Raises:
+            NotFound, Conflict, InvalidInput: as `update` does, and for a field that only people decide about.
+            Denied: a person has rejected this content.
+        """
+        values = attributes_of(changes)
+        if governed := sorted(values.keys() & set(GOVERNED)):
+            raise InvalidInput(f"{governed[0]}: takes effect without approval; change it by update")
+        with self._editing(org) as (write, edits):
+            record = check_version(find_tool(write.connection, name, org), version)
+            tool = tool_of({**content_of(record.tool), **values}, record.tool.tool_id)
+            digest = content_hash(tool)
+            if digest == record.rejected_hash:
+                raise Denied(f"tool {name!r:.80}: this content was rejected; approve it first")
+            if digest == record.content_hash:
+                write.abandon()
+                return record
+            state: dict[str, Any] = {}
+            if record.review == "approved":
+                state = {
+                    "review": "changed",
+                    "served_version": record.version if may_serve(record.tool, tool) else None,
+                }
+            return self._replace(write, edits, "tool.propose", record, tool, reason, False, **state)
+
     def delete(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
         """Deletes a tool. Its versions stay, and `restore` brings it back."""
         with self._editing(org) as (write, edits):

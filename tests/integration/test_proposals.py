@@ -25,8 +25,15 @@ def served(url):
 
 
 def test_a_proposal_waits_for_approval_and_the_approved_content_serves_meanwhile(registry, database_url):
-    record = registry.propose("send_mail", {"examples": ["write to Bob", "mail Ann"]}, version=1, reason="more")
-    assert (record.review, record.version, record.approved_version, record.served_version) == ("changed", 2, 1, 1)
+    record = registry.propose(
+        "send_mail", {"examples": ["write to Bob", "mail Ann"]}, version=1, reason="more"
+    )
+    assert (record.review, record.version, record.approved_version, record.served_version) == (
+        "changed",
+        2,
+        1,
+        1,
+    )
     assert served(database_url) == {"send_mail": ("write to Bob",)}
     assert registry.history("send_mail")[0].changed == ("examples", "review", "served_version")
     approved = registry.approve("send_mail", version=2)

@@ -33,12 +33,16 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
             "import": "toolroll.cli.import_tools",
             "registry": "toolroll.cli.registry",
             "embed": "toolroll.cli.embed",
+            "examples": "toolroll.cli.examples",
             "events": "toolroll.cli.events",
             "lab": "toolroll.cli.lab",
             "simulate": "toolroll.cli.lab.simulate",
             "bench": "toolroll.cli.lab.bench",
         },
-        sections={"Commands": ("select", "eval", "import", "registry", "embed"), "More": ("events", "lab")},
+        sections={
+            "Commands": ("select", "eval", "import", "registry", "embed", "examples"),
+            "More": ("events", "lab"),
+        },
         context_settings={
             "help_option_names": ["-h", "--help"],
             "max_content_width": 100,

@@ -186,6 +186,9 @@ org_options = _pack(OrgOptions, _ORG, _CATALOG, json_option)
 any_org_options = _pack(WindowOptions, _ANY_ORG, _CATALOG, json_option)
 write_options = _pack(WriteOptions, _ORG, _ACTOR, _REASON, _CATALOG, json_option)
 platform_write_options = _pack(WriteOptions, _ACTOR, _REASON, _CATALOG, json_option)
+source_options = _pack(
+    WriteOptions, click.argument("catalog", metavar="PATH|URL"), _ORG, _ACTOR, _REASON, json_option
+)
 import_options = _pack(WriteOptions, _catalog("--to"), _ORG, _ACTOR, _REASON, json_option)
 
 

@@ -35,7 +35,7 @@ class Endpoint:
     """
 
     def __init__(self, base_url: str, path: str, api_key: str | None, name: str) -> None:
-        """name: of the embedder, for messages."""
+        """name: of the embedder or model, for messages."""
         self.url = _checked(base_url) + path
         self._name, self._key = name, _checked_key(api_key)
         self._headers = {"Content-Type": "application/json", "User-Agent": "toolroll"}
@@ -91,7 +91,7 @@ class Endpoint:
             content += part
             if len(content) > most_bytes:
                 raise EmbedderUnavailable(
-                    f"{self._name}: {self.url} answered with over {most_bytes} bytes, too many for vectors"
+                    f"{self._name}: {self.url} answered with over {most_bytes} bytes, too many"
                 )
             if time.monotonic() > deadline:
                 raise EmbedderUnavailable(f"{self._name}: {self.url} did not finish its answer in time")

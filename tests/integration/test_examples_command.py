@@ -185,7 +185,20 @@ def test_only_names_a_tool_or_says_that_there_is_none(examples: Examples, folder
 def test_a_message_that_fits_another_tool_is_told_with_the_tool(
     examples: Examples, tmp_path: Path, server: ChatServer
 ) -> None:
-    names = "door window gate garage fridge oven curtain roof cellar attic safe closet".split()
+    names = [
+        "door",
+        "window",
+        "gate",
+        "garage",
+        "fridge",
+        "oven",
+        "curtain",
+        "roof",
+        "cellar",
+        "attic",
+        "safe",
+        "closet",
+    ]
     tools = [{"name": f"open_{name}", "description": f"Opens the {name}."} for name in names]
     file = tmp_path / "tools.jsonl"
     file.write_text(

@@ -40,8 +40,8 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
             "bench": "toolroll.cli.lab.bench",
         },
         sections={
-            "Commands": ("select", "eval", "import", "registry", "embed", "examples"),
-            "More": ("events", "lab"),
+            "Commands": ("select", "eval", "import", "registry", "embed"),
+            "More": ("examples", "events", "lab"),
         },
         context_settings={
             "help_option_names": ["-h", "--help"],

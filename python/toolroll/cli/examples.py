@@ -7,7 +7,7 @@ import re
 import sys
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -26,7 +26,7 @@ from toolroll.cli.parameter_types import COUNT, SECONDS, names
 from toolroll.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Sized
 
     from toolroll.example_generation.editable_tools import EditableTools
     from toolroll.example_generation.plan import Cost, Plan
@@ -100,34 +100,33 @@ def command(
     made = named.embedder(embedder)
     source = options.catalog if is_registry(options.catalog) else os.path.realpath(options.catalog)
     log = AnswerLog(answers or default_path(source), model=model, language=language, seed=seed)
-    with ExitStack() as stack, Progress(_BETWEEN_S) as progress:
-
-        def show(step: str) -> Any:
-            return lambda done, total: progress(f"{step} {done:,}/{total:,}")
-
+    with ExitStack() as stack:
         tools = _tools(options, on_bad_tool, stack)
         chosen = _chosen(tools, only)
-        planned = plan(
-            tools.definitions,
-            chosen,
-            log,
-            per_tool=per_tool,
-            batch=batch,
-            embedder=made,
-            progress=show("comparing tools"),
-        )
+        with Progress(_BETWEEN_S) as progress:
+            planned = plan(
+                tools.definitions,
+                chosen,
+                log,
+                per_tool=per_tool,
+                batch=batch,
+                embedder=made,
+                progress=progress.counter("comparing tools"),
+            )
         cost = planned.cost(language)
         if cost.requests and not _is_agreed(cost, endpoint.url, yes):
             note("nothing was asked, nothing was written")
             return 1
         asking = Asking(endpoint, log, language)
         try:
-            asking.run(planned.batches, concurrency, show("asking for tools"))
+            with Progress(_BETWEEN_S) as progress:
+                asking.run(planned.batches, concurrency, progress.counter("asking for tools"))
         except BaseException:
             note(f"answers so far are in {log.path}; the same command continues with what is missing")
             raise
         found = {**planned.answered, **asking.answers}
-        result = review(tools.definitions, planned, found, made, show("asking messages"))
+        with Progress(_BETWEEN_S) as progress:
+            result = review(tools.definitions, planned, found, made, progress.counter("finding tools"))
         written: tuple[str, ...] = ()
         if result.kept and not dry_run:
             written = tools.write(result.kept)
@@ -243,6 +242,6 @@ def _print(
         note(f"{len(short):,} tools still have too few examples; another --seed asks for them again")
 
 
-def _note_more(found: Any, what: str) -> None:
+def _note_more(found: Sized, what: str) -> None:
     if len(found) > _LISTED:
         note(f"and {len(found) - _LISTED:,} more {what}")

@@ -48,8 +48,11 @@ class Rejection:
 class RoundTrip:
     """Asks messages of catalogs that differ in their tools' examples."""
 
-    def __init__(self, definitions: Definitions, embedder: EmbedderChoice = "static") -> None:
-        self._definitions, self._embedder = definitions, embedder
+    def __init__(
+        self, definitions: Definitions, embedder: EmbedderChoice = "static", within: int = WITHIN
+    ) -> None:
+        """within: the places in which a message has to find its tool."""
+        self._definitions, self._embedder, self._within = definitions, embedder, within
         self._group = {tool.name: tool.interchangeable or tool.name for tool in definitions.tools}
 
     def found(
@@ -68,8 +71,8 @@ class RoundTrip:
                 for name, texts in candidates.items():
                     if place >= len(texts):
                         continue
-                    names = ranked(roll, texts[place])
-                    if self._is_in(name, names[:WITHIN]):
+                    names = ranked(roll, texts[place], self._within)
+                    if self._is_in(name, names):
                         kept[name].append(texts[place])
                     else:
                         rejected.append(_rejection(name, texts[place], names))
@@ -83,6 +86,8 @@ class RoundTrip:
 
         examples: what the tools have beside their own.
         """
+        if not any(messages.values()):
+            return set()
         with self._roll(examples) as roll:
             return {
                 (name, text)
@@ -103,9 +108,9 @@ class RoundTrip:
         return any(self._group[other] == self._group[name] for other in names)
 
 
-def ranked(roll: Toolroll, text: str) -> tuple[str, ...]:
-    """The tools that a message finds, the best first."""
-    return answer(select(roll, Query("", text), WITHIN, False), WITHIN).ranked
+def ranked(roll: Toolroll, text: str, k: int = WITHIN) -> tuple[str, ...]:
+    """The first k tools that a message finds, the best first."""
+    return answer(select(roll, Query("", text), k, False), k).ranked
 
 
 def _rejection(tool: str, text: str, names: Sequence[str]) -> Rejection:

@@ -50,7 +50,7 @@ def test_a_torn_line_is_missing_and_damages_no_other(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     log(path).add(ONE, ANSWER)
     whole = path.read_bytes()
-    for end in range(len(whole)):
+    for end in (*range(0, len(whole) - 1, 23), len(whole) - 2, len(whole) - 1):
         path.write_bytes(whole[:end])
         torn = log(path)
         found = torn.get(ONE)

@@ -89,6 +89,7 @@ def test_an_answer_that_does_not_end_is_given_up(
     assert time.perf_counter() - start < 5
 
 
+@pytest.mark.slow
 def test_a_server_that_asks_for_a_pause_gets_it(server: ChatServer, tmp_path: Path) -> None:
     server.behave = [failing(429, Retry_After="1")]
     start = time.perf_counter()

@@ -18,7 +18,20 @@ WEATHER = Tool("get_forecast", "Weather forecast for a city")
 MAIL = Tool("send_mail", "Sends an e-mail to a person")
 OTHERS = tuple(
     Tool(f"open_{word}", f"Opens the {word} of the house")
-    for word in "door window gate garage fridge oven curtain roof cellar attic safe closet".split()
+    for word in [
+        "door",
+        "window",
+        "gate",
+        "garage",
+        "fridge",
+        "oven",
+        "curtain",
+        "roof",
+        "cellar",
+        "attic",
+        "safe",
+        "closet",
+    ]
 )
 CATALOG = Definitions((WEATHER, MAIL, *OTHERS))
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from toolroll.errors import InvalidDefinition
 from toolroll.formats import strict_json
 from toolroll.formats.sources.bad_tools import OnBadTool, clean_name
 from toolroll.formats.sources.dicts import group_of
@@ -76,7 +77,10 @@ def read_edited(
 def _edited_line(line: str, file: str, number: int, missing: dict[str, list[str]]) -> str:
     if not line or line.isspace():
         return line
-    value = strict_json.parse(line, file, number)
+    try:
+        value = strict_json.parse(line, file, number)
+    except InvalidDefinition:
+        return line  # whoever reads the file decides whether that is an error
     # A plain definition may call its schema as MCP does; in a group that is MCP's own form.
     items = _tools_in([value], ()) if not _is_named(value) else iter([((0,), value)])
     return _edited(line, ((path[1:], item) for path, item in items), missing)

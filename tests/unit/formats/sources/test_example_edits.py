@@ -125,6 +125,16 @@ def test_the_form_of_mcp_gets_no_examples(tmp_path: Path) -> None:
         assert with_examples(str(file), {"a": ("x",)}) == {}
 
 
+def test_a_line_that_is_no_json_stays_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "tools.jsonl"
+    file.write_text('{"name": "a"}\n{"name": \n{"name": "b"}\n')
+    contents = with_examples(str(file), {"a": ("x",), "b": ("y",)})
+    assert contents[str(file)].decode() == (
+        '{"name": "a", "examples": ["x"]}\n{"name": \n{"name": "b", "examples": ["y"]}\n'
+    )
+    assert [tool.examples for tool in read_edited(str(file), contents, "skip").tools] == [("x",), ("y",)]
+
+
 def test_a_byte_order_mark_and_windows_line_ends_stay(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_bytes(b'\xef\xbb\xbf[\r\n  {\r\n    "name": "a"\r\n  }\r\n]\r\n')

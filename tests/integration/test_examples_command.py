@@ -93,9 +93,7 @@ def test_the_messages_of_the_model_become_examples_of_the_folder(
     assert list(weather) == list(WEATHER) and weather["keywords"] == WEATHER["keywords"]
 
 
-def test_what_was_written_helps_to_find_the_tool(
-    examples: Examples, folder: Path, server: ChatServer
-) -> None:
+def test_the_examples_help_to_find_the_tool(examples: Examples, folder: Path, server: ChatServer) -> None:
     server.written["crm_find"] = ["who is Jane Doe", "do we know a Mister Miller", "is Ann Smith one of ours"]
     examples(folder, "--yes")
     done = Done(main(["select", "who is Mister Doe", "--catalog", str(folder), "-k", "1", "--json"]), "", "")
@@ -134,7 +132,7 @@ def test_a_dry_run_asks_and_writes_nothing_and_the_next_run_asks_nothing(
     assert examples_in(folder)["get_forecast"] == tuple(WRITTEN["get_forecast"])
 
 
-def test_where_nobody_can_be_asked_the_cost_is_told_and_nothing_is_spent(
+def test_where_nobody_can_be_asked_the_cost_is_printed_and_nothing_is_spent(
     examples: Examples, folder: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
@@ -182,7 +180,7 @@ def test_only_names_a_tool_or_says_that_there_is_none(examples: Examples, folder
     assert "'nothing*': is the name of no active tool" in examples(folder, "--only", "nothing*", status=1).err
 
 
-def test_a_message_that_fits_another_tool_is_told_with_the_tool(
+def test_a_message_that_fits_another_tool_is_reported_with_that_tool(
     examples: Examples, tmp_path: Path, server: ChatServer
 ) -> None:
     names = [
@@ -253,7 +251,7 @@ def test_a_server_that_is_down_fails_the_command_and_says_where_the_answers_are(
     assert contents(folder) == before
 
 
-def test_the_answer_of_a_server_to_tools_list_is_left_out_and_told(
+def test_the_answer_of_a_server_to_tools_list_is_left_out_and_reported(
     examples: Examples, folder: Path, server: ChatServer
 ) -> None:
     tool = {"name": "list_files", "description": "Lists files.", "inputSchema": {"type": "object"}}

@@ -1,6 +1,6 @@
 """Screens messages that a model wrote: what is no message of a person, or copies what is known, is dropped.
 
-A model's answer is hostile input. A tool's description may have told it what to write.
+A model's answer is hostile input: a tool's description may contain instructions to the model.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def test_a_tool_without_an_answer_gets_nothing(tmp_path: Path) -> None:
     assert found.kept == {} and found.rejected == ()
 
 
-def test_messages_that_the_tool_has_already_are_not_told_as_rejected(tmp_path: Path) -> None:
+def test_messages_that_the_tool_has_already_are_not_reported_as_rejected(tmp_path: Path) -> None:
     known = Tool("get_forecast", "Weather forecast for a city", examples=("weather in Oslo",))
     found = reviewed(
         {"get_forecast": Answer(("weather in Oslo",))}, tmp_path, definitions=Definitions((known, MAIL))

@@ -36,7 +36,7 @@ def texts() -> st.SearchStrategy[str]:
 
 
 def messages() -> st.SearchStrategy[str]:
-    return texts() | st.text(max_size=20)
+    return texts() | st.text(max_size=20) | st.sampled_from(("mail a@b.co at 3pm", "rain at 21°, PAY-3"))
 
 
 def examples() -> st.SearchStrategy[tuple[str, ...]]:

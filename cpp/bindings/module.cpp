@@ -6,6 +6,7 @@ namespace toolroll::bindings {
 void bind_bitset(pybind11::module_& m);
 void bind_unicode(pybind11::module_& m);
 void bind_automaton(pybind11::module_& m);
+void bind_marks(pybind11::module_& m);
 void bind_cpu(pybind11::module_& m);
 void bind_bm25(pybind11::module_& m);
 void bind_spelling(pybind11::module_& m);
@@ -26,6 +27,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_bitset(m);
   bind_unicode(m);
   bind_automaton(m);
+  bind_marks(m);
   bind_cpu(m);
   bind_bm25(m);
   bind_spelling(m);

@@ -101,6 +101,9 @@ class Automaton:
     @staticmethod
     def load(path: str) -> Automaton: ...
 
+# marks.hpp
+def find_marks(text: str) -> list[str]: ...
+
 # english.hpp
 def stem_english(word: str) -> str: ...
 

@@ -36,6 +36,7 @@ HARD = ("Visibility", "Availability")
 SOFT = (
     "Page",
     "Routes",
+    "Marks",
     "Affinity",
     "Retrieval",
     "LexicalRetrieval",
@@ -59,7 +60,9 @@ def with_stage(parameters_: Profile, name: str) -> Profile:
         return parameters_.with_(retrieve="tools", dense=1.0, lexical=0.0)
     if name == "NoMatch":
         return parameters_.with_(on_no_tool="tell")
-    return parameters_.with_(retrieve="tools") if name in ("Retrieval", "Affinity") else parameters_
+    if name in ("Retrieval", "Affinity", "Marks"):
+        return parameters_.with_(retrieve="tools")
+    return parameters_
 
 
 def stages_of(pipeline: Pipeline) -> dict[str, object]:

@@ -20,6 +20,7 @@ from toolroll.arrays import Rows
 from toolroll.catalog.calibration import CalibrationSet
 from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, NO_PROBES, Probes, probes_of
 from toolroll.catalog.deferred import Deferred, DeferredCosts, readable_schema
+from toolroll.catalog.mark_table import MarkTable
 from toolroll.catalog.retriever import CalibratedRetriever, Indexes, calibration_set_of
 from toolroll.catalog.routes import RouteTable
 from toolroll.catalog.settings import Switches
@@ -101,6 +102,7 @@ class Catalog:
         parts: of a stacked catalog, the shared one and the own part, which is not complete alone.
         probes: texts that show which tools are found for most messages.
         routes: compiled keywords and patterns; a hit selects members, too.
+        marks: the tools for each kind of mark and each service.
         toolkit_index: vectors of the toolkits; None where no profile asked for them.
         calibration_set: messages that are held out, to learn what scores mean; None where there are too few.
         scale: how the embedder's cosines compare to others'.
@@ -128,6 +130,7 @@ class Catalog:
     calibration_set: CalibrationSet | None
     scale: Scale
     routes: RouteTable
+    marks: MarkTable
     speller: Speller | DeferredSpeller
     switches: Switches
     inactive: Bitset | None
@@ -206,6 +209,7 @@ class Catalog:
             calibration_set=shared.calibration_set or part.calibration_set,
             scale=part.scale,
             routes=part.routes,
+            marks=part.marks,
             speller=part.speller,
             switches=part.switches.behind(shared.switches),
             inactive=_joined_inactive(shared, part, hidden),
@@ -383,6 +387,12 @@ def _built(
             reached,
             None if shared is None else shared.routes,
             options.keyword_mode,
+        ),
+        marks=MarkTable.of(
+            texts,
+            None if shared is None else shared.marks,
+            0 if shared is None else len(shared),
+            options.deferred,
         ),
         speller=speller,
         switches=Switches.of(len(tools), [toolkits[name] for name in below], below),

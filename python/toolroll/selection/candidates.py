@@ -45,8 +45,8 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class RouteHits(Evidence):
-    """Keywords and patterns in the message: evidence that some tool serves it.
+class Hits(Evidence):
+    """Keywords, patterns and marks in the message: evidence that some tool serves it.
 
     Attributes:
         best: the greatest score that they gave to a row in play.
@@ -242,6 +242,19 @@ class Candidates:
             rows, scores = rows[held], scores[held]
         return Candidates(self.allowed, self.pool, rows, scores, "rescore", reason, evidence, self)
 
+    def gain(self, rows: Rows, gains: Scores, reason: str, evidence: Evidence) -> Candidates:
+        """Adds to the scores of these rows, each named once; they have 0 so far if they have none."""
+        assert self.pool is not None
+        if not len(self.rows):
+            return self.rescore(gains, reason, rows, evidence)
+        is_known = np.isin(rows, self.rows)
+        both = np.concatenate((self.rows, rows[~is_known]))
+        scores = np.concatenate((self.scores, gains[~is_known]))
+        if is_known.any():
+            added = dict(zip(rows.tolist(), gains.tolist(), strict=True))
+            scores[: len(self.rows)] += [added.get(row, 0.0) for row in self.rows.tolist()]
+        return self.rescore(scores, reason, both, evidence)
+
     def reorder(self, order: npt.NDArray[np.intp] | Rows, reason: str) -> Candidates:
         """Puts the columns into another order: a permutation of positions."""
         assert self.pool is None
@@ -255,9 +268,9 @@ class Candidates:
         return Candidates(self.allowed, None, arranged, by_place, "reorder", reason, None, self)
 
     @property
-    def hits(self) -> RouteHits | None:
-        """The keywords and patterns that count for the score; None where none does."""
-        return self._latest(RouteHits)
+    def hits(self) -> float:
+        """The evidence of `Hits` for some row: what each of their steps gave at most, added up."""
+        return sum(step.evidence.best for step in self._steps() if isinstance(step.evidence, Hits))
 
     @property
     def retrieved(self) -> RetrievalResult | None:
@@ -313,10 +326,7 @@ class Candidates:
 
     def trail(self) -> Iterator[Candidates]:
         """The sets that led here, first one first, this one last."""
-        steps = [self]
-        while steps[-1].before is not None:
-            steps.append(steps[-1].before)
-        return reversed(steps)
+        return reversed(tuple(self._steps()))
 
     def in_play(self, row: int) -> bool:
         """Whether the row is in this set. O(n) of the columns: for explanations."""
@@ -332,13 +342,18 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.rows) if self.pool is None else len(self.pool)
 
-    def _latest(self, kind: type[AnyEvidence]) -> AnyEvidence | None:
-        """The evidence of this type that was found last."""
+    def _steps(self) -> Iterator[Candidates]:
+        """Yields this set, then those before it."""
         step: Candidates | None = self
         while step is not None:
+            yield step
+            step = step.before
+
+    def _latest(self, kind: type[AnyEvidence]) -> AnyEvidence | None:
+        """The evidence of this type that was found last."""
+        for step in self._steps():
             if isinstance(step.evidence, kind):
                 return step.evidence
-            step = step.before
         return None
 
     def _known(self) -> dict[int, float]:

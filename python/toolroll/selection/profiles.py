@@ -31,6 +31,7 @@ from toolroll.selection.stages.continued_turn import ContinuedTurn
 from toolroll.selection.stages.conversation_list import ConversationList
 from toolroll.selection.stages.learning import SPARE, Learning, LearningRule, Thompson
 from toolroll.selection.stages.lexical_retrieval import LexicalRetrieval
+from toolroll.selection.stages.marks import Marks
 from toolroll.selection.stages.no_match import NoMatch
 from toolroll.selection.stages.page import Page
 from toolroll.selection.stages.required import Required
@@ -117,6 +118,9 @@ class Profile:
         routes: whether a hit adds to a tool's score ("favour"), leaves only its toolkits ("narrow") or puts
             them behind what retrieval finds ("fill"), or nothing hits ("ignore").
         route_weight: what a hit adds, with "favour".
+        services: what the tools of a service gain if the message names it.
+        marks: what tools gain that deal with a mark of the message, such as a file ending or a ticket key;
+            half of it where the message has several clauses.
         no_hit: otherwise, toolkits that count as hit when none is. None: all stay, and none are put behind.
         keyword_mode: how keywords stand in a message where their author did not say: "substring", "word" or
             "prefix"; None for what their script asks for.
@@ -169,6 +173,8 @@ class Profile:
     candidates: int = field(default=20, metadata=_COUNT)
     routes: RouteMode = field(default="favour", metadata=_one_of(*get_args(RouteMode)))
     route_weight: float = field(default=0.25, metadata=_WEIGHT)
+    services: float = field(default=0.15, metadata=_WEIGHT)
+    marks: float = field(default=0.1, metadata=_WEIGHT)
     no_hit: tuple[str, ...] | None = None
     keyword_mode: Mode | None = field(default=None, metadata=_one_of(*get_args(Mode), None))
     spelling: bool = field(default=True, metadata=_FLAG)
@@ -375,9 +381,12 @@ def _reading(
     if p.retrieve == "none":
         return (routes, *without_match)
     affinity = Affinity(p.affinity, catalog.tools, catalog.names, catalog.below)
+    marks: tuple[Stage, ...] = ()
+    if p.services or p.marks:
+        marks = (Marks(catalog.marks, p.services, p.marks, retrieval.damping),)
     if p.routes == "fill":
-        return (affinity, retrieval, *learning, routes, *by_words, *without_match)
-    return (routes, affinity, retrieval, *by_words, *without_match, *learning)
+        return (*marks, affinity, retrieval, *learning, routes, *by_words, *without_match)
+    return (routes, *marks, affinity, retrieval, *by_words, *without_match, *learning)
 
 
 def _by_words(catalog: Catalog, p: Profile, retrieval: Retrieval) -> tuple[Stage, ...]:
@@ -435,6 +444,8 @@ _DEFAULT = Profile()
 _SEED = Profile(
     spelling=False,
     learning=None,
+    services=0.0,
+    marks=0.0,
     affinity=0.0,
     sticky_tools=0,
     opening=1.0,

@@ -44,14 +44,7 @@ class Affinity:
         rows = np.fromiter(gains, np.int32, len(gains))
         gained = np.fromiter(gains.values(), np.float32, len(gains))
         found = Evidence(rows, (("toolkit called before", 1.0, gained),))
-        if not len(candidates.rows):
-            return candidates.rescore(gained, "session.affinity", rows, found)
-        is_known = np.isin(rows, candidates.rows)
-        both = np.concatenate((candidates.rows, rows[~is_known]))
-        scores = np.concatenate((candidates.scores, gained[~is_known]))
-        known = [gains.get(row, 0.0) for row in candidates.rows.tolist()] if is_known.any() else ()
-        scores[: len(known)] += known
-        return candidates.rescore(scores, "session.affinity", both, found)
+        return candidates.gain(rows, gained, "session.affinity", found)
 
     def _gains(self, conversation: Conversation) -> dict[int, float]:
         """Row → what it gains, by the latest turn that called its toolkit."""

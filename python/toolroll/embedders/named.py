@@ -10,11 +10,11 @@ from toolroll.errors import InvalidInput, NotFound
 
 EmbedderChoice = Union[Embedder, str, None]  # noqa: UP007  a protocol has no | at run time in 3.10
 
-# name → module, class, arguments, and whether its vectors are worth storing on disk.
+# name → module, class or function, arguments, and whether its vectors are worth storing on disk.
 _LOCAL: dict[str, tuple[str, str, dict[str, Any], bool]] = {
     "static": ("static", "StaticEmbedder", {}, False),
-    "minilm": ("minilm", "MiniLMEmbedder", {}, True),
-    "minilm-f32": ("minilm", "MiniLMEmbedder", {"precision": "float32"}, True),
+    "minilm": ("minilm", "minilm_and_table", {}, True),
+    "minilm-f32": ("minilm", "minilm_and_table", {"precision": "float32"}, True),
     "minilm-base": ("minilm", "MiniLMEmbedder", {"tuned": False}, True),
     "multilingual": ("multilingual", "MultilingualEmbedder", {}, True),
     "hashing": ("hashing", "HashingEmbedder", {}, False),

@@ -48,18 +48,19 @@ class Capability:
         return self.id.rpartition(".")[0]
 
 
-def read_bank(folder: Path = BANK) -> tuple[Capability, ...]:
-    """All capabilities of the folder's files, by file name and line."""
-    return tuple(capability for _, _, capability in lines(folder))
+def read_bank(folder: Path = BANK, *, more: bool = False) -> tuple[Capability, ...]:
+    """All capabilities of the folder's files, by file name and line; `more` adds those of its folder `more`."""
+    return tuple(capability for _, _, capability in lines(folder, more=more))
 
 
-def lines(folder: Path) -> Iterator[tuple[str, int, Capability]]:
+def lines(folder: Path, *, more: bool = False) -> Iterator[tuple[str, int, Capability]]:
     """File, line and capability.
 
     Raises:
         ValueError: with file and line, if a line does not hold exactly the three fields.
     """
-    for file in sorted(folder.glob("*.jsonl")):
+    files = [*folder.glob("*.jsonl"), *(folder.glob("more/*.jsonl") if more else ())]
+    for file in sorted(files, key=lambda file: file.relative_to(folder).as_posix()):
         for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
             place = f"{file.name}:{number}"
             try:

@@ -254,7 +254,7 @@ def main() -> None:
     parser.add_argument("--bank", type=Path, default=BANK, help="folder")
     parser.add_argument("--out", type=Path, required=True, help="folder of the delta")
     parser.add_argument("--state", type=Path, required=True, help="written and continued from (.npz)")
-    parser.add_argument("--steps", type=int, default=70)
+    parser.add_argument("--steps", type=int, default=1_000)
     parser.add_argument("--batch", type=int, default=96)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--rank", type=int, default=16)
@@ -264,7 +264,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
 
-    bank = read_bank(args.bank)
+    bank = read_bank(args.bank, more=True)
     draws = Draws(bank, args.batch, args.seed)
     files = resources.files("toolroll.embedders.data")
     wordpiece = WordPiece(files.joinpath("vocab.txt").read_text("utf-8").splitlines())

@@ -33,6 +33,8 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, upsert
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.gil import GilYielder, batches
+from toolroll.registry.store.row_reader import read_rows
+from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 Merge: TypeAlias = Callable[
     [Record, Record], Record
@@ -113,7 +115,8 @@ class SessionStore:
             return None
         record = _read(row.record)
         # A damaged record counts as empty; with its version it can be replaced.
-        return StoredSession({} if record is None else record, _version_of(row), row.updated_at)
+        problem = "its record is no JSON object" if record is None else ""
+        return StoredSession(record or {}, _version_of(row), row.updated_at, problem)
 
     def write(self, org: str, session: str, record: Record, version: int) -> int:
         """Writes the session if it still has this version, and returns the new one.
@@ -243,7 +246,12 @@ class SessionStore:
         return gone
 
     def list(
-        self, org: str | None = None, *, limit: int = 50, before: SessionSummary | datetime | None = None
+        self,
+        org: str | None = None,
+        *,
+        limit: int = 50,
+        before: SessionSummary | datetime | None = None,
+        unreadable: UnreadableRows | None = None,
     ) -> tuple[SessionSummary, ...]:
         """Sessions, the latest first, with expired ones that are not deleted yet.
 
@@ -251,6 +259,7 @@ class SessionStore:
             org: only this organisation's sessions; None for all.
             limit: the greatest number to return.
             before: the last session of the previous page; or a time, for sessions last written before it.
+            unreadable: gets the sessions of this list that cannot be read.
 
         Raises:
             InvalidInput: `limit` is below 1, or `before` is neither.
@@ -258,24 +267,25 @@ class SessionStore:
         """
         if not isinstance(limit, int) or limit < 1:
             raise InvalidInput(f"sessions: limit is {limit!r:.80}, must be a whole number of at least 1")
-        order = (_C.updated_at, _C.org, _C.session)
-        query = sa.select(*(_C[name] for name in SessionSummary.__slots__)).limit(limit)
-        query = query.order_by(*(column.desc() for column in order))
+        order, where = (_C.updated_at, _C.org, _C.session), []
         if org is not None:
-            query = query.where(_C.org == org_of(org))
+            where.append(_C.org == org_of(org))
         if isinstance(before, SessionSummary):
             last = (before.updated_at, before.org, before.session)
-            query = query.where(
-                sa.tuple_(*order) < sa.tuple_(*map(sa.literal, last, (column.type for column in order)))
-            )
+            literals = map(sa.literal, last, (column.type for column in order))
+            where.append(sa.tuple_(*order) < sa.tuple_(*literals))
         elif isinstance(before, datetime) and before.tzinfo is not None:
-            query = query.where(_C.updated_at < before)
+            where.append(_C.updated_at < before)
         elif before is not None:
             raise InvalidInput(
                 f"sessions: before is {before!r:.80}, must be from the list, or a datetime with its zone"
             )
+        columns = [_C[name] for name in SessionSummary.__slots__]
+        latest = [column.desc() for column in order]
+        unreadable = UnreadableRows() if unreadable is None else unreadable
         with self._database.reading() as connection:
-            return tuple(SessionSummary(*row) for row in connection.execute(query))
+            rows = read_rows(connection, columns, *where, order_by=latest, limit=limit)
+            return tuple(SessionSummary(**row) for row in unreadable.without(_TABLE, rows))
 
 
 class _Batch:

@@ -124,10 +124,11 @@ def _schema(url: str) -> str | None:
 def _plugins(connection: sa.Connection, unreadable: UnreadableRows) -> list[dict[str, Any]]:
     table = tables.plugins
     names = ("org", "name", "version", "review", "while_waiting", "tools", "synced_at", "synced_by")
-    rows = read_rows(connection, [table.c[name] for name in names], order_by=(table.c.org, table.c.name))
+    order = (table.c.org, table.c.name)
+    rows = read_rows(connection, list(table.c), order_by=order)
     renamed = {"version": "plugin_version"}
     return [
-        {renamed.get(name, name): as_json(value) for name, value in row.items()}
+        {renamed.get(name, name): as_json(row[name]) for name in names}
         for row in unreadable.without(table, rows)
     ]
 

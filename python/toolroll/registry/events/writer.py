@@ -31,6 +31,7 @@ from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.registry.events.event_row import SelectionOrigin, event_row
 from toolroll.registry.events.ingest import IngestCache, IngestResult, ingest, is_due
+from toolroll.registry.events.inspection import Inspection
 from toolroll.registry.events.journal import SYNC_EVERY_S, Journal
 from toolroll.registry.events.maintenance import delete_old_counts, delete_old_events, stored_bytes
 from toolroll.registry.events.receipts import LIFETIME_S
@@ -52,6 +53,7 @@ _REMEMBERED = 4_096  # events whose exposure, and reports whose result, stay in 
 _RECENT = 128  # selections that can be found by their id where no events are written
 _LONG_S, _OTHERS_S = 0.05, 0.12  # after so long a batch, so long a pause for other writers of a SQLite file
 _ADOPT_EVERY_S, _CLOSE_EVERY_S = 5.0, 15.0
+_INSPECT_EVERY_S = 30.0  # some rows of events and outcomes
 _PRUNE_EVERY_S, _PRUNED, _PRUNE_PAUSE_S = 600.0, 200, 0.05  # how often, how many at a time, the pause between
 _LOOK_UP_S = 5.0
 _MOST_REFUSED_BYTES = 16 * 2**20
@@ -144,6 +146,7 @@ class EventWriter:
         self._pool = CallPool(2, "toolroll-lookup")
         self._adopted_at = self._closed_at = 0.0  # monotonic
         self._pruned_at = self._measured_at = -_PRUNE_EVERY_S
+        self._inspection, self._inspected_at = Inspection(self._database), -_INSPECT_EVERY_S
         self._stored_bytes: int | None = None
 
     def _reset(self) -> None:
@@ -324,6 +327,7 @@ class EventWriter:
                 "refused": self.counts.refused,
                 "damaged": self._journal.damage.stretches,
             },
+            "unreadable": [*self._inspection.unreadable()],
             "failing": self._writer.error or self._preparer.error,
         }
 
@@ -405,14 +409,15 @@ class EventWriter:
         return 0.0
 
     def _maintain(self) -> bool:
-        """Deletes old events and measures the rest, if it is time; whether there may be more to delete."""
+        """Deletes old events and looks at the rest, if it is time; whether there may be more to delete."""
         try:
             is_more = self._prune()
             if not is_more:
                 self._measure()
-        except StoreUnavailable as error:  # neither is worth a pause of the writer
+                self._inspect()
+        except StoreUnavailable as error:  # nothing of it is worth a pause of the writer
             _log.info("events: old ones are deleted later: %s", error)
-            self._pruned_at = self._measured_at = time.monotonic()
+            self._pruned_at = self._measured_at = self._inspected_at = time.monotonic()
             return False
         return is_more
 
@@ -433,6 +438,11 @@ class EventWriter:
         if time.monotonic() - self._measured_at >= _PRUNE_EVERY_S:
             self._stored_bytes = stored_bytes(self._database)
             self._measured_at = time.monotonic()
+
+    def _inspect(self) -> None:
+        if time.monotonic() - self._inspected_at >= _INSPECT_EVERY_S:
+            self._inspected_at = time.monotonic()
+            self._inspection.step()
 
     def _due(self) -> float | None:
         """The time, if events that were left open may have to be closed."""

@@ -43,7 +43,7 @@ from toolroll.registry.events.rows import (
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, upsert
 from toolroll.registry.store.database import CHANNEL, Database
-from toolroll.registry.store.errors import DamagedRow, is_damage
+from toolroll.registry.store.errors import is_damage
 from toolroll.registry.store.gil import GilYielder, batches
 from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 
@@ -352,23 +352,12 @@ class _Batch:
 
 
 def lock(connection: sa.Connection, orgs: Iterable[str]) -> dict[str, State]:
-    """Locks the organisations' rows, in the same order in every process; returns the state of each.
-
-    Raises:
-        DamagedRow: one of them cannot be read.
-    """
+    """Locks the organisations' rows, in the same order in every process; returns the state of each."""
     table = tables.learning_state
     wanted = sorted(set(orgs))
     add_missing(connection, table, [{"org": org, "seq": 0, "epoch": 0} for org in wanted])
     query = sa.select(table).where(table.c.org.in_(wanted)).order_by(table.c.org).with_for_update()
-    states = {}
-    for row in connection.execute(query):
-        if not isinstance(row.seq, int) or not isinstance(row.epoch, int):
-            raise DamagedRow(
-                f"learning_state of {row.org!r:.80}: is damaged: {row.seq!r:.20}, {row.epoch!r:.20}"
-            )
-        states[row.org] = row.seq, row.epoch
-    return states
+    return {row.org: (row.seq, row.epoch) for row in connection.execute(query)}
 
 
 class _ReporterLimits:

@@ -17,6 +17,7 @@ from toolroll.registry.events.fold import DamagedOutcome, outcomes_of
 from toolroll.registry.events.ingest import lock
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import CHANNEL, Database, words
+from toolroll.registry.store.errors import DamagedRow
 from toolroll.registry.store.gil import batches
 from toolroll.registry.store.row_reader import Row, read_rows
 from toolroll.registry.store.unreadable_rows import UnreadableRows
@@ -85,6 +86,10 @@ def forget(
     table, now = tables.outcomes, datetime.now(timezone.utc)
     with database.recording() as connection:
         _, epoch = lock(connection, [org])[org]
+        if not isinstance(epoch, int):
+            raise DamagedRow(
+                f"the row of {org!r:.80} in learning_state is damaged: its epoch is {epoch!r:.40}"
+            )
         lost = UnreadableRows() if unreadable is None else unreadable
         events = _events(connection, org, matching, lost)
         if not events:

@@ -49,6 +49,12 @@ def are_readable(
     return sa.literal_column(f"({' AND '.join(tests) or 'true'})", sa.Boolean)
 
 
+@cache
+def are_of_their_kind(columns: tuple[sa.Column[Any], ...]) -> sa.ColumnElement[bool]:
+    """`has_its_kind` of all these columns."""
+    return sa.and_(*map(has_its_kind, columns))
+
+
 def has_its_kind(column: sa.Column[Any]) -> sa.ColumnElement[bool]:
     """Whether SQLite's value in a column is of the column's kind. The bytes of a text may be no UTF-8."""
     return sa.literal_column(f"({_of_its_kind(column)})", sa.Boolean)

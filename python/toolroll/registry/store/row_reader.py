@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from toolroll.registry.store.column_kinds import has_its_kind
+from toolroll.registry.store.column_kinds import are_of_their_kind, has_its_kind
 from toolroll.registry.store.errors import is_damage
 from toolroll.registry.store.gil import batches
 
@@ -99,7 +99,7 @@ class _Reader:
     def quickly(self) -> Iterator[Row]:
         """All rows. Raises where one of them is damaged."""
         is_checked = self._is_sqlite and not self._has_checksum
-        is_sound = sa.and_(*map(has_its_kind, self._columns)) if is_checked else sa.true()
+        is_sound = are_of_their_kind(self._columns) if is_checked else sa.true()
         query = sa.select(*self._read, is_sound)
         names = [column.name for column in self._columns]
         query = query.where(*self._where).order_by(*self._order).limit(self._limit)

@@ -458,12 +458,13 @@ def test_events_and_outcomes_that_cannot_be_read_are_named_in_the_health(running
     registry, roll = running
     overwrite(registry, tables.selection_events, details=b"garbage")
     overwrite(registry, tables.outcomes, details=b"garbage")
-    monkeypatch.setattr(writer, "_INSPECT_EVERY_S", 0.0)
+    for name in ("_INSPECT_EVERY_S", "_ADOPT_EVERY_S"):
+        monkeypatch.setattr(writer, name, 0.05)
+    roll.record(roll.select("serves", GLOBEX), called={"plat_0": True})  # wakes the writer
     deadline, why = time.monotonic() + 20, ""
     while not ("event" in why and "outcome" in why):
         assert time.monotonic() < deadline, why
-        roll.select("serves", GLOBEX)
-        roll.flush(5)
+        time.sleep(0.05)
         why = "; ".join(line for line in roll.health()["why"] if "of 'acme' cannot be read" in line)
     assert "recording" in roll.health()["degraded"] and "'globex'" not in why
     assert roll.select("serves", GLOBEX).degraded == ()

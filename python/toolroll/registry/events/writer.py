@@ -146,7 +146,8 @@ class EventWriter:
         self._pool = CallPool(2, "toolroll-lookup")
         self._adopted_at = self._closed_at = 0.0  # monotonic
         self._pruned_at = self._measured_at = -_PRUNE_EVERY_S
-        self._inspection, self._inspected_at = Inspection(self._database), -_INSPECT_EVERY_S
+        # From its start on: the first batches have more to do.
+        self._inspection, self._inspected_at = Inspection(self._database), time.monotonic() - _INSPECT_EVERY_S
         self._stored_bytes: int | None = None
 
     def _reset(self) -> None:
@@ -389,7 +390,8 @@ class EventWriter:
         began = time.monotonic()
         found = self._journal.peek(_REPORTS)
         now = self._due()
-        if self._rows or found or now is not None:
+        is_idle = not self._rows and not found and now is None
+        if not is_idle:
             events = self._rows[:_EVENTS]
             self._write(events, [one.record for one in found], now)
             del self._rows[: len(events)]
@@ -402,6 +404,7 @@ class EventWriter:
             self._adopted_at = time.monotonic()
         if self._maintain():
             return _PRUNE_PAUSE_S
+        self._inspect(is_idle)
         if not self._rows and self._journal.is_empty:
             return _ADOPT_EVERY_S
         if self._database.dialect == "sqlite" and time.monotonic() - began > _LONG_S:
@@ -409,15 +412,14 @@ class EventWriter:
         return 0.0
 
     def _maintain(self) -> bool:
-        """Deletes old events and looks at the rest, if it is time; whether there may be more to delete."""
+        """Deletes old events and measures the rest, if it is time; whether there may be more to delete."""
         try:
             is_more = self._prune()
             if not is_more:
                 self._measure()
-                self._inspect()
-        except StoreUnavailable as error:  # nothing of it is worth a pause of the writer
+        except StoreUnavailable as error:  # neither is worth a pause of the writer
             _log.info("events: old ones are deleted later: %s", error)
-            self._pruned_at = self._measured_at = self._inspected_at = time.monotonic()
+            self._pruned_at = self._measured_at = time.monotonic()
             return False
         return is_more
 
@@ -439,10 +441,13 @@ class EventWriter:
             self._stored_bytes = stored_bytes(self._database)
             self._measured_at = time.monotonic()
 
-    def _inspect(self) -> None:
-        if time.monotonic() - self._inspected_at >= _INSPECT_EVERY_S:
+    def _inspect(self, is_idle: bool) -> None:
+        """Looks through some events and outcomes, if it is time; seldom while others wait to be written."""
+        age_s = time.monotonic() - self._inspected_at
+        if age_s >= _INSPECT_EVERY_S * (1 if is_idle else 20):
             self._inspected_at = time.monotonic()
-            self._inspection.step()
+            with suppress(StoreUnavailable):  # the next batch says so
+                self._inspection.step()
 
     def _due(self) -> float | None:
         """The time, if events that were left open may have to be closed."""

@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,16 @@ from tests.integration.commands import Done
 from toolroll import Context, Tool, Toolroll
 from toolroll.cli import main
 from toolroll.errors import StoreUnavailable, ToolrollError
+from toolroll.registry.analytics.metrics import metrics
+from toolroll.registry.analytics.off_policy_log import OffPolicyResult, evaluate_off_policy
+from toolroll.registry.analytics.tools import unused
+from toolroll.registry.analytics.usage import heatmap, hits
+from toolroll.registry.analytics.window import Window
 from toolroll.registry.events import follower, writer
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
+from toolroll.registry.store.database import Database
+from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.rules import PageMapping, Rule
 from toolroll.tools import Toolkit
 
@@ -452,6 +460,28 @@ def test_an_outcome_that_cannot_be_read_does_not_count_and_is_said_to_its_organi
     assert roll.select("serves", GLOBEX).degraded == ()
     assert any("'acme'" in why and "do not count" in why for why in roll.health()["why"])
     assert roll._home.learned("acme") is not None  # the last outcome counts
+
+
+def test_events_whose_json_has_another_shape_are_left_out_of_reports_and_counted(running, tmp_path):
+    registry, _ = running
+    everything = metrics(registry.database, Window())["logged"]
+    acmes = metrics(registry.database, Window("acme"))["logged"]
+    overwrite(registry, tables.selection_events, selected={"not": "a list"})
+    lost = UnreadableRows()
+    assert metrics(registry.database, Window(), lost)["logged"] == everything - acmes > 0
+    assert len(lost) == acmes and f"{acmes} events of 'acme' cannot be read: " in next(iter(lost))
+    for report in (partial(heatmap, of="selected"), hits, unused, evaluate):
+        lost = UnreadableRows()
+        report(registry.database, Window(), unreadable=lost)
+        assert len(lost) == acmes
+    overwrite(registry, tables.selection_events, selected=[], details=b"garbage")
+    lost = UnreadableRows()
+    assert evaluate(registry.database, Window(), unreadable=lost).events == everything - acmes
+    assert len(lost) == acmes
+
+
+def evaluate(database: Database, window: Window, unreadable: UnreadableRows) -> OffPolicyResult:
+    return evaluate_off_policy(database, window, lambda row: row.selected, unreadable=unreadable)
 
 
 def test_events_and_outcomes_that_cannot_be_read_are_named_in_the_health(running, monkeypatch):

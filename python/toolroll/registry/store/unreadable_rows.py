@@ -53,7 +53,9 @@ class UnreadableRows:
         whose = "" if org == "" else " of an unknown organisation" if org is None else f" of {quoted(org)}"
         found = self._found.setdefault((table.name, whose if "org" in table.c else ""), _Found())
         found.count += count
-        found.names += [" ".join(map(str, key))] if key and len(found.names) < _NAMED else []
+        if key and len(found.names) < _NAMED:
+            name = " ".join(map(str, key))
+            found.names.append(name if name.isprintable() and len(name) <= 80 else quoted(name))
 
     def update(self, other: UnreadableRows) -> None:
         """Adds the rows of another report."""

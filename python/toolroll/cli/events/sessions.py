@@ -66,7 +66,7 @@ def show(options: RegistryOptions, session: str, org: str) -> None:
         "version": found.version,
         "updated_at": found.updated_at.isoformat(),
     }
-    unreadable = [f"session {session!r:.80}: {found.problem}"] if found.problem else []
+    unreadable = [f"session {session!r:.80} cannot be read: {found.problem}"] if found.problem else []
     if options.json:
         print_json({**fields, "record": dict(found.record), "unreadable": unreadable})
     else:

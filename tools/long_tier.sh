@@ -13,7 +13,7 @@ usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|dama
   load      one, two and four times the load that one process can serve, a minute each
   faults    each fault of the network between a process and PostgreSQL, and a full disk, a minute each
   decisions 1,000,000 answers of every entry point, a tenth of them during a fault, against an oracle
-  damage    10,000 damaged files, databases and rows
+  damage    10,000 damaged files, databases and rows; every wrong value in every column of every table
   twins     100,000 lists of each pair of twins: two databases, sync and async, with and without caches
   fuzz      every fuzzer for FUZZ_SECONDS
 
@@ -57,7 +57,8 @@ if wanted decisions; then
   TOOLROLL_DECISIONS=1000000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/decisions
 fi
 if wanted damage; then
-  TOOLROLL_DAMAGED=10000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/integration/test_damaged_files.py
+  TOOLROLL_DAMAGED=10000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 \
+    tests/integration/test_damaged_{files,rows}.py
 fi
 if wanted twins; then
   TOOLROLL_TWINS=100000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/integration/test_side_by_side.py

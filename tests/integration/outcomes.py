@@ -96,7 +96,7 @@ def rows_of(database: Database, table: sa.Table, *order: sa.Column) -> list:
     with database.reading() as connection:
         rows = connection.execute(sa.select(table).order_by(*(order or table.primary_key.columns))).all()
         if table is tables.selection_events:
-            return EventReader(connection)(rows)
+            return EventReader(connection)([row._asdict() for row in rows])
         if table is tables.outcomes:
             read = EntryReader(connection)(row.details for row in rows)
             return [

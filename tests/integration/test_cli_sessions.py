@@ -114,7 +114,9 @@ def test_what_cannot_be_an_id_is_refused(typed, held, words):
     )
 
 
-def test_a_session_that_is_damaged_is_shown_as_empty_and_may_be_forgotten(new_database_url, capsys):
+def test_a_session_that_is_damaged_is_shown_as_empty_with_the_reason_and_may_be_forgotten(
+    new_database_url, capsys
+):
     url = new_database_url("sqlite")
     database = Database.open(url, create=False, migrate=False)
     SessionStore(database).write("", "s", RECORD, 0)
@@ -122,7 +124,9 @@ def test_a_session_that_is_damaged_is_shown_as_empty_and_may_be_forgotten(new_da
         connection.exec_driver_sql("UPDATE sessions SET record = '{'")
     database.close()
     typed = Typed(url, capsys)
-    assert typed.json("events", "sessions", "show", "s")["record"] == {}
+    shown = typed.json("events", "sessions", "show", "s")
+    assert shown["record"] == {} and "no JSON object" in shown["unreadable"][0]
+    assert "no JSON object" in typed("events", "sessions", "show", "s").err
     typed("events", "sessions", "forget", "s")
 
 

@@ -116,7 +116,7 @@ def test_a_record_that_cannot_be_read_begins_a_new_conversation(url, tmp_path, c
         roll._home._conversations._live.pop(("", "odd"))
         session = roll.session("odd")
         assert session.loaded == ()
-        assert "starts empty" in caplog.text
+        assert "begins again" in caplog.text
         session.load("web_search")
         assert roll.flush()
         roll._home._conversations._live.pop(("", "odd"))

@@ -44,7 +44,7 @@ def again_under(database, **parameters):
 
 def rows_of(database):
     with database.reading() as connection:
-        (rows,) = read_events(connection, sa.select(events).order_by(events.c.at))
+        (rows,) = read_events(connection, (), (events.c.at,))
         return rows
 
 

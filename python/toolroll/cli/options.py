@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolroll.cli.output import note_left_out
 from toolroll.cli.parameter_types import POSITIVE, assignment, once_each, timestamp
 from toolroll.errors import InvalidInput
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from toolroll.registry.analytics.window import Window
     from toolroll.registry.registry import Registry
     from toolroll.registry.store.database import Database
+    from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 CATALOG = "TOOLROLL_CATALOG"  # the environment variable with the registry's URL
 POLL_S = 0.05  # how long a command that follows a registry takes to stop
@@ -78,6 +80,20 @@ class RegistryOptions:
             yield database
         finally:
             database.close()
+
+    @contextmanager
+    def report(self) -> Iterator[tuple[Database, UnreadableRows]]:
+        """Opens the registry's database for a report, and names the rows that it leaves out.
+
+        With --json, the report itself does.
+        """
+        from toolroll.registry.store.unreadable_rows import UnreadableRows
+
+        unreadable = UnreadableRows()
+        with self.database() as database:
+            yield database, unreadable
+        if not self.json:
+            note_left_out(unreadable)
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,12 @@ def note(text: str) -> None:
     print(one_line(text), file=sys.stderr)
 
 
+def note_left_out(unreadable: Iterable[str]) -> None:
+    """Prints which rows a report leaves out because they cannot be read."""
+    for sentence in unreadable:
+        note(f"left out: {sentence}")
+
+
 def _width(text: str) -> int:
     """Columns that the text takes on a terminal."""
     if text.isascii():

@@ -14,6 +14,8 @@ from toolroll.errors import InvalidInput
 from toolroll.registry.governed_rows import fields_as_json, printable
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
+from toolroll.registry.store.row_reader import read_rows
+from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 MOST = 1_000  # changes in one list
 _SHOWN = 300  # characters of the details in `str`
@@ -84,6 +86,7 @@ class Audit:
         after: int | None = None,
         before: int | None = None,
         limit: int = 100,
+        unreadable: UnreadableRows | None = None,
     ) -> tuple[Change, ...]:
         """Changes, newest first; with `after`, only later ones, oldest first.
 
@@ -94,26 +97,29 @@ class Audit:
             after: the last number that the caller knows; 0 starts at the beginning.
             before: returns only lower numbers, for paging back.
             limit: the length of the list, up to 1,000.
+            unreadable: gets the changes of this list that cannot be read.
         """
         if type(limit) is not int or not 1 <= limit <= MOST:
             raise InvalidInput(f"limit is {limit!r:.30}, must be a whole number from 1 to {MOST:,}")
-        query = sa.select(_TABLE).limit(limit)
+        where = list[sa.ColumnElement[bool]]()
         if org is not None:
-            query = query.where(_TABLE.c.org == words(org, "org"))
+            where.append(_TABLE.c.org == words(org, "org"))
         if subject is not None:
-            query = query.where(_TABLE.c.subject == words(subject, "subject"))
+            where.append(_TABLE.c.subject == words(subject, "subject"))
         if action is not None:
             words(action, "action")
             column = _TABLE.c.action  # LIKE would ignore case on SQLite
             below = sa.and_(column > f"{action}.", column < f"{action}/")  # "/" is next to "."
-            query = query.where(sa.or_(column == action, below))
+            where.append(sa.or_(column == action, below))
         if after is not None:
-            query = query.where(_TABLE.c.seq > _number(after, "after"))
+            where.append(_TABLE.c.seq > _number(after, "after"))
         if before is not None:
-            query = query.where(_TABLE.c.seq < _number(before, "before"))
+            where.append(_TABLE.c.seq < _number(before, "before"))
         order = _TABLE.c.seq.desc() if after is None else _TABLE.c.seq
+        unreadable = UnreadableRows() if unreadable is None else unreadable
         with self._database.reading() as connection:
-            return tuple(Change(**row) for row in connection.execute(query.order_by(order)).mappings())
+            rows = read_rows(connection, list(_TABLE.c), *where, order_by=(order,), limit=limit)
+            return tuple(Change(**row) for row in unreadable.without(_TABLE, rows))
 
 
 def _number(value: int, what: str) -> int:

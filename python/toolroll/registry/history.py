@@ -108,7 +108,7 @@ def _tools(connection: sa.Connection, orgs: Collection[str], revision: int) -> d
     )
     found: dict[str, dict[str, Tool]] = {}
     for row in connection.execute(query):
-        version = version_of(row)
+        version = version_of(dict(row._mapping))
         if version.is_deleted:
             continue
         if version.review == "approved":

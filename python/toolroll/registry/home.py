@@ -19,7 +19,7 @@ from toolroll._core import Learned, LearningRates
 from toolroll._threads import CallPool, Full, survive_forks
 from toolroll.context import Context
 from toolroll.embedder import Embedder
-from toolroll.errors import Failure, InvalidInput, StoreUnavailable
+from toolroll.errors import Failure, InvalidInput, StoreUnavailable, quoted
 from toolroll.learning.effects import deltas
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, Entry
@@ -271,6 +271,13 @@ class RegistryHome:
             )
             if why is not None
         ]
+        failures += [
+            Failure("recording", StoreUnavailable(sentence)) for sentence in recording["unreadable"][:_SHOWN]
+        ]
+        failures += [
+            Failure("sessions", StoreUnavailable(_lost_sessions(org, names)))
+            for org, names in list(sessions["damaged"].items())[:_SHOWN]
+        ]
         if (expired := self._refresher.expired()) is not None:
             failures.append(expired)
         if not recording["signs_receipts"]:
@@ -409,6 +416,11 @@ class RegistryHome:
             experiment="" if experiment is None else experiment.name,
             variant=selection.turn.variant,
         )
+
+
+def _lost_sessions(org: str, names: list[str]) -> str:
+    whose = f" of organisation {org!r:.80}" if org else ""
+    return f"sessions{whose} could not be read and began again: {', '.join(map(quoted, names))}"
 
 
 def learned_factory_of(

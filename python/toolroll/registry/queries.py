@@ -13,6 +13,7 @@ from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.registry.records import REVIEWS, Record, ToolPage, record_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import words
+from toolroll.registry.store.errors import DamagedRow
 from toolroll.registry.versions import Version, find_version
 from toolroll.tools import STATUSES
 
@@ -20,7 +21,7 @@ LARGEST_PAGE = 1_000
 LONGEST_SEARCH = 200  # characters
 
 _TOOL_ID = re.compile(r"[0-9a-f]{32}")
-_tools, _versions = tables.tools.c, tables.tool_versions.c
+_tools = tables.tools.c
 
 
 def find_tool(
@@ -73,17 +74,15 @@ def _near(connection: sa.Connection, name: str, org: str) -> list[str]:
     return difflib.get_close_matches(name, names.all(), n=2, cutoff=0.75)
 
 
-def versions_query(record: Record) -> sa.Select[Any]:
-    """Selects all versions of a tool, without an order."""
-    return sa.select(tables.tool_versions).where(_versions.tool_id == record.tool.tool_id)
-
-
 def read_version(connection: sa.Connection, record: Record, number: int) -> Version:
-    """One version of a tool. Raises NotFound."""
+    """One version of a tool. Raises NotFound, or DamagedRow if it cannot be read."""
     if type(number) is not int:
         raise InvalidInput(f"version is {number!r:.80}, must be a whole number")
     is_in_range = 1 <= number <= record.version  # of the column, too
-    version = find_version(connection, record.tool.tool_id, number) if is_in_range else None
+    try:
+        version = find_version(connection, record.tool.tool_id, number) if is_in_range else None
+    except DamagedRow as error:
+        raise DamagedRow(f"tool {record.name!r}: {error}; restore a backup") from error
     if version is None:
         raise NotFound(f"tool {record.name!r}: has no version {number}; its last is {record.version}")
     return version

@@ -22,20 +22,21 @@ from toolroll.registry.content import GOVERNED, attributes_of, content_hash, con
 from toolroll.registry.duplicates import Duplicates
 from toolroll.registry.page_mappings import Pages
 from toolroll.registry.pins import Pins
-from toolroll.registry.queries import check_limit, check_version, find_tool, read_version, versions_query
+from toolroll.registry.queries import check_limit, check_version, find_tool, read_version
 from toolroll.registry.records import Record, Review, ToolPage
 from toolroll.registry.review import WHILE_WAITING, WhileWaiting, may_serve
 from toolroll.registry.rules import Rules, rules_naming
 from toolroll.registry.settings import Settings
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.registry.sync.payload import Payload
 from toolroll.registry.sync.plan import MODES, Mode
 from toolroll.registry.sync.sync import Progress, Sync, SyncReport
 from toolroll.registry.tiers import read_tiers, set_tiers
 from toolroll.registry.tool_edits import ToolEdits, check_name, major_version_flag, merged_flags
 from toolroll.registry.toolkits import Toolkits, is_toolkit, lineage, no_toolkit
-from toolroll.registry.versions import FieldDifference, Version, version_of
+from toolroll.registry.versions import FieldDifference, Version
 from toolroll.tools import STATUSES, Definitions, Status, Tool
 
 _LONGEST_PLUGIN = 200  # characters
@@ -136,15 +137,24 @@ class Registry:
             return queries.read_page(connection, query, after, limit)
 
     def history(
-        self, name: str, *, org: str = "", before: int | None = None, limit: int = 100
+        self,
+        name: str,
+        *,
+        org: str = "",
+        before: int | None = None,
+        limit: int = 100,
+        unreadable: UnreadableRows | None = None,
     ) -> tuple[Version, ...]:
-        """The versions of a tool, deleted or not, newest first; with `before`, only lower versions."""
+        """The versions of a tool, deleted or not, newest first; with `before`, only lower versions.
+
+        unreadable: gets the versions that cannot be read.
+        """
         with self.database.reading() as connection:
             record = find_tool(connection, name, org, deleted=True)
-            query = versions_query(record).order_by(_versions.version.desc()).limit(check_limit(limit))
-            if before is not None:
-                query = query.where(_versions.version < min(before, record.version + 1))
-            return tuple(map(version_of, connection.execute(query)))
+            where = [] if before is None else [_versions.version < min(before, record.version + 1)]
+            return versions.find_versions(
+                connection, record.tool.tool_id, *where, limit=check_limit(limit), unreadable=unreadable
+            )
 
     def diff(self, name: str, from_version: int, to_version: int, *, org: str = "") -> str:
         """The changes between two versions of a tool, as text for people."""
@@ -292,10 +302,12 @@ class Registry:
                 raise Conflict(
                     f"tool {name!r:.80}: version {to} is damaged: its hash is wrong; restore a backup"
                 )
-            approved = versions_query(record).where(_versions.content_hash == target.content_hash)
+            same = versions.find_versions(
+                write.connection, record.tool.tool_id, _versions.content_hash == target.content_hash
+            )
             if target.content_hash == record.rejected_hash:
                 raise Denied(f"tool {name!r}: the content of version {to} was rejected; approve it first")
-            if not any(version_of(row).review == "approved" for row in write.connection.execute(approved)):
+            if not any(version.review == "approved" for version in same):
                 raise Denied(f"tool {name!r}: the content of version {to} was never approved")
             return self._replace(
                 write,

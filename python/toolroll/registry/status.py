@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from toolroll.registry.governed_rows import as_json
 from toolroll.registry.store import schema, tables
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
+from toolroll.registry.store.unreadable_rows import UnreadableRows, readable
 from toolroll.registry.store.url import Address
+
+# The tables of which every row is looked at; those of versions, events and vectors may be large.
+_LOOKED_THROUGH = (
+    *(tables.toolkits, tables.visibility_rules, tables.page_mappings, tables.pins),
+    *(tables.settings, tables.experiments, tables.registry_state),
+)
 
 
 def status_of(database: Database) -> dict[str, Any]:
-    """Counts, revision, schema, tools that await approval, database, embeddings. One consistent read."""
+    """Counts, revision, schema, tools that await approval, database, embeddings. One consistent read.
+
+    "unreadable" names the rows that cannot be read; such tools and plugins are not counted.
+    """
     tools, changes = tables.tools, tables.changes
     alive = tools.c.deleted_at.is_(None)
+    unreadable = UnreadableRows()
     with database.reading() as connection:
 
         def count(table: sa.Table, *where: sa.ColumnElement[bool]) -> int:
@@ -28,22 +42,25 @@ def status_of(database: Database) -> dict[str, Any]:
         def count_alive(table: sa.Table) -> int:
             return count(table, table.c.deleted_at.is_(None))
 
-        state = connection.execute(sa.select(tables.registry_state)).one()
-        last = connection.execute(sa.select(sa.func.max(changes.c.at))).scalar_one()
-        reviews = count_by(tools.c.review, alive)
+        for table in _LOOKED_THROUGH:
+            readable(connection, list(table.c), (), unreadable)
+        sound = readable(connection, list(tools.c), (), unreadable)
+        spaces = tables.embeddings.c.identity
+        state, last = _state(connection), _last_change(connection)
+        reviews = count_by(tools.c.review, alive, *sound)
         return {
             "catalog": database.url,
             "database": _version(database, connection),
             "schema": schema.REVISIONS[-1],  # `Database.open` accepts no other
-            "revision": state.revision,
-            "created_at": state.created_at.isoformat(),
-            "changed_at": None if last is None else last.isoformat(),
+            "revision": state.get("revision"),
+            "created_at": _iso(state.get("created_at")),
+            "changed_at": _iso(last),
             "tools": sum(reviews.values()),
-            "tools_by_org": count_by(tools.c.org, alive),
-            "tools_by_status": count_by(tools.c.status, alive),
+            "tools_by_org": count_by(tools.c.org, alive, *sound),
+            "tools_by_status": count_by(tools.c.status, alive, *sound),
             "deleted": count(tools, tools.c.deleted_at.is_not(None)),
             "waiting": {name: reviews.get(name, 0) for name in ("pending", "changed")},
-            "flagged": count(tools, alive, sa.cast(tools.c.flags, sa.Text) != "[]"),
+            "flagged": count(tools, alive, sa.cast(tools.c.flags, sa.Text) != "[]", *sound),
             "toolkits": count_alive(tables.toolkits),
             "rules": count(
                 tables.visibility_rules,
@@ -53,12 +70,30 @@ def status_of(database: Database) -> dict[str, Any]:
             "pages": count_alive(tables.page_mappings),
             "pins": count_alive(tables.pins),
             "settings": count(tables.settings, tables.settings.c.is_set),
-            "plugins": _plugins(connection),
-            "tiers": list(state.tiers),
+            "plugins": _plugins(connection, unreadable),
+            "tiers": state.get("tiers"),
             "versions": count(tables.tool_versions),
             "changes": count(changes),
-            "embeddings": count_by(tables.embeddings.c.identity),
+            "embeddings": count_by(spaces, *readable(connection, (spaces,), (), unreadable)),
+            "unreadable": [*unreadable],
         }
+
+
+def _state(connection: sa.Connection) -> Row:
+    """What can be read of the registry's own row."""
+    (row,) = read_rows(connection, list(tables.registry_state.c))
+    return row.values if isinstance(row, UnreadableRow) else row
+
+
+def _last_change(connection: sa.Connection) -> datetime | None:
+    log = tables.changes.c
+    for row in read_rows(connection, (log.at,), order_by=(log.seq.desc(),), limit=1):
+        return None if isinstance(row, UnreadableRow) else row["at"]
+    return None
+
+
+def _iso(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()
 
 
 def upgrade(url: str) -> tuple[str, str]:
@@ -86,16 +121,16 @@ def _schema(url: str) -> str | None:
         database.close()
 
 
-def _plugins(connection: sa.Connection) -> list[dict[str, Any]]:
-    plugins = tables.plugins.c
-    shown = (
-        *(plugins.org, plugins.name, plugins.version.label("plugin_version")),
-        *(plugins.review, plugins.while_waiting, plugins.tools),
-    )
-    rows = connection.execute(
-        sa.select(*shown, plugins.synced_at, plugins.synced_by).order_by(plugins.org, plugins.name)
-    )
-    return [{**row, "synced_at": row["synced_at"].isoformat()} for row in rows.mappings()]
+def _plugins(connection: sa.Connection, unreadable: UnreadableRows) -> list[dict[str, Any]]:
+    table = tables.plugins
+    names = ("org", "name", "version", "review", "while_waiting", "tools", "synced_at", "synced_by")
+    order = (table.c.org, table.c.name)
+    rows = read_rows(connection, list(table.c), order_by=order)
+    renamed = {"version": "plugin_version"}
+    return [
+        {renamed.get(name, name): as_json(row[name]) for name in names}
+        for row in unreadable.without(table, rows)
+    ]
 
 
 def _version(database: Database, connection: sa.Connection) -> str:

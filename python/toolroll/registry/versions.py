@@ -15,6 +15,9 @@ from toolroll.registry.content import COLUMNS, content_of, differences, tool_of
 from toolroll.registry.governed_rows import fields_as_json
 from toolroll.registry.records import Record, Review
 from toolroll.registry.store import tables
+from toolroll.registry.store.errors import DamagedRow, is_damage
+from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
+from toolroll.registry.store.unreadable_rows import UnreadableRows
 from toolroll.tools import Tool
 
 SHORT = 80  # characters of a value that `difference` shows on one line, as before → after
@@ -78,31 +81,55 @@ def version_row(record: Record, changed: tuple[str, ...], reason: str) -> dict[s
     }
 
 
-def version_of(row: sa.Row[Any]) -> Version:
-    """The version in a row of `tool_versions`."""
-    snapshot = row.snapshot
-    return Version(
-        tool=tool_of(snapshot["tool"], row.tool_id),
-        version=row.version,
-        changed=tuple(row.changed),
-        reason=row.reason,
-        actor=row.actor,
-        at=row.at,
-        content_hash=row.content_hash,
-        review=snapshot["review"],
-        served_version=snapshot["served_version"],
-        is_deleted=snapshot["deleted"],
-        flags=tuple(snapshot["flags"]),
-        revision=row.revision,
-    )
+def version_of(row: Row) -> Version:
+    """The version in a row of `tool_versions`. Raises DamagedRow if its snapshot is not that of a tool."""
+    snapshot = row["snapshot"]
+    try:
+        return Version(
+            tool=tool_of(snapshot["tool"], row["tool_id"]),
+            changed=tuple(row["changed"]),
+            review=snapshot["review"],
+            served_version=snapshot["served_version"],
+            is_deleted=snapshot["deleted"],
+            flags=tuple(snapshot["flags"]),
+            **{name: row[name] for name in _AS_STORED},
+        )
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        raise DamagedRow(f"version {row['version']} cannot be read: {error!r:.300}") from error
+
+
+_AS_STORED = ("version", "reason", "actor", "at", "content_hash", "revision")
 
 
 def find_version(connection: sa.Connection, tool_id: str, number: int) -> Version | None:
-    """One version of a tool; None if there is none of that number."""
+    """One version of a tool; None if there is none of that number. Raises DamagedRow."""
     v = tables.tool_versions.c
-    query = sa.select(tables.tool_versions).where(v.tool_id == tool_id, v.version == number)
-    row = connection.execute(query).first()
-    return None if row is None else version_of(row)
+    for row in read_rows(connection, list(v), v.tool_id == tool_id, v.version == number):
+        if isinstance(row, UnreadableRow):
+            raise DamagedRow(f"version {number} cannot be read: {row.problem}")
+        return version_of(row)
+    return None
+
+
+def find_versions(
+    connection: sa.Connection,
+    tool_id: str,
+    *where: sa.ColumnElement[bool],
+    limit: int | None = None,
+    unreadable: UnreadableRows | None = None,
+) -> tuple[Version, ...]:
+    """The versions of a tool that meet the conditions, the last one first.
+
+    unreadable: gets those that cannot be read.
+    """
+    table = tables.tool_versions
+    unreadable = UnreadableRows() if unreadable is None else unreadable
+    where, order = (table.c.tool_id == tool_id, *where), (table.c.version.desc(),)
+    rows = read_rows(connection, list(table.c), *where, order_by=order, limit=limit)
+    sound = unreadable.without(table, rows)
+    return tuple(unreadable.made(table, lambda some: list(map(version_of, some)), sound))
 
 
 @dataclass(frozen=True, slots=True)

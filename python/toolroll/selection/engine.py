@@ -89,6 +89,7 @@ class Request:
     Attributes:
         shown: names that the same turn has shown before; None for the first step of a turn.
         event_id: of the turn, for a further step of it; "" for a new event.
+        failures: of the conversation's state, which the selection names.
     """
 
     message: str
@@ -103,6 +104,7 @@ class Request:
     strict: bool = False
     shown: tuple[str, ...] | None = None
     event_id: str = ""
+    failures: tuple[Failure, ...] = ()
 
 
 class _Begun(NamedTuple):
@@ -435,7 +437,7 @@ class Engine(NoConversation):
         timings = (("read", begun.read - begun.started), ("embed", time.perf_counter_ns() - begun.read))
         snapshot, pipeline, org = begun.snapshot, begun.pipeline, begun.context.org
         turn = self._turn(begun, vectors, conversation)
-        lasting = snapshot.failures(org)
+        lasting = (*snapshot.failures(org), *begun.request.failures)
         if org in snapshot.own:
             self.used[org] = time.perf_counter_ns()
         if org in snapshot.awaited:

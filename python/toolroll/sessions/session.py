@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from toolroll.context import Context
 from toolroll.conversation import Conversation, heard
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.errors import Failure, InvalidInput, NotFound
 from toolroll.formats.meta_tools import (
     MANAGE_TOOLS,
     MOST_FOUND,
@@ -152,6 +152,7 @@ class Session:
             vector,
             strict,
             *_step(same),
+            self._failures(),
         )
         selection = self._keep(self._engine.select(request, now, self._calls), now, held, same)
         self._save()
@@ -170,7 +171,14 @@ class Session:
         held, now, same = self._begun(message, history, turn)
         shown, event_id = _step(same)
         request = Request(
-            message, self.context, k, history=history, shown=shown, event_id=event_id, **options
+            message,
+            self.context,
+            k,
+            history=history,
+            shown=shown,
+            event_id=event_id,
+            failures=self._failures(),
+            **options,
         )
         selection = self._keep(await self._engine.aselect(request, now, self._calls), now, held, same)
         await self._asave()
@@ -464,11 +472,17 @@ class Session:
             log_loading("idle", self.context, turn, now.idle(turn, self._state.retention))
         return held, begun, last if is_same else None
 
+    def _failures(self) -> tuple[Failure, ...]:
+        """What of the conversation is lost and has not been said yet."""
+        failure = self._state.failure
+        return () if failure is None else (failure,)
+
     def _keep(
         self, selection: Selection, now: Conversation, held: Conversation, same: TurnRecord | None
     ) -> Selection:
         """Keeps what was selected. same: the record of this turn, for a further step of it."""
         self._selection, self._seen = selection, (held, self._engine.snapshot)
+        self._state.failure = None  # the selection names it
         turns = self._state.turns
         if same is None:
             limits = selection.turn.max_tools, selection.turn.budget_tokens

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from toolroll._threads import survive_forks
 from toolroll.context import Context
 from toolroll.conversation import Conversation, Retention, merge
-from toolroll.errors import InvalidInput
+from toolroll.errors import Failure, InvalidInput
 from toolroll.sessions.turn_record import TurnRecord, merged_records
 
 Key = tuple[str, str]  # organisation, session
@@ -75,10 +75,11 @@ class ConversationState:
     Attributes:
         held: what is loaded, called and found counts here; turn and list are in the last selection.
         fresh_at: when the state was last equal to the stored one, monotonic seconds.
+        failure: why it began again although storage had it; None once a selection has named that.
         retention: how long the conversation keeps its tools.
     """
 
-    __slots__ = ("__weakref__", "_lock", "_selected", "fresh_at", "held", "retention")
+    __slots__ = ("__weakref__", "_lock", "_selected", "failure", "fresh_at", "held", "retention")
 
     def __init__(self, conversation: Conversation, retention: Retention, lock: threading.Lock) -> None:
         """lock: for changes; many conversations may share one, it is held for microseconds."""
@@ -86,6 +87,7 @@ class ConversationState:
         self.retention = retention
         self.fresh_at = float("-inf")
         self.held = conversation
+        self.failure: Failure | None = None
         # What was held at the last selection, what the selection kept, and what the turns have shown.
         self._selected: tuple[Conversation, Conversation, tuple[TurnRecord, ...]]
         self._selected = (conversation, conversation, ())

@@ -24,12 +24,12 @@ _plot_option = option("--plot", "Also draw it.", metavar="FILE.png")
 @window_options()
 def metrics(options: WindowOptions) -> None:
     """Print totals, latency, profiles, outcomes and saved tokens."""
-    with options.database() as database:
+    with options.report() as (database, unreadable):
         from toolroll.registry.analytics import metrics
 
-        found = metrics.metrics(database, options.window())
+        found = metrics.metrics(database, options.window(), unreadable)
     if options.json:
-        print_json(found)
+        print_json({**found, "unreadable": [*unreadable]})
         return
     latency, tokens = found["latency_us"], found["tokens"]
     print_fields(
@@ -71,16 +71,16 @@ def _time(microseconds: Any) -> str:
 @window_options()
 def heatmap(options: WindowOptions, of: Any, tools: int, pages: int, plot: str | None) -> None:
     """Print how often each tool was called, by page."""
-    with options.database() as database:
+    with options.report() as (database, unreadable):
         from toolroll.registry.analytics import usage
 
-        found = usage.heatmap(database, options.window(), of, tools, pages)
+        found = usage.heatmap(database, options.window(), of, tools, pages, unreadable)
     if plot:
         from toolroll.evaluation.pictures.usage import draw_heatmap
 
         draw_heatmap(found, plot)
     if options.json:
-        print_json(found.to_dict())
+        print_json({**found.to_dict(), "unreadable": [*unreadable]})
         return
     print_table(
         ("TOOL", "ALL", *(one_line(page or "(none)", 16) for page in found.pages)),
@@ -98,10 +98,10 @@ def heatmap(options: WindowOptions, of: Any, tools: int, pages: int, plot: str |
 @window_options()
 def hits(options: WindowOptions, plot: str | None) -> None:
     """Print by day how often the called tool had been selected."""
-    with options.database() as database:
+    with options.report() as (database, unreadable):
         from toolroll.registry.analytics import usage
 
-        found = usage.hits(database, options.window())
+        found = usage.hits(database, options.window(), unreadable)
     if plot:
         from toolroll.evaluation.pictures.usage import draw_hits
 
@@ -109,7 +109,8 @@ def hits(options: WindowOptions, plot: str | None) -> None:
     calls, hit = sum(day.calls for day in found), sum(day.hits for day in found)
     if options.json:
         days = [day.to_dict() for day in found]
-        print_json({"calls": calls, "hits": hit, "rate": hit / calls if calls else None, "days": days})
+        rate = hit / calls if calls else None
+        print_json({"calls": calls, "hits": hit, "rate": rate, "days": days, "unreadable": [*unreadable]})
         return
     print_table(
         ("DAY", "CALLS", "HITS", "RATE"),
@@ -179,17 +180,25 @@ def drift(options: WindowOptions, embedder: str, older_than: datetime | None) ->
 @window_options(since=None)
 def arms(options: WindowOptions, level: str, tool: str | None, limit: int) -> None:
     """List the success rate of each tool, with its interval."""
-    with options.database() as database:
+    with options.report() as (database, unreadable):
         from toolroll.registry.analytics import tools
 
         now = datetime.now(timezone.utc)
-        found = tools.arms(database, options.window(), now, level=level, tool=tool, limit=limit)
+        found = tools.arms(
+            database,
+            options.window(),
+            now,
+            level=level,
+            tool=tool,
+            limit=limit,
+            unreadable=unreadable,
+        )
     print_list(
         options.json,
         "arms",
         found,
         "ORG TOOL WHERE SHOWN CALLED SUCCEEDED MEAN 95_%=interval",
-        {"level": level},
+        {"level": level, "unreadable": [*unreadable]},
         where=lambda arm: arm.context_key or "everywhere",
         mean=lambda arm: f"{arm.mean:.3f}",
         interval=lambda arm: f"{arm.low:.3f} to {arm.high:.3f}",
@@ -201,12 +210,12 @@ def arms(options: WindowOptions, level: str, tool: str | None, limit: int) -> No
 @window_options()
 def unused(options: WindowOptions, shown: int) -> None:
     """List tools that are never selected, or never called."""
-    with options.database() as database:
+    with options.report() as (database, unreadable):
         from toolroll.registry.analytics import tools
 
-        found = tools.unused(database, options.window(), shown)
+        found = tools.unused(database, options.window(), shown, unreadable)
     if options.json:
-        print_json(found)
+        print_json({**found, "unreadable": [*unreadable]})
         return
     rows = [{**tool, "what": "never selected"} for tool in found["never_selected"]]
     for tool in found["never_called"]:
@@ -219,15 +228,16 @@ def unused(options: WindowOptions, shown: int) -> None:
 @window_options(since="7d")
 def broken(options: WindowOptions) -> None:
     """List tools that stopped working recently, or never worked."""
-    with options.database() as database:
+    with options.report() as (database, unreadable):
         from toolroll.registry.analytics import tools
 
-        found = tools.broken(database, options.window())
+        found = tools.broken(database, options.window(), unreadable=unreadable)
     print_list(
         options.json,
         "tools",
         found,
         "ORG TOOL FIRST_FAILURE NOTICED=alarm WORKED FAILURES REPORTERS WORKS_AGAIN=back",
+        {"unreadable": [*unreadable]},
         worked=lambda each: f"{each.worked:.0%}",
         failures=lambda each: f"{each.failures} of {each.failures + each.successes}",
         back=lambda each: each.back or "no",

@@ -53,14 +53,20 @@ def forget(
     them. At least one of --event, --reporter, --tool, --since and --until says which; of several, all must
     hold.
     """
-    with options.database() as database:
+    with options.report() as (database, unreadable):
         from toolroll.registry.events import maintenance
 
         which = maintenance.OutcomeFilter(event, reporter, tool, since, until)
         count = maintenance.forget(
-            database, options.org, which, actor=options.actor_name, reason=options.reason
+            database,
+            options.org,
+            which,
+            actor=options.actor_name,
+            reason=options.reason,
+            unreadable=unreadable,
         )
-    print_result(options.json, {"events": count}, f"outcomes of {count:,} events no longer count")
+    result = {"events": count, "unreadable": [*unreadable]}
+    print_result(options.json, result, f"outcomes of {count:,} events no longer count")
 
 
 @learning.command("rebuild", example="toolroll events learning rebuild --org acme")
@@ -70,14 +76,15 @@ def rebuild(options: WindowOptions) -> int:
 
     Prints how many differed, which only damage can cause. Exit status 1 if any did.
     """
-    with options.database() as database:
+    with options.report() as (database, unreadable):
         from toolroll.registry.events import maintenance
 
-        wrong = maintenance.rebuild(database, None if options.org is None else [options.org])
+        wrong = maintenance.rebuild(database, None if options.org is None else [options.org], unreadable)
     for org, count in () if options.json else wrong.items():
         if count:
             note(f"organisation {org!r}: {count:,} statistics differed from its outcomes")
-    print_result(options.json, {"wrong": wrong}, f"statistics of {len(wrong):,} organisations rebuilt")
+    result = {"wrong": wrong, "unreadable": [*unreadable]}
+    print_result(options.json, result, f"statistics of {len(wrong):,} organisations rebuilt")
     return int(any(wrong.values()))
 
 

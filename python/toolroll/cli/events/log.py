@@ -38,15 +38,16 @@ OUTCOMES = ("succeeded", "failed", "corrected", "wanted", "called", "unused", "u
 @window_options()
 def list_events(options: WindowOptions, **filters: Any) -> None:
     """List events, newest first."""
-    with options.database() as database:
+    with options.report() as (database, unreadable):
         from toolroll.registry.analytics.event_view import list_events
 
-        found = list_events(database, options.window(), **filters)
+        found = list_events(database, options.window(), **filters, unreadable=unreadable)
     print_list(
         options.json,
         "events",
         found,
         "AT EVENT=event_id ORG PAGE CATEGORY PROFILE OUTCOME CALLED OF",
+        {"unreadable": [*unreadable]},
         profile=lambda event: event["variant"] or event["profile"],
         outcome=lambda event: event["outcome"] or "unknown",
         called=lambda event: one_line(", ".join(event["called"] or ()), 60),
@@ -60,12 +61,12 @@ def list_events(options: WindowOptions, **filters: Any) -> None:
 @registry_options
 def show(options: RegistryOptions, event: str, org: str | None) -> None:
     """Print one event with all its fields."""
-    with options.database() as database:
+    with options.report() as (database, unreadable):
         from toolroll.registry.analytics.event_view import find_event
 
-        found = find_event(database, event, org)
+        found = find_event(database, event, org, unreadable)
     if options.json:
-        print_json(found)
+        print_json({**found, "unreadable": [*unreadable]})
         return
     candidates, selected = found.pop("candidates"), set(found["selected"])
     found.pop("vector")
@@ -103,7 +104,7 @@ def export(options: WindowOptions, file: str, messages: bool, vectors: bool) -> 
     from toolroll._files import check_writable
 
     check_writable(file)
-    with options.database() as database, Progress() as progress:
+    with options.report() as (database, unreadable), Progress() as progress:
         from toolroll.registry.analytics import parquet
 
         written = parquet.export(
@@ -113,8 +114,10 @@ def export(options: WindowOptions, file: str, messages: bool, vectors: bool) -> 
             messages=messages,
             vectors=vectors,
             progress=lambda done: progress(f"{done:,} events"),
+            unreadable=unreadable,
         )
-    print_result(options.json, {"file": file, "events": written}, f"{file}: {written:,} events")
+    result = {"file": file, "events": written, "unreadable": [*unreadable]}
+    print_result(options.json, result, f"{file}: {written:,} events")
 
 
 @command("prune", example="toolroll events prune --older-than 90d")

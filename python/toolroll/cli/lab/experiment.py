@@ -98,14 +98,15 @@ def show(options: RegistryOptions, name: str | None, worth: float, error: float)
     """
     from toolroll.learning.experiments import compare
 
-    with options.database() as database:
+    with options.report() as (database, unreadable):
         from toolroll.registry.analytics.experiments import counts, find, list_experiments
 
         if name is None:
-            _print_trials(list_experiments(database), options.json)
+            trials = list_experiments(database, unreadable=unreadable)
+            _print_trials(trials, options.json, [*unreadable])
             return
         trial = find(database, name)
-        found = counts(database, trial)
+        found = counts(database, trial, unreadable)
     verdict = compare(trial.experiment, found.tallies, found.assigned, error=error, worth=worth)
     if options.json:
         print_json(
@@ -115,6 +116,7 @@ def show(options: RegistryOptions, name: str | None, worth: float, error: float)
                 "dealt": dict(found.assigned),
                 "unknown": dict(found.unknown),
                 "strays": found.strays,
+                "unreadable": [*unreadable],
             }
         )
     else:
@@ -159,12 +161,13 @@ def _print_verdict(trial: StoredExperiment, found: ExperimentCounts, verdict: Ve
     print(one_line(sentences.get(verdict.state, f"there is no winner yet{waits}")))
 
 
-def _print_trials(found: Sequence[StoredExperiment], as_json: bool) -> None:
+def _print_trials(found: Sequence[StoredExperiment], as_json: bool, unreadable: list[str]) -> None:
     print_list(
         as_json,
         "experiments",
         [trial.to_dict() for trial in found],
         "NAME ORG UNIT BEGUN=begun_at ENDED VARIANTS",
+        {"unreadable": unreadable},
         ended=lambda trial: "runs" if trial["active"] else trial["ended_at"],
         variants=lambda trial: ", ".join(f"{name} {share:.0%}" for name, share in trial["variants"].items()),
     )

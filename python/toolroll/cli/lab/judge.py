@@ -32,7 +32,7 @@ def command(options: WindowOptions, profile: str, embedder: str, most: int, clip
 
     builder = PipelineBuilder(named.embedder(embedder), profiles.profile(profile))
     window = options.window()
-    with options.database() as database, Progress() as progress:
+    with options.report() as (database, unreadable), Progress() as progress:
         from toolroll.registry.analytics.off_policy_log import evaluate_off_policy
         from toolroll.registry.analytics.redecide import Redecider
 
@@ -43,9 +43,11 @@ def command(options: WindowOptions, profile: str, embedder: str, most: int, clip
             clip=clip,
             most=most,
             progress=lambda done: progress(f"{done:,} events") if done % 100 == 0 else None,
+            unreadable=unreadable,
         )
     if options.json:
-        print_json({"profile": profile, **window.to_dict(), **found.to_dict()})
+        result = {"profile": profile, **window.to_dict(), **found.to_dict()}
+        print_json({**result, "unreadable": [*unreadable]})
     else:
         _print(found, profile)
 

@@ -107,13 +107,17 @@ def _absent(options: RegistryOptions, name: str, org: str) -> dict[str, Any]:
 @any_org_options
 def changes(options: WindowOptions, **filters: Any) -> None:
     """Print the audit log, newest first."""
-    with options.registry() as registry:
-        found = [change.to_dict() for change in registry.audit.list(org=options.org, **filters)]
+    with options.report() as (database, unreadable):
+        from toolroll.registry.audit import Audit
+
+        listed = Audit(database).list(org=options.org, **filters, unreadable=unreadable)
+        found = [change.to_dict() for change in listed]
     print_list(
         options.json,
         "changes",
         found,
         "SEQ AT ORG BY=actor ACTION SUBJECT REASON DETAILS",
+        {"unreadable": [*unreadable]},
         details=lambda change: (
             one_line(json.dumps(change["details"], ensure_ascii=False), _LONGEST)
             if change["details"]

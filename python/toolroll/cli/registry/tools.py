@@ -109,14 +109,18 @@ def show(options: OrgOptions, name: str, deleted: bool) -> None:
 @org_options
 def history(options: OrgOptions, name: str, before: int | None, limit: int) -> None:
     """List the versions of a tool, newest first."""
-    with options.registry() as registry:
-        versions = registry.history(name, org=options.org, before=before, limit=limit)
+    with options.report() as (database, unreadable):
+        from toolroll.registry.registry import Registry
+
+        versions = Registry(database).history(
+            name, org=options.org, before=before, limit=limit, unreadable=unreadable
+        )
     print_list(
         options.json,
         "versions",
         versions,
         "VERSION AT BY=actor SEMANTIC CHANGED REASON",
-        {"name": name},
+        {"name": name, "unreadable": [*unreadable]},
         semantic=lambda version: version.tool.version,
     )
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput, NotFound
 from toolroll.registry.analytics.window import Window, events, json_value, pairs
-from toolroll.registry.events.details import EntryReader, EventReader
+from toolroll.registry.events.details import EntryReader, read_event
 from toolroll.registry.store import tables
+from toolroll.registry.store.column_kinds import are_readable
 from toolroll.registry.store.database import Database, words
+from toolroll.registry.store.row_reader import Row, read_rows
+from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 MOST = 1_000  # events in one answer
 _LISTED = (
     *("event_id", "org", "at", "session", "page", "tier", "category", "profile", "experiment", "variant"),
     *("selected", "called", "outcome", "latency_us", "confidence", "degraded"),
 )
-_REPORT = ("seq", "step", "received_at", "reporter", "details", "closes", "voided_at")
+_REPORT = ("seq", "step", "received_at", "reporter", "closes", "voided_at")
 
 
 def list_events(
@@ -27,59 +32,68 @@ def list_events(
     outcome: str | None = None,
     tool: str | None = None,
     limit: int = 50,
+    unreadable: UnreadableRows | None = None,
 ) -> list[dict[str, Any]]:
     """Events of the window, newest first, without the users' text.
 
     outcome: only events with this outcome; "unknown" for events without one. tool: only events in which this
-        tool was called.
+        tool was called. unreadable: gets the events of this list that cannot be read.
     """
     if not 1 <= limit <= MOST:
         raise InvalidInput(f"limit: is {limit}, must be from 1 to {MOST:,}")
-    query = sa.select(*(events.c[name] for name in _LISTED)).where(*window.of(events))
+    where = list(window.of(events))
     if outcome is not None:
         column = events.c.outcome
-        query = query.where(column.is_(None) if outcome == "unknown" else column == outcome)
+        where.append(column.is_(None) if outcome == "unknown" else column == outcome)
     if tool is not None:
-        pair = pairs(database.dialect, events.c.called)
-        query = query.where(
-            sa.exists(sa.select(1).select_from(pair).where(pair.c.key == tool)).correlate(events)
-        )
-    query = query.order_by(events.c.at.desc(), events.c.event_id).limit(limit)
+        called = sa.case((are_readable((events.c.called,), database.dialect), events.c.called))
+        pair = pairs(database.dialect, called)
+        where.append(sa.exists(sa.select(1).select_from(pair).where(pair.c.key == tool)).correlate(events))
+    columns = [events.c[name] for name in _LISTED]
+    order = (events.c.at.desc(), events.c.event_id)
+    unreadable = UnreadableRows() if unreadable is None else unreadable
     with database.reading() as connection:
-        return [_plain(row) for row in connection.execute(query).mappings()]
+        rows = read_rows(connection, columns, *where, order_by=order, limit=limit)
+        return list(map(_plain, unreadable.without(events, rows)))
 
 
-def find_event(database: Database, event_id: str, org: str | None = None) -> dict[str, Any]:
+def find_event(
+    database: Database, event_id: str, org: str | None = None, unreadable: UnreadableRows | None = None
+) -> dict[str, Any]:
     """One event with its rows of outcomes.
 
-    org: the organisation that the event must belong to; None for any.
+    org: the organisation that the event must belong to; None for any. unreadable: gets the rows of outcomes
+        that cannot be read.
 
     Raises:
         NotFound: there is no such event.
+        DamagedRow: it cannot be read.
     """
     words(event_id, "event", 200)
+    unreadable = UnreadableRows() if unreadable is None else unreadable
     table = tables.outcomes
     with database.reading() as connection:
-        row = connection.execute(sa.select(events).where(events.c.event_id == event_id)).first()
-        if row is None or (org is not None and row.org != org):
+        found = read_event(connection, event_id)
+        if found is None or (org is not None and found.org != org):
             raise NotFound(
                 f"event {event_id!r:.80}: is not in the store; it may have been pruned, left out by "
                 "sampling, or not be there yet"
             )
-        event = vars(EventReader(connection)([row])[0])
+        event = vars(found)
         event["shown"] = [tool.to_record() for tool in event["shown"]]
-        reports = connection.execute(
-            sa.select(*(table.c[name] for name in _REPORT))
-            .where(table.c.event_id == event_id)
-            .order_by(table.c.step)
-        ).all()
-        read = EntryReader(connection)(report.details for report in reports)
-        outcomes = []
-        for report, (entries, _) in zip(reports, read, strict=True):
-            fields = {**report._mapping, "entries": [entry.to_record() for entry in entries]}
-            del fields["details"]
-            outcomes.append(_plain(fields))
+        columns = [table.c.org, *(table.c[name] for name in _REPORT), table.c.details]
+        rows = read_rows(connection, columns, table.c.event_id == event_id, order_by=(table.c.step,))
+        sound = unreadable.without(table, rows)
+        outcomes = unreadable.made(table, partial(_outcomes, EntryReader(connection)), sound)
     return {**_plain(event), "outcomes": outcomes}
+
+
+def _outcomes(reader: EntryReader, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    found = []
+    for row, (entries, _) in zip(rows, reader(row["details"] for row in rows), strict=True):
+        fields = {name: row[name] for name in _REPORT}
+        found.append(_plain({**fields, "entries": [entry.to_record() for entry in entries]}))
+    return found
 
 
 def _plain(row: Any) -> dict[str, Any]:

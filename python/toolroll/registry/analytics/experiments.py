@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,9 +12,12 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, NotFound
 from toolroll.learning.experiments import Experiment, VariantSums
-from toolroll.registry.analytics.window import events, json_value, weighted
+from toolroll.registry.analytics.window import events, json_value, over_events, weighted
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
+from toolroll.registry.store.errors import DamagedRow
+from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
+from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 _TABLE = tables.experiments
 
@@ -68,17 +71,19 @@ def start(
     words(experiment.name, "experiment", 100)
     words(experiment.salt, "salt", 100)
     with database.writing(actor, org) as write:
-        rows = write.connection.execute(sa.select(_TABLE)).all()
-        if any(row.name == experiment.name for row in rows):
-            raise Conflict(
-                f"experiment {experiment.name!r}: the name was used before, and events "
-                "refer to it: choose another"
-            )
-        for row in rows:
-            if row.active and (row.org == org or not row.org or not org):
-                whose = f"of {row.org!r}" if row.org else "of everybody"
+        for row in read_rows(write.connection, list(_TABLE.c)):
+            values = row.values if isinstance(row, UnreadableRow) else row
+            if values.get("name") == experiment.name:
                 raise Conflict(
-                    f"experiment {experiment.name!r}: {row.name!r} {whose} is running; stop it first: "
+                    f"experiment {experiment.name!r}: the name was used before, and events "
+                    "refer to it: choose another"
+                )
+            if isinstance(row, UnreadableRow):  # it does not run
+                continue
+            if row["active"] and (row["org"] == org or not row["org"] or not org):
+                whose = f"of {row['org']!r}" if row["org"] else "of everybody"
+                raise Conflict(
+                    f"experiment {experiment.name!r}: {row['name']!r} {whose} is running; stop it first: "
                     "a turn takes part in one experiment"
                 )
         started = StoredExperiment(experiment, org, True, write.at, None)
@@ -90,39 +95,56 @@ def start(
 
 def stop(database: Database, name: str, *, actor: str, reason: str = "") -> StoredExperiment:
     """Ends an experiment, unless it has ended. Raises NotFound."""
-    trial = find(database, name)
-    with database.writing(actor, trial.org) as write:
-        row = write.connection.execute(sa.select(_TABLE).where(_TABLE.c.name == name)).one()
-        if not row.active:
+    org = find(database, name).org
+    with database.writing(actor, org) as write:
+        trial = _find(write.connection, name)
+        if not trial.active:
             write.abandon()
-            return _trial(row)
+            return trial
         write.connection.execute(
             sa.update(_TABLE).where(_TABLE.c.name == name).values(active=False, ended_at=write.at)
         )
         write.log("experiment.stop", name, reason=reason)
-        return StoredExperiment(trial.experiment, trial.org, False, trial.begun_at, write.at)
+        return replace(trial, active=False, ended_at=write.at)
 
 
 def find(database: Database, name: str) -> StoredExperiment:
-    """The experiment of this name. Raises NotFound."""
-    for trial in list_experiments(database):
-        if trial.experiment.name == name:
-            return trial
+    """The experiment of this name.
+
+    Raises:
+        NotFound: there is none.
+        DamagedRow: it cannot be read.
+    """
+    with database.reading() as connection:
+        return _find(connection, words(name, "experiment"))
+
+
+def _find(connection: sa.Connection, name: str) -> StoredExperiment:
+    for row in read_rows(connection, list(_TABLE.c), _TABLE.c.name == name):
+        try:
+            if isinstance(row, UnreadableRow):
+                raise DamagedRow(row.problem)
+            return _trial(row)
+        except (DamagedRow, InvalidInput) as error:
+            raise DamagedRow(f"experiment {name!r:.120}: cannot be read: {error}") from error
     raise NotFound(f"experiment {name!r:.120}: there is none of this name")
 
 
-def list_experiments(database: Database, *, active: bool = False) -> tuple[StoredExperiment, ...]:
-    """All experiments, or only those that run, the latest first."""
-    query = sa.select(_TABLE).order_by(_TABLE.c.begun_at.desc(), _TABLE.c.name)
-    if active:
-        query = query.where(_TABLE.c.active)
+def list_experiments(
+    database: Database, *, active: bool = False, unreadable: UnreadableRows | None = None
+) -> tuple[StoredExperiment, ...]:
+    """All experiments, or only those that run, the latest first. unreadable: gets damaged ones."""
+    where = [_TABLE.c.active] if active else []
+    order = (_TABLE.c.begun_at.desc(), _TABLE.c.name)
+    unreadable = UnreadableRows() if unreadable is None else unreadable
     with database.reading() as connection:
-        return tuple(map(_trial, connection.execute(query)))
+        rows = unreadable.without(_TABLE, read_rows(connection, list(_TABLE.c), *where, order_by=order))
+    return tuple(unreadable.made(_TABLE, lambda some: list(map(_trial, some)), rows))
 
 
-def _trial(row: Any) -> StoredExperiment:
-    experiment = Experiment(row.name, row.variants, row.unit, row.salt)
-    return StoredExperiment(experiment, row.org, row.active, row.begun_at, row.ended_at)
+def _trial(row: Row) -> StoredExperiment:
+    experiment = Experiment(row["name"], row["variants"], row["unit"], row["salt"])
+    return StoredExperiment(experiment, row["org"], row["active"], row["begun_at"], row["ended_at"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,45 +165,50 @@ class ExperimentCounts:
     strays: int
 
 
-def counts(database: Database, trial: StoredExperiment) -> ExperimentCounts:
-    """Counts the events of an experiment. An event's reward is 1 if the called tool succeeded."""
+def counts(
+    database: Database, trial: StoredExperiment, unreadable: UnreadableRows | None = None
+) -> ExperimentCounts:
+    """Counts the events of an experiment. An event's reward is 1 if the called tool succeeded.
+
+    unreadable: gets events that cannot be read.
+    """
     experiment, columns = trial.experiment, events.c
     unit = {"user": columns.reporter, "session": columns.session, "org": columns.org}[experiment.unit]
     within = [columns.experiment == experiment.name, columns.at >= trial.begun_at]
     if trial.org:  # for the index, and against wrong events
         within.append(columns.org == trial.org)
     whose = columns.org if experiment.unit != "org" else sa.literal("")
-    query = (
-        sa.select(
-            columns.variant,
-            whose.label("org"),
-            unit.label("unit"),
-            weighted(sa.case((columns.outcome.in_(_ANSWERED), 0), else_=1)).label("unknown"),
-            sa.func.sum(sa.case((columns.outcome.in_(_ANSWERED), 1), else_=0)).label("answered"),
-            sa.func.sum(sa.case((columns.outcome == "succeeded", 1), else_=0)).label("reward"),
-        )
-        .where(*within)
-        .group_by(columns.variant, whose, unit)
-    )
+    query = sa.select(
+        columns.variant,
+        whose.label("org"),
+        unit.label("unit"),
+        weighted(sa.case((columns.outcome.in_(_ANSWERED), 0), else_=1)).label("unknown"),
+        sa.func.sum(sa.case((columns.outcome.in_(_ANSWERED), 1), else_=0)).label("answered"),
+        sa.func.sum(sa.case((columns.outcome == "succeeded", 1), else_=0)).label("reward"),
+    ).group_by(columns.variant, whose, unit)
     units: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
     unknown = dict.fromkeys(experiment.variants, 0)
-    with database.reading() as connection:
-        for row in connection.execute(query):
-            if row.variant in unknown:
-                units.setdefault((row.org, row.unit), []).append(
-                    (row.variant, int(row.answered), int(row.reward))
-                )
-                unknown[row.variant] += round(row.unknown)
+    rows = over_events(
+        database,
+        within,
+        lambda connection, where: connection.execute(query.where(*where)).all(),
+        unreadable,
+    )
+    for row in rows:
+        if row.variant in unknown:
+            said = (row.variant, int(row.answered), int(row.reward))
+            units.setdefault((row.org, row.unit), []).append(said)
+            unknown[row.variant] += round(row.unknown)
     mine: dict[str, list[tuple[int, int]]] = {name: [] for name in experiment.variants}
-    for said in units.values():
-        if len(said) == 1:
-            ((variant, answered, reward),) = said
+    for of_unit in units.values():
+        if len(of_unit) == 1:
+            ((variant, answered, reward),) = of_unit
             mine[variant].append((answered, reward))
     tallies = {}
     for name, each in mine.items():
         known = [(n, r) for n, r in each if n]
         tallies[name] = VariantSums.of(np.array([n for n, _ in known]), np.array([r for _, r in known]))
-    strays = sum(len(said) > 1 for said in units.values())
+    strays = sum(len(of_unit) > 1 for of_unit in units.values())
     return ExperimentCounts(tallies, {name: len(each) for name, each in mine.items()}, unknown, strays)
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
+from types import SimpleNamespace
 from typing import Any
-
-import sqlalchemy as sa
 
 from toolroll._files import replacing
 from toolroll.errors import Unavailable
 from toolroll.registry.analytics.window import Window, events
 from toolroll.registry.events.details import read_events
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 try:
     import pyarrow as pa
@@ -73,11 +73,12 @@ def export(
     messages: bool = False,
     vectors: bool = False,
     progress: Callable[[int], None] | None = None,
+    unreadable: UnreadableRows | None = None,
 ) -> int:
     """Writes the events of the window, oldest first. Returns how many.
 
     The file appears whole or not at all. messages, vectors: whether to include the users' messages, as far as
-    they are stored, and their vectors.
+    they are stored, and their vectors. unreadable: gets events that cannot be read.
 
     Raises:
         InvalidInput: the file cannot be written.
@@ -85,20 +86,36 @@ def export(
     schema = _SCHEMA
     for wanted in (_MESSAGE if messages else []) + ([_VECTOR] if vectors else []):
         schema = schema.append(wanted)
-    written = 0
+    unreadable, written = UnreadableRows() if unreadable is None else unreadable, 0
     with replacing(file) as fresh, pq.ParquetWriter(fresh, schema, compression="zstd") as writer:
-        for rows in _groups(database, window):
-            writer.write_table(_table(rows, schema), row_group_size=GROUP)
-            written += len(rows)
+        for rows in _groups(database, window, unreadable):
+            for table in _tables(rows, schema, unreadable):
+                writer.write_table(table, row_group_size=GROUP)
+                written += len(table)
             if progress is not None:
                 progress(written)
     return written
 
 
-def _groups(database: Database, window: Window) -> Iterator[Sequence[Any]]:
-    query = sa.select(events).where(*window.of(events)).order_by(events.c.at, events.c.event_id)
+def _groups(
+    database: Database, window: Window, unreadable: UnreadableRows
+) -> Iterator[Sequence[SimpleNamespace]]:
+    order = (events.c.at, events.c.event_id)
     with database.reading() as connection:
-        yield from read_events(connection, query, GROUP)
+        yield from read_events(connection, window.of(events), order, unreadable, GROUP)
+
+
+def _tables(rows: Sequence[SimpleNamespace], schema: Any, unreadable: UnreadableRows) -> Iterator[Any]:
+    """The rows as one table; as several, if some of them fit no column."""
+    try:
+        yield _table(rows, schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        if len(rows) == 1:
+            unreadable.add(events, rows[0].org, rows[0].event_id)
+            return
+        middle = len(rows) // 2
+        for part in (rows[:middle], rows[middle:]):
+            yield from _tables(part, schema, unreadable)
 
 
 def _table(rows: Sequence[Any], schema: Any) -> Any:

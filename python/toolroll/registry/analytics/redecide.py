@@ -15,6 +15,7 @@ from toolroll.registry.events.replay import NotReplayable, turn_of
 from toolroll.registry.events.rows import OutcomeRow, seconds
 from toolroll.registry.replica import Replica, catch_up
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.errors import DamagedRow, is_damage
 from toolroll.registry.vectors import StoredEmbedder
 from toolroll.selection.effective_policy import EffectivePolicy
 from toolroll.selection.pipeline import Pipeline
@@ -70,7 +71,11 @@ class Redecider:
         self._states: dict[str, _OrgState] = {}
 
     def __call__(self, row: Any) -> Mapping[str, float] | None:
-        """Tool → the probability that the profile shows it; None if the event cannot be decided again."""
+        """Tool → the probability that the profile shows it; None if the event cannot be decided again.
+
+        Raises:
+            DamagedRow: the row does not say what was decided.
+        """
         if row.message_form != "kept":
             return None
         pipeline = self._pipeline(row.org)
@@ -79,6 +84,10 @@ class Redecider:
             turn = turn_of(row, pipeline, embedder, self._learned(row), [])
         except NotReplayable:
             return None
+        except Exception as problem:
+            if not is_damage(problem):
+                raise
+            raise DamagedRow(f"event {row.event_id}: its details are damaged: {problem}") from problem
         selection = pipeline.decide(replace(turn, seed=turn.seed ^ _OTHER_SEED, variant=""), row.event_id)
         candidates, error = candidates_of(selection)
         if error is None:  # without propensities, the selection itself stands for them

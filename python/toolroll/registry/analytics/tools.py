@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,12 +16,22 @@ from toolroll._core import Learned
 from toolroll.errors import InvalidInput
 from toolroll.learning.beta import quantile
 from toolroll.learning.effects import deltas
-from toolroll.registry.analytics.window import Window, elements, events, json_fields, pairs, weighted
-from toolroll.registry.events.fold import outcomes_of
+from toolroll.registry.analytics.window import (
+    EVENT_COLUMNS,
+    Window,
+    elements,
+    events,
+    json_fields,
+    pairs,
+    weighted,
+)
+from toolroll.registry.events.fold import DamagedOutcome, outcomes_of
 from toolroll.registry.events.rows import OutcomeRow, instant
 from toolroll.registry.events.statistics import LEVELS, RATES, SEED
 from toolroll.registry.store import tables
+from toolroll.registry.store.column_kinds import are_readable
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows, over_readable, readable
 
 _CHUNK = 2_000  # outcomes in one fold
 
@@ -70,17 +81,21 @@ def arms(
     level: str = "everywhere",
     tool: str | None = None,
     limit: int = 100,
+    unreadable: UnreadableRows | None = None,
 ) -> tuple[Arm, ...]:
-    """The arms that changed within the window, those with the most evidence first."""
+    """The arms that changed within the window, those with the most evidence first.
+
+    unreadable: gets those that cannot be read.
+    """
     if level not in LEVELS:
         raise InvalidInput(f"level: is {level!r:.80}, must be one of {', '.join(LEVELS)}")
-    query = sa.select(_arms).where(*window.of(_arms, "updated_at"), _arms.c.level == level)
+    where = [*window.of(_arms, "updated_at"), _arms.c.level == level]
     if tool is not None:
-        query = query.where(_arms.c.tool == tool)
-    query = query.order_by(_arms.c.called.desc(), _arms.c.shown.desc(), _arms.c.org, _arms.c.tool,
-                           _arms.c.context_key).limit(limit)  # fmt: skip
+        where.append(_arms.c.tool == tool)
+    order = (_arms.c.called.desc(), _arms.c.shown.desc(), _arms.c.org, _arms.c.tool, _arms.c.context_key)
     with database.reading() as connection:
-        rows = connection.execute(query).all()
+        sound = readable(connection, list(_arms.c), where, unreadable)
+        rows = connection.execute(sa.select(_arms).where(*sound).order_by(*order).limit(limit)).all()
     is_plain = level == SEED  # the profile `learned`: Beta(1, 1), no decay
     left = np.array([
         1.0
@@ -117,43 +132,30 @@ def arms(
     return tuple(found)
 
 
-def unused(database: Database, window: Window, shown_often: int = 50) -> dict[str, Any]:
+def unused(
+    database: Database, window: Window, shown_often: int = 50, unreadable: UnreadableRows | None = None
+) -> dict[str, Any]:
     """Active tools that were never selected, and those that were shown often and never called.
 
     An organisation's tool counts in that organisation's events only, a platform tool in all events.
-    shown_often: how many events without a call make a tool appear in the result.
+    shown_often: how many events without a call make a tool appear in the result. unreadable: gets events and
+    tools that cannot be read.
     """
-    dialect, columns = database.dialect, events.c
-    element, pair = elements(dialect, columns.selected), pairs(dialect, columns.called)
-    shown_query = (
-        sa.select(columns.org, element.c.value.label("tool"), weighted().label("events"))
-        .select_from(events, element)
-        .where(*window.of(events))
-        .group_by(columns.org, element.c.value)
-    )
-    called_query = (
-        sa.select(columns.org, pair.c.key.label("tool"))
-        .select_from(events, pair)
-        .where(*window.of(events))
-        .distinct()
-    )
-    there = sa.select(
-        _tools.c.org, _tools.c.name, _tools.c.toolkit, _tools.c.pinned, _tools.c.created_at
-    ).where(
+    there = [
         _tools.c.deleted_at.is_(None),
         _tools.c.status == "active",
         _tools.c.approved_version.is_not(None),
-    )
+    ]
     if window.org is not None:
-        there = there.where(_tools.c.org.in_({"", window.org}))
+        there.append(_tools.c.org.in_({"", window.org}))
+    of_tools = (_tools.c.org, _tools.c.name, _tools.c.toolkit, _tools.c.pinned, _tools.c.created_at)
     with database.reading() as connection:
-        shown: dict[tuple[str, str], float] = {}
-        for row in connection.execute(shown_query):
-            for org in {row.org, ""}:
-                shown[org, row.tool] = shown.get((org, row.tool), 0) + row.events
-        called = {(org, row.tool) for row in connection.execute(called_query) for org in (row.org, "")}
-        known = connection.execute(there.order_by(_tools.c.org, _tools.c.name)).all()
-        asked = connection.execute(sa.select(weighted()).where(*window.of(events))).scalar() or 0
+        shown, called, asked = over_readable(
+            connection, EVENT_COLUMNS, window.of(events), partial(_shown_and_called, connection), unreadable
+        )
+        sound = readable(connection, of_tools, there, unreadable)
+        order = (_tools.c.org, _tools.c.name)
+        known = connection.execute(sa.select(*of_tools).where(*sound).order_by(*order)).all()
     return {
         **window.to_dict(),
         "events": round(asked),
@@ -177,6 +179,30 @@ def unused(database: Database, window: Window, shown_often: int = 50) -> dict[st
             key=lambda tool: (-int(tool["shown"]), tool["name"]),
         ),
     }
+
+
+def _shown_and_called(
+    connection: sa.Connection, where: Conditions
+) -> tuple[dict[tuple[str, str], float], set[tuple[str, str]], float]:
+    """(organisation, tool) → in how many events it was shown, those that were called, and all events."""
+    dialect, columns = connection.dialect.name, events.c
+    element, pair = elements(dialect, columns.selected), pairs(dialect, columns.called)
+    shown_query = (
+        sa.select(columns.org, element.c.value.label("tool"), weighted().label("events"))
+        .select_from(events, element)
+        .where(*where)
+        .group_by(columns.org, element.c.value)
+    )
+    called_query = (
+        sa.select(columns.org, pair.c.key.label("tool")).select_from(events, pair).where(*where).distinct()
+    )
+    shown: dict[tuple[str, str], float] = {}
+    for row in connection.execute(shown_query):
+        for org in {row.org, ""}:
+            shown[org, row.tool] = shown.get((org, row.tool), 0) + row.events
+    called = {(org, row.tool) for row in connection.execute(called_query) for org in (row.org, "")}
+    asked = connection.execute(sa.select(weighted()).where(*where)).scalar()
+    return shown, called, asked or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +233,9 @@ class Break:
         return json_fields(self)
 
 
-def broken(database: Database, window: Window, warm_up: int = 10_000) -> tuple[Break, ...]:
+def broken(
+    database: Database, window: Window, warm_up: int = 10_000, unreadable: UnreadableRows | None = None
+) -> tuple[Break, ...]:
     """Tools that broke within the window, the latest first.
 
     The outcomes go through the change detector of `toolroll._core.Learned`, as those that selections read do.
@@ -216,32 +244,44 @@ def broken(database: Database, window: Window, warm_up: int = 10_000) -> tuple[B
     warm_up: how many rows of outcomes before the window are read. Selections know the older ones, too: with
     more of them, an alarm may be a call or two earlier or later there.
     """
+    unreadable = UnreadableRows() if unreadable is None else unreadable
     breaks: list[Break] = []
     with database.reading() as connection:
-        for org, begin in _beginnings(connection, window, warm_up):
-            log = _BreakLog(org)
+        for org, begin in _beginnings(connection, window, warm_up, unreadable):
+            log, damaged = _BreakLog(org), list[DamagedOutcome]()
             outcomes = (
                 outcome
-                for outcome in outcomes_of(connection, org, begin)
+                for outcome in outcomes_of(connection, org, begin, damaged=damaged)
                 if window.until is None or outcome.exposure.at < window.until.timestamp()
             )
             learned = Learned(0, RATES)
             while some := list(islice(outcomes, _CHUNK)):
                 learned = log.add(learned, some)
             breaks += log.breaks
+            for lost in damaged:
+                unreadable.add(_outcomes, org, *(() if lost.seq is None else (lost.seq,)))
     if window.since is not None:
         breaks = [each for each in breaks if each.alarm >= window.since]
     return tuple(sorted(breaks, key=lambda each: (each.alarm, each.tool), reverse=True))
 
 
-def _beginnings(connection: sa.Connection, window: Window, warm_up: int) -> list[tuple[str, int]]:
+def _beginnings(
+    connection: sa.Connection, window: Window, warm_up: int, unreadable: UnreadableRows
+) -> list[tuple[str, int]]:
     """Each organisation with outcomes in the window, and the number of its last outcome that is not read."""
-    query = sa.select(_outcomes.c.org, sa.func.min(_outcomes.c.seq)).group_by(_outcomes.c.org)
-    if window.org is not None:
-        query = query.where(_outcomes.c.org == window.org)
-    if window.since is not None:
-        query = query.where(_outcomes.c.at >= window.since)
-    firsts = connection.execute(query.order_by(_outcomes.c.org)).all()
+    # `outcomes_of` names the damaged outcomes of an organisation; nobody else those of an unknown one.
+    columns = (_outcomes.c.seq, _outcomes.c.at)
+    where = [
+        *Window(window.org, window.since).of(_outcomes),
+        are_readable(columns, connection.dialect.name),
+    ]
+    first = sa.select(_outcomes.c.org, sa.func.min(_outcomes.c.seq).label("first")).group_by(_outcomes.c.org)
+
+    def read(sound: Conditions) -> list[tuple[str, int]]:
+        rows = connection.execute(first.where(*sound).order_by(_outcomes.c.org))
+        return [(row.org, row.first) for row in rows]
+
+    firsts = over_readable(connection, (_outcomes.c.org,), where, read, unreadable)
     return [(org, max(0, first - 1 - warm_up)) for org, first in firsts]
 
 

@@ -8,9 +8,10 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
-from toolroll.registry.analytics.window import Window, day, elements, events, pairs, weighted
+from toolroll.registry.analytics.window import Window, day, elements, events, over_events, pairs, weighted
 from toolroll.registry.events.statistics import CALLED, SUCCEEDED
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows
 
 Of = Literal["selected", "called", "succeeded"]
 OF: tuple[Of, ...] = ("called", "selected", "succeeded")
@@ -45,9 +46,14 @@ class Heatmap:
 
 
 def heatmap(
-    database: Database, window: Window, of: Of = "called", most_tools: int = 40, most_pages: int = 20
+    database: Database,
+    window: Window,
+    of: Of = "called",
+    most_tools: int = 40,
+    most_pages: int = 20,
+    unreadable: UnreadableRows | None = None,
 ) -> Heatmap:
-    """Counts the events of each tool and page."""
+    """Counts the events of each tool and page. unreadable: gets events that cannot be read."""
     if of not in OF:
         raise InvalidInput(f"of: is {of!r:.80}, must be one of {', '.join(OF)}")
     source = _source(database, of)
@@ -55,15 +61,18 @@ def heatmap(
     query = (
         sa.select(tool.label("tool"), events.c.page, weighted().label("events"))
         .select_from(events, source)
-        .where(*window.of(events))
         .group_by(tool, events.c.page)
     )
     if of == "called":
         query = query.where(source.c.value.in_(sorted(CALLED)))
     elif of == "succeeded":
         query = query.where(source.c.value.in_(sorted(SUCCEEDED)))
-    with database.reading() as connection:
-        cells = {(row.tool, row.page): round(row.events) for row in connection.execute(query)}
+
+    def count(connection: sa.Connection, where: Conditions) -> dict[tuple[str, str], int]:
+        rows = connection.execute(query.where(*where))
+        return {(row.tool, row.page): round(row.events) for row in rows}
+
+    cells = over_events(database, window.of(events), count, unreadable)
     tools, pages = _most(cells, 0)[:most_tools], _most(cells, 1)[:most_pages]
     counts = tuple(tuple(cells.get((tool, page), 0) for page in pages) for tool in tools)
     return Heatmap(of, tools, pages, counts, sum(cells.values()) - sum(map(sum, counts)))
@@ -106,8 +115,8 @@ class Hits:
         return {"day": self.day, "calls": self.calls, "hits": self.hits, "rate": self.rate}
 
 
-def hits(database: Database, window: Window) -> tuple[Hits, ...]:
-    """The days with calls, oldest first.
+def hits(database: Database, window: Window, unreadable: UnreadableRows | None = None) -> tuple[Hits, ...]:
+    """The days with calls, oldest first. unreadable: gets events that cannot be read.
 
     A call by mistake (corrected) was not needed and does not count.
     """
@@ -124,9 +133,13 @@ def hits(database: Database, window: Window) -> tuple[Hits, ...]:
     query = (
         sa.select(on, weighted().label("calls"), weighted(is_hit).label("hits"))
         .select_from(events, pair)
-        .where(*window.of(events), kind != "corrected")
+        .where(kind != "corrected")
         .group_by(on)
         .order_by(on)
     )
-    with database.reading() as connection:
-        return tuple(Hits(row.day, round(row.calls), round(row.hits)) for row in connection.execute(query))
+
+    def count(connection: sa.Connection, where: Conditions) -> tuple[Hits, ...]:
+        rows = connection.execute(query.where(*where))
+        return tuple(Hits(row.day, round(row.calls), round(row.hits)) for row in rows)
+
+    return over_events(database, window.of(events), count, unreadable)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
 from toolroll.registry.store import tables
-from toolroll.registry.store.database import words
-from toolroll.registry.store.url import Dialect
+from toolroll.registry.store.database import Database, words
+from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows, over_readable
+
+T = TypeVar("T")
 
 events = tables.selection_events
 
+# All that reports add up or group by.
+EVENT_COLUMNS = tuple(column for column in events.c if column.name not in ("message", "details"))
 # How many selections an event stands for: sampling logs a share of those that nobody reports on.
 WEIGHT: sa.ColumnElement[Any] = 1.0 / events.c.share
 
@@ -48,7 +54,7 @@ class Window:
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise InvalidInput(f"since {self.since:%Y-%m-%d %H:%M}: must be before until")
 
-    def of(self, table: sa.Table, instant: str = "at") -> list[sa.ColumnElement[bool]]:
+    def of(self, table: sa.Table, instant: str = "at") -> Conditions:
         """The conditions on a table with a column `org` and this column of times."""
         found: list[sa.ColumnElement[bool]] = []
         if self.org is not None:
@@ -76,13 +82,24 @@ def json_value(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def elements(dialect: Dialect, column: sa.ColumnElement[Any], name: str = "element") -> Any:
+def over_events(
+    database: Database,
+    where: Conditions,
+    report: Callable[[sa.Connection, Conditions], T],
+    unreadable: UnreadableRows | None,
+) -> T:
+    """What a report makes of the events that can be read, by `over_readable`; one consistent read."""
+    with database.reading() as connection:
+        return over_readable(connection, EVENT_COLUMNS, where, partial(report, connection), unreadable)
+
+
+def elements(dialect: str, column: sa.ColumnElement[Any], name: str = "element") -> Any:
     """A JSON list as rows with a text column `value`, joined to the row with the list."""
     function = sa.func.json_array_elements_text if dialect == "postgresql" else sa.func.json_each
     return function(column).table_valued(sa.column("value", sa.Text), name=name, joins_implicitly=True)
 
 
-def pairs(dialect: Dialect, column: sa.ColumnElement[Any], name: str = "pair") -> Any:
+def pairs(dialect: str, column: sa.ColumnElement[Any], name: str = "pair") -> Any:
     """A JSON object as rows with text columns `key` and `value`, joined likewise."""
     function = sa.func.json_each_text if dialect == "postgresql" else sa.func.json_each
     return function(column).table_valued(
@@ -90,7 +107,7 @@ def pairs(dialect: Dialect, column: sa.ColumnElement[Any], name: str = "pair") -
     )
 
 
-def day(dialect: Dialect, column: sa.ColumnElement[datetime]) -> sa.ColumnElement[str]:
+def day(dialect: str, column: sa.ColumnElement[datetime]) -> sa.ColumnElement[str]:
     """The day of a time in UTC, such as "2026-03-01"."""
     if dialect == "postgresql":
         return sa.func.to_char(sa.func.timezone("UTC", column), "YYYY-MM-DD")

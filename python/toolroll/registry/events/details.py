@@ -15,7 +15,11 @@ from toolroll.learning.exposure import ShownTool
 from toolroll.learning.outcomes import Kind
 from toolroll.registry.events.logged_tools import LoggedTool, LoggedToolReader
 from toolroll.registry.events.packing import Column, floats, numbers, pack, unpack
+from toolroll.registry.store import tables
+from toolroll.registry.store.errors import DamagedRow, is_damage
 from toolroll.registry.store.gil import GilYielder
+from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
+from toolroll.registry.store.unreadable_rows import Conditions, UnreadableRows, readable
 
 Numbers = Mapping[LoggedTool, int]
 
@@ -97,11 +101,11 @@ class EventReader:
         """Reads nothing yet."""
         self._tools = LoggedToolReader(connection)
 
-    def __call__(self, rows: Sequence[Any]) -> list[SimpleNamespace]:
+    def __call__(self, rows: Sequence[Row]) -> list[SimpleNamespace]:
         """The rows with the fields of `PACKED` in place of `details`."""
         read, yielder = list[_EventDetails](), GilYielder()
         for row in rows:
-            read.append(_EventDetails.of(row.details))
+            read.append(_EventDetails.of(row["details"]))
             yielder()
         self._tools.read({number for each in read for number in (*each.tools, *each.shown)})
         events = []
@@ -110,12 +114,11 @@ class EventReader:
             yielder()
         return events
 
-    def _event(self, row: Any, details: _EventDetails) -> SimpleNamespace:
+    def _event(self, row: Row, details: _EventDetails) -> SimpleNamespace:
         tools = self._tools
         context, limits, stages = json.loads(details.text)
         times = [round(time or 0.0, 3) for time in details.times]
-        fields = dict(row._mapping)
-        del fields["details"]
+        fields = {name: value for name, value in row.items() if name != "details"}
         names = [tools[number].name for number in details.tools]
         shown = [
             tools[number].shown(share) for number, share in zip(details.shown, details.shares, strict=True)
@@ -131,11 +134,37 @@ class EventReader:
         )
 
 
-def read_events(connection: sa.Connection, query: sa.Select[Any], some: int = 500) -> Iterator[list[Any]]:
-    """The events of a query over all columns, in lists of so many."""
-    reader = EventReader(connection)
-    for rows in connection.execution_options(yield_per=some).execute(query).partitions():
-        yield reader(rows)
+def read_events(
+    connection: sa.Connection,
+    where: Conditions,
+    order_by: Sequence[sa.ColumnElement[Any]],
+    unreadable: UnreadableRows | None = None,
+    some: int = 500,
+) -> Iterator[list[SimpleNamespace]]:
+    """The events that meet the conditions, in lists of so many. unreadable: gets damaged ones."""
+    unreadable = UnreadableRows() if unreadable is None else unreadable
+    table, reader = tables.selection_events, EventReader(connection)
+    query = (
+        sa.select(table).where(*readable(connection, list(table.c), where, unreadable)).order_by(*order_by)
+    )
+    streamed = connection.execution_options(yield_per=some).execute(query)
+    for rows in streamed.mappings().partitions():
+        yield unreadable.made(table, reader, list(map(dict, rows)))
+
+
+def read_event(connection: sa.Connection, event_id: str) -> SimpleNamespace | None:
+    """One event; None if the store does not have it. Raises DamagedRow."""
+    table = tables.selection_events
+    for row in read_rows(connection, list(table.c), table.c.event_id == event_id):
+        if isinstance(row, UnreadableRow):
+            raise DamagedRow(f"event {event_id}: {row.problem}")
+        try:
+            return EventReader(connection)([row])[0]
+        except Exception as error:
+            if not is_damage(error):
+                raise
+            raise DamagedRow(f"event {event_id}: its details are damaged: {error}") from error
+    return None
 
 
 # Outcomes.

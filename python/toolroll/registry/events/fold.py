@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
-from struct import error as StructError
 from types import SimpleNamespace
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,13 @@ from toolroll.learning.effects import deltas
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.rows import OutcomeRow, outcome_rows
 from toolroll.registry.store import tables
+from toolroll.registry.store.errors import is_damage
 from toolroll.registry.store.gil import GilYielder
 from toolroll.registry.store.row_reader import UnreadableRow, read_rows
+from toolroll.registry.store.unreadable_rows import each_readable
 
 _SOME = 100  # rows in one query: more would hold up selections
 _CHUNK = 2_000  # outcomes in one fold
-# What the packed part of a damaged row raises. An error of the database has a class of its own.
-_OF_DETAILS = (ValueError, TypeError, LookupError, ArithmeticError, StructError)
 
 Vectors = npt.NDArray[np.float32]
 L = TypeVar("L", bound="LearnedState")
@@ -41,6 +41,13 @@ class LearnedState(Protocol):
         ...
 
 
+class DamagedOutcome(NamedTuple):
+    """An outcome of an organisation that does not count. Its number is None if that cannot be read."""
+
+    seq: int | None
+    problem: str
+
+
 def outcomes_of(
     connection: sa.Connection,
     org: str,
@@ -48,12 +55,12 @@ def outcomes_of(
     up_to: int | None = None,
     *,
     voided: bool = False,
-    damaged: list[str] | None = None,
+    damaged: list[DamagedOutcome] | None = None,
 ) -> Iterator[OutcomeRow]:
     """An organisation's outcomes in the order in which they count, without those that cannot be read.
 
     above, up_to: the range of their numbers, without `above`. voided: whether to return voided ones, too.
-    damaged: gets a line for each outcome that cannot be read.
+    damaged: gets those that cannot be read.
     """
     table, yielder, read = tables.outcomes, GilYielder(), EntryReader(connection)
     damaged = [] if damaged is None else damaged
@@ -63,7 +70,7 @@ def outcomes_of(
         whole = []
         for row in rows:
             if isinstance(row, UnreadableRow):
-                damaged.append(row.problem)
+                damaged.append(DamagedOutcome(row.values.get("seq"), row.problem))
             elif voided or row["voided_at"] is None:
                 whole.append(SimpleNamespace(**row))
         for outcome in readable_outcomes(read, whole, damaged):
@@ -76,19 +83,17 @@ def outcomes_of(
         above = known[-1]
 
 
-def readable_outcomes(reader: EntryReader, rows: Sequence[Any], damaged: list[str]) -> list[OutcomeRow]:
-    """The outcomes in rows, without those whose details cannot be read. damaged: gets a line for each."""
-    if not rows:
-        return []
-    try:
-        return outcome_rows(reader, rows)
-    except _OF_DETAILS as error:
-        if len(rows) == 1:
-            damaged.append(f"outcome {rows[0].seq} cannot be read: {error}")
-            return []
-    middle = len(rows) // 2
-    first = readable_outcomes(reader, rows[:middle], damaged)
-    return first + readable_outcomes(reader, rows[middle:], damaged)
+def readable_outcomes(
+    reader: EntryReader, rows: Sequence[Any], damaged: list[DamagedOutcome]
+) -> list[OutcomeRow]:
+    """The outcomes in rows, without those whose details cannot be read, which `damaged` gets."""
+    return each_readable(
+        partial(outcome_rows, reader),
+        rows,
+        lambda row, error: damaged.append(
+            DamagedOutcome(row.seq, f"outcome {row.seq} cannot be read: {error}")
+        ),
+    )
 
 
 def fold(learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str) -> L:
@@ -114,11 +119,15 @@ def fold(learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str) -> L:
 
 
 def fold_all(
-    learned: L, outcomes: Iterable[OutcomeRow], dim: int, space: str, damaged: list[str] | None = None
+    learned: L,
+    outcomes: Iterable[OutcomeRow],
+    dim: int,
+    space: str,
+    damaged: list[DamagedOutcome] | None = None,
 ) -> L:
     """`fold` for any number of outcomes, in parts, without those that cannot be folded.
 
-    damaged: gets a line for each of these.
+    damaged: gets these.
     """
     outcomes = iter(outcomes)
     while some := list(islice(outcomes, _CHUNK)):
@@ -126,12 +135,17 @@ def fold_all(
     return learned
 
 
-def _fold_readable(learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str, damaged: list[str]) -> L:
+def _fold_readable(
+    learned: L, outcomes: Sequence[OutcomeRow], dim: int, space: str, damaged: list[DamagedOutcome]
+) -> L:
     try:
         return fold(learned, outcomes, dim, space)
-    except _OF_DETAILS as error:
+    except Exception as error:
+        if not is_damage(error):
+            raise
         if len(outcomes) == 1:
-            damaged.append(f"outcome {outcomes[0].seq} does not count: {error}")
+            seq = outcomes[0].seq
+            damaged.append(DamagedOutcome(seq, f"outcome {seq} does not count: {error}"))
             return learned
     middle = len(outcomes) // 2
     learned = _fold_readable(learned, outcomes[:middle], dim, space, damaged)

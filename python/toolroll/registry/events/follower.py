@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from toolroll._threads import CallPool, Full, Overdue, Worker
 from toolroll.errors import Failure, StoreUnavailable
-from toolroll.registry.events.fold import LearnedState, fold_all, outcomes_of
+from toolroll.registry.events.fold import DamagedOutcome, LearnedState, fold_all, outcomes_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing
 from toolroll.registry.store.database import Database
@@ -205,7 +205,7 @@ class Follower(Generic[L]):
 
     def _read_on(self, org: str, state: OrgState[L] | None) -> tuple[OrgState[L], list[str]]:
         """The state as of now, and a line for each outcome that cannot be read."""
-        factory, damaged, table = self._factory, list[str](), tables.learning_state
+        factory, damaged, table = self._factory, list[DamagedOutcome](), tables.learning_state
         before: tuple[str, ...] = ()
         with self._database.reading() as connection:
             (row,) = read_rows(connection, list(table.c), table.c.org == org)
@@ -221,7 +221,7 @@ class Follower(Generic[L]):
         state = replace(state, learned=learned, seq=seq, epoch=epoch)
         if state.seq - state.saved >= CHECKPOINT_EVERY:
             state = self._save(org, state)
-        return state, [*before, *damaged]
+        return state, [*before, *(outcome.problem for outcome in damaged)]
 
     def _set(self, org: str, state: OrgState[L], damaged: list[str]) -> None:
         if damaged:

@@ -17,12 +17,14 @@ from toolroll.learning.exposure import ShownTool
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing
 from toolroll.registry.store.gil import GilYielder, batches
+from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 
 _SOME = 128  # keys in a query
 _MOST_KNOWN = 200_000  # tools whose number a process remembers
 _SIGN = 1 << 63
 
 _table = tables.logged_tools
+_USED = {column.name for column in _table.c} - {"stamp"}
 
 
 class LoggedTool(NamedTuple):
@@ -53,7 +55,7 @@ class ToolNumbers:
     def __init__(self) -> None:
         """Knows nothing yet."""
         self._known: dict[LoggedTool, int] = {}
-        self._last: tuple[int, int] | None = None  # number and stamp of the last row
+        self._last: tuple[int, int | None] | None = None  # number and stamp of the last row
 
     def of(self, connection: sa.Connection, tools: Iterable[LoggedTool]) -> Mapping[LoggedTool, int]:
         """The number of each tool; tools without one get one.
@@ -88,11 +90,14 @@ class ToolNumbers:
     def _find(self, connection: sa.Connection, tools: set[LoggedTool]) -> None:
         yielder = GilYielder()
         for some in batches(sorted({_signed(tool.intent) for tool in tools}), _SOME):
-            for row in connection.execute(sa.select(_table).where(_table.c.intent.in_(some))):
+            for row in read_rows(connection, list(_table.c), _table.c.intent.in_(some)):
                 yielder()
-                self._known[_tool(row)] = row.number
-                if self._last is None or row.number > self._last[0]:
-                    self._last = row.number, row.stamp
+                values = row.values if isinstance(row, UnreadableRow) else row
+                if not values.keys() >= _USED:
+                    continue
+                self._known[_tool(values)] = values["number"]
+                if self._last is None or values["number"] > self._last[0]:
+                    self._last = values["number"], values.get("stamp")
 
 
 class LoggedToolReader:
@@ -106,12 +111,16 @@ class LoggedToolReader:
     def read(self, numbers: Iterable[int]) -> None:
         """Reads those that are not known yet."""
         for some in batches(sorted(set(numbers) - self._known.keys()), _SOME):
-            query = sa.select(_table).where(_table.c.number.in_(some))
-            self._known.update((row.number, _tool(row)) for row in self._connection.execute(query))
+            for row in read_rows(self._connection, list(_table.c), _table.c.number.in_(some)):
+                if not isinstance(row, UnreadableRow):
+                    self._known[row["number"]] = _tool(row)
 
     def __getitem__(self, number: int) -> LoggedTool:
-        """The tool of a number that was read. Raises KeyError if the table lacks it."""
-        return self._known[number]
+        """The tool of a number that was read. Raises ValueError if the table lacks it, or it is damaged."""
+        tool = self._known.get(number)
+        if tool is None:
+            raise ValueError(f"row {number} of logged_tools is damaged, or is not there")
+        return tool
 
 
 def _row(tool: LoggedTool) -> dict[str, Any]:
@@ -124,8 +133,8 @@ def _row(tool: LoggedTool) -> dict[str, Any]:
     }
 
 
-def _tool(row: Any) -> LoggedTool:
-    return LoggedTool(row.name, _unsigned(row.arm), _unsigned(row.intent), _unsigned(row.tool_group))
+def _tool(row: Row) -> LoggedTool:
+    return LoggedTool(row["name"], *(_unsigned(row[name]) for name in ("arm", "intent", "tool_group")))
 
 
 def _signed(number: int) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import REGCLASS
@@ -12,11 +13,14 @@ from sqlalchemy.dialects.postgresql import REGCLASS
 from toolroll.errors import InvalidInput
 from toolroll.registry.events import statistics
 from toolroll.registry.events.details import EntryReader
-from toolroll.registry.events.fold import outcomes_of
+from toolroll.registry.events.fold import DamagedOutcome, outcomes_of
 from toolroll.registry.events.ingest import lock
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import CHANNEL, Database, words
+from toolroll.registry.store.errors import DamagedRow
 from toolroll.registry.store.gil import batches
+from toolroll.registry.store.row_reader import Row, read_rows
+from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 _READ = 500  # outcomes that are decoded at once
 _SOME = 5_000  # events that one transaction deletes
@@ -54,11 +58,21 @@ class OutcomeFilter:
             raise InvalidInput("forget: say which outcomes to void: by event, reporter, tool or time")
 
 
-def forget(database: Database, org: str, matching: OutcomeFilter, *, actor: str, reason: str = "") -> int:
+def forget(
+    database: Database,
+    org: str,
+    matching: OutcomeFilter,
+    *,
+    actor: str,
+    reason: str = "",
+    unreadable: UnreadableRows | None = None,
+) -> int:
     """Voids outcomes, whole events at a time: they stay in the store and no longer count.
 
     The same transaction rebuilds the organisation's statistics; processes that follow it fold its outcomes
     from the start. New reports on these events have no weight.
+
+    unreadable: gets outcomes that cannot be read: they do not count anyway, and stay as they are.
 
     Returns:
         The number of events.
@@ -72,7 +86,12 @@ def forget(database: Database, org: str, matching: OutcomeFilter, *, actor: str,
     table, now = tables.outcomes, datetime.now(timezone.utc)
     with database.recording() as connection:
         _, epoch = lock(connection, [org])[org]
-        events = _events(connection, org, matching)
+        if not isinstance(epoch, int):
+            raise DamagedRow(
+                f"the row of {org!r:.80} in learning_state is damaged: its epoch is {epoch!r:.40}"
+            )
+        lost = UnreadableRows() if unreadable is None else unreadable
+        events = _events(connection, org, matching, lost)
         if not events:
             return 0
         for some in batches(events, 500):
@@ -108,45 +127,66 @@ def forget(database: Database, org: str, matching: OutcomeFilter, *, actor: str,
         return len(events)
 
 
-def _events(connection: sa.Connection, org: str, matching: OutcomeFilter) -> list[str]:
+def _events(
+    connection: sa.Connection, org: str, matching: OutcomeFilter, unreadable: UnreadableRows
+) -> list[str]:
     table = tables.outcomes
-    query = sa.select(table.c.event_id, table.c.details).where(
-        table.c.org == org, table.c.voided_at.is_(None)
-    )
+    where: list[sa.ColumnElement[bool]] = [table.c.org == org, table.c.voided_at.is_(None)]
     if matching.event_id is not None:
-        query = query.where(table.c.event_id == matching.event_id)
+        where.append(table.c.event_id == matching.event_id)
     if matching.reporter is not None:
-        query = query.where(table.c.reporter == matching.reporter)
+        where.append(table.c.reporter == matching.reporter)
     if matching.since is not None:
-        query = query.where(table.c.at >= matching.since)
+        where.append(table.c.at >= matching.since)
     if matching.until is not None:
-        query = query.where(table.c.at <= matching.until)
-    if matching.tool is None:
-        return sorted(set(connection.execute(query).scalars()))
-    read, found = EntryReader(connection), set[str]()
-    for some in batches(connection.execute(query).all(), _READ):
-        for row, (entries, _) in zip(some, read(row.details for row in some), strict=True):
-            if any(entry.tool.name == matching.tool and entry.after is not None for entry in entries):
-                found.add(row.event_id)
-    return sorted(found)
+        where.append(table.c.at <= matching.until)
+    columns = (table.c.org, table.c.seq, table.c.event_id, table.c.details)
+    rows = unreadable.without(table, read_rows(connection, columns, *where))
+    if matching.tool is not None:
+        reader = EntryReader(connection)
+        found = []
+        for some in batches(rows, _READ):
+            found += unreadable.made(table, partial(_tools_of, reader), some)
+        rows = [row for row in found if matching.tool in row["tools"]]
+    return sorted({row["event_id"] for row in rows})
 
 
-def rebuild(database: Database, orgs: Iterable[str] | None = None) -> dict[str, int]:
+def _tools_of(reader: EntryReader, rows: Sequence[Row]) -> list[Row]:
+    """The rows, each with the names of the tools that its report is about."""
+    read = reader(row["details"] for row in rows)
+    return [
+        {**row, "tools": {entry.tool.name for entry in entries if entry.after is not None}}
+        for row, (entries, _) in zip(rows, read, strict=True)
+    ]
+
+
+def rebuild(
+    database: Database, orgs: Iterable[str] | None = None, unreadable: UnreadableRows | None = None
+) -> dict[str, int]:
     """Rebuilds the statistics from the outcomes, organisation by organisation.
+
+    unreadable: gets outcomes that cannot be read, and so do not count. It also gets organisations whose
+    number of outcomes cannot be read; their statistics stay as they are.
 
     Returns:
         Organisation → how many rows of the table differed from the outcomes; only damage makes it more than
         0.
     """
+    unreadable, state = UnreadableRows() if unreadable is None else unreadable, tables.learning_state
     with database.reading() as connection:
-        known = sorted(connection.execute(sa.select(tables.learning_state.c.org)).scalars())
+        rows = unreadable.without(state, read_rows(connection, list(state.c)))
+    known = sorted(row["org"] for row in rows)
     wrong: dict[str, int] = {}
     for org in known if orgs is None else sorted(set(orgs) & set(known)):
+        damaged = list[DamagedOutcome]()
         with database.recording() as connection:
             lock(connection, [org])
             before = statistics.everything(connection, org)
-            after = statistics.rebuild(connection, org, outcomes_of(connection, org))
+            outcomes = outcomes_of(connection, org, damaged=damaged)
+            after = statistics.rebuild(connection, org, outcomes)
             wrong[org] = sum(before.get(key) != after.get(key) for key in before.keys() | after.keys())
+        for lost in damaged:
+            unreadable.add(tables.outcomes, org, *(() if lost.seq is None else (lost.seq,)))
     return wrong
 
 

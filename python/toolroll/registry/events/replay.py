@@ -23,7 +23,7 @@ from toolroll.context import Context, Turn
 from toolroll.conversation import Conversation
 from toolroll.embedder import Embedder
 from toolroll.errors import EmbedderUnavailable, NotFound, ToolrollError
-from toolroll.registry.events.details import EventReader
+from toolroll.registry.events.details import read_event
 from toolroll.registry.events.event_row import SelectionOrigin, event_row, seed_of
 from toolroll.registry.events.fold import fold_all, outcomes_of
 from toolroll.registry.events.priors import shared_priors
@@ -136,15 +136,13 @@ def replay(
 
 
 def _event(database: Database, event_id: str, org: str | None) -> SimpleNamespace:
-    table = tables.selection_events
-    query = sa.select(table).where(table.c.event_id == words(event_id, "event"))
     with database.reading() as connection:
-        row = connection.execute(query).first()
-        if row is None or (org is not None and row.org != org):
-            raise NotFound(
-                f"event {event_id!r:.80}: is not in the store; it was never there, or it has been pruned"
-            )
-        return EventReader(connection)([row])[0]
+        event = read_event(connection, words(event_id, "event"))
+    if event is None or (org is not None and event.org != org):
+        raise NotFound(
+            f"event {event_id!r:.80}: is not in the store; it was never there, or it has been pruned"
+        )
+    return event
 
 
 def _builder(

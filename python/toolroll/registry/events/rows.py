@@ -12,7 +12,6 @@ from datetime import datetime, timezone
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput
 from toolroll.learning.deduplication import EventState, ReportedOutcome, Step
@@ -21,12 +20,11 @@ from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_t
 from toolroll.learning.outcomes import Report
 from toolroll.registry.events.details import (
     EntryReader,
-    EventReader,
     Numbers,
     OutcomeEntry,
     packed_entries,
+    read_event,
 )
-from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 
 MessageForm: TypeAlias = Literal["kept", "hashed", "dropped"]
@@ -369,7 +367,6 @@ def exposure_of_event(database: Database, event_id: str) -> Exposure | None:
     Raises:
         StoreUnavailable: the store cannot be read.
     """
-    table = tables.selection_events
     with database.reading() as connection:
-        row = connection.execute(sa.select(table).where(table.c.event_id == event_id)).first()
-        return None if row is None else exposure_in(EventReader(connection)([row])[0])
+        event = read_event(connection, event_id)
+        return None if event is None else exposure_in(event)

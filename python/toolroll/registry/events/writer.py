@@ -31,6 +31,7 @@ from toolroll.learning.exposure import Exposure
 from toolroll.learning.outcomes import Report
 from toolroll.registry.events.event_row import SelectionOrigin, event_row
 from toolroll.registry.events.ingest import IngestCache, IngestResult, ingest, is_due
+from toolroll.registry.events.inspection import Inspection
 from toolroll.registry.events.journal import SYNC_EVERY_S, Journal
 from toolroll.registry.events.maintenance import delete_old_counts, delete_old_events, stored_bytes
 from toolroll.registry.events.receipts import LIFETIME_S
@@ -52,6 +53,7 @@ _REMEMBERED = 4_096  # events whose exposure, and reports whose result, stay in 
 _RECENT = 128  # selections that can be found by their id where no events are written
 _LONG_S, _OTHERS_S = 0.05, 0.12  # after so long a batch, so long a pause for other writers of a SQLite file
 _ADOPT_EVERY_S, _CLOSE_EVERY_S = 5.0, 15.0
+_INSPECT_EVERY_S = 30.0  # some rows of events and outcomes
 _PRUNE_EVERY_S, _PRUNED, _PRUNE_PAUSE_S = 600.0, 200, 0.05  # how often, how many at a time, the pause between
 _LOOK_UP_S = 5.0
 _MOST_REFUSED_BYTES = 16 * 2**20
@@ -144,6 +146,8 @@ class EventWriter:
         self._pool = CallPool(2, "toolroll-lookup")
         self._adopted_at = self._closed_at = 0.0  # monotonic
         self._pruned_at = self._measured_at = -_PRUNE_EVERY_S
+        # From its start on: the first batches have more to do.
+        self._inspection, self._inspected_at = Inspection(self._database), time.monotonic() - _INSPECT_EVERY_S
         self._stored_bytes: int | None = None
 
     def _reset(self) -> None:
@@ -324,6 +328,7 @@ class EventWriter:
                 "refused": self.counts.refused,
                 "damaged": self._journal.damage.stretches,
             },
+            "unreadable": [*self._inspection.unreadable()],
             "failing": self._writer.error or self._preparer.error,
         }
 
@@ -385,7 +390,8 @@ class EventWriter:
         began = time.monotonic()
         found = self._journal.peek(_REPORTS)
         now = self._due()
-        if self._rows or found or now is not None:
+        is_idle = not self._rows and not found and now is None
+        if not is_idle:
             events = self._rows[:_EVENTS]
             self._write(events, [one.record for one in found], now)
             del self._rows[: len(events)]
@@ -398,6 +404,7 @@ class EventWriter:
             self._adopted_at = time.monotonic()
         if self._maintain():
             return _PRUNE_PAUSE_S
+        self._inspect(is_idle)
         if not self._rows and self._journal.is_empty:
             return _ADOPT_EVERY_S
         if self._database.dialect == "sqlite" and time.monotonic() - began > _LONG_S:
@@ -433,6 +440,14 @@ class EventWriter:
         if time.monotonic() - self._measured_at >= _PRUNE_EVERY_S:
             self._stored_bytes = stored_bytes(self._database)
             self._measured_at = time.monotonic()
+
+    def _inspect(self, is_idle: bool) -> None:
+        """Looks through some events and outcomes, if it is time; seldom while others wait to be written."""
+        age_s = time.monotonic() - self._inspected_at
+        if age_s >= _INSPECT_EVERY_S * (1 if is_idle else 20):
+            self._inspected_at = time.monotonic()
+            with suppress(StoreUnavailable):  # the next batch says so
+                self._inspection.step()
 
     def _due(self) -> float | None:
         """The time, if events that were left open may have to be closed."""

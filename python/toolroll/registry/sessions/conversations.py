@@ -17,11 +17,13 @@ from typing import Any, TypeVar
 
 from toolroll.context import Context
 from toolroll.conversation import Retention
-from toolroll.errors import InvalidInput, StoreUnavailable
-from toolroll.registry.sessions.records import MOST_BYTES, Record, is_shortened
+from toolroll.errors import Failure, InvalidInput, StoreUnavailable
+from toolroll.registry.sessions.damaged_sessions import DamagedSessions
+from toolroll.registry.sessions.records import MOST_BYTES, Record, StoredSession, is_shortened
 from toolroll.registry.sessions.store import SessionStore
 from toolroll.registry.sessions.writer import SessionWriter
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.errors import DamagedRow
 from toolroll.sessions.state import NEW, ConversationCache, ConversationSnapshot, ConversationState, is_older
 
 _log = logging.getLogger("toolroll")
@@ -47,6 +49,7 @@ class StoredConversations:
         self._writer = SessionWriter(SessionStore(database, lifetime_s), merged)
         self._max_age_s = max_age_s
         self._is_failing = False
+        self._damaged = DamagedSessions()
 
     def open(
         self, context: Context, retention: Retention, max_age_s: float | None = None
@@ -79,7 +82,7 @@ class StoredConversations:
         try:
             theirs = self._writer.save(context.org, context.session, _record_of(state))
         except (StoreUnavailable, InvalidInput) as error:
-            self._fail(error)
+            self._fail(context, state, error)
         else:
             self._take_over(context, state, theirs, before)
 
@@ -92,7 +95,7 @@ class StoredConversations:
         try:
             theirs = await self._writer.asave(context.org, context.session, _record_of(state))
         except (StoreUnavailable, InvalidInput) as error:
-            self._fail(error)
+            self._fail(context, state, error)
         else:
             self._take_over(context, state, theirs, before)
 
@@ -135,8 +138,8 @@ class StoredConversations:
         self._writer.close(timeout_s)
 
     def health(self) -> dict[str, Any]:
-        """How many conversations are in memory and wait for the store, and the last error."""
-        return {"held": len(self._live), **self._writer.health()}
+        """How many conversations are in memory and wait for the store, the last error, and lost ones."""
+        return {"held": len(self._live), **self._writer.health(), "damaged": self._damaged.of_orgs()}
 
     def _known(self, context: Context, retention: Retention) -> ConversationState:
         key = context.org, context.session
@@ -152,18 +155,29 @@ class StoredConversations:
         try:
             stored = self._writer.read(context.org, context.session)
         except StoreUnavailable as error:
-            self._fail(error)
+            self._fail(context, live, error)
         else:
-            self._take_over(context, live, None if stored is None else stored.record, before)
+            self._take_over_stored(context, live, stored, before)
 
     async def _aread(self, context: Context, live: ConversationState) -> None:
         before = live.snapshot
         try:
             stored = await self._writer.aread(context.org, context.session)
         except StoreUnavailable as error:
-            self._fail(error)
+            self._fail(context, live, error)
         else:
-            self._take_over(context, live, None if stored is None else stored.record, before)
+            self._take_over_stored(context, live, stored, before)
+
+    def _take_over_stored(
+        self,
+        context: Context,
+        live: ConversationState,
+        stored: StoredSession | None,
+        before: ConversationSnapshot,
+    ) -> None:
+        if stored is not None and stored.problem:
+            self._lose(context, live, stored.problem)
+        self._take_over(context, live, None if stored is None else stored.record, before)
 
     def _take_over(
         self,
@@ -174,7 +188,11 @@ class StoredConversations:
     ) -> None:
         """Takes over what the store has. before: the state here, before the store was asked."""
         self._is_failing = False
-        found = _snapshot(record, context)
+        try:
+            found = ConversationSnapshot.from_record(record) if record else None
+        except InvalidInput as error:  # of a later version, or damaged
+            self._lose(context, live, str(error))
+            found = None
         if found is not None and live.become(found, before):
             self._note(context, live)  # a change meanwhile lacks what was read
         live.fresh_at = time.monotonic()
@@ -182,7 +200,19 @@ class StoredConversations:
     def _note(self, context: Context, live: ConversationState) -> None:
         self._writer.note(context.org, context.session, _record_of(live))
 
-    def _fail(self, error: StoreUnavailable | InvalidInput) -> None:
+    def _lose(self, context: Context, live: ConversationState, problem: str) -> None:
+        """Notes that a stored conversation cannot be read, so that its next selection and `health` say so."""
+        what = f"session {context.session!r:.80}"
+        live.failure = Failure("sessions", DamagedRow(f"{what}: cannot be read and begins again: {problem}"))
+        if self._damaged.put(context.org, context.session):
+            _log.warning("%s of %r: cannot be read and begins again: %s", what, context.org, problem)
+
+    def _fail(
+        self, context: Context, live: ConversationState, error: StoreUnavailable | InvalidInput
+    ) -> None:
+        if isinstance(error, DamagedRow):
+            self._lose(context, live, str(error))
+            return
         if not self._is_failing:
             _log.warning("sessions: continue with the state of this process: %s", error)
         self._is_failing = True
@@ -204,17 +234,6 @@ def merged(theirs: Record, ours: Record) -> Record:
 def _record_of(live: ConversationState) -> Callable[[], Record]:
     """Makes the newest record at the time of writing, so that no later write can bring an older one."""
     return lambda: live.snapshot.to_record(MOST_BYTES)
-
-
-def _snapshot(record: Record | None, context: Context) -> ConversationSnapshot | None:
-    """The state in a record; None if there is none, or it has another form."""
-    if not record:
-        return None
-    try:
-        return ConversationSnapshot.from_record(record)
-    except InvalidInput as error:
-        _log.warning("session %r: cannot be read and starts empty: %s", context.session[:80], error)
-        return None
 
 
 def _in_event_loop() -> bool:

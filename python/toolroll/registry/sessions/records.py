@@ -39,11 +39,13 @@ class StoredSession:
         record: must not be changed.
         version: for `SessionStore.write`; 0 if the session is not in the store yet.
         updated_at: when it last changed.
+        problem: why the record cannot be read, and is empty; "" if it can.
     """
 
     record: Record
     version: int
     updated_at: datetime
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
@@ -32,7 +33,10 @@ from toolroll.registry.sessions.records import (
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import add_missing, upsert
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.errors import DamagedRow, is_damage
 from toolroll.registry.store.gil import GilYielder, batches
+from toolroll.registry.store.row_reader import UnreadableRow, read_rows
+from toolroll.registry.store.unreadable_rows import UnreadableRows
 
 Merge: TypeAlias = Callable[
     [Record, Record], Record
@@ -107,13 +111,29 @@ class SessionStore:
             StoreUnavailable: the store cannot be read.
         """
         key = key_of(org, session)
-        with self._database.autocommit() as connection:
-            row = connection.execute(_ONE, {"of_org": key[0], "of_session": key[1]}).first()
+        try:
+            with self._database.autocommit() as connection:
+                row = connection.execute(_ONE, {"of_org": key[0], "of_session": key[1]}).first()
+        except DamagedRow as error:
+            return self._read_damaged(key, error)
         if row is None or _has_expired(row, _now()):
             return None
         record = _read(row.record)
         # A damaged record counts as empty; with its version it can be replaced.
-        return StoredSession({} if record is None else record, _version_of(row), row.updated_at)
+        problem = "its record is no JSON object" if record is None else ""
+        return StoredSession(record or {}, _version_of(row), row.updated_at, problem)
+
+    def _read_damaged(self, key: Key, error: DamagedRow) -> StoredSession | None:
+        """What can be read of a session, and the version with which it can be replaced."""
+        with self._database.reading() as connection:
+            for row in read_rows(connection, list(_C), *_is(key)):
+                if not isinstance(row, UnreadableRow):
+                    continue
+                values = row.values
+                problem = "" if "record" in values else row.problem
+                version, at = values.get("version", 0), values.get("updated_at", _now())
+                return StoredSession(values.get("record", {}), version, at, problem)
+        raise error
 
     def write(self, org: str, session: str, record: Record, version: int) -> int:
         """Writes the session if it still has this version, and returns the new one.
@@ -243,7 +263,12 @@ class SessionStore:
         return gone
 
     def list(
-        self, org: str | None = None, *, limit: int = 50, before: SessionSummary | datetime | None = None
+        self,
+        org: str | None = None,
+        *,
+        limit: int = 50,
+        before: SessionSummary | datetime | None = None,
+        unreadable: UnreadableRows | None = None,
     ) -> tuple[SessionSummary, ...]:
         """Sessions, the latest first, with expired ones that are not deleted yet.
 
@@ -251,6 +276,7 @@ class SessionStore:
             org: only this organisation's sessions; None for all.
             limit: the greatest number to return.
             before: the last session of the previous page; or a time, for sessions last written before it.
+            unreadable: gets the sessions of this list that cannot be read.
 
         Raises:
             InvalidInput: `limit` is below 1, or `before` is neither.
@@ -258,24 +284,25 @@ class SessionStore:
         """
         if not isinstance(limit, int) or limit < 1:
             raise InvalidInput(f"sessions: limit is {limit!r:.80}, must be a whole number of at least 1")
-        order = (_C.updated_at, _C.org, _C.session)
-        query = sa.select(*(_C[name] for name in SessionSummary.__slots__)).limit(limit)
-        query = query.order_by(*(column.desc() for column in order))
+        order, where = (_C.updated_at, _C.org, _C.session), []
         if org is not None:
-            query = query.where(_C.org == org_of(org))
+            where.append(_C.org == org_of(org))
         if isinstance(before, SessionSummary):
             last = (before.updated_at, before.org, before.session)
-            query = query.where(
-                sa.tuple_(*order) < sa.tuple_(*map(sa.literal, last, (column.type for column in order)))
-            )
+            literals = map(sa.literal, last, (column.type for column in order))
+            where.append(sa.tuple_(*order) < sa.tuple_(*literals))
         elif isinstance(before, datetime) and before.tzinfo is not None:
-            query = query.where(_C.updated_at < before)
+            where.append(_C.updated_at < before)
         elif before is not None:
             raise InvalidInput(
                 f"sessions: before is {before!r:.80}, must be from the list, or a datetime with its zone"
             )
+        columns = [_C[name] for name in SessionSummary.__slots__]
+        latest = [column.desc() for column in order]
+        unreadable = UnreadableRows() if unreadable is None else unreadable
         with self._database.reading() as connection:
-            return tuple(SessionSummary(*row) for row in connection.execute(query))
+            rows = read_rows(connection, columns, *where, order_by=latest, limit=limit)
+            return tuple(SessionSummary(**row) for row in unreadable.without(_TABLE, rows))
 
 
 class _Batch:
@@ -318,10 +345,31 @@ class _Batch:
         found: dict[Key, Any] = {}
         for some in batches(list(self.drafts), _SOME):
             query = sa.select(*columns).where(_among(some)).order_by(_C.org, _C.session).with_for_update()
-            for row in connection.execute(query):
+            try:
+                rows = connection.execute(query).all()
+            except Exception as error:
+                if not is_damage(error):
+                    raise
+                rows = self._locked_in_part(connection, columns, some)
+            for row in rows:
                 found[row.org, row.session] = row
                 self._yield_gil()
         return found
+
+    def _locked_in_part(
+        self, connection: sa.Connection, columns: Sequence[sa.Column[Any]], keys: Sequence[Key]
+    ) -> list[Any]:
+        """The rows of these sessions, of which some are damaged: those begin again, now."""
+        rows = []
+        for key in keys:
+            for row in read_rows(connection, columns, *_is(key)):
+                if not isinstance(row, UnreadableRow):
+                    rows.append(SimpleNamespace(**row))
+                    continue
+                at = self.drafts[key][0].at
+                begun = {"version": 0, "created_at": at, "updated_at": at, "expires_at": None}
+                rows.append(SimpleNamespace(**{**begun, **row.values, "org": key[0], "session": key[1]}))
+        return rows
 
     def _add(self, connection: sa.Connection, keys: Sequence[Key]) -> None:
         """Inserts new sessions, unless they were deleted since or another writer is faster."""
@@ -345,10 +393,7 @@ class _Batch:
         assert self._merge is not None
         theirs: dict[Key, Record | None] = {}
         for some in batches([(row.org, row.session) for row in changed], _SOME):
-            query = sa.select(_C.org, _C.session, _TEXT).where(_among(some))
-            for org, session, text in connection.execute(query):
-                theirs[org, session] = _read(text)
-                self._yield_gil()
+            theirs |= self._records(connection, some)
         rows = []
         for row in changed:
             key = (row.org, row.session)
@@ -361,6 +406,18 @@ class _Batch:
                 self.done[key] = error
             self._yield_gil()
         return rows
+
+    def _records(self, connection: sa.Connection, keys: Sequence[Key]) -> dict[Key, Record | None]:
+        """The stored records; None for damaged ones."""
+        query = sa.select(_C.org, _C.session, _TEXT).where(_among(keys))
+        try:
+            return {(org, session): _read(text) for org, session, text in connection.execute(query)}
+        except Exception as error:
+            if not is_damage(error):
+                raise
+        if len(keys) == 1:
+            return {keys[0]: None}
+        return {key: record for one in keys for key, record in self._records(connection, [one]).items()}
 
     def _row(
         self, draft: Draft, turn: int, record: Record, before: sa.Row[Any] | None, mark: int

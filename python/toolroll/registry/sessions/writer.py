@@ -249,7 +249,7 @@ class SessionWriter:
         if found is None or version == here.version or mark_of(version) == self._mark:
             return here.stored(version)
         both = merged(self._merge, found.record, here.made(), key)
-        return StoredSession(both, version, max(found.updated_at, instant(here.at)))
+        return StoredSession(both, version, max(found.updated_at, instant(here.at)), found.problem)
 
     def forget(self, org: str, session: str, timeout_s: float = READ_S) -> bool:
         """Deletes the session here and in the store; whether there was one.

@@ -15,6 +15,7 @@ from sqlalchemy.pool import QueuePool
 
 from toolroll.errors import StoreUnavailable
 from toolroll.registry.store import sqlite_file, tables
+from toolroll.registry.store.column_kinds import UTF8, is_utf8
 from toolroll.registry.store.url import Address
 
 logger = logging.getLogger(__name__)
@@ -128,6 +129,7 @@ def _sqlite(address: Address, path: Path, wait_s: float, is_synced: bool) -> sa.
         synchronous = f"synchronous={'FULL' if is_synced else 'NORMAL'}"
         for pragma in ("foreign_keys=ON", synchronous, "trusted_schema=OFF", "cell_size_check=ON"):
             connection.execute(f"PRAGMA {pragma}").close()
+        connection.create_function(UTF8, 1, is_utf8, deterministic=True)
         return connection
 
     engine = sa.create_engine(

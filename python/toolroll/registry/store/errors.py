@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from struct import error as StructError
 
 from sqlalchemy import exc
 
@@ -87,6 +88,18 @@ _WRONG_OPTION = re.compile(
 )
 
 
+# What a value raises that is of another kind, or not what it was.
+_OF_VALUES = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+    StructError,
+)
+
+
 class DamagedRow(StoreUnavailable):
     """The database answers, and a value in it is none that its column may hold."""
 
@@ -122,10 +135,12 @@ def _is_of_sqlalchemy(error: Exception) -> bool:
 def is_damage(error: Exception) -> bool:
     """Whether an error of a query is about a value in a row, not about the database."""
     if isinstance(error, exc.OperationalError):
-        return "Could not decode to UTF-8" in str(error.orig)
+        return any(part in str(error.orig) for part in ("Could not decode to UTF-8", "malformed JSON"))
     if isinstance(error, exc.SQLAlchemyError):
         return False
-    return isinstance(error, (ValueError, TypeError, ArithmeticError, AttributeError, RecursionError))
+    if isinstance(error, ToolrollError):
+        return isinstance(error, (DamagedRow, InvalidInput))
+    return isinstance(error, _OF_VALUES)
 
 
 def of(error: exc.SQLAlchemyError, address: Address, wait_s: float, *, writes: bool = True) -> ToolrollError:

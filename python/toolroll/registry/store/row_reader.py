@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from toolroll.registry.store.column_kinds import are_of_their_kind, has_its_kind
 from toolroll.registry.store.errors import is_damage
 from toolroll.registry.store.gil import batches
-from toolroll.registry.store.tables import Vector
 
 _SOME = 200  # rows in a query, where one row of the table is damaged
 _DATE = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9] *"
@@ -100,7 +99,7 @@ class _Reader:
     def quickly(self) -> Iterator[Row]:
         """All rows. Raises where one of them is damaged."""
         is_checked = self._is_sqlite and not self._has_checksum
-        is_sound = _are_of_their_kind(self._columns) if is_checked else sa.true()
+        is_sound = are_of_their_kind(self._columns) if is_checked else sa.true()
         query = sa.select(*self._read, is_sound)
         names = [column.name for column in self._columns]
         query = query.where(*self._where).order_by(*self._order).limit(self._limit)
@@ -114,7 +113,7 @@ class _Reader:
         if not self._is_sqlite:
             return {}
         found: dict[tuple[Any, ...], list[str]] = {}
-        tests = [~_has_its_kind(column) for column in self._columns]
+        tests = [~has_its_kind(column) for column in self._columns]
         query = sa.select(*self._key, *tests).select_from(self._table)
         for row in self._connection.execute(query.where(*self._where, sa.or_(*tests))):
             names = [column.name for column, test in zip(self._columns, row[1:], strict=True) if test]
@@ -179,25 +178,3 @@ def _as_text(column: sa.Column[Any], dialect: str) -> sa.ColumnElement[Any]:
     if not isinstance(column.type, sa.JSON):
         return column
     return sa.cast(column, sa.Text) if dialect == "postgresql" else sa.type_coerce(column, sa.Text)
-
-
-@cache
-def _are_of_their_kind(columns: tuple[sa.Column[Any], ...]) -> sa.ColumnElement[bool]:
-    return sa.and_(*map(_has_its_kind, columns))
-
-
-def _has_its_kind(column: sa.Column[Any]) -> sa.ColumnElement[bool]:
-    """Whether SQLite's value in a column is of the column's kind."""
-    kind = sa.func.typeof(sa.type_coerce(column, sa.LargeBinary))
-    type_ = column.type
-    if isinstance(type_, sa.Boolean):
-        test = sa.and_(kind == "integer", sa.type_coerce(column, sa.Integer).in_((0, 1)))
-    elif isinstance(type_, sa.Integer):
-        test = kind == "integer"
-    elif isinstance(type_, (sa.Float, sa.Numeric)):
-        test = kind == "real"
-    elif isinstance(type_, (sa.LargeBinary, Vector)):
-        test = kind == "blob"
-    else:
-        test = kind == "text"
-    return sa.or_(kind == "null", test) if column.nullable else test

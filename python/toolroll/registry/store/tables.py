@@ -51,6 +51,22 @@ class Instant(TypeDecorator[datetime]):
         return value.replace(tzinfo=timezone.utc) if value.tzinfo is None else value.astimezone(timezone.utc)
 
 
+class Share(sa.Double[float]):
+    """A number above 0 and at most 1."""
+
+
+class ObjectJson(sa.JSON):
+    """A JSON object."""
+
+
+class NameList(sa.JSON):
+    """A JSON list of texts."""
+
+
+class NameMap(sa.JSON):
+    """A JSON object whose values are texts."""
+
+
 class _PgVector(UserDefinedType[Any]):
     cache_ok = True
 
@@ -205,8 +221,8 @@ tool_versions = sa.Table(
     metadata,
     sa.Column("tool_id", Id, sa.ForeignKey("tools.tool_id", name="fk_tool_versions_tool_id"), nullable=False),
     sa.Column("version", sa.Integer, nullable=False),
-    sa.Column("snapshot", Json, nullable=False),
-    sa.Column("changed", Json, nullable=False),
+    sa.Column("snapshot", ObjectJson, nullable=False),
+    sa.Column("changed", NameList, nullable=False),
     sa.Column("reason", Words, nullable=False),
     sa.Column("actor", Words, nullable=False),
     sa.Column("at", Instant, nullable=False),
@@ -357,7 +373,7 @@ selection_events = sa.Table(
     sa.Column("tier", Words, nullable=False),
     sa.Column("category", Words, nullable=False),
     sa.Column("propensity_error", sa.Double),  # 0 is exact; NULL without propensities
-    sa.Column("selected", Json, nullable=False),  # names, in the order in which the model saw them
+    sa.Column("selected", NameList, nullable=False),  # in the order in which the model saw them
     sa.Column("profile", Words, nullable=False),
     sa.Column("experiment", Words, nullable=False),
     sa.Column("variant", Words, nullable=False),
@@ -371,12 +387,12 @@ selection_events = sa.Table(
     sa.Column(
         "learned_revision", Number, nullable=False
     ),  # the organisation's last outcome that had been counted
-    sa.Column("degraded", Json, nullable=False),
+    sa.Column("degraded", NameList, nullable=False),
     sa.Column("space", Words, nullable=False),  # identity of the embedder
-    sa.Column("share", sa.Double, nullable=False),  # the probability with which such an event is logged
+    sa.Column("share", Share, nullable=False),  # the probability with which such an event is logged
     # context, limits, timings, candidates, shown tools and vector, as `events.details` packs them
     sa.Column("details", sa.LargeBinary, nullable=False),
-    sa.Column("called", Json),
+    sa.Column("called", NameMap(none_as_null=True)),  # tool → outcome
     sa.Column("outcome", Words),
     sa.Column("recorded_at", Instant),
     sa.Index(None, "org", "at"),
@@ -494,7 +510,7 @@ experiments = sa.Table(
     metadata,
     sa.Column("name", Words, primary_key=True),
     sa.Column("org", Words, nullable=False),
-    sa.Column("variants", Json, nullable=False),  # {name: share}
+    sa.Column("variants", ObjectJson, nullable=False),  # {name: share}
     sa.Column("unit", Words, nullable=False),  # user, session or org
     sa.Column("salt", Words, nullable=False),
     sa.Column("active", sa.Boolean, nullable=False),
@@ -519,7 +535,7 @@ sessions = sa.Table(
     sa.Column("org", Words, nullable=False),
     sa.Column("session", Words, nullable=False),
     sa.Column("turn", sa.Integer, nullable=False),
-    sa.Column("record", Json, nullable=False),
+    sa.Column("record", ObjectJson, nullable=False),
     # Changes with each write and never repeats, so a process notices if another one deleted the session and
     # created it again.
     sa.Column("version", Number, nullable=False),
@@ -543,7 +559,7 @@ changes = sa.Table(
     sa.Column("action", Words, nullable=False),
     sa.Column("subject", Words, nullable=False),
     sa.Column("reason", Words, nullable=False),
-    sa.Column("details", Json, nullable=False),
+    sa.Column("details", ObjectJson, nullable=False),
     sa.Index(None, "revision"),
     sa.Index(None, "org", "subject"),
 )

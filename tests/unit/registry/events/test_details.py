@@ -44,7 +44,7 @@ def usual_event(rng: np.random.Generator, candidates: int = 40, shown: int = 12)
 def read_back(row: dict[str, Any], number_of: dict[LoggedTool, int]) -> SimpleNamespace:
     reader = EventReader(None)  # type: ignore[arg-type]
     reader._tools._known = {number: tool for tool, number in number_of.items()}
-    return reader([SimpleNamespace(details=row["details"], _mapping=row)])[0]
+    return reader([row])[0]
 
 
 def test_an_event_comes_back_bit_for_bit_from_a_quarter_of_the_bytes() -> None:

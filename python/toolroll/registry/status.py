@@ -7,13 +7,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.registry.store import schema, tables
+from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.row_reader import UnreadableRow
 from toolroll.registry.store.url import Address
+from toolroll.registry.tiers import verified_tiers
 
 
 def status_of(database: Database) -> dict[str, Any]:
     """Counts, revision, schema, tools that await approval, database, embeddings. One consistent read."""
-    tools, changes = tables.tools, tables.changes
+    tools, changes, registry = tables.tools, tables.changes, tables.registry_state.c
     alive = tools.c.deleted_at.is_(None)
     with database.reading() as connection:
 
@@ -28,7 +31,8 @@ def status_of(database: Database) -> dict[str, Any]:
         def count_alive(table: sa.Table) -> int:
             return count(table, table.c.deleted_at.is_(None))
 
-        state = connection.execute(sa.select(tables.registry_state)).one()
+        state = connection.execute(sa.select(registry.revision, registry.created_at)).one()
+        read = verified_tiers(connection)
         last = connection.execute(sa.select(sa.func.max(changes.c.at))).scalar_one()
         reviews = count_by(tools.c.review, alive)
         return {
@@ -47,14 +51,14 @@ def status_of(database: Database) -> dict[str, Any]:
             "toolkits": count_alive(tables.toolkits),
             "rules": count(
                 tables.visibility_rules,
-                tables.visibility_rules.c.deleted_at.is_(None),
+                is_present(tables.visibility_rules),
                 tables.visibility_rules.c.active,
             ),
             "pages": count_alive(tables.page_mappings),
             "pins": count_alive(tables.pins),
             "settings": count(tables.settings, tables.settings.c.is_set),
             "plugins": _plugins(connection),
-            "tiers": list(state.tiers),
+            "tiers": read.problem if isinstance(read, UnreadableRow) else list(read),
             "versions": count(tables.tool_versions),
             "changes": count(changes),
             "embeddings": count_by(tables.embeddings.c.identity),

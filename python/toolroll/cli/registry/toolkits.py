@@ -9,7 +9,7 @@ import click
 
 from toolroll.cli.commands import ListGroup
 from toolroll.cli.options import Decorator, OrgOptions, WriteOptions, org_options, write_options
-from toolroll.cli.output import print_json, print_result, printable
+from toolroll.cli.output import note_damage, print_json, print_result, printable
 from toolroll.cli.registry.by_name import add_by_name
 from toolroll.errors import NotFound
 
@@ -29,6 +29,8 @@ def list_toolkits(options: OrgOptions) -> None:
             print_json({"toolkits": [item.to_dict() for item in registry.toolkits.list(org=options.org)]})
         else:
             print(printable(registry.toolkits.tree(org=options.org)))
+            for org in dict.fromkeys(("", options.org)):
+                note_damage(False, [item.to_dict() for item in registry.toolkits.list(org=org)])
 
 
 def _text(name: str, of: str, **attributes: Any) -> Decorator:

@@ -451,7 +451,7 @@ def test_why_says_of_an_altered_tool_that_its_row_is_damaged(typed, path):
 
 
 def test_an_update_of_an_altered_rule_does_not_say_that_it_is_in_force(typed, path):
-    run(path, "UPDATE visibility_rules SET condition = '{}' WHERE org = 'acme'")
+    run(path, "UPDATE visibility_rules SET condition = '{\"role\": \"x\"}' WHERE org = 'acme'")
     said = typed("registry", "rules", "update", "own", "--org", "acme", "--priority", "3", status=1)
     assert "in force" not in said.out and "has to set condition" in said.err
 

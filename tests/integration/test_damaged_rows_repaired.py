@@ -21,6 +21,7 @@ from toolroll.registry.registry import Registry
 from toolroll.registry.store import tables
 from toolroll.registry.store.engines import sqlite_module
 from toolroll.registry.store.errors import DamagedRow
+from toolroll.registry.transfer import read_registry
 from toolroll.rules import PageMapping, Rule
 from toolroll.tools import Definitions, Toolkit
 
@@ -324,6 +325,27 @@ def test_a_damaged_toolkit_is_written_again_with_what_may_be_wrong(path, registr
     assert seen(path, ACME) == (SHOWN, (), [])
 
 
+def test_content_that_waits_in_a_damaged_row_is_not_approved(path, registry):
+    registry.sync([Tool("waits", "serves nobody yet")], plugin="p", review="all")
+    run(path, "UPDATE tools SET description = 'serves' WHERE name = 'waits'")
+    with pytest.raises(Conflict, match="damaged"):
+        registry.approve("waits")
+    registry.update("waits", {"tags": ["a"]}, version=1)
+    assert registry.tool("waits").tool.description == "serves nobody yet"
+    registry.approve("waits")
+    assert seen(path, ACME) == (SHOWN | {"waits"}, (), [])
+
+
+def test_a_registry_with_damaged_rows_is_not_imported(tmp_path):
+    with Registry.open(f"sqlite:///{tmp_path / 'registry.db'}", actor="ada") as registry:
+        registry.toolkits.put(Toolkit("kit"))
+        registry.pages.add(PageMapping("home*", ("kit",)))
+        for table in (PAGES, TOOLKITS):
+            run(tmp_path / "registry.db", f"UPDATE {table.name} SET checksum = ''")
+            with pytest.raises(Conflict, match=f"{table.name}: row"):
+                read_registry(f"sqlite:///{tmp_path / 'registry.db'}", "", "it")
+
+
 def test_damaged_page_mappings_and_pins_are_written_again(path, registry):
     run(path, "UPDATE page_mappings SET toolkits = '[]' WHERE org = 'acme'")
     run(path, "UPDATE pins SET pinned = 0 WHERE org = 'acme'")
@@ -438,6 +460,8 @@ def test_lists_show_damaged_rows_with_their_key_and_the_named_repair_works(typed
     assert "damaged" in typed("registry", "toolkits", "--org", "acme").out
     typed("registry", "rules", "update", "own", "--org", "acme", "--when", '{"all": []}')
     typed("registry", "rules", "delete", listed["globex"]["rule_id"], "--org", "globex")
+    said = typed("registry", "toolkits", "put", "acme_kit", "--org", "acme", "--keyword", "a", status=1)
+    assert "an update has to set tier" in said.err
     typed("registry", "toolkits", "put", "acme_kit", "--org", "acme", "--tier", "")
     typed("registry", "update", "plain", "--set", "pinned=false")
     assert "damaged" not in typed("registry", "rules").out + typed("registry", "list").out

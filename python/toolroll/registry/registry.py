@@ -294,11 +294,12 @@ class Registry:
     def approve(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
         """Approves a tool's present content and removes its flags.
 
-        Raises Conflict if nothing awaits approval and the tool has no flags.
+        Raises Conflict if nothing awaits approval and the tool has no flags, or if its row is damaged: nobody
+        has read the content that would be approved.
         """
         with self._editing(org) as (write, edits):
-            record = _editable(write, name, org, version)
-            if record.review == "approved" and not record.flags and not record.from_history:
+            record = check_version(find_tool(write.connection, name, org), version)
+            if record.review == "approved" and not record.flags and not record.damage:
                 raise Conflict(f"tool {name!r}: nothing waits for approval, and it has no flags to remove")
             return edits.change(
                 "tool.approve", record, reason=reason, review="approved", flags=(), rejected_hash=None

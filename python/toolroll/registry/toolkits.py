@@ -8,7 +8,7 @@ contains tools or toolkits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -83,6 +83,7 @@ class Toolkits(Editor[ToolkitRecord]):
         org: str = "",
         plugin: str = "",
         version: int | None = None,
+        decided: Collection[str] | None = None,
         reason: str = "",
     ) -> ToolkitRecord:
         """Creates the toolkit, or updates the one with this name. Writes nothing if no field differs.
@@ -90,6 +91,7 @@ class Toolkits(Editor[ToolkitRecord]):
         keywords, patterns: what switches it on; None keeps the present ones. plugin: the plugin that declares
         it; "" for people, who may also edit a plugin's toolkit. version: the version that the caller read; 0
         if the toolkit must be new; None for any. A damaged toolkit becomes a sound one.
+        decided: the fields that the caller decides, in case the toolkit is damaged; None for all.
 
         Raises:
             InvalidDefinition: a field is wrong, the parent does not exist or is below the toolkit, the tier
@@ -105,7 +107,7 @@ class Toolkits(Editor[ToolkitRecord]):
         with self._database.writing(self.actor, org) as write:
             same = (_TABLE.c.org == org, _TABLE.c.name == name)
             row = next(iter(governed_rows.rows_of(write.connection, _TABLE, *same)), None)
-            decided = {*TOOLKIT_FIELDS}
+            fields = {*TOOLKIT_FIELDS} if decided is None else {*decided}
             if row is None and version:
                 raise Conflict(f"{what}: version {version} was expected, but it does not exist")
             if row is not None:
@@ -114,9 +116,9 @@ class Toolkits(Editor[ToolkitRecord]):
                     owner = f"plugin {row['plugin']!r:.80}" if row["plugin"] else "people, not to a plugin"
                     raise Conflict(f"{what}: belongs to {owner}; plugin {plugin!r:.80} cannot take it over")
                 kept = {"keywords": new_keywords, "patterns": new_patterns}
-                decided -= {field for field, value in kept.items() if value is None}
+                fields -= {field for field, value in kept.items() if value is None}
                 if "damage" in row:
-                    governed_rows.check_is_decided(_TABLE, row["damage"], decided)
+                    governed_rows.check_is_decided(_TABLE, row["damage"], fields)
                 new_keywords = keywords_in(row) if new_keywords is None else new_keywords
                 new_patterns = row["patterns"] if new_patterns is None else new_patterns
             content = toolkit_content(toolkit, new_keywords or (), new_patterns or ())
@@ -126,7 +128,7 @@ class Toolkits(Editor[ToolkitRecord]):
                 write.log("toolkit.create", name, {"after": content}, reason)
             else:
                 line = ("toolkit.update", name, reason)
-                row = governed_rows.update(write, _TABLE, row, content, line, decided)
+                row = governed_rows.update(write, _TABLE, row, content, line, fields)
             return self._record(row)
 
     def get(self, name: str, org: str = "") -> ToolkitRecord:

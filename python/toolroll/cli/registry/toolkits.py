@@ -71,12 +71,14 @@ def put(
             toolkit, version = before.toolkit, before.version
         except NotFound:
             toolkit, version = Toolkit(name), 0
+        changes = {key: _value(key, value) for key, value in changes.items() if _given(value)}
         done = registry.toolkits.put(
-            replace(toolkit, **{key: _value(key, value) for key, value in changes.items() if _given(value)}),
+            replace(toolkit, **changes),
             keywords=tuple(filter(None, keywords)) if keywords else None,
             patterns=tuple(filter(None, patterns)) if patterns else None,
             org=options.org,
             version=version,
+            decided={*changes, "keywords", "patterns"},  # None keeps those, and decides nothing
             reason=options.reason,
         )
     print_result(options.json, done.to_dict(), f"toolkit {name}: version {done.version}")

@@ -389,6 +389,16 @@ def test_a_sync_leaves_a_damaged_tool_and_toolkit_and_says_so(path, registry):
     assert seen(path, ACME) == (SHOWN, (), [])
 
 
+def test_a_sync_that_cannot_read_a_tool_names_its_row(path, registry):
+    run(path, "UPDATE tools SET name = CAST(x'ff' AS TEXT) WHERE name = 'acme_tool'")
+    (record,) = (record for record in registry.tools(org="acme").records if record.damage)
+    with pytest.raises(DamagedRow, match=record.tool.tool_id):
+        registry.sync([Tool("acme_new", "serves")], plugin="p", org="acme")
+    registry.delete(record.tool.tool_id, org="acme")
+    registry.sync([Tool("acme_new", "serves")], plugin="p", org="acme")
+    assert seen(path, ACME) == ({"open", "plain", "acme_new"}, (), [])
+
+
 # One damaged row, and what others do.
 
 

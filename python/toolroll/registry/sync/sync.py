@@ -26,7 +26,7 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import batches
 from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import Database, Write, words
-from toolroll.registry.store.errors import is_damage
+from toolroll.registry.store.errors import DamagedRow, is_damage
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 from toolroll.registry.sync.payload import Payload
 from toolroll.registry.sync.plan import (
@@ -56,6 +56,7 @@ Progress = Callable[[int, int], None]  # done, total
 
 _BATCH = 1_000  # tools in one statement
 _IDS = 500  # ids in one IN
+_LISTED = 3  # damaged rows in an error
 _LOGGED = 100  # names of each action in a line of the audit log; the versions have all of them
 
 
@@ -197,9 +198,7 @@ def _read(connection: sa.Connection, payload: Payload) -> RegistryState:
     t = tables.tools.c
     # Deleted tools too: the plugin's own, and those that people deleted (a sync leaves no source hash).
     in_scope = sa.or_(t.deleted_at.is_(None), t.plugin.in_({plugin, ""}), t.source_hash.is_not(None))
-    columns = (t.deleted_at.is_not(None) if name == "is_deleted" else t[name] for name in ToolState._fields)
-    query = sa.select(*columns).where(t.org == org, in_scope).order_by(t.revision)
-    tools = [ToolState(*row) for row in connection.execute(query)]
+    tools = _read_tools(connection, t.org == org, in_scope)
     tiers = verified_tiers(connection)
     state = RegistryState(
         tools=tools,
@@ -227,6 +226,20 @@ def _read(connection: sa.Connection, payload: Payload) -> RegistryState:
         shared_tools=frozenset(_texts(connection, t.name, t.org == "", t.deleted_at.is_(None))),
         shared_toolkits={row["name"]: row["parent"] for row in above},
     )
+
+
+def _read_tools(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[ToolState]:
+    """The tools. Raises DamagedRow, which names the rows that cannot be read: their names may be taken."""
+    t = tables.tools.c
+    columns = (t.deleted_at.is_not(None) if name == "is_deleted" else t[name] for name in ToolState._fields)
+    try:
+        found = connection.execute(sa.select(*columns).where(*where).order_by(t.revision)).all()
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        unreadable = [record.damage for record in read_records(connection, *where) if record.damage]
+        raise DamagedRow("; ".join(unreadable[:_LISTED])) from error
+    return [ToolState(*row) for row in found]
 
 
 def _readable(

@@ -15,7 +15,10 @@ from toolroll.registry.tiers import verified_tiers
 
 
 def status_of(database: Database) -> dict[str, Any]:
-    """Counts, revision, schema, tools that await approval, database, embeddings. One consistent read."""
+    """Counts, revision, schema, tools that await approval, database, embeddings. One consistent read.
+
+    "tiers" is a list, or a sentence that says why the list is not believed.
+    """
     tools, changes, registry = tables.tools, tables.changes, tables.registry_state.c
     alive = tools.c.deleted_at.is_(None)
     with database.reading() as connection:

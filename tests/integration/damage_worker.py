@@ -244,7 +244,7 @@ def overwrite(path: Path, column: sa.Column[Any], draw: random.Random) -> bool:
         if not rows:
             return False
         row, value = draw.choice(rows)
-        new = altered(value, draw) if draw.random() < 0.7 else draw.choice(wrong_values(column))
+        new = altered(value, column, draw) if draw.random() < 0.7 else draw.choice(wrong_values(column))
         if new == value:
             return False
         wanted, given = ("CAST(x'ff' AS TEXT)", (row,)) if new is NO_TEXT else ("?", (new, row))
@@ -256,8 +256,10 @@ def overwrite(path: Path, column: sa.Column[Any], draw: random.Random) -> bool:
     return True
 
 
-def altered(value: object, draw: random.Random) -> object:
-    """A value of the same kind, one bit or one letter away."""
+def altered(value: object, column: sa.Column[Any], draw: random.Random) -> object:
+    """A value of the same kind, one bit or one letter away; a date where there is none."""
+    if value is None and isinstance(column.type, tables.Instant):
+        return "2026-01-01 00:00:00"
     if isinstance(value, bytes) and value:
         return spoil(value, draw)
     if isinstance(value, int):

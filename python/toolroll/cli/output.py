@@ -138,6 +138,13 @@ def note_left_out(unreadable: Iterable[str]) -> None:
         note(f"left out: {sentence}")
 
 
+def note_damage(as_json: bool, records: Iterable[Mapping[str, Any]]) -> None:
+    """Prints which rows of a list are damaged, and what to do about it; JSON has that in their fields."""
+    for record in () if as_json else records:
+        if record["damage"]:
+            note(record["damage"])
+
+
 def _width(text: str) -> int:
     """Columns that the text takes on a terminal."""
     if text.isascii():

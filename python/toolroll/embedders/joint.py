@@ -61,5 +61,6 @@ class JointEmbedder(Embedder):
     ) -> npt.NDArray[np.float32]:
         both = np.concatenate((first * self._widths[0], second * self._widths[1]), axis=1)
         lengths = np.linalg.norm(both, axis=1, keepdims=True)
-        joined: npt.NDArray[np.float32] = both / np.where(lengths > 0, lengths, 1)
+        lengths[lengths == 0] = 1
+        joined: npt.NDArray[np.float32] = both / lengths
         return joined

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import sqlalchemy as sa
-
 from toolroll.catalog.duplicates import LEAST, Duplicate, near_duplicates
 from toolroll.embedder import Embedder, as_embedder
 from toolroll.errors import Conflict, InvalidInput
 from toolroll.registry.queries import find_tool
-from toolroll.registry.records import Record, record_of
+from toolroll.registry.records import Record, read_records
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database, words
 from toolroll.registry.tool_edits import ToolEdits
@@ -42,14 +40,15 @@ class Duplicates:
             EmbedderUnavailable: the embedder fails.
         """
         table = tables.tools.c
-        query = sa.select(tables.tools).where(
+        where = (
             table.org.in_({"", words(org, "org")}),
             table.deleted_at.is_(None),
             table.review == "approved",
             table.status == "active",
         )
         with self._database.reading() as connection:
-            records = [record_of(row) for row in connection.execute(query.order_by(table.org, table.name))]
+            found = read_records(connection, *where, order_by=(table.org, table.name))
+            records = [record for record in found if not record.damage]
         embedder = as_embedder(embedder)
         if not embedder.is_instant:
             embedder = StoredEmbedder(embedder, self._database)

@@ -8,7 +8,7 @@ log, in the same transaction.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from difflib import get_close_matches
@@ -18,9 +18,12 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidDefinition, InvalidInput, NotFound
 from toolroll.identity import canonical_json
+from toolroll.registry import stored_rows
 from toolroll.registry.content import LONGEST_NAME, storable
-from toolroll.registry.store.checksums import checksum_of, columns_of, is_intact
+from toolroll.registry.store.checksums import checksum_of, content_columns, is_present
 from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.store.row_reader import UnreadableRow, read_rows
+from toolroll.registry.stored_rows import Damage
 
 LONGEST_PATTERN = 512  # characters of a page pattern
 NEAR_AMONG = 5_000  # names that a misspelt one is compared with; bounds the time of an error message
@@ -39,6 +42,8 @@ class GovernedRow:
         updated_by: the author of the last change.
         deleted_at: None while the row is not deleted.
         revision: the registry's revision at the last change.
+        damage: why the row is in no catalog and no policy, such as a change past the registry; "" for a sound
+            row. The values of a damaged row may be wrong, and those that cannot be read are blank.
     """
 
     version: int
@@ -47,18 +52,20 @@ class GovernedRow:
     updated_by: str
     deleted_at: datetime | None
     revision: int
+    damage: str = ""
 
     def shared_fields(self) -> Row:
         """These fields, for JSON."""
-        return {name: as_json(getattr(self, name)) for name in SHARED_FIELDS}
+        return {name: as_json(getattr(self, name)) for name in (*SHARED_FIELDS, "damage")}
 
 
-SHARED_FIELDS = tuple(field.name for field in fields(GovernedRow))
+SHARED_FIELDS = tuple(field.name for field in fields(GovernedRow) if field.name != "damage")  # columns
 
 
 def shared_fields(row: Mapping[str, Any]) -> Row:
     """The arguments of a `GovernedRow` in a row of a table."""
-    return {name: row[name] for name in SHARED_FIELDS}
+    damage: Damage | None = row.get("damage")
+    return {**{name: row[name] for name in SHARED_FIELDS}, "damage": damage.problem if damage else ""}
 
 
 RecordT = TypeVar("RecordT", bound=GovernedRow)
@@ -82,24 +89,38 @@ class Editor(Generic[RecordT]):
         raise NotImplementedError
 
     def _list(self, org: str | None, deleted: bool, *order: sa.ColumnElement[Any]) -> tuple[RecordT, ...]:
-        query = sa.select(self._table).order_by(*order)
-        if org is not None:
-            query = query.where(self._table.c.org == words(org, "org"))
+        where = [] if org is None else [self._table.c.org == words(org, "org")]
         if not deleted:
-            query = query.where(self._table.c.deleted_at.is_(None))
+            where.append(is_present(self._table))
         with self._database.reading() as connection:
-            return tuple(self._record(dict(row)) for row in connection.execute(query).mappings())
+            rows = stored_rows.read(connection, self._table, *where, order_by=order)
+            return tuple(map(self._listed, rows))
+
+    def _listed(self, row: Row) -> RecordT:
+        return stored_rows.record_of(self._table, row, self._record)
 
 
 def rows_of(connection: sa.Connection, table: sa.Table, *where: sa.ColumnElement[bool]) -> list[Row]:
-    """Rows of a table, without deleted ones."""
-    found = connection.execute(sa.select(table).where(table.c.deleted_at.is_(None), *where))
-    return [dict(row) for row in found.mappings()]
+    """Rows of a table, without deleted ones; a damaged one has its `Damage` under "damage"."""
+    return list(stored_rows.read(connection, table, is_present(table), *where))
+
+
+def sound_rows_of(connection: sa.Connection, table: sa.Table, *where: sa.ColumnElement[bool]) -> list[Row]:
+    """The same without damaged rows."""
+    return [row for row in rows_of(connection, table, *where) if "damage" not in row]
 
 
 def row_named(connection: sa.Connection, table: sa.Table, org: str, name: str, noun: str) -> Row:
-    """The row with this name. Raises NotFound, which suggests a similar name."""
+    """The row with this name, or the damaged one with this key, whatever its name and organisation say.
+
+    Raises NotFound, which suggests a similar name.
+    """
     rows = rows_of(connection, table, table.c.org == org, table.c.name == words(name, f"{noun} name"))
+    if not rows:
+        same = rows_of(connection, table, next(iter(table.primary_key)) == name)
+        rows = [
+            row for row in same if "damage" in row and (row["org"] == org or "org" in row["damage"].columns)
+        ]
     if not rows:
         hint = suggestion(name, names_in(connection, table, org))
         raise NotFound(f"{noun} {name!r:.80}: is not {place_of(org)}{hint}")
@@ -108,8 +129,9 @@ def row_named(connection: sa.Connection, table: sa.Table, org: str, name: str, n
 
 def names_in(connection: sa.Connection, table: sa.Table, *orgs: str) -> list[str]:
     """The names of rows, without deleted ones; at most as many as `suggestion` should read."""
-    query = sa.select(table.c.name).where(table.c.deleted_at.is_(None), table.c.org.in_(orgs))
-    return list(connection.execute(query.limit(NEAR_AMONG)).scalars())
+    where = (table.c.deleted_at.is_(None), table.c.org.in_(orgs))
+    found = read_rows(connection, (table.c.name,), *where, limit=NEAR_AMONG)
+    return [row["name"] for row in found if not isinstance(row, UnreadableRow)]
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
@@ -144,20 +166,27 @@ def insert(write: Write, table: sa.Table, values: Mapping[str, Any]) -> Row:
     return row
 
 
-def change(write: Write, table: sa.Table, row: Mapping[str, Any], values: Mapping[str, Any]) -> Row:
+def change(write: Write, table: sa.Table, row: Row, values: Mapping[str, Any]) -> Row:
     """Writes the row's next version, with these values.
 
-    A damaged row stays one unless it is deleted: its other values are not to be believed.
+    row: as it was read here. The caller has made sure that the values of a damaged one are right.
     """
     identity = next(iter(table.primary_key))
+    damage: Damage | None = row.get("damage")
     where = identity == row[identity.name]
-    columns = [table.c[name] for name in (*columns_of(table), "checksum")]
-    stored = dict(write.connection.execute(sa.select(*columns).where(where)).mappings().one())
-    is_sure = is_intact(table, stored) or values.get("deleted_at") is not None
-    checksum = checksum_of(table, {**stored, **values}) if is_sure else ""
-    values = {**values, "checksum": checksum, "version": row["version"] + 1, **_stamp(write)}
+    values = {**values, "version": row["version"] + 1, **_stamp(write)}
+    if damage is not None:
+        if damage.where is not None:
+            where = damage.where
+        values = {**{column.name: row[column.name] for column in table.c}, "deleted_at": None, **values}
+        values[identity.name] = values[identity.name] or uuid.uuid4().hex
+        if values["created_at"] == stored_rows.UNKNOWN_TIME:
+            values["created_at"] = write.at
+    after = {**row, **values}
+    after.pop("damage", None)
+    after["checksum"] = values["checksum"] = checksum_of(table, after)
     write.connection.execute(sa.update(table).where(where), values)
-    return {**row, **values}
+    return after
 
 
 def update(
@@ -166,13 +195,24 @@ def update(
     row: Row,
     values: Mapping[str, Any],
     line: tuple[str, str, str],
+    decided: Collection[str] | None = None,
     **details: Any,
 ) -> Row:
     """Changes and logs the values that differ; abandons the transaction if none does.
 
-    line: action, subject and reason for the audit log. details: what the line holds beside before and after.
+    A damaged row becomes a sound one, if the caller decides each column that may hold a wrong value.
+
+    line: action, subject and reason for the audit log. decided: the columns that the caller decides; None for
+    all of `values`. details: what the line holds beside before and after.
+
+    Raises:
+        Conflict: the row is damaged, and the caller does not decide enough of it.
     """
-    values = differences(row, values)
+    damage: Damage | None = row.get("damage")
+    if damage is not None:
+        check_is_decided(table, damage, values if decided is None else decided)
+    else:
+        values = differences(row, values)
     if not values:
         write.abandon()
         return row
@@ -180,6 +220,16 @@ def update(
     before = {name: row[name] for name in values}
     write.log(action, subject, {**details, "before": before, "after": values}, reason)
     return change(write, table, row, values)
+
+
+def check_is_decided(table: sa.Table, damage: Damage, decided: Collection[str]) -> None:
+    """Raises Conflict if these columns leave one out that may hold a wrong value."""
+    content = content_columns(table)
+    left = content.intersection(damage.columns).difference(decided)
+    if not {"org", "name"}.isdisjoint(damage.columns):  # perhaps it was another row
+        left = content.difference(decided)
+    if left:
+        raise Conflict(f"{damage.problem}; an update has to set {', '.join(sorted(left))}")
 
 
 def delete(write: Write, table: sa.Table, row: Row) -> Row:

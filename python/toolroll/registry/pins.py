@@ -13,12 +13,15 @@ import sqlalchemy as sa
 
 from toolroll.catalog.pins import Pin
 from toolroll.errors import InvalidInput, NotFound
-from toolroll.registry import governed_rows
+from toolroll.registry import governed_rows, stored_rows
 from toolroll.registry.governed_rows import Editor, GovernedRow, Row
 from toolroll.registry.queries import find_tool
 from toolroll.registry.records import Record
 from toolroll.registry.store import tables
+from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import words
+from toolroll.registry.store.row_reader import UnreadableRow, read_rows
+from toolroll.registry.stored_rows import UNREADABLE
 
 _TABLE = tables.pins
 
@@ -102,17 +105,20 @@ class Pins(Editor[PinRecord]):
     def list(self, org: str | None = None, deleted: bool = False) -> tuple[PinRecord, ...]:
         """The pins of an organisation, or all, by organisation, the heaviest first."""
         tools = tables.tools.c
-        query = (
-            sa.select(_TABLE, tools.name.label("tool"))
-            .join(tables.tools, tools.tool_id == _TABLE.c.tool_id)
-            .order_by(_TABLE.c.org, _TABLE.c.pinned.desc(), _TABLE.c.pin_weight.desc(), tools.name)
-        )
-        if org is not None:
-            query = query.where(_TABLE.c.org == words(org, "org"))
+        where = [] if org is None else [_TABLE.c.org == words(org, "org")]
         if not deleted:
-            query = query.where(_TABLE.c.deleted_at.is_(None))
+            where.append(is_present(_TABLE))
         with self._database.reading() as connection:
-            return tuple(_record(dict(row), row["tool"]) for row in connection.execute(query).mappings())
+            pins = list(stored_rows.read(connection, _TABLE, *where))
+            ids = sa.select(_TABLE.c.tool_id).where(*where)
+            found = read_rows(connection, (tools.tool_id, tools.name), tools.tool_id.in_(ids))
+            names = {row["tool_id"]: row["name"] for row in found if not isinstance(row, UnreadableRow)}
+        records = [_record(row, names.get(row["tool_id"], UNREADABLE)) for row in pins]
+        return tuple(
+            sorted(
+                records, key=lambda it: (it.org, not it.pin.pinned, -it.pin.weight, it.tool, it.pin.tool_id)
+            )
+        )
 
 
 def pin_in(row: Mapping[str, Any]) -> Pin:

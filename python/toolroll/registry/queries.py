@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, NotFound
-from toolroll.registry.records import REVIEWS, Record, ToolPage, record_of
+from toolroll.registry.content import content_hash
+from toolroll.registry.records import REVIEWS, Record, ToolPage, read_records
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import words
 from toolroll.registry.store.errors import DamagedRow
-from toolroll.registry.versions import Version, find_version
+from toolroll.registry.store.row_reader import UnreadableRow, read_rows
+from toolroll.registry.versions import Version, find_version, find_versions
 from toolroll.tools import STATUSES
 
 LARGEST_PAGE = 1_000
@@ -38,6 +40,8 @@ def find_tool(
     for column in columns:
         if record := _tool_where(connection, column == name, org, alive, deleted):
             return record
+    if alive and len(columns) > 1 and (record := _damaged_tool(connection, name, org)):
+        return record
     if alive and (gone := _tool_where(connection, columns[-1] == name, org, False, True)):
         assert gone.deleted_at is not None
         raise NotFound(
@@ -58,20 +62,58 @@ def find_tool(
 def _tool_where(
     connection: sa.Connection, where: sa.ColumnElement[bool], org: str, alive: bool, deleted: bool
 ) -> Record | None:
-    query = sa.select(tables.tools).where(where, _tools.org == org)
-    row = connection.execute(query.where(_tools.deleted_at.is_(None))).first() if alive else None
-    if row is None and deleted:
-        last = query.where(_tools.deleted_at.is_not(None)).order_by(_tools.revision.desc()).limit(1)
-        row = connection.execute(last).first()
-    return None if row is None else record_of(row)
+    same = (where, _tools.org == org)
+    found = None
+    if alive:
+        found = next(read_records(connection, *same, _tools.deleted_at.is_(None)), None)
+    if found is None and deleted:
+        last_first = (_tools.revision.desc(),)
+        gone = read_records(connection, *same, _tools.deleted_at.is_not(None), order_by=last_first, limit=1)
+        found = next(gone, None)
+    return found
+
+
+def _damaged_tool(connection: sa.Connection, tool_id: str, org: str) -> Record | None:
+    """The tool with this tool_id, if its row is damaged: its organisation and its deletion may be wrong."""
+    found = next(read_records(connection, _tools.tool_id == tool_id), None)
+    if found is None or not found.damage:
+        return None
+    return found if found.org == org or "org" in found.doubtful else None
+
+
+def repaired(connection: sa.Connection, record: Record) -> Record:
+    """The record; for one whose row is damaged, with the values of its last version, to be written again.
+
+    Raises Conflict if the history does not say what the row was.
+    """
+    if not record.damage:
+        return record
+    version = next(iter(find_versions(connection, record.tool.tool_id, limit=1)), None)
+    is_sound = version is not None and content_hash(version.tool) == version.content_hash
+    if version is None or not is_sound or not {"tool_id", "org"}.isdisjoint(record.doubtful):
+        raise Conflict(f"{record.damage}; its history does not say what it was")
+    return replace(
+        record,
+        tool=version.tool,
+        content_hash=version.content_hash,
+        version=version.version,
+        review=version.review,
+        served_version=version.served_version,
+        flags=version.flags,
+        deleted_at=(record.deleted_at or version.at) if version.is_deleted else None,
+        damage="",
+        doubtful=(),
+        from_history=True,
+    )
 
 
 def _near(connection: sa.Connection, name: str, org: str) -> list[str]:
     """Similar names of about the same length, among the first few thousand."""
     about = sa.func.length(_tools.name).between(len(name) - 2, len(name) + 2)
-    query = sa.select(_tools.name).where(_tools.org == org, _tools.deleted_at.is_(None), about)
-    names = connection.scalars(query.order_by(_tools.name).limit(2_000))
-    return difflib.get_close_matches(name, names.all(), n=2, cutoff=0.75)
+    where = (_tools.org == org, _tools.deleted_at.is_(None), about)
+    rows = read_rows(connection, (_tools.name,), *where, order_by=(_tools.name,), limit=2_000)
+    names = [row["name"] for row in rows if not isinstance(row, UnreadableRow)]
+    return difflib.get_close_matches(name, names, n=2, cutoff=0.75)
 
 
 def read_version(connection: sa.Connection, record: Record, number: int) -> Version:
@@ -99,32 +141,37 @@ def check_version(record: Record, version: int | None) -> Record:
     return record
 
 
-def tools_query(
-    *, org: str, deleted: bool, flagged: bool | None, text: str | None, equal: Mapping[str, str | None]
-) -> sa.Select[Any]:
-    """Selects the tools of an organisation that meet all conditions; `equal` maps columns to values."""
+def conditions(
+    *, org: str | None, deleted: bool, flagged: bool | None, text: str | None, equal: Mapping[str, str | None]
+) -> list[sa.ColumnElement[bool]]:
+    """What is true of tools that meet all conditions; `equal` maps columns to values."""
     _check_choice(equal["status"], STATUSES, "status")
     _check_choice(equal["review"], REVIEWS, "review")
-    query = sa.select(tables.tools).where(_tools.org == words(org, "org"))
-    query = query.where(_tools.deleted_at.is_not(None) if deleted else _tools.deleted_at.is_(None))
+    where: list[sa.ColumnElement[bool]] = [
+        _tools.deleted_at.is_not(None) if deleted else _tools.deleted_at.is_(None)
+    ]
+    if org is not None:
+        where.append(_tools.org == words(org, "org"))
     for name, value in equal.items():
         if value is not None:
-            query = query.where(_tools[name] == words(value, name))
+            where.append(_tools[name] == words(value, name))
     if flagged is not None:
         is_empty = sa.cast(_tools.flags, sa.Text) == "[]"
-        query = query.where(sa.not_(is_empty) if flagged else is_empty)
+        where.append(sa.not_(is_empty) if flagged else is_empty)
     if text:
         part = words(text, "text", LONGEST_SEARCH).translate(
             _LOWER
         )  # both databases' lower() folds only ASCII
-        query = query.where(
+        where.append(
             sa.func.lower(_tools.name).contains(part, autoescape=True)
             | sa.func.lower(_tools.description).contains(part, autoescape=True)
         )
-    return query
+    return where
 
 
-def read_page(connection: sa.Connection, query: sa.Select[Any], after: str, limit: int) -> ToolPage:
+def read_page(
+    connection: sa.Connection, where: Sequence[sa.ColumnElement[bool]], after: str, limit: int
+) -> ToolPage:
     """The page of tools behind `after`, by name; the index finds every page equally fast."""
     check_limit(limit)
     if after:
@@ -132,9 +179,9 @@ def read_page(connection: sa.Connection, query: sa.Select[Any], after: str, limi
         if not colon:
             raise InvalidInput(f"after is {after!r:.80}, must be the `next` of a page")
         later = sa.tuple_(_tools.name, _tools.tool_id) > sa.tuple_(name, tool_id)
-        query = query.where(_tools.name >= name, later)  # only the first condition uses the index
-    query = query.order_by(_tools.name, _tools.tool_id).limit(limit + 1)
-    records = tuple(map(record_of, connection.execute(query)))
+        where = (*where, _tools.name >= name, later)  # only the first of these uses the index
+    in_order = (_tools.name, _tools.tool_id)
+    records = tuple(read_records(connection, *where, order_by=in_order, limit=limit + 1))
     if len(records) <= limit:
         return ToolPage(records)
     last = records[limit - 1].tool

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
 
+from toolroll.registry import stored_rows
 from toolroll.registry.content import COLUMNS, GOVERNED, content_of
 from toolroll.registry.governed_rows import GovernedRow, as_json
 from toolroll.registry.store import tables
-from toolroll.registry.store.checksums import is_intact
+from toolroll.registry.stored_rows import Damage, Row
 from toolroll.tools import Tool
 
 # approved: may be selected; pending: never approved yet; changed: approved before, new content awaits
@@ -37,7 +38,8 @@ class Record(GovernedRow):
         served_version: the approved version that serves while the present content waits; None for none.
         rejected_hash: the hash of the last rejected content.
         flags: things to review: {"code", "message"} each.
-        is_damaged: whether its row was changed past the registry; such a tool is in no catalog.
+        doubtful: of a damaged row, the columns that say which tool it is and may be wrong.
+        from_history: whether its row is damaged, and the values are those of its last version.
     """
 
     tool: Tool
@@ -50,7 +52,8 @@ class Record(GovernedRow):
     served_version: int | None
     rejected_hash: str | None
     flags: tuple[Mapping[str, str], ...] = field(hash=False)
-    is_damaged: bool = False
+    doubtful: tuple[str, ...] = ()
+    from_history: bool = False
 
     @property
     def name(self) -> str:
@@ -61,7 +64,8 @@ class Record(GovernedRow):
         """For JSON: the columns of its row. `semantic_version` is the tool's own version."""
         row = row_of(self)
         first = ("tool_id", "org", "plugin", "version")
-        return {name: as_json(row[name]) for name in (*first, *(name for name in row if name not in first))}
+        columns = (*first, *(name for name in row if name not in first))
+        return {**{name: as_json(row[name]) for name in columns}, "damage": self.damage}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +97,25 @@ def served_tool(approved: Tool, present: Tool) -> Tool:
     return replace(approved, **{name: getattr(present, name) for name in GOVERNED})
 
 
-def record_of(row: sa.Row[Any]) -> Record:
-    """The record in a row of `tools`."""
-    columns = row._mapping
+def read_records(
+    connection: sa.Connection,
+    *where: sa.ColumnElement[bool],
+    order_by: Sequence[sa.ColumnElement[Any]] = (),
+    limit: int | None = None,
+) -> Iterator[Record]:
+    """The records in rows of `tools`, damaged ones too."""
+    for row in stored_rows.read(connection, tables.tools, *where, order_by=order_by, limit=limit):
+        yield stored_rows.record_of(tables.tools, row, _record_of)
+
+
+def _record_of(row: Row) -> Record:
+    damage: Damage | None = row.get("damage")
     return Record(
-        tool=tool_in(columns),
-        flags=tuple(columns["flags"]),
-        is_damaged=not is_intact(tables.tools, dict(columns)),
-        **{name: columns[name] for name in _STATE},
+        tool=tool_in(row),
+        flags=tuple(row["flags"]),
+        damage=damage.problem if damage else "",
+        doubtful=damage.columns if damage else (),
+        **{name: row[name] for name in _STATE},
     )
 
 

@@ -10,7 +10,7 @@ description that nobody has read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from toolroll.registry.content import GOVERNED, attributes_of, content_hash, con
 from toolroll.registry.duplicates import Duplicates
 from toolroll.registry.page_mappings import Pages
 from toolroll.registry.pins import Pins
-from toolroll.registry.queries import check_limit, check_version, find_tool, read_version
+from toolroll.registry.queries import check_limit, check_version, find_tool, read_version, repaired
 from toolroll.registry.records import Record, Review, ToolPage
 from toolroll.registry.review import WHILE_WAITING, WhileWaiting, may_serve
 from toolroll.registry.rules import Rules, rules_naming
@@ -109,7 +109,7 @@ class Registry:
     def tools(
         self,
         *,
-        org: str = "",
+        org: str | None = "",
         plugin: str | None = None,
         toolkit: str | None = None,
         status: Status | None = None,
@@ -120,13 +120,14 @@ class Registry:
         after: str = "",
         limit: int = 100,
     ) -> ToolPage:
-        """A page of an organisation's tools that meet all conditions, ordered by name.
+        """A page of an organisation's tools that meet all conditions, ordered by name. A damaged row says so.
 
+        org: None for all organisations, and for damaged rows of which nobody knows the owner.
         text: a part of the name or the description; A to Z equal a to z. flagged: only tools with flags, or
         without. deleted: deleted tools instead of present ones. after: `next` of the page before. limit: at
         most 1,000.
         """
-        query = queries.tools_query(
+        where = queries.conditions(
             org=org,
             deleted=deleted,
             flagged=flagged,
@@ -134,7 +135,7 @@ class Registry:
             equal={"plugin": plugin, "toolkit": toolkit, "status": status, "review": review},
         )
         with self.database.reading() as connection:
-            return queries.read_page(connection, query, after, limit)
+            return queries.read_page(connection, where, after, limit)
 
     def history(
         self,
@@ -204,17 +205,18 @@ class Registry:
 
         changes: field → value, as `Record.to_dict` names them: the tool's own version is "semantic_version".
         version: the record's version that the caller read. force: allows a change after which rules no longer
-        apply to the tool.
+        apply to the tool. A damaged tool becomes a sound one: its last version with the changes.
 
         Raises:
             NotFound: there is no such tool.
-            Conflict: the tool has another version, the new name is taken, or rules would lose the tool.
+            Conflict: the tool has another version, the new name is taken, rules would lose the tool, or it is
+                damaged and its history does not say what it was.
             InvalidInput: a field is unknown, a value is wrong, or there is no such toolkit.
         """
         values = attributes_of(changes)
         _check_status(values)
         with self._editing(org) as (write, edits):
-            record = check_version(find_tool(write.connection, name, org), version)
+            record = _editable(write, name, org, version)
             tool = tool_of({**content_of(record.tool), **values}, record.tool.tool_id)
             return self._replace(write, edits, "tool.update", record, tool, reason, force)
 
@@ -234,12 +236,12 @@ class Registry:
         if governed := sorted(values.keys() & set(GOVERNED)):
             raise InvalidInput(f"{governed[0]}: takes effect without approval; change it by update")
         with self._editing(org) as (write, edits):
-            record = check_version(find_tool(write.connection, name, org), version)
+            record = _editable(write, name, org, version)
             tool = tool_of({**content_of(record.tool), **values}, record.tool.tool_id)
             digest = content_hash(tool)
             if digest == record.rejected_hash:
                 raise Denied(f"tool {name!r:.80}: this content was rejected; approve it first")
-            if digest == record.content_hash:
+            if digest == record.content_hash and not record.from_history:
                 write.abandon()
                 return record
             state: dict[str, Any] = {}
@@ -254,6 +256,8 @@ class Registry:
         """Deletes a tool. Its versions stay, and `restore` brings it back."""
         with self._editing(org) as (write, edits):
             record = check_version(find_tool(write.connection, name, org), version)
+            with suppress(Conflict):  # a damaged tool is deleted, whatever its history says
+                record = repaired(write.connection, record)
             return edits.change("tool.delete", record, reason=reason, deleted_at=write.at)
 
     def restore(self, name: str, *, org: str = "", reason: str = "") -> Record:
@@ -272,6 +276,7 @@ class Registry:
                 raise Conflict(
                     f"tool {there.name!r}: is not deleted; it is at version {there.version}"
                 ) from None
+            record = repaired(write.connection, record)
             check_name(write.connection, record.name, org)
             return edits.change("tool.restore", record, reason=reason, deleted_at=None)
 
@@ -296,7 +301,7 @@ class Registry:
             InvalidInput: the old toolkit no longer exists.
         """
         with self._editing(org) as (write, edits):
-            record = check_version(find_tool(write.connection, name, org), version)
+            record = _editable(write, name, org, version)
             target = read_version(write.connection, record, to)
             if content_hash(target.tool) != target.content_hash:
                 raise Conflict(
@@ -326,11 +331,12 @@ class Registry:
     def approve(self, name: str, *, version: int | None = None, org: str = "", reason: str = "") -> Record:
         """Approves a tool's present content and removes its flags.
 
-        Raises Conflict if nothing awaits approval and the tool has no flags.
+        Raises Conflict if nothing awaits approval and the tool has no flags, or if its row is damaged: nobody
+        has read the content that would be approved.
         """
         with self._editing(org) as (write, edits):
             record = check_version(find_tool(write.connection, name, org), version)
-            if record.review == "approved" and not record.flags:
+            if record.review == "approved" and not record.flags and not record.damage:
                 raise Conflict(f"tool {name!r}: nothing waits for approval, and it has no flags to remove")
             return edits.change(
                 "tool.approve", record, reason=reason, review="approved", flags=(), rejected_hash=None
@@ -342,7 +348,7 @@ class Registry:
         Raises Conflict if nothing awaits approval.
         """
         with self._editing(org) as (write, edits):
-            record = check_version(find_tool(write.connection, name, org), version)
+            record = _editable(write, name, org, version)
             rejected = record.content_hash
             if record.review == "approved":
                 raise Conflict(f"tool {name!r}: nothing waits for approval; roll it back, or delete it")
@@ -471,7 +477,7 @@ class Registry:
         is_same = content_hash(tool) == record.content_hash and not any(
             getattr(tool, name) != getattr(record.tool, name) for name in GOVERNED
         )
-        if is_same and state.get("review", record.review) == record.review:
+        if is_same and state.get("review", record.review) == record.review and not record.from_history:
             write.abandon()
             return record
         if tool.name != record.name:
@@ -483,6 +489,11 @@ class Registry:
             check_name(write.connection, tool.name, record.org, but=record.tool.tool_id)
         _check_move(write, record, tool, force)
         return edits.change(action, record, tool, reason=reason, **state)
+
+
+def _editable(write: Write, name: str, org: str, version: int | None) -> Record:
+    """The tool that an edit changes; of a damaged one the last version, which the edit writes again."""
+    return repaired(write.connection, check_version(find_tool(write.connection, name, org), version))
 
 
 def _definitions(value: Definitions | Iterable[Any], toolkit: str = "") -> Definitions:

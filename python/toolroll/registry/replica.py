@@ -24,10 +24,11 @@ from toolroll.registry.pins import pin_in
 from toolroll.registry.records import served_tool, tool_in
 from toolroll.registry.rules import rule_in
 from toolroll.registry.store import tables
-from toolroll.registry.store.checksums import verified
+from toolroll.registry.store.checksums import is_present, verified
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.errors import is_damage
-from toolroll.registry.store.row_reader import Row, UnreadableRow, is_alive, read_rows
+from toolroll.registry.store.row_reader import Row, UnreadableRow, place_of, read_rows
+from toolroll.registry.tiers import verified_tiers
 from toolroll.registry.versions import find_version
 from toolroll.selection.effective_policy import PolicySource
 from toolroll.selection.policy.unreadable_rules import UnreadableRule
@@ -196,14 +197,14 @@ def _experiments(connection: sa.Connection, damaged: dict[str, dict[str, str]]) 
     columns, found = tables.experiments.c, {}
     read = (columns.name, columns.org, columns.variants, columns.unit, columns.salt, columns.active)
     for row in read_rows(connection, read, columns.active.is_not(sa.false()), order_by=(columns.name,)):
+        problem = row.problem if isinstance(row, UnreadableRow) else ""
         try:
-            if isinstance(row, UnreadableRow):
-                raise InvalidInput(row.problem)
-            found[row["org"]] = Experiment(row["name"], row["variants"], row["unit"], row["salt"])
+            if not isinstance(row, UnreadableRow):
+                found[row["org"]] = Experiment(row["name"], row["variants"], row["unit"], row["salt"])
         except (InvalidInput, TypeError, AttributeError) as error:
-            damaged.setdefault(_owner_of(row), {})[f"{_EXPERIMENT}{_values(row).get('name')}"] = (
-                f"experiments: {error}"
-            )
+            problem = f"{place_of(tables.experiments, _values(row))} cannot be read: {error}"
+        if problem:
+            damaged.setdefault(_owner_of(row), {})[f"{_EXPERIMENT}{_values(row).get('name')}"] = problem
     return found
 
 
@@ -247,8 +248,10 @@ def _merged(
         except Exception as error:  # edited by hand
             if not isinstance(error, LookupError) and not is_damage(error):
                 raise
-            name = _values(row).get("name")
-            damaged.setdefault(org, {})[key] = f"{table.name}: {quoted(name)}: {error}"
+            name, problem = _values(row).get("name"), str(error)
+            if not isinstance(row, UnreadableRow):
+                problem = f"{place_of(table, row)} cannot be read: {error}"
+            damaged.setdefault(org, {})[key] = problem
             lost.setdefault(org, {})[key] = name if isinstance(name, str) else ""
         if not _is_same(value, values.get(key)):
             changed.add(org)
@@ -367,46 +370,42 @@ def toolkit_and_routes(row: Mapping[str, Any]) -> tuple[Toolkit, tuple[Route, ..
 def _policy_source(connection: sa.Connection) -> PolicySource:
     problems: dict[str, list[str]] = {}
     rules, unreadable = [], []
-    for row in _alive(connection, tables.visibility_rules):
+    for row in _present(connection, tables.visibility_rules):
         if isinstance(row, UnreadableRow):
             unreadable.append(UnreadableRule.of(row.values, row.problem))
         elif row["active"]:
             rules.append(rule_in(row))
     pages = []
-    for row in _alive(connection, tables.page_mappings):
+    for row in _present(connection, tables.page_mappings):
         try:
             if isinstance(row, UnreadableRow):
                 raise InvalidDefinition(row.problem)
             pages.append(mapping_in(row))
         except (ValueError, TypeError) as error:
             problems.setdefault(_owner_of(row), []).append(str(error))
-    tiers = _tiers(connection)
-    if isinstance(tiers, UnreadableRow):
-        problems.setdefault("", []).append(tiers.problem)
+    found = verified_tiers(connection)
+    tiers: tuple[Any, ...] = (None,)  # which `sorted_out` refuses
+    if isinstance(found, UnreadableRow):
+        problems.setdefault("", []).append(found.problem)
+    else:
+        tiers = found
     return PolicySource(
         tuple(rules),
         tuple(pages),
-        (None,) if isinstance(tiers, UnreadableRow) else tiers,
+        tiers,
         tuple(unreadable),
-        {org: tuple(found) for org, found in problems.items()},
+        {org: tuple(several) for org, several in problems.items()},
     )
 
 
-def _tiers(connection: sa.Connection) -> tuple[Any, ...] | UnreadableRow:
-    (row,) = read_rows(connection, [tables.registry_state.c.tiers])
-    if isinstance(row, UnreadableRow):
-        return row
-    tiers = row["tiers"]
-    return tuple(tiers) if isinstance(tiers, list) else UnreadableRow(row, f"tiers is {tiers!r:.80}, no list")
-
-
-def _alive(connection: sa.Connection, table: sa.Table) -> Iterator[Row | UnreadableRow]:
+def _present(connection: sa.Connection, table: sa.Table) -> Iterator[Row | UnreadableRow]:
     """The content of rows that people edit and have not deleted, in a fixed order."""
     identity = next(iter(table.primary_key))
     edited = {column.name for column in table.c} - {*SHARED_FIELDS, "plugin"} | {"deleted_at"}
     columns = [column for column in table.c if column.name in edited]
-    alive = is_alive(connection, table.c.deleted_at)
-    for row in read_rows(connection, columns, alive, order_by=(table.c.org, identity), has_checksum=True):
+    for row in read_rows(
+        connection, columns, is_present(table), order_by=(table.c.org, identity), has_checksum=True
+    ):
         yield verified(table, row)
 
 

@@ -9,10 +9,12 @@ import sqlalchemy as sa
 
 from toolroll.registry.governed_rows import as_json
 from toolroll.registry.store import schema, tables
+from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 from toolroll.registry.store.unreadable_rows import UnreadableRows, readable
 from toolroll.registry.store.url import Address
+from toolroll.registry.tiers import verified_tiers
 
 # The tables of which every row is looked at; those of versions, events and vectors may be large.
 _LOOKED_THROUGH = (
@@ -46,6 +48,7 @@ def status_of(database: Database) -> dict[str, Any]:
             readable(connection, list(table.c), (), unreadable)
         sound = readable(connection, list(tools.c), (), unreadable)
         spaces = tables.embeddings.c.identity
+        read = verified_tiers(connection)
         state, last = _state(connection), _last_change(connection)
         reviews = count_by(tools.c.review, alive, *sound)
         return {
@@ -64,14 +67,14 @@ def status_of(database: Database) -> dict[str, Any]:
             "toolkits": count_alive(tables.toolkits),
             "rules": count(
                 tables.visibility_rules,
-                tables.visibility_rules.c.deleted_at.is_(None),
+                is_present(tables.visibility_rules),
                 tables.visibility_rules.c.active,
             ),
             "pages": count_alive(tables.page_mappings),
             "pins": count_alive(tables.pins),
             "settings": count(tables.settings, tables.settings.c.is_set),
             "plugins": _plugins(connection, unreadable),
-            "tiers": state.get("tiers"),
+            "tiers": read.problem if isinstance(read, UnreadableRow) else list(read),
             "versions": count(tables.tool_versions),
             "changes": count(changes),
             "embeddings": count_by(spaces, *readable(connection, (spaces,), (), unreadable)),

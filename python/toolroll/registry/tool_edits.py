@@ -94,7 +94,12 @@ class ToolEdits:
 
         state: fields of Record, such as review=, flags=, deleted_at=, source_hash=. Without `flags`, a new
         major version adds a flag. An approved result becomes the approved version, and serves itself.
+
+        Raises:
+            Conflict: the tool's row is damaged, and the change does not delete it; see `queries.repaired`.
         """
+        if before.damage and (state.get("deleted_at") is None or not before.tool.tool_id):
+            raise Conflict(before.damage)
         tool = before.tool if tool is None else replace(tool, tool_id=before.tool.tool_id, original=None)
         digest = before.content_hash if tool is before.tool else digest or checked_hash(tool)
         review = state.get("review", before.review)
@@ -111,6 +116,9 @@ class ToolEdits:
                 "updated_at": self._write.at,
                 "updated_by": self._write.actor,
                 "revision": self._write.revision,
+                "damage": "",
+                "doubtful": (),
+                "from_history": False,
             },
         )
         changed = changed_fields(before.tool, tool)
@@ -153,10 +161,8 @@ class ToolEdits:
 
 
 def _stored(record: Record) -> dict[str, Any]:
-    """The row of a record. A damaged one keeps a wrong checksum until it is deleted."""
     row = row_of(record)
-    is_damaged = record.is_damaged and record.deleted_at is None
-    return {**row, "checksum": "" if is_damaged else checksum_of(tables.tools, row)}
+    return {**row, "checksum": checksum_of(tables.tools, row)}
 
 
 def checked_hash(tool: Tool) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from toolroll.errors import Conflict
 from toolroll.registry.replica import Replica, catch_up
 from toolroll.registry.store.database import Database
 from toolroll.registry.sync.imports import check_whole
@@ -16,7 +17,7 @@ def read_registry(url: str, org: str, shown: str) -> Definitions:
     shown: how errors name the registry, since its URL may hold a password.
 
     Raises:
-        Conflict: the registry has rules, tiers or organisations, which an import would lose.
+        Conflict: the registry has rules, tiers or organisations, which an import would lose, or damaged rows.
     """
     database = Database.open(url, create=False, migrate=False)
     try:
@@ -25,6 +26,9 @@ def read_registry(url: str, org: str, shown: str) -> Definitions:
     finally:
         database.close()
     policy = replica.policy_source
+    for owner in dict.fromkeys((org, "")):
+        for problem in (*replica.damaged.get(owner, {}).values(), *policy.problems.get(owner, ())):
+            raise Conflict(f"{shown}: {problem}")
     policy.check()
     pages = tuple(page for page in policy.pages if page.org == org)
     return replace(replica.definitions(org), pages=pages)

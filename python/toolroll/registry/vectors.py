@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from toolroll.catalog.tool_text import embedded_texts
 from toolroll.embedder import SAMPLES, Embedder, as_embedder, vectors_of
 from toolroll.errors import EmbedderUnavailable, StoreUnavailable
-from toolroll.registry.records import record_of
+from toolroll.registry.records import read_records
 from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.bulk_insert import batches
 from toolroll.registry.store.database import Database
@@ -137,8 +137,8 @@ def texts_of(tools: Iterable[Tool]) -> dict[str, str]:
 def stored_texts(database: Database) -> dict[str, str]:
     """`texts_of` all tools that are not deleted: of all organisations, awaiting approval or not."""
     with database.reading() as connection:
-        rows = connection.execute(sa.select(tables.tools).where(tables.tools.c.deleted_at.is_(None)))
-        return texts_of(record_of(row).tool for row in rows)
+        records = read_records(connection, tables.tools.c.deleted_at.is_(None))
+        return texts_of(record.tool for record in records if not record.damage)
 
 
 def embedding_state(database: Database, identity: str, texts: dict[str, str]) -> EmbeddingState:

@@ -86,7 +86,9 @@ def _absent(options: RegistryOptions, name: str, org: str) -> dict[str, Any]:
             if not org:
                 raise
             record = registry.tool(name, deleted=True)
-    if record.deleted_at is not None:
+    if record.damage:
+        reason = f"it is in no catalog: {record.damage}"
+    elif record.deleted_at is not None:
         reason = f"it was deleted by {record.updated_by} on {record.deleted_at:%Y-%m-%d %H:%M}"
     else:
         reason = f"it waits for approval ({record.review}): toolroll registry review"

@@ -20,7 +20,16 @@ from toolroll.cli.options import (
     org_options,
     write_options,
 )
-from toolroll.cli.output import note, one_line, print_fields, print_json, print_list, print_result, printable
+from toolroll.cli.output import (
+    note,
+    note_damage,
+    one_line,
+    print_fields,
+    print_json,
+    print_list,
+    print_result,
+    printable,
+)
 from toolroll.cli.parameter_types import POSITIVE, field, once_each
 
 if TYPE_CHECKING:
@@ -68,12 +77,15 @@ def list_tools(options: OrgOptions, flagged: bool, **filters: Any) -> None:
         flags=lambda record: ",".join(warning["code"] for warning in record.flags),
         description=lambda record: one_line(record.tool.description, _LONGEST),
     )
+    note_damage(False, ({"damage": record.damage} for record in page.records))
     if page.next:
         note(f"there are more: --after {shlex.quote(page.next)}")
 
 
 def _state(record: Record) -> str:
     """Why a tool is in no catalog, or "active"; of one whose change waits, which version serves meanwhile."""
+    if record.damage:
+        return "damaged"
     if record.deleted_at is not None:
         return "deleted"
     if record.review == "approved":
@@ -91,6 +103,8 @@ def show(options: OrgOptions, name: str, deleted: bool) -> None:
     with options.registry() as registry:
         record = registry.tool(name, org=options.org, deleted=deleted)
     (print_json if options.json else print_fields)(record.to_dict())
+    if record.damage:
+        return
     if record.review != "approved" and not options.json:
         if record.served_version is None:
             note("this content waits for approval, and nothing serves meanwhile: toolroll registry review")

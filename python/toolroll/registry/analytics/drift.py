@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from toolroll.catalog.tool_text import embedded_texts
 from toolroll.registry.analytics.window import Window, json_fields
-from toolroll.registry.records import record_of
+from toolroll.registry.records import read_records
 from toolroll.registry.store import tables
 from toolroll.registry.store.database import Database
 from toolroll.registry.vectors import text_hash
@@ -60,11 +60,9 @@ def drift(
         the embedder that the readers use.
     """
     tools, embeddings = tables.tools, tables.embeddings
-    query = sa.select(tools).where(
-        tools.c.deleted_at.is_(None), *Window(None, window.since, window.until).of(tools, "updated_at")
-    )
+    where = [tools.c.deleted_at.is_(None), *Window(None, window.since, window.until).of(tools, "updated_at")]
     if window.org is not None:
-        query = query.where(tools.c.org.in_({"", window.org}))
+        where.append(tools.c.org.in_({"", window.org}))
     made: dict[str, datetime] = {}
     others: set[str] = set()
     checked, found = 0, []
@@ -76,9 +74,10 @@ def drift(
                 made[key] = at
             else:
                 others.add(key)
-        for row in connection.execute(query.order_by(tools.c.org, tools.c.name)):
-            tool = record_of(row).tool
-            keys = {text_hash(text) for text in embedded_texts(tool)}
+        for record in read_records(connection, *where, order_by=(tools.c.org, tools.c.name)):
+            if record.damage:
+                continue
+            keys = {text_hash(text) for text in embedded_texts(record.tool)}
             dates = [made[key] for key in keys if key in made]
             checked += 1
             state: State | None = None
@@ -87,5 +86,7 @@ def drift(
             elif older_than is not None and min(dates) < older_than:
                 state = "old"
             if state is not None:
-                found.append(Drift(row.org, row.name, state, len(keys), len(dates), min(dates, default=None)))
+                found.append(
+                    Drift(record.org, record.name, state, len(keys), len(dates), min(dates, default=None))
+                )
     return checked, tuple(found)

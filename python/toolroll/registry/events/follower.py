@@ -145,10 +145,11 @@ class Follower(Generic[L]):
 
     def failures(self) -> dict[str, Failure]:
         """Organisation → the failure that its selections name: outcomes of it cannot be read."""
-        return {
-            org: Failure("learning", DamagedRow(f"{len(found)} rows do not count: {'; '.join(found[:3])}"))
-            for org, found in dict(self._damage).items()
-        }
+        failures = {}
+        for org, found in dict(self._damage).items():
+            do_not = "1 row does not count" if len(found) == 1 else f"{len(found)} rows do not count"
+            failures[org] = Failure("learning", DamagedRow(f"{do_not}: {'; '.join(found[:3])}"))
+        return failures
 
     def request_stop(self) -> None:
         """Stops following soon."""

@@ -234,9 +234,12 @@ class Reconciler:
         org_failures = dict(self._policy.failures)
         for org, rows in self._replica.damaged.items():
             shown = "; ".join(sorted(rows.values())[:3])
-            problem = InvalidDefinition(
-                f"{len(rows)} rows cannot be read and are not in the catalog: {shown}"
+            cannot = (
+                "1 row cannot be read and is"
+                if len(rows) == 1
+                else f"{len(rows)} rows cannot be read and are"
             )
+            problem = InvalidDefinition(f"{cannot} not in the catalog: {shown}")
             org_failures[org] = (*org_failures.get(org, ()), Failure("registry", problem))
         for org, failure in (*self._errors.items(), *self._others.items()):
             org_failures[org] = (*org_failures.get(org, ()), failure)

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.store import bulk_insert, engines, schema, sqlite_file, tables
+from toolroll.registry.store.checksums import checksum_of_tiers
 from toolroll.registry.store.engines import BEGIN
 from toolroll.registry.store.errors import translated
 from toolroll.registry.store.url import Address, Dialect
@@ -300,7 +301,8 @@ class Database:
     def _create_state(self, connection: sa.Connection) -> None:
         state = tables.registry_state
         if connection.execute(sa.select(state.c.id)).first() is None:
-            first = {"id": 1, "revision": 0, "tiers": [], "created_at": datetime.now(timezone.utc)}
+            first = {"id": 1, "revision": 0, "tiers": [], "tiers_checksum": checksum_of_tiers(())}
+            first["created_at"] = datetime.now(timezone.utc)
             connection.execute(sa.insert(state), first)
 
     def _check_damage(self, connection: sa.Connection) -> None:

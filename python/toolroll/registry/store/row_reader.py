@@ -8,19 +8,19 @@ errors are raised.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from toolroll.errors import quoted
 from toolroll.registry.store.column_kinds import are_of_their_kind, has_its_kind
 from toolroll.registry.store.errors import is_damage
 from toolroll.registry.store.gil import batches
 
 _SOME = 200  # rows in a query, where one row of the table is damaged
-_DATE = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9] *"
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -30,19 +30,26 @@ class UnreadableRow:
     """A row of which some columns cannot be read.
 
     Attributes:
-        values: the columns that can be read.
-        problem: which ones cannot be read, and why.
+        values: the columns that can be read; after `checksums.verified` those that can be believed.
+        problem: which row it is, which columns cannot be read, and why.
+        stored: the columns that can be read.
+        where: finds the row, whatever its key is; None where its key can be read.
     """
 
     values: Row
     problem: str
+    stored: Row = field(default_factory=dict)
+    where: sa.ColumnElement[bool] | None = None
 
 
-def is_alive(connection: sa.Connection, deleted_at: sa.Column[Any]) -> sa.ColumnElement[bool]:
-    """True of rows that are not deleted, and of those of which that cannot be read."""
-    if connection.dialect.name != "sqlite":
-        return deleted_at.is_(None)
-    return deleted_at.is_(None) | sa.type_coerce(deleted_at, sa.Text).op("NOT GLOB")(_DATE)
+def place_of(table: sa.Table, values: Row) -> str:
+    """A row in a message: its table, key, name and organisation, as far as they can be read."""
+    keys = [values[column.name] for column in table.primary_key if column.name in values]
+    facts = [quoted(values["name"])] if "name" in values else []
+    if "org" in values and "org" not in table.primary_key:
+        facts.append(f"of organisation {quoted(values['org'])}" if values["org"] else "of the platform")
+    what = f"row {', '.join(map(quoted, keys))}" if keys else "a row"
+    return f"{table.name}: {what}" + (f" ({', '.join(facts)})" if facts else "")
 
 
 def read_rows(
@@ -52,16 +59,19 @@ def read_rows(
     order_by: Sequence[sa.ColumnElement[Any]] = (),
     limit: int | None = None,
     has_checksum: bool = False,
+    has_kinds: bool | None = None,
 ) -> Iterator[Row | UnreadableRow]:
     """These columns of a table's rows.
 
     has_checksum: whether the caller verifies the rows (see checksums.py), which also finds values of another
         kind. Their JSON is text then.
+    has_kinds: whether a value of another kind than its column makes the row unreadable; None: unless the
+        caller verifies the rows.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
     """
-    reader, read = _Reader(connection, columns, where, order_by, limit, has_checksum), 0
+    reader, read = _Reader(connection, columns, where, order_by, limit, has_checksum, has_kinds), 0
     try:
         for row in reader.quickly():
             yield row
@@ -82,9 +92,10 @@ class _Reader:
         order_by: Sequence[sa.ColumnElement[Any]],
         limit: int | None,
         has_checksum: bool,
+        has_kinds: bool | None,
     ) -> None:
         self._connection, self._columns = connection, tuple(columns)
-        self._has_checksum = has_checksum
+        self._has_kinds = not has_checksum if has_kinds is None else has_kinds
         self._read: tuple[sa.ColumnElement[Any], ...] = self._columns
         if has_checksum:
             self._read = tuple(_as_text(column, connection.dialect.name) for column in columns)
@@ -98,7 +109,7 @@ class _Reader:
 
     def quickly(self) -> Iterator[Row]:
         """All rows. Raises where one of them is damaged."""
-        is_checked = self._is_sqlite and not self._has_checksum
+        is_checked = self._is_sqlite and self._has_kinds
         is_sound = are_of_their_kind(self._columns) if is_checked else sa.true()
         query = sa.select(*self._read, is_sound)
         names = [column.name for column in self._columns]
@@ -165,7 +176,8 @@ class _Reader:
                 if not is_damage(error):
                     raise
                 problems.append(f"{column.name}: {str(getattr(error, 'orig', error))[:200]}")
-        return UnreadableRow(values, f"a row of {self._table.name} is damaged: {'; '.join(problems)}")
+        problem = f"{place_of(self._table, values)} is damaged: {'; '.join(problems)}"
+        return UnreadableRow(values, problem, values, self._is_among([key]))
 
     def _is_among(self, keys: Sequence[tuple[Any, ...]]) -> sa.ColumnElement[bool]:
         if len(self._key) == 1:

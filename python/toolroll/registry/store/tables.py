@@ -572,6 +572,7 @@ registry_state = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("revision", Number, nullable=False),
     sa.Column("tiers", Json, nullable=False),
+    sa.Column("tiers_checksum", Words, nullable=False),  # see checksums.py
     sa.Column("created_at", Instant, nullable=False),
     sa.CheckConstraint("id = 1", name="one_row"),
 )

@@ -6,8 +6,9 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict
 from toolroll.registry.store import tables
+from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import Database
-from toolroll.registry.tiers import tiers_in
+from toolroll.registry.tiers import verified_tiers
 
 
 def check_whole(database: Database, name: str, org: str) -> None:
@@ -23,12 +24,12 @@ def check_whole(database: Database, name: str, org: str) -> None:
         rules = tables.visibility_rules
         count = int(
             connection.execute(
-                sa.select(sa.func.count()).select_from(rules).where(rules.c.deleted_at.is_(None))
+                sa.select(sa.func.count()).select_from(rules).where(is_present(rules))
             ).scalar_one()
         )
         if count:
             found.append(f"{count:,} rule{'' if count == 1 else 's'}")
-        if tiers_in(connection):
+        if verified_tiers(connection) != ():
             found.append("tiers")
         if not org and any(_has_organisations(connection, table) for table in _OWNED):
             found.append("organisations")

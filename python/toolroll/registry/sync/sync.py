@@ -11,19 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
 
-from toolroll.registry import governed_rows
+from toolroll.registry import governed_rows, stored_rows
 from toolroll.registry.content import TOOLKIT_FIELDS, changed_fields
 from toolroll.registry.flags import GOVERNED as GOVERNED_FLAG
 from toolroll.registry.flags import Flag, Lookalikes, flags_of
-from toolroll.registry.records import Record, record_of
+from toolroll.registry.records import Record, read_records
 from toolroll.registry.review import HINTS_FLAG, WhileWaiting, hint_flags, may_serve
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import batches
+from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import Database, Write, words
+from toolroll.registry.store.errors import DamagedRow, is_damage
+from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 from toolroll.registry.sync.payload import Payload
 from toolroll.registry.sync.plan import (
     Mode,
@@ -37,7 +41,7 @@ from toolroll.registry.sync.plan import (
     ToolStep,
 )
 from toolroll.registry.sync.planner import plan
-from toolroll.registry.tiers import tiers_in, write_tiers
+from toolroll.registry.tiers import verified_tiers, write_tiers
 from toolroll.registry.tool_edits import ToolEdits, major_version_flag
 from toolroll.registry.versions import find_version
 from toolroll.rules import PageMapping
@@ -52,6 +56,7 @@ Progress = Callable[[int, int], None]  # done, total
 
 _BATCH = 1_000  # tools in one statement
 _IDS = 500  # ids in one IN
+_LISTED = 3  # damaged rows in an error
 _LOGGED = 100  # names of each action in a line of the audit log; the versions have all of them
 
 
@@ -159,12 +164,29 @@ class Sync:
         ]
         ids += (row.tool_id for row in waiting)
         records = {
-            row.tool_id: record_of(row)
+            record.tool.tool_id: record
             for batch in batches(ids, _IDS)
-            for row in connection.execute(sa.select(tables.tools).where(tables.tools.c.tool_id.in_(batch)))
+            for record in read_records(connection, tables.tools.c.tool_id.in_(batch))
         }
+        planned, waiting = _without_damaged(planned, waiting, records)
         planned = _with_served_versions(connection, planned, waiting, records, self.payload.tools)
         return _Draft(_with_flags(planned, state, records), state, records)
+
+
+def _without_damaged(
+    planned: SyncPlan, waiting: Sequence[ToolState], records: Mapping[str, Record]
+) -> tuple[SyncPlan, list[ToolState]]:
+    """The same without changes of damaged tools: nobody knows how people govern them."""
+    damage = {tool_id: record.damage for tool_id, record in records.items() if record.damage}
+    if not damage:
+        return planned, [*waiting]
+    steps = [
+        ToolStep("leave", step.name, before=step.before, review=step.review, why=damage[step.before.tool_id])
+        if step.before and step.action != "delete" and step.before.tool_id in damage
+        else step
+        for step in planned.tools
+    ]
+    return replace(planned, tools=tuple(steps)), [row for row in waiting if row.tool_id not in damage]
 
 
 # Reading
@@ -176,16 +198,16 @@ def _read(connection: sa.Connection, payload: Payload) -> RegistryState:
     t = tables.tools.c
     # Deleted tools too: the plugin's own, and those that people deleted (a sync leaves no source hash).
     in_scope = sa.or_(t.deleted_at.is_(None), t.plugin.in_({plugin, ""}), t.source_hash.is_not(None))
-    columns = (t.deleted_at.is_not(None) if name == "is_deleted" else t[name] for name in ToolState._fields)
-    query = sa.select(*columns).where(t.org == org, in_scope).order_by(t.revision)
-    tools = [ToolState(*row) for row in connection.execute(query)]
+    tools = _read_tools(connection, t.org == org, in_scope)
+    tiers = verified_tiers(connection)
     state = RegistryState(
         tools=tools,
         toolkits=_read_toolkits(connection, org, plugin),
         pages=_read_pages(connection, org, plugin),
         approved=_read_approved(connection, org) if any(tool.review != "approved" for tool in tools) else {},
         plugin=_read_plugin(connection, org, plugin),
-        tiers=tiers_in(connection),
+        tiers=() if isinstance(tiers, UnreadableRow) else tiers,
+        damaged_tiers=tiers.problem if isinstance(tiers, UnreadableRow) else "",
         rules=_read_rules(connection, org) if plugin else {},
     )
     own = {row.name for row in state.toolkits if not row.is_deleted and row.plugin == plugin}
@@ -196,39 +218,72 @@ def _read(connection: sa.Connection, payload: Payload) -> RegistryState:
         state = replace(state, members=_read_members(connection, org, plugin))
     k = tables.toolkits.c
     if not org:
-        others = (
-            sa.select(k.parent).distinct().where(k.org != org, k.parent.is_not(None), k.deleted_at.is_(None))
-        )
-        return replace(state, parents=frozenset(connection.execute(others).scalars()))
-    names = sa.select(t.name).where(t.org == "", t.deleted_at.is_(None))
-    above = sa.select(k.name, k.parent).where(k.org == "", k.deleted_at.is_(None))
+        others = (k.org != org, k.parent.is_not(None), is_present(tables.toolkits))
+        return replace(state, parents=frozenset(_texts(connection, k.parent, *others)))
+    above = _readable(connection, (k.name, k.parent), k.org == "", is_present(tables.toolkits))
     return replace(
         state,
-        shared_tools=frozenset(connection.execute(names).scalars()),
-        shared_toolkits={name: parent for name, parent in connection.execute(above)},
+        shared_tools=frozenset(_texts(connection, t.name, t.org == "", t.deleted_at.is_(None))),
+        shared_toolkits={row["name"]: row["parent"] for row in above},
     )
+
+
+def _read_tools(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[ToolState]:
+    """The tools. Raises DamagedRow, which names the rows that cannot be read: their names may be taken."""
+    t = tables.tools.c
+    columns = (t.deleted_at.is_not(None) if name == "is_deleted" else t[name] for name in ToolState._fields)
+    try:
+        found = connection.execute(sa.select(*columns).where(*where).order_by(t.revision)).all()
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        unreadable = [record.damage for record in read_records(connection, *where) if record.damage]
+        raise DamagedRow("; ".join(unreadable[:_LISTED])) from error
+    return [ToolState(*row) for row in found]
+
+
+def _readable(
+    connection: sa.Connection, columns: Sequence[sa.Column[Any]], *where: sa.ColumnElement[bool]
+) -> Iterator[Row]:
+    """These columns of rows, without those that cannot be read: nobody's damage stops a sync of another."""
+    return (row for row in read_rows(connection, columns, *where) if not isinstance(row, UnreadableRow))
+
+
+def _texts(connection: sa.Connection, column: sa.Column[Any], *where: sa.ColumnElement[bool]) -> set[str]:
+    """The different texts in a column, as far as they can be read."""
+    try:
+        found = connection.execute(sa.select(column).distinct().where(*where)).scalars().all()
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        found = [row[column.name] for row in _readable(connection, (column,), *where)]
+    return {text for text in found if isinstance(text, str)}
 
 
 def _read_rules(connection: sa.Connection, org: str) -> dict[tuple[str, str], list[str]]:
     """The targets of rules that apply to the organisation; for the platform, of all rules."""
     r = tables.visibility_rules.c
-    query = sa.select(r.tool, r.toolkit, r.name).where(r.deleted_at.is_(None)).order_by(r.name)
+    where = [is_present(tables.visibility_rules)]
+    if org:
+        where.append(r.org.in_({"", org}))
+    rows = _readable(connection, (r.tool, r.toolkit, r.name), *where)
     found: dict[tuple[str, str], list[str]] = {}
-    for tool, toolkit, name in connection.execute(query.where(r.org.in_({"", org})) if org else query):
-        found.setdefault(("tool", tool) if tool else ("toolkit", toolkit), []).append(name)
+    for row in sorted(rows, key=itemgetter("name")):
+        tool, toolkit = row["tool"], row["toolkit"]
+        found.setdefault(("tool", tool) if tool else ("toolkit", toolkit), []).append(row["name"])
     return found
 
 
 def _read_members(connection: sa.Connection, org: str, plugin: str) -> dict[str, str]:
     """The members of somebody else's toolkits; an organisation's toolkit may mean the platform's tools."""
     k = tables.toolkits.c
-    query = sa.select(k.org, k.name, k.plugin, k.members).where(
-        k.deleted_at.is_(None), sa.cast(k.members, sa.Text) != "[]"
-    )
+    where = [is_present(tables.toolkits), sa.cast(k.members, sa.Text) != "[]"]
+    if org:
+        where.append(k.org == org)
     found: dict[str, str] = {}
-    for owner, name, by, members in connection.execute(query.where(k.org == org) if org else query):
-        if (owner, by) != (org, plugin):
-            found |= dict.fromkeys(members, name)
+    for row in _readable(connection, (k.org, k.name, k.plugin, k.members), *where):
+        if (row["org"], row["plugin"]) != (org, plugin):
+            found |= dict.fromkeys(filter(_is_text, row["members"]), row["name"])
     return found
 
 
@@ -236,12 +291,18 @@ def _read_mentioned(connection: sa.Connection, own: Iterable[ToolState], org: st
     """Toolkits that tools or page mappings of somebody else name."""
     t, p = tables.tools.c, tables.page_mappings.c
     found = {tool.toolkit for tool in own if not tool.is_deleted and tool.plugin != plugin}
-    tools = sa.select(t.toolkit).distinct().where(t.deleted_at.is_(None))
-    found.update(connection.execute(tools.where(t.org == "" if org else t.org != "")).scalars())
-    pages = sa.select(p.toolkits).where(p.deleted_at.is_(None), sa.or_(p.org != org, p.plugin != plugin))
-    for toolkits in connection.execute(pages.where(p.org.in_({"", org})) if org else pages).scalars():
-        found.update(toolkits)
+    others = t.org == "" if org else t.org != ""
+    found |= _texts(connection, t.toolkit, t.deleted_at.is_(None), others)
+    where = [is_present(tables.page_mappings), sa.or_(p.org != org, p.plugin != plugin)]
+    if org:
+        where.append(p.org.in_({"", org}))
+    for row in _readable(connection, (p.toolkits,), *where):
+        found.update(filter(_is_text, row["toolkits"]))
     return found - {""}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _read_approved(connection: sa.Connection, org: str) -> dict[str, str]:
@@ -260,26 +321,31 @@ def _read_approved(connection: sa.Connection, org: str) -> dict[str, str]:
 
 def _read_toolkits(connection: sa.Connection, org: str, plugin: str) -> list[ToolkitState]:
     k = tables.toolkits.c
-    in_scope = (k.org == org, sa.or_(k.deleted_at.is_(None), k.plugin == plugin))
-    found = connection.execute(sa.select(tables.toolkits).where(*in_scope).order_by(k.revision))
+    in_scope = (k.org == org, sa.or_(is_present(tables.toolkits), k.plugin == plugin))
     return [
         ToolkitState(
             row["toolkit_id"],
             row["name"],
             row["plugin"],
             row["version"],
-            row["deleted_at"] is not None,
+            row["deleted_at"] is not None and "damage" not in row,
             {name: row[name] for name in TOOLKIT_FIELDS},
+            row["damage"].problem if "damage" in row else "",
         )
-        for row in found.mappings()
+        for row in stored_rows.read(connection, tables.toolkits, *in_scope, order_by=(k.revision,))
     ]
 
 
 def _read_pages(connection: sa.Connection, org: str, plugin: str) -> list[PageState]:
     p = tables.page_mappings.c
-    columns = (p.page_id, p.pattern, p.toolkits, p.priority, p.plugin, p.version, p.deleted_at.is_not(None))
-    query = sa.select(*columns).where(p.org == org, p.plugin == plugin).order_by(p.page_id)
-    return [PageState(*row)._replace(toolkits=tuple(row.toolkits)) for row in connection.execute(query)]
+    in_scope = (p.org == org, p.plugin == plugin)
+    return [
+        PageState(
+            *(row["page_id"], row["pattern"], tuple(row["toolkits"]), row["priority"], row["plugin"]),
+            *(row["version"], row["deleted_at"] is not None and "damage" not in row),
+        )
+        for row in stored_rows.read(connection, tables.page_mappings, *in_scope, order_by=(p.page_id,))
+    ]
 
 
 def _read_plugin(connection: sa.Connection, org: str, plugin: str) -> tuple[str, str, str, str] | None:
@@ -509,8 +575,7 @@ class _Writer:
             values = {"name": step.name, "plugin": self._plan.plugin, **after}
             governed_rows.insert(self._write, tables.toolkits, values)
         else:
-            row = {"toolkit_id": step.before.toolkit_id, "version": step.before.version}
-            self._change_row(tables.toolkits, row, step.action, after)
+            self._change_row(tables.toolkits, step.before.toolkit_id, step.action, after)
         details = {
             "before": {name: before[name] for name in step.fields or before},
             "after": {name: after[name] for name in step.fields or after},
@@ -523,16 +588,16 @@ class _Writer:
             values = {"pattern": step.pattern, "plugin": self._plan.plugin, **after}
             row = governed_rows.insert(self._write, tables.page_mappings, values)
         else:
-            row = {"page_id": step.before.page_id, "version": step.before.version}
-            self._change_row(tables.page_mappings, row, step.action, after)
+            row = self._change_row(tables.page_mappings, step.before.page_id, step.action, after)
         details = {"page_id": row["page_id"], "before": before, "after": after}
         self._write.log(f"page.{step.action}", step.pattern, details, self._reason)
 
     def _change_row(
-        self, table: sa.Table, row: Mapping[str, Any], action: str, values: Mapping[str, Any]
-    ) -> None:
+        self, table: sa.Table, key: str, action: str, values: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        (row,) = stored_rows.read(self._write.connection, table, next(iter(table.primary_key)) == key)
         deleted_at = self._write.at if action == "delete" else None
-        governed_rows.change(self._write, table, row, {**values, "deleted_at": deleted_at})
+        return governed_rows.change(self._write, table, row, {**values, "deleted_at": deleted_at})
 
     def _update_plugin(self) -> None:
         write = self._write

@@ -1,9 +1,10 @@
 """Rules that cannot be read: which tools they hide.
 
 Such a rule may be about anything and hold for anybody, so it hides whatever it could have hidden, whoever
-asks and whatever the priorities of the others. A deny rule can only hide its target. An allow rule can hide
-all other tools, since it makes its level an allow list; so can a rule whose effect or target is unknown.
-Then all tools that are not public are hidden. The readable rules stay in force in each case.
+asks and whatever the priorities of the others. A deny rule can only hide its target, public or not. An allow
+rule can hide all other tools, since it makes its level an allow list; so can a rule whose effect or target is
+unknown. Then all tools that are not public are hidden, and the target of a rule that may be a deny rule. The
+readable rules stay in force in each case.
 """
 
 from __future__ import annotations

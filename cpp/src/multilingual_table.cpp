@@ -23,13 +23,18 @@ bool is_of_other_script(char32_t c) {
   if (is_between(c, 0x400, 0x52F)) return true;                                 // Cyrillic
   if (is_between(c, 0x620, 0x64A) || is_between(c, 0x66E, 0x6D3)) return true;  // Arabic
   if (is_between(c, 0x750, 0x77F) || is_between(c, 0xFB50, 0xFDFB)) return true;
-  if (is_between(c, 0x904, 0x939) || is_between(c, 0x958, 0x961)) return true;  // Devanagari
+  if (is_between(c, 0x900, 0x963)) return true;  // Devanagari
   return is_ideograph(c) || is_hangul(c) || is_between(c, 0x3005, 0x3007) ||
          is_between(c, 0x3041, 0x30FF) || is_between(c, 0xFF66, 0xFF9F);
 }
 
 constexpr bool is_accented(char32_t c) {
   return is_between(c, 0xC0, 0x24F) || is_between(c, 0x1E00, 0x1EFF);
+}
+
+bool is_letter(char32_t c) {
+  if (c < 0x80) return is_between(c | 0x20, U'a', U'z');
+  return is_word(c);
 }
 
 bool is_ascii(std::string_view text) {
@@ -104,17 +109,40 @@ void MultilingualTable::embed(std::string_view text, std::span<float> out) const
 
 void MultilingualTable::add_latin(std::string_view text, std::span<float> sum) const {
   thread_local std::vector<std::int32_t> ids;
-  thread_local std::vector<std::int32_t> others;
   english_->pieces().encode(text, TokenTable::kMostTokens, ids);
-  if (gate_sum(text, ids) > 0) {
-    pieces_.encode(text, TokenTable::kMostTokens, others);
-    if (!others.empty()) return rows_.add(others, kNone, sum);
+  if (bias_ + gate_sum(text, ids) > 0) {
+    add_words(text.substr(0, Unigram::kMostBytes), sum);
+  } else {
+    english_->add(ids, sum);
   }
-  english_->add(ids, sum);
+}
+
+void MultilingualTable::add_words(std::string_view text, std::span<float> sum) const {
+  thread_local std::string others;
+  thread_local std::vector<std::int32_t> ids;
+  others.clear();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = at;
+    for (bool is_within = true; is_within && at < text.size();) {
+      const auto [c, size] = decode(text, at);
+      is_within = is_letter(c);
+      at += is_within || at == begin ? size : 0;  // what is no letter stands alone
+    }
+    const std::string_view word = text.substr(begin, at - begin);
+    if (!is_letter(decode(word, 0).code_point)) continue;
+    english_->pieces().encode(word, TokenTable::kMostTokens, ids);
+    if (gate_sum(word, ids) > 0) {
+      others.append(word).push_back(' ');
+    } else {
+      english_->add(ids, sum);
+    }
+  }
+  pieces_.encode(others, TokenTable::kMostTokens, ids);
+  rows_.add(ids, kNone, sum);
 }
 
 float MultilingualTable::gate_sum(std::string_view text, std::span<const std::int32_t> ids) const {
-  float sum = bias_;
+  float sum = 0;
   for (const std::int32_t id : ids) sum += gate_[static_cast<std::size_t>(id)];
   const std::string_view beginning = text.substr(0, Unigram::kMostBytes);
   if (is_ascii(beginning)) return sum;
@@ -129,7 +157,7 @@ float MultilingualTable::gate_sum(std::string_view text, std::span<const std::in
 float MultilingualTable::foreignness(std::string_view text) const {
   std::vector<std::int32_t> ids;
   english_->pieces().encode(text, TokenTable::kMostTokens, ids);
-  return gate_sum(text, ids);
+  return bias_ + gate_sum(text, ids);
 }
 
 }  // namespace toolroll

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -102,13 +103,80 @@ class EnglishSums:
     def __init__(self) -> None:
         folder = DATA / "static_minilm"
         table, scale = np.load(folder / "table.npy"), np.load(folder / "scale.npy")
-        self._rows = table * scale[:, None]
-        self.size = len(self._rows)
+        self.rows = table * scale[:, None]
+        self.size = len(self.rows)
         self.encode = _core.WordPiece((DATA / "vocab.txt").read_text("utf-8").splitlines()).encode
 
     def __call__(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """float32[n, dim], a row for each text."""
-        sums = np.zeros((len(texts), self._rows.shape[1]), np.float32)
+        sums = np.zeros((len(texts), self.rows.shape[1]), np.float32)
         for at, text in enumerate(texts):
-            sums[at] = self._rows[self.encode(text, 400)].sum(0)
+            sums[at] = self.rows[self.encode(text, 400)].sum(0)
         return sums
+
+
+class Reader:
+    """Reads a text as the core does: words of other scripts and foreign words by one table, the rest by the other.
+
+    Attributes:
+        size: of the first table; pieces of the English table have numbers from there on.
+    """
+
+    def __init__(
+        self, pieces: Sequence[str], scores: npt.NDArray[np.float32], gate: npt.NDArray[np.float32]
+    ) -> None:
+        self.size = len(pieces)
+        self._cut, self._gate = cutter(pieces, scores), gate
+        self._encode = EnglishSums().encode
+        self._words: dict[str, tuple[int, ...]] = {}
+
+    def __call__(self, text: str) -> list[int]:
+        """The pieces of a text that is not English: those of the first table first."""
+        others, found = self._split(text)
+        return [*self._cut(others).tolist(), *found]
+
+    def others(self, text: str) -> str:
+        """The words that the first table reads."""
+        return self._split(text)[0]
+
+    def _split(self, text: str) -> tuple[str, list[int]]:
+        others: list[str] = []
+        found: list[int] = []
+        for word in _WORDS.findall(text):
+            known = self._words.get(word)
+            if known is None:
+                known = self._words[word] = self._english(word)
+            if known:
+                found.extend(known)
+            else:
+                others.append(word)
+        return " ".join(others), found
+
+    def _english(self, word: str) -> tuple[int, ...]:
+        """The pieces of a word that the English table reads."""
+        if not "a" <= unaccented(word)[:1].lower() <= "z":
+            return ()
+        ids = self._encode(word, 400)
+        if self._gate[ids].sum() + accents(word) * self._gate[-2] > 0:
+            return ()
+        return tuple((ids + self.size).tolist())
+
+
+# A word in Latin letters, or whatever is in other scripts; the cutter finds the words there.
+_WORDS = re.compile(
+    r"[a-zA-Z\u00c0-\u024f\u1e00-\u1eff][a-zA-Z\u00c0-\u024f\u0300-\u036f\u1e00-\u1eff]*"
+    r"|[^\0-\u024f\u1e00-\u1eff\s]+"
+)
+
+
+def unaccented(text: str) -> str:
+    """Latin letters without their accents."""
+    parts = unicodedata.normalize("NFD", text)
+    return (
+        "".join(part for part in parts if not unicodedata.combining(part)).replace("đ", "d").replace("ł", "l")
+    )
+
+
+def accents(text: str) -> int:
+    """Latin letters with an accent, as the core counts them."""
+    return sum("\u00c0" <= letter <= "\u024f" or "\u1e00" <= letter <= "\u1eff" for letter in text)

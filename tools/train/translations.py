@@ -149,6 +149,7 @@ SOURCES = (
         r"main/[a-zA-Z-]+/(languages|territories|units|dateFields|ca-gregorian)\.json$",
     ),
     Source("Payload", "npm", ("@payloadcms/translations",), "MIT", r"dist/languages/[a-zA-Z-]+\.js$"),
+    Source("Umbraco", "npm", ("@umbraco-cms/backoffice",), "MIT", r"dist-cms/assets/lang/[a-z-]+\.js$"),
     Source(
         "Strapi", "npm",
         (

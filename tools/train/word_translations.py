@@ -1,10 +1,12 @@
 """Translates frequent words by the multilingual encoder, for the multilingual table.
 
     python -m tools.train.word_translations --texts translations.tsv --out words.npz
+    python -m tools.train.word_translations --texts translations.tsv --pieces --out pieces.npz
 
 Menus and messages of software have few everyday words. So the most frequent words of the texts and of the
-bank's messages, and of Chinese and Japanese the encoder's own pieces, are embedded by multilingual-e5-small
-(MIT, extra `multilingual`), each alone. A word's translation is the mean of its nearest English words, weighted
+bank's messages are embedded by multilingual-e5-small (MIT, extra `multilingual`), each alone; with `--pieces`
+those words that the encoder's own vocabulary has whole, which are the most frequent ones of the web, as far as
+the texts have them too. A word's translation is the mean of its nearest English words, weighted
 by how near they are; a word that is near to none has no translation. Each language's mean is subtracted first,
 because e5 puts all words of one language together, and words that are near everything count for less (CSLS).
 
@@ -29,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 from tools.train.capabilities import read_bank
 from tools.train.multilingual_pieces import (
+    BEGINNING,
     UNSPACED,
     EnglishSums,
     bank_messages,
@@ -43,6 +46,8 @@ MOST = {"zh": 4000, "ja": 4000, "ko": 4000, "ru": 4000, "de": 3000, "es": 3000} 
 OTHERS = 2000
 ENGLISH = 9000
 OF_BANK = 20  # times that a word of the bank counts
+MOST_WHOLE = {"zh": 5000, "ja": 4000, "ko": 4500, "ru": 5000, "de": 3500, "es": 3500}  # with --pieces
+LEAST_LETTERS = {"zh": 2, "ja": 2, "ko": 2, "ru": 3, "de": 4, "es": 4}
 NEAREST = 6
 SHARPNESS = 0.05
 LEAST_COSINE = 0.5
@@ -56,8 +61,8 @@ def words_of(text: str) -> list[str]:
     return [word for word in cleaned.lower().split() if len(word) > 1]
 
 
-def frequent(texts: Path) -> dict[str, list[str]]:
-    """Language → words, the most frequent first; "en" too."""
+def counted(texts: Path) -> dict[str, Counter[str]]:
+    """Language → words and how often the texts and the bank have them; "en" too."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     pieces, scores = pieces_of_e5()
     cut = cutter(pieces, scores)
@@ -74,12 +79,36 @@ def frequent(texts: Path) -> dict[str, list[str]]:
     for capability in read_bank():
         for text in (*capability.messages, *capability.descriptions):
             counts["en"].update(dict.fromkeys(set(words_of(text)), OF_BANK))
+    return counts
+
+
+def frequent(counts: dict[str, Counter[str]]) -> dict[str, list[str]]:
+    """Language → words, the most frequent first; "en" too."""
     return {
         language: [word for word, _ in sorted(some.items(), key=lambda item: (-item[1], item[0]))][
             : ENGLISH if language == "en" else MOST.get(language, OTHERS)
         ]
         for language, some in sorted(counts.items())
     }
+
+
+def whole(counts: dict[str, Counter[str]]) -> dict[str, list[str]]:
+    """Language → words that are pieces of the encoder and not frequent, the most probable first; and "en"."""
+    often = frequent(counts)
+    pieces, scores = pieces_of_e5()
+    found = {"en": often["en"]}
+    for language, most in MOST_WHOLE.items():
+        known, others = counts[language], set(often[language])
+        chosen = []
+        for at in np.argsort(-scores, kind="stable"):
+            word = pieces[at].removeprefix(BEGINNING)
+            is_whole = language in UNSPACED or pieces[at].startswith(BEGINNING)
+            if not is_whole or len(word) < LEAST_LETTERS[language] or word in others:
+                continue
+            if known[word] > 2 * counts["en"][word]:
+                chosen.append(word)
+        found[language] = chosen[:most]
+    return found
 
 
 def unit(rows: Floats) -> Floats:
@@ -107,10 +136,12 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--texts", type=Path, required=True)
+    parser.add_argument("--pieces", action="store_true", help="the words that are pieces of the encoder")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     started = time.perf_counter()
-    chosen = frequent(args.texts)
+    counts = counted(args.texts)
+    chosen = whole(counts) if args.pieces else frequent(counts)
     print(f"[{time.perf_counter() - started:5.0f} s] counted", flush=True)
     encoder = MultilingualEmbedder()
     sums = EnglishSums()

@@ -19,9 +19,9 @@ namespace toolroll {
 ///
 /// A text is read in two parts. Words in Han, kana, Hangul, Cyrillic, Arabic and Devanagari belong
 /// to the second table. All the rest belongs to the English table, unless a gate says that it is
-/// not English: then the second table reads it, too. The text's vector is the sum of both parts at
-/// unit length. So an English text has exactly the vector that the English table gives it, and an
-/// English name in a Chinese sentence keeps its meaning.
+/// not English: then the second table reads those of its words that are not English either. The
+/// text's vector is the sum of all rows at unit length. So an English text has exactly the vector
+/// that the English table gives it, and an English name in a Chinese sentence keeps its meaning.
 ///
 /// The gate is linear: each WordPiece of the part has a weight, and so has each Latin letter with
 /// an accent, which WordPiece removes. If their sum is above 0, the part is not English.
@@ -51,6 +51,7 @@ class MultilingualTable {
 
  private:
   void add_latin(std::string_view text, std::span<float> sum) const;
+  void add_words(std::string_view text, std::span<float> sum) const;
   float gate_sum(std::string_view text, std::span<const std::int32_t> ids) const;
 
   std::shared_ptr<const TokenTable> english_;

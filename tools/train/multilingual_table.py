@@ -320,7 +320,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder of the table")
     parser.add_argument("--share", type=float, default=1.0, help="of the translations, for a trial")
     parser.add_argument("--pieces", type=int, default=38_000)
-    parser.add_argument("--steps", type=int, default=2_500)
+    parser.add_argument("--steps", type=int, default=1_800)
     parser.add_argument("--batch", type=int, default=1_024)
     parser.add_argument("--rate", type=float, default=5e-3)
     parser.add_argument("--contrast", type=float, default=0.1)

@@ -174,5 +174,7 @@ def test_what_is_put_around_an_embedder_has_its_scale_and_its_language(tmp_path)
     from toolroll.embedders.cached import CachedEmbedder
     from toolroll.embedders.guarded import GuardedEmbedder
 
-    for outer in (GuardedEmbedder(StaticEmbedder()), CachedEmbedder(StaticEmbedder(), tmp_path)):
+    inner = StaticEmbedder()
+    inner.is_english = True
+    for outer in (GuardedEmbedder(inner), CachedEmbedder(inner, tmp_path)):
         assert (outer.is_english, outer.scale) == (True, Scale())

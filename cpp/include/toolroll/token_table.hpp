@@ -7,15 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "toolroll/quantized_rows.hpp"
 #include "toolroll/wordpiece.hpp"
 
 namespace toolroll {
 
 /// A vocabulary with an 8-bit vector for each piece. The length of a vector is the token's weight.
 ///
-/// Immutable; safe to use from many threads. Rows are added in the order of the text, dimension by
-/// dimension in float32, and the length is computed in float64 in a fixed order. So the result has
-/// the same bits on every instruction set.
+/// Immutable; safe to use from many threads. The result has the same bits on every instruction set.
 class TokenTable {
  public:
   /// Only this many tokens of a text count; the rest is not read.
@@ -30,15 +29,16 @@ class TokenTable {
   /// Throws std::invalid_argument unless out has dim elements.
   void embed(std::string_view text, std::span<float> out) const;
 
-  std::size_t dim() const { return dim_; }
+  /// sum += the rows of these pieces; [UNK] does not count. sum has dim elements.
+  void add(std::span<const std::int32_t> ids, std::span<float> sum) const;
+
+  std::size_t dim() const { return rows_.dim(); }
   const WordPiece& pieces() const { return pieces_; }
   std::size_t memory_bytes() const;
 
  private:
   WordPiece pieces_;
-  std::size_t dim_;
-  std::vector<std::int8_t> table_;
-  std::vector<float> scale_;
+  QuantizedRows rows_;
 };
 
 }  // namespace toolroll

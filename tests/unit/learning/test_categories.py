@@ -57,18 +57,22 @@ def test_what_asks_for_nothing_is_general(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["내일 서울 날씨 알려줘", "删除旧文件", "удали старые файлы", "古いファイルを delete して"]
 )
-def test_a_message_in_a_script_that_the_table_cannot_read_is_general(text: str) -> None:
+def test_a_message_in_another_script_is_general(text: str) -> None:
     assert asks(text) == GENERAL
 
 
-def test_other_languages_in_latin_letters_are_mostly_general() -> None:
-    texts = (
-        "Wie wird das Wetter morgen in Köln?", "Lösche die alten Sicherungen", "Zeig mir meine Termine",
-        "Borra los archivos antiguos", "Escribe un poema sobre el mar", "¿Por qué ha subido la factura?",
-        "Montre-moi mes rendez-vous", "Supprime les anciens fichiers", "Envie um e-mail para a Ana",
-        "Che tempo fa a Roma domani?", "Boek een tafel voor twee", "Vis mig mine kontakter",
-    )  # fmt: skip
-    assert [asks(text) for text in texts].count(GENERAL) >= 8
+def test_other_languages_in_latin_letters_mostly_have_their_kind_or_are_general() -> None:
+    texts = {
+        "Wie wird das Wetter morgen in Köln?": "read", "Lösche die alten Sicherungen": "write",
+        "Zeig mir meine Termine": "read", "Borra los archivos antiguos": "write",
+        "Escribe un poema sobre el mar": "generate", "¿Por qué ha subido la factura?": "analyse",
+        "Montre-moi mes rendez-vous": "read", "Supprime les anciens fichiers": "write",
+        "Envie um e-mail para a Ana": "write", "Che tempo fa a Roma domani?": "read",
+        "Boek een tafel voor twee": "write", "Vis mig mine kontakter": "read",
+    }  # fmt: skip
+    answers = [(asks(text), kind) for text, kind in texts.items()]
+    assert sum(answer in (GENERAL, kind) for answer, kind in answers) >= 9
+    assert sum(answer == kind for answer, kind in answers) >= 3
 
 
 def test_every_answer_is_a_category_or_general() -> None:

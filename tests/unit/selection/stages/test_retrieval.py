@@ -199,11 +199,17 @@ def test_what_a_clause_asks_for_is_found_among_what_another_asks_for():
     assert weights[0] < weights[1] < weights[2]
 
 
+class EnglishEmbedder(HashingEmbedder):
+    """Says that it has learnt English alone."""
+
+    is_english = True
+
+
 def test_a_korean_message_gets_no_dense_evidence_from_an_english_embedder():
     """It embeds a few stray pieces of it, and those would say something about every tool."""
     message = "내일 비가 올까요"
     tools = (*TOOLS, Tool("umbrella", "비 소식을 알려 줍니다", examples=("내일 비가 오나요",)))
-    picked = roll_of(tools=tools).select(message, ANYONE, k=7)
+    picked = roll_of(embedder=EnglishEmbedder(256), tools=tools).select(message, ANYONE, k=7)
     assert picked.turn.trust == 0.0
     assert found(picked)[0] == "umbrella"
     assert set(terms_of(picked, "umbrella")) == {"lexical"}
@@ -212,7 +218,7 @@ def test_a_korean_message_gets_no_dense_evidence_from_an_english_embedder():
 
 
 def test_a_message_of_two_scripts_is_trusted_by_the_share_of_the_one_it_knows():
-    trust = roll_of().select("forecast 내일 rain", ANYONE, k=1).turn.trust
+    trust = roll_of(embedder=EnglishEmbedder(256)).select("forecast 내일 rain", ANYONE, k=1).turn.trust
     assert 0 < trust < 1
 
 

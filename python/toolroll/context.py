@@ -23,6 +23,8 @@ from toolroll.tool_list import ToolList
 class Context:
     """Who asks, from where, with which limits.
 
+    Its texts come from requests, so any text will do: what no rule can name fails no turn.
+
     Attributes:
         org: organisation, whose own tools and rules count beside the platform's.
         user, roles, tier, page: what rules and page mappings read. An empty or blank one is unknown, and

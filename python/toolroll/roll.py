@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy.typing as npt
 
 from toolroll._threads import CallPool
+from toolroll.argument_checks import check_callable, check_registry_url, items_of
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
 from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
-from toolroll.errors import Denied, InvalidInput, NotFound
+from toolroll.errors import Denied, InvalidInput, NotFound, quoted
 from toolroll.formats.schemas import own_name_of
 from toolroll.formats.sources.bad_tools import OnBadTool
 from toolroll.formats.sources.dicts import list_of, read_tools
@@ -34,6 +35,7 @@ from toolroll.rules import PageMapping, Rule
 from toolroll.selection.engine import Request, RequestOptions
 from toolroll.selection.observer import Observer, OutcomeReport
 from toolroll.selection.pipeline_builder import PipelineBuilder
+from toolroll.selection.policy.absent_names import AbsentNames
 from toolroll.selection.profiles import Profile, profile
 from toolroll.selection.selection import Selection
 from toolroll.selection.telemetry import Counters
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 
+_PROGRESS = "(texts embedded, in all)"
 _LONGEST_REPORTER = 4_096
 _TASKS = 4  # refreshes, flushes and the like of event loops at the same time
 _LONGEST_SESSION = 1_024
@@ -68,7 +71,7 @@ class Toolroll:
         self._home, self._engine = home, home.engine
         self._base: Toolroll | None = None  # where this one is of `with_tools`: it must not be closed
         self._tasks = CallPool(_TASKS, "toolroll-tasks")  # that event loops wait for, maybe for minutes
-        for observer in observers:
+        for observer in items_of(observers, "observers"):
             self.observe(observer)
 
     @classmethod
@@ -111,13 +114,22 @@ class Toolroll:
         Raises:
             InvalidDefinition: a tool, toolkit or route is malformed, or a name is there twice.
         """
-        declared = Definitions((), tuple(toolkits), tuple(routes), tuple(rules), tuple(pages), tuple(tiers))
+        declared = Definitions(
+            (),
+            items_of(toolkits, "toolkits", Toolkit),
+            items_of(routes, "routes", Route),
+            items_of(rules, "rules", Rule),
+            items_of(pages, "pages", PageMapping),
+            items_of(tiers, "tiers", str),
+        )
+        absent = AbsentNames(declared.rules, declared.pages)
 
         def read(newer: Iterable[Any] | None) -> Definitions:
             if newer is None:
                 raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
-            return _joined(newer, declared, on_bad_tool)
+            return absent.warn(_joined(newer, declared, on_bad_tool))
 
+        check_callable(progress, "progress", _PROGRESS)
         builder = _builder(embedder, profile, hnsw, experiment)
         home = MemoryHome(read(tools), builder, read=read, experiment=experiment, progress=progress)
         return cls(home, observers)
@@ -148,17 +160,23 @@ class Toolroll:
             NotFound: there is no such file or folder.
         """
         if not isinstance(path, (str, PathLike)):
-            raise InvalidInput(f"path: is {path!r:.80}, must be a folder or a file")
+            raise InvalidInput(f"path: is {quoted(path)}, must be a folder or a file")
         if not os.path.exists(path):  # Path.exists raises for a name that is too long
             raise NotFound(f"catalog {str(path)!r:.300}: no such file or folder")
-        declared = Definitions((), (), (), tuple(rules), tuple(pages), tuple(tiers))
+        declared = Definitions(
+            rules=items_of(rules, "rules", Rule),
+            pages=items_of(pages, "pages", PageMapping),
+            tiers=items_of(tiers, "tiers", str),
+        )
+        absent = AbsentNames(declared.rules, declared.pages)  # those in files have their warnings by now
 
         def read(newer: Iterable[Any] | None) -> Definitions:
             if newer is not None:
-                return _joined(newer, declared, on_bad_tool)
+                return absent.warn(_joined(newer, declared, on_bad_tool))
             found = read_folder(path, declared.tiers, on_bad_tool)
-            return replace(found, rules=declared.rules, pages=(*found.pages, *declared.pages))
+            return absent.warn(replace(found, rules=declared.rules, pages=(*found.pages, *declared.pages)))
 
+        check_callable(progress, "progress", _PROGRESS)
         builder = _builder(embedder, profile, hnsw, experiment)
         home = MemoryHome(read(None), builder, read=read, experiment=experiment, progress=progress)
         return cls(home, observers)
@@ -180,14 +198,23 @@ class Toolroll:
         Raises:
             InvalidDefinition: they make no catalog, such as a name that is there twice.
         """
+        if not isinstance(definitions, Definitions):
+            raise InvalidInput(
+                f"definitions: is {type(definitions).__name__}, must be toolroll.Definitions; "
+                "from_tools takes a list of tools"
+            )
+        absent = AbsentNames(definitions.rules, definitions.pages)
 
         def read(newer: Iterable[Any] | None) -> Definitions:
             if newer is None:
                 raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
-            return _joined(newer, replace(definitions, tools=()))
+            return absent.warn(_joined(newer, replace(definitions, tools=())))
 
+        check_callable(progress, "progress", _PROGRESS)
         builder = _builder(embedder, profile, hnsw, experiment)
-        home = MemoryHome(definitions, builder, read=read, experiment=experiment, progress=progress)
+        home = MemoryHome(
+            absent.warn(definitions), builder, read=read, experiment=experiment, progress=progress
+        )
         return cls(home, observers)
 
     @classmethod
@@ -256,9 +283,11 @@ class Toolroll:
         try:
             from toolroll.registry.home import RegistryHome, follow_options, recording_options
         except ModuleNotFoundError as error:
+            check_registry_url(url)  # a wrong URL needs no package
             raise InvalidInput(
                 f"a registry needs {error.name}: pip install 'toolroll[store]', or 'toolroll[postgres]'"
             ) from error
+        check_callable(progress, "progress", _PROGRESS)
         builder = _builder(embedder, profile, hnsw, None)
         home = RegistryHome(
             url,
@@ -669,6 +698,7 @@ class Toolroll:
             InvalidInput: there is nothing to read again, or tools are given for a registry.
             StoreUnavailable: the registry cannot be read.
         """
+        check_callable(progress, "progress", _PROGRESS)
         self._home.refresh(tools, progress)
         return self.catalog
 
@@ -690,7 +720,8 @@ class Toolroll:
             StoreUnavailable: the registry cannot be read.
             ToolrollError: an organisation's tools make no catalog; the others are built.
         """
-        self._home.warm_up(None if orgs is None else frozenset(orgs), progress)
+        check_callable(progress, "progress", "(organisations built, in all)")
+        self._home.warm_up(None if orgs is None else frozenset(items_of(orgs, "orgs", str)), progress)
 
     async def awarm_up(self, orgs: Iterable[str] | None = None, *, progress: Progress | None = None) -> None:
         """`warm_up` for an event loop: it runs in a thread, and `progress` is called there."""
@@ -823,6 +854,8 @@ def _builder(
     """Makes pipelines of a profile, and of those between which an experiment chooses."""
     if not isinstance(hnsw, bool):
         raise InvalidInput(f"hnsw: is {hnsw!r:.80}, must be True or False")
+    if experiment is not None and not isinstance(experiment, Experiment):
+        raise InvalidInput(f"experiment: is {quoted(experiment)}, must be toolroll.Experiment or None")
     variants = {} if experiment is None else {name: profile_of(name) for name in experiment.variants}
     return PipelineBuilder(named.embedder(embedder), profile_of(profile), hnsw, variants)
 
@@ -900,18 +933,6 @@ def _checked_context(context: Context | None) -> Context:
 
 def _joined(tools: Iterable[Any], declared: Definitions, on_bad_tool: OnBadTool | None = None) -> Definitions:
     """The tools, and what was said about their toolkits, which comes before what the tools imply."""
-    for toolkit in declared.toolkits:
-        if not isinstance(toolkit, Toolkit):
-            raise InvalidInput(f"toolkits: holds {toolkit!r:.80}, must hold toolroll.Toolkit")
-    for route in declared.routes:
-        if not isinstance(route, Route):
-            raise InvalidInput(f"routes: holds {route!r:.80}, must hold toolroll.Route")
-    for rule in declared.rules:
-        if not isinstance(rule, Rule):
-            raise InvalidInput(f"rules: holds {rule!r:.80}, must hold toolroll.Rule")
-    for page in declared.pages:
-        if not isinstance(page, PageMapping):
-            raise InvalidInput(f"pages: holds {page!r:.80}, must hold toolroll.PageMapping")
     given = read_tools(tools, on_bad_tool=on_bad_tool)
     known = {toolkit.name for toolkit in declared.toolkits}
     implied = (toolkit for toolkit in given.toolkits if toolkit.name not in known)

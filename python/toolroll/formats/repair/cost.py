@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from toolroll.argument_checks import check_callable
 from toolroll.errors import InvalidInput, quoted
 
 _log = logging.getLogger(__name__)
@@ -111,6 +112,10 @@ class CostMonitor:
             on_pause: called once for each pause that begins, in the thread that recorded the call, to notify
                 people. An exception that it raises is logged and goes no further.
         """
+        if limits is not None and not isinstance(limits, CostLimits):
+            raise InvalidInput(f"limits is {quoted(limits)}, must be CostLimits or None")
+        check_callable(clock, "clock", "no arguments", optional=False)
+        check_callable(on_pause, "on_pause", "(pause)")
         self.limits = CostLimits() if limits is None else limits
         self._clock, self._on_pause = clock, on_pause
         self._lock = threading.Lock()

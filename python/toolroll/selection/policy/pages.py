@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from toolroll._core import Bitset
+from toolroll.argument_checks import LONE_SURROGATE, is_unicode
 from toolroll.arrays import NO_ROWS, Rows
 from toolroll.context import Context
 from toolroll.errors import InvalidDefinition
@@ -48,10 +49,15 @@ def check(page: PageMapping) -> None:
         raise wrong("org", f"org is {page.org!r:.80}, must be a string")
     if problem := pattern_problem(pattern):
         raise wrong("pattern", f"pattern {problem}")
+    if not is_unicode(pattern):
+        raise wrong("pattern", f"pattern {LONE_SURROGATE}")
     if not isinstance(toolkits, (tuple, list)) or not all(isinstance(name, str) for name in toolkits):
         raise wrong("toolkits", f"toolkits is {toolkits!r:.80}, must be names of toolkits")
     if not toolkits or "" in toolkits:
         raise wrong("toolkits", "must name at least one toolkit, and none by ''")
+    for place, text in (*(("toolkits", name) for name in toolkits), ("org", page.org)):
+        if not is_unicode(text):
+            raise wrong(place, f"{place}: {text!r:.80} {LONE_SURROGATE}")
     if type(page.priority) is not int:
         raise wrong("priority", f"priority is {page.priority!r:.80}, must be a whole number")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
+from toolroll.argument_checks import LONE_SURROGATE, is_unicode
 from toolroll.errors import InvalidDefinition
 from toolroll.rules import EFFECTS, EVERYTHING, KINDS, Rule, pattern_problem
 from toolroll.selection.policy.conditions import (
@@ -150,6 +151,8 @@ class _Reader:
                 raise self._wrong(
                     place, f"{'holds' if is_list else 'is'} {value!r:.80}, must be {kinds}{hint}"
                 )
+            if isinstance(value, str) and not is_unicode(value):
+                raise self._wrong(place, f"{value!r:.80} {LONE_SURROGATE}")
             values.append(value)
         return frozenset(values)
 
@@ -201,6 +204,8 @@ class _Reader:
                     f"{'holds' if is_list else 'is'} {value!r:.80}, must {'hold' if is_list else 'be'} "
                     + ("strings" if is_list else "a string; a list goes with 'in'"),
                 )
+            if not is_unicode(value):
+                raise self._wrong(place, f"{value!r:.80} {LONE_SURROGATE}")
             if attribute == "tier" and (problem := tier_problem(value, self._tiers)):
                 raise self._wrong(place, problem)
             if attribute == "page" and "*" in value and (problem := pattern_problem(value)):
@@ -242,6 +247,8 @@ def check_fields(rule: Rule) -> None:
     for name in ("name", "org", "tool", "toolkit", "rule_id"):
         if not isinstance(value := getattr(rule, name), str):
             raise wrong(rule, name, f"is {value!r:.80}, must be a string")
+        if not is_unicode(value):
+            raise wrong(rule, name, f"{value!r:.80} {LONE_SURROGATE}")
     if not rule.name:
         raise wrong(rule, "name", "is empty, must be text: it is what `why` answers with")
     for name, known in (("effect", EFFECTS), ("kind", KINDS)):
@@ -269,6 +276,9 @@ def tiers_of(tiers: Sequence[str]) -> tuple[str, ...]:
         raise InvalidDefinition(
             f"tiers: is {tiers!r:.80}, must be a list of names, lowest first", field="tiers"
         )
+    for tier in tiers:
+        if not is_unicode(tier):
+            raise InvalidDefinition(f"tiers: {tier!r:.80} {LONE_SURROGATE}", field="tiers")
     if len(set(tiers)) != len(tiers):
         raise InvalidDefinition(
             f"tiers: {list(tiers)!r:.200} names one twice, must order them", field="tiers"

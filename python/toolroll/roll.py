@@ -396,6 +396,7 @@ class Toolroll:
             InvalidDefinition: it is no list.
         """
         engine = self._engine
+        engine.check_open()
         roll = object.__new__(Toolroll)
         roll._home, roll._tasks, roll._base = self._home, self._tasks, self
         lists = self._home.tool_lists
@@ -428,7 +429,7 @@ class Toolroll:
             InvalidInput: the name is empty or no text.
         """
         context = _session_context(session, context)
-        retention = self._engine.snapshot.pipeline(context.org).retention
+        retention = self._engine.serving.pipeline(context.org).retention
         return self._session(context, self._home.conversations.open(context, retention, max_age_s), learns)
 
     async def asession(
@@ -441,11 +442,12 @@ class Toolroll:
     ) -> Session:
         """`session` for an event loop: a store that waits does so in a thread."""
         context = _session_context(session, context)
-        retention = self._engine.snapshot.pipeline(context.org).retention
+        retention = self._engine.serving.pipeline(context.org).retention
         state = await self._home.conversations.aopen(context, retention, max_age_s)
         return self._session(context, state, learns)
 
     def _session(self, context: Context, state: ConversationState, learns: bool) -> Session:
+        self._engine.check_open()  # `close` may have come while the store was read
         record = self._record_turn if learns else None
         home = self._home
         return Session(self._engine, home.conversations, context, state, record, home.arun, owner=self)
@@ -535,6 +537,7 @@ class Toolroll:
                 the store, and it does not answer.
         """
         entries = read_called(called, wanted, corrected)
+        self._engine.check_open()
         if isinstance(picked, str):
             picked = self._home.recent(picked) or picked
         if not isinstance(picked, str):
@@ -595,7 +598,9 @@ class Toolroll:
         Raises:
             StoreUnavailable: the key to sign with has not been read yet, and the store does not answer.
         """
-        return self._home.receipt(self._own(picked))
+        picked = self._own(picked)
+        self._engine.check_open()
+        return self._home.receipt(picked)
 
     async def areceipt(self, picked: Selection) -> str:
         """`receipt` for an event loop: over a registry it runs in a thread."""
@@ -635,6 +640,7 @@ class Toolroll:
             InvalidInput: nothing says which, or this Toolroll is in memory.
             StoreUnavailable: nothing was changed.
         """
+        self._engine.check_open()
         return self._home.forget_outcomes(
             org,
             actor=actor,
@@ -699,6 +705,7 @@ class Toolroll:
             StoreUnavailable: the registry cannot be read.
         """
         check_callable(progress, "progress", _PROGRESS)
+        self._engine.check_open()
         self._home.refresh(tools, progress)
         return self.catalog
 
@@ -721,6 +728,7 @@ class Toolroll:
             ToolrollError: an organisation's tools make no catalog; the others are built.
         """
         check_callable(progress, "progress", "(organisations built, in all)")
+        self._engine.check_open()
         self._home.warm_up(None if orgs is None else frozenset(items_of(orgs, "orgs", str)), progress)
 
     async def awarm_up(self, orgs: Iterable[str] | None = None, *, progress: Progress | None = None) -> None:
@@ -732,7 +740,8 @@ class Toolroll:
 
         In memory, True at once: nothing waits to be written.
         """
-        return self._home.flush(timeout_s)
+        self._engine.check_open()
+        return self._home.flush(_checked_timeout(timeout_s))
 
     async def aflush(self, timeout_s: float = 10.0) -> bool:
         """`flush` for an event loop: it waits in a thread."""
@@ -779,8 +788,10 @@ class Toolroll:
     def close(self, timeout_s: float = 10.0) -> None:
         """Writes what waits and stops background work.
 
-        Over a registry, selections and checks are refused from now on (`StoreUnavailable`), because nobody
-        follows its rules any more; what is in memory only goes on serving.
+        Over a registry, every call that selects, checks, opens or continues a conversation, signs, records or
+        refreshes is refused from now on (`StoreUnavailable`), because nobody follows the rules any more. What
+        was selected can still be read, and so can `catalog`, `health` and `counters`. A catalog in memory
+        follows nobody and goes on serving.
 
         Outcomes that the store does not take in time stay in the journal for the next process. A call that
         waits for PostgreSQL in another thread fails. A build of a catalog, or a wait for a lock of SQLite,

@@ -186,14 +186,22 @@ class Engine(NoConversation):
         Raises:
             StoreUnavailable: `close` was called.
         """
-        if self._is_closed[0]:
-            raise StoreUnavailable(
-                "this Toolroll is closed and no longer follows its registry: open it again"
-            )
+        self.check_open()
         snapshot = self.snapshot
         if self._expired is None or (failure := self._expired()) is None:
             return snapshot
         return replace(snapshot, expired=failure)
+
+    def check_open(self) -> None:
+        """The one rule of a closed engine: it answers nothing that depends on rules, and takes nothing.
+
+        Raises:
+            StoreUnavailable: `close` was called.
+        """
+        if self._is_closed[0]:
+            raise StoreUnavailable(
+                "this Toolroll is closed and no longer follows its registry: open it again"
+            )
 
     def close(self) -> None:
         """Refuses all further turns. Those under way finish."""

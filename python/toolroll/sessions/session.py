@@ -188,6 +188,7 @@ class Session:
         Raises:
             InvalidInput: no turn is open.
         """
+        self._engine.check_open()
         turn = self._turn()
         if turn is None:
             raise InvalidInput("session: has no turn yet; call select(message) first")
@@ -278,10 +279,12 @@ class Session:
         Raises:
             StoreUnavailable: it may still be in the store.
         """
+        self._engine.check_open()
         return self._conversations.forget(self.context.org, self.context.session)
 
     async def adelete(self) -> bool:
         """`delete` for an event loop."""
+        self._engine.check_open()
         return await self._conversations.aforget(self.context.org, self.context.session)
 
     # Tools on demand.
@@ -401,10 +404,12 @@ class Session:
         Raises:
             Denied: the tool was not offered, or policy does not allow it any more, or there is none.
         """
+        self._engine.check_open()
         return check_call(name, self.context, (), self._calls)
 
     async def acheck(self, name: str) -> Tool:
         """`check` for an event loop: it also sees what another process has offered a moment ago."""
+        self._engine.check_open()
         if isinstance(name, str) and name not in self._calls.granted():
             await self._conversations.arefresh(self.context, self._state)
         return self.check(name)

@@ -21,6 +21,7 @@ from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
 from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
+from toolroll.environment_names import warn_of_unknown
 from toolroll.errors import Denied, InvalidInput, NotFound, quoted
 from toolroll.formats.schemas import own_name_of
 from toolroll.formats.sources.bad_tools import OnBadTool
@@ -68,6 +69,7 @@ class Toolroll:
 
     def __init__(self, home: Home, observers: Iterable[Observer] = ()) -> None:
         """home: what selects, learns and keeps conversations; the class methods make one."""
+        warn_of_unknown()
         self._home, self._engine = home, home.engine
         self._base: Toolroll | None = None  # where this one is of `with_tools`: it must not be closed
         self._tasks = CallPool(_TASKS, "toolroll-tasks")  # that event loops wait for, maybe for minutes

@@ -60,7 +60,7 @@ class Context:
             if not isinstance(value := getattr(self, name), str):
                 raise InvalidInput(f"context: {name} is {value!r:.80}, must be a str")
         if isinstance(self.required, str):
-            object.__setattr__(self, "required", _names_of_json(self.required, "context: required"))
+            object.__setattr__(self, "required", names_of_json(self.required, "context: required"))
         for name in ("roles", "required", "exclude", "only"):
             if (value := getattr(self, name)) != ():
                 object.__setattr__(self, name, names(value, f"context: {name}"))
@@ -185,7 +185,7 @@ def names(value: object, what: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _names_of_json(text: str, what: str) -> tuple[str, ...]:
+def names_of_json(text: str, what: str) -> tuple[str, ...]:
     """The names of a JSON list; blank text and null are none.
 
     Raises:

@@ -484,7 +484,7 @@ class Toolroll:
         return judge(pipeline, name, context, stored, snapshot.expired)
 
     def unknown_values(self, context: Context) -> tuple[str, ...]:
-        """What the context names in vain, in sentences: tiers, excluded tools and pages that are not known.
+        """What the context names in vain, in sentences: tiers, tools and pages that are not known.
 
         A selection ignores such values, because a catalog may change between two turns.
         """

@@ -478,7 +478,7 @@ class Toolroll:
         """
         context = _checked_context(context)
         if not isinstance(name, str):
-            raise NotFound(f"tool {name!r:.80}: is no name")
+            raise NotFound(f"tool {quoted(name)}: is no name")
         snapshot = self._engine.serving
         pipeline, stored = snapshot.pipeline(context.org), snapshot.settings(context.org)
         return judge(pipeline, name, context, stored, snapshot.expired)
@@ -866,7 +866,7 @@ def _builder(
 ) -> PipelineBuilder:
     """Makes pipelines of a profile, and of those between which an experiment chooses."""
     if not isinstance(hnsw, bool):
-        raise InvalidInput(f"hnsw: is {hnsw!r:.80}, must be True or False")
+        raise InvalidInput(f"hnsw: is {quoted(hnsw)}, must be True or False")
     if experiment is not None and not isinstance(experiment, Experiment):
         raise InvalidInput(f"experiment: is {quoted(experiment)}, must be toolroll.Experiment or None")
     variants = {} if experiment is None else {name: profile_of(name) for name in experiment.variants}
@@ -882,7 +882,7 @@ def profile_of(choice: str | Profile) -> Profile:
     if isinstance(choice, Profile):
         return choice
     if not isinstance(choice, str):
-        raise InvalidInput(f"profile: is {choice!r:.80}, must be a name or toolroll.Profile")
+        raise InvalidInput(f"profile: is {quoted(choice)}, must be a name or toolroll.Profile")
     return profile(choice)
 
 
@@ -894,7 +894,7 @@ def _session_context(session: object, context: Context | None) -> Context:
     """
     if not isinstance(session, str) or not 0 < len(session) <= _LONGEST_SESSION:
         raise InvalidInput(
-            f"session: is {session!r:.80}, must be a name of at most {_LONGEST_SESSION:,} characters"
+            f"session: is {quoted(session)}, must be a name of at most {_LONGEST_SESSION:,} characters"
         )
     context = _checked_context(context)
     return context if context.session == session else replace(context, session=session)
@@ -910,7 +910,7 @@ def _checked_reporter(reporter: object) -> str | None:
         return None
     if not isinstance(reporter, str) or len(reporter) > _LONGEST_REPORTER:
         raise InvalidInput(
-            f"reporter: is {reporter!r:.80}, must be a str of at most {_LONGEST_REPORTER:,} characters"
+            f"reporter: is {quoted(reporter)}, must be a str of at most {_LONGEST_REPORTER:,} characters"
         )
     return reporter
 
@@ -927,14 +927,14 @@ def _of_selection(selection: Selection, entry: Entry) -> Entry:
 def _checked_timeout(timeout_s: object) -> float:
     is_number = isinstance(timeout_s, (int, float)) and not isinstance(timeout_s, bool)
     if not is_number or not timeout_s >= 0:  # type: ignore[operator]
-        raise InvalidInput(f"timeout_s: is {timeout_s!r:.80}, must be seconds of at least 0")
+        raise InvalidInput(f"timeout_s: is {quoted(timeout_s)}, must be seconds of at least 0")
     return float(timeout_s)  # type: ignore[arg-type]
 
 
 def _checked_age(max_age_s: object) -> float:
     is_number = isinstance(max_age_s, (int, float)) and not isinstance(max_age_s, bool)
     if not is_number or not 0 <= max_age_s <= 86_400:  # type: ignore[operator]
-        raise InvalidInput(f"max_age_s: is {max_age_s!r:.80}, must be from 0 to 86400 seconds")
+        raise InvalidInput(f"max_age_s: is {quoted(max_age_s)}, must be from 0 to 86400 seconds")
     return float(max_age_s)  # type: ignore[arg-type]
 
 

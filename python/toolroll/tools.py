@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from toolroll.argument_checks import LONE_SURROGATE, is_unicode
+from toolroll.argument_checks import LONE_SURROGATE, is_unicode, items_of
 from toolroll.errors import InvalidDefinition, quoted
 from toolroll.rules import PageMapping, Rule
 
@@ -102,7 +102,7 @@ class Tool:
         parameters = self.parameters
         if type(parameters) is not dict and parameters is not None and not isinstance(parameters, Mapping):
             raise _wrong(self, "parameters", "a JSON Schema object or None")
-        if self.status not in STATUSES:
+        if not isinstance(self.status, str) or self.status not in STATUSES:
             raise _wrong(self, "status", "one of draft, active, deprecated, retired")
         if type(self.tags) is not tuple:
             object.__setattr__(self, "tags", _strings(self, "tags", self.tags))
@@ -121,7 +121,8 @@ class Tool:
             self.annotations is not None
             or self.meta is not None
             or self.execution is not None
-            or self.icons != ()
+            or type(self.icons) is not tuple
+            or self.icons
         ):
             _check_metadata(self)
 
@@ -202,8 +203,8 @@ class Toolkit:
             object.__setattr__(self, "members", tuple(members))
         if not isinstance(self.members, tuple) or not _are_strings(members) or "" in self.members:
             raise InvalidDefinition(
-                f"toolkit {self.name!r}: members is {self.members!r:.80}, must be a tuple of tool names and "
-                "patterns such as 'memory_*'",
+                f"toolkit {self.name!r}: members is {quoted(self.members)}, must be a tuple of tool names "
+                "and patterns such as 'memory_*'",
                 field="members",
             )
         if len(self.members) > MOST_MEMBERS:
@@ -303,6 +304,13 @@ class Definitions:
     skipped: tuple[InvalidDefinition, ...] = field(default=(), compare=False)
     repaired: tuple[InvalidDefinition, ...] = field(default=(), compare=False)
 
+    def __post_init__(self) -> None:
+        for name, kind in _KINDS.items():
+            value = getattr(self, name)
+            if type(value) is not tuple or not set(map(type, value)) <= {kind}:
+                object.__setattr__(self, name, items_of(value, f"definitions: {name}", kind))
+        object.__setattr__(self, "hosted", items_of(self.hosted, "definitions: hosted"))
+
     @classmethod
     def joined(cls, parts: Sequence[Definitions]) -> Definitions:
         """The definitions of several sources, in their order, with the longest list of tiers."""
@@ -337,6 +345,16 @@ def default_mode(keyword: str) -> Mode:
     return "substring" if any(name.startswith(_UNSPACED) for name in names) else "word"
 
 
+_KINDS: Mapping[str, type[object]] = {
+    "tools": Tool,
+    "toolkits": Toolkit,
+    "routes": Route,
+    "rules": Rule,
+    "pages": PageMapping,
+    "tiers": str,
+    "skipped": InvalidDefinition,
+    "repaired": InvalidDefinition,
+}
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 
 
@@ -412,7 +430,8 @@ def _check_texts(tool: Tool) -> None:
             return  # nearly every tool: checked at once
     for name in _NAMES:
         value = getattr(tool, name)
-        if value != "" and (problem := _name_problem(value)):
+        is_empty = isinstance(value, str) and not value
+        if not is_empty and (problem := _name_problem(value)):
             raise InvalidDefinition(f"{name} {problem}", field=name, tool=tool.name)
     for name in _TEXTS:
         if problem := _text_problem(getattr(tool, name)):

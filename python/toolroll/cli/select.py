@@ -181,8 +181,13 @@ def _print_notes(sentences: Sequence[str]) -> None:
 
 def _print_visible(visible: VisibleTools, unknown: Sequence[str], as_json: bool) -> None:
     if as_json:
-        toolkits, tools = list(visible.toolkits), list(visible.names)
-        print_json({"toolkits": toolkits, "tools": tools, "unknown_values": list(unknown)})
+        print_json(
+            {
+                "toolkits": list(visible.toolkits),
+                "tools": list(visible.names),
+                "unknown_values": list(unknown),
+            }
+        )
         return
     _print_notes(unknown)
     for tool in visible.definitions:
@@ -199,7 +204,8 @@ def _names(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
     found: list[str] = []
     for value in values:
         try:
-            found += names_of_json(value, f"{option}:") if value.lstrip().startswith("[") else (value,)
+            is_json = value.lstrip().startswith("[")
+            found.extend(names_of_json(value, f"{option}:") if is_json else (value,))
         except InvalidInput as error:
             raise click.UsageError(str(error)) from None
     return tuple(dict.fromkeys(found))

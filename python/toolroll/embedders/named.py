@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any, Union
 
 from toolroll.embedder import Embedder, as_embedder
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.errors import InvalidInput, NotFound, quoted
 
 EmbedderChoice = Union[Embedder, str, None]  # noqa: UP007  a protocol has no | at run time in 3.10
 
@@ -47,7 +47,7 @@ def embedder(choice: EmbedderChoice) -> Embedder | None:
         return None
     if not isinstance(choice, str):
         if not hasattr(choice, "embed"):
-            raise InvalidInput(f"embedder: is {choice!r:.80}, must be an Embedder, None or one of {KNOWN}")
+            raise InvalidInput(f"embedder: is {quoted(choice)}, must be an Embedder, None or one of {KNOWN}")
         return as_embedder(choice)
     if choice in _LOCAL:
         module, name, arguments, is_kept = _LOCAL[choice]

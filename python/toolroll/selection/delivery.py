@@ -20,7 +20,7 @@ from toolroll._core import Bitset
 from toolroll.arrays import Rows, Scores
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.errors import InvalidInput, NotFound, quoted
 from toolroll.formats.meta_tools import CALL_TOOL, MANAGE_TOOLS, SEARCH_TOOLS
 from toolroll.formats.providers import PROVIDERS, How, Provider, provider_of
 from toolroll.formats.schemas import PLAIN, Form, convert_all, provider_name
@@ -176,7 +176,7 @@ def deliver(
     if how not in target.hows:
         can = [name for name, other in PROVIDERS.items() if how in other.hows]
         others = f"; {how!r} is for {', '.join(can)}" if can else ""
-        raise InvalidInput(f"how is {how!r:.80}, must be {_either(target.hows)} for {provider}{others}")
+        raise InvalidInput(f"how is {quoted(how)}, must be {_either(target.hows)} for {provider}{others}")
     if must_call and provider == "mcp":
         raise InvalidInput("must_call is True, must be False for mcp: a server has no say in what is called")
     meta = _DEFAULT_META[how] if meta_tools is None else tools_of(meta_tools, "meta_tools")

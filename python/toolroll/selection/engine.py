@@ -28,6 +28,7 @@ from toolroll.errors import (
     Overloaded,
     StoreUnavailable,
     Unavailable,
+    quoted,
 )
 from toolroll.identity import key
 from toolroll.learning.exposure import Exposure
@@ -594,5 +595,5 @@ def _limit(name: str, limit: int | None) -> int | None:
         if isinstance(limit, bool) or (number := operator.index(limit)) < 0:
             raise TypeError
     except TypeError:
-        raise InvalidInput(f"{name}: is {limit!r:.80}, must be a whole number of at least 0") from None
+        raise InvalidInput(f"{name}: is {quoted(limit)}, must be a whole number of at least 0") from None
     return number

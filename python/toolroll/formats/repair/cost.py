@@ -49,7 +49,7 @@ class CostLimits:
                 raise InvalidInput(f"{name} is {quoted(value)}, must be a number from 0 to {MAX_LIMIT:g}")
         minutes = self.short_window_minutes
         if not isinstance(minutes, int) or isinstance(minutes, bool) or not 0 < minutes < BUCKETS:
-            raise InvalidInput(f"short_window_minutes is {minutes!r:.80}, must be from 1 to {BUCKETS - 1}")
+            raise InvalidInput(f"short_window_minutes is {quoted(minutes)}, must be from 1 to {BUCKETS - 1}")
         if not isinstance(self.enabled, bool):
             raise InvalidInput(f"enabled is {quoted(self.enabled)}, must be True or False")
 
@@ -211,7 +211,7 @@ class CostMonitor:
             )
             monitor._pause = None if pause is None else Pause(**pause)
         except (TypeError, KeyError, AttributeError) as error:
-            raise InvalidInput(f"record of a cost monitor is {quoted(record)}: {error!r:.80}") from error
+            raise InvalidInput(f"record of a cost monitor is {quoted(record)}: {quoted(error)}") from error
         if not sound or not (monitor._pause is None or _is_pause(monitor._pause)):
             raise InvalidInput(f"record of a cost monitor is {quoted(record)}, must be one of to_record()")
         monitor._minute = minute

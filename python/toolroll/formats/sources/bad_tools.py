@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, TypeVar, get_args
 
-from toolroll.errors import InvalidDefinition, InvalidInput
+from toolroll.errors import InvalidDefinition, InvalidInput, quoted
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.visible_text import is_visible
@@ -37,9 +37,11 @@ _SPACES = re.compile(r"\s+")
 
 def checked(on_bad_tool: object) -> OnBadTool | None:
     """The caller's choice; None for the default of each tool's origin."""
-    if on_bad_tool is not None and on_bad_tool not in get_args(OnBadTool):
+    if on_bad_tool is not None and (
+        not isinstance(on_bad_tool, str) or on_bad_tool not in get_args(OnBadTool)
+    ):
         raise InvalidInput(
-            f"on_bad_tool: is {on_bad_tool!r:.80}, must be one of {', '.join(get_args(OnBadTool))}, or None"
+            f"on_bad_tool: is {quoted(on_bad_tool)}, must be one of {', '.join(get_args(OnBadTool))}, or None"
         )
     return on_bad_tool  # type: ignore[return-value]
 
@@ -158,7 +160,7 @@ def _repaired(
     value = item[key]
     stripped = value.strip() if key in _NAMES and isinstance(value, str) else value
     if stripped != value:
-        return {**item, key: stripped}, f"{key} {value!r:.80}: spaces at its ends removed"
+        return {**item, key: stripped}, f"{key} {quoted(value)}: spaces at its ends removed"
     repair = None if is_safe_only else _REPAIRS.get(key)
     if repair is None:
         return None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from toolroll.argument_checks import is_unicode
-from toolroll.errors import InvalidDefinition
+from toolroll.errors import InvalidDefinition, quoted
 from toolroll.formats.visible_text import is_visible
 from toolroll.tools import MAX_NAME, MAX_TEXT, STATUSES
 
@@ -124,7 +124,10 @@ def shown(value: object) -> str:
     """A short form of an invalid value, with JSON's names of its constants."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return reprlib.repr(value)
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # a number of too many digits
+        return quoted(value)
 
 
 def name(value: Any) -> str:

@@ -21,7 +21,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolroll.errors import InvalidDefinition
+from toolroll.argument_checks import items_of
+from toolroll.errors import InvalidDefinition, InvalidInput, quoted
 from toolroll.formats import strict_json
 from toolroll.formats.sources import catalog_file, fields, jsonl
 from toolroll.formats.sources.bad_tools import BadTools, OnBadTool, checked, report
@@ -53,6 +54,10 @@ def read_folder(
         of its name.
     """
     checked(on_bad_tool)
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidInput(f"path: is {quoted(path)}, must be a folder or a file")
+    if tiers is not None:
+        tiers = items_of(tiers, "tiers", str)
     path = os.fspath(path)
     try:
         mode = os.stat(path).st_mode

@@ -57,6 +57,16 @@ def check_callable(value: object, what: str, called_with: str, *, optional: bool
         raise InvalidInput(f"{what}: is {quoted(value)}, must be a function of {called_with}{none}")
 
 
+def check_flag(value: object, what: str) -> None:
+    """Checks a flag: the texts "no" and "false" would count as true.
+
+    Raises:
+        InvalidInput: it is not True or False.
+    """
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{what}: is {quoted(value)}, must be True or False")
+
+
 def check_registry_url(url: object) -> None:
     """Checks the form of a registry's URL, without the packages that a registry needs.
 

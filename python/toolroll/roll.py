@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy.typing as npt
 
 from toolroll._threads import CallPool
-from toolroll.argument_checks import check_callable, check_registry_url, items_of
+from toolroll.argument_checks import check_callable, check_flag, check_registry_url, items_of
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
 from toolroll.embedders import named
@@ -58,6 +58,7 @@ _PROGRESS = "(texts embedded, in all)"
 _LONGEST_REPORTER = 4_096
 _TASKS = 4  # refreshes, flushes and the like of event loops at the same time
 _LONGEST_SESSION = 1_024
+_LONGEST_TIMEOUT_S = 86_400 * 365
 
 
 class Toolroll:
@@ -431,6 +432,7 @@ class Toolroll:
             InvalidInput: the name is empty or no text.
         """
         context = _session_context(session, context)
+        max_age_s = None if max_age_s is None else _checked_age(max_age_s)
         retention = self._engine.serving.pipeline(context.org).retention
         return self._session(context, self._home.conversations.open(context, retention, max_age_s), learns)
 
@@ -444,11 +446,13 @@ class Toolroll:
     ) -> Session:
         """`session` for an event loop: a store that waits does so in a thread."""
         context = _session_context(session, context)
+        max_age_s = None if max_age_s is None else _checked_age(max_age_s)
         retention = self._engine.serving.pipeline(context.org).retention
         state = await self._home.conversations.aopen(context, retention, max_age_s)
         return self._session(context, state, learns)
 
     def _session(self, context: Context, state: ConversationState, learns: bool) -> Session:
+        check_flag(learns, "learns")
         self._engine.check_open()  # `close` may have come while the store was read
         record = self._record_turn if learns else None
         home = self._home
@@ -488,7 +492,9 @@ class Toolroll:
 
         A selection ignores such values, because a catalog may change between two turns.
         """
-        pipeline = self._engine.snapshot.pipeline(_checked_context(context).org)
+        if not isinstance(context, Context):
+            raise InvalidInput(f"context: is {type(context).__name__}, must be toolroll.Context")
+        pipeline = self._engine.snapshot.pipeline(context.org)
         visible = self.visible(replace(context, exclude=(), only=(), required=()))
         return tuple(unknown_values(pipeline, context, visible))
 
@@ -539,6 +545,9 @@ class Toolroll:
                 the store, and it does not answer.
         """
         entries = read_called(called, wanted, corrected)
+        check_flag(final, "final")
+        if org is not None and not isinstance(org, str):
+            raise InvalidInput(f"org: is {quoted(org)}, must be the name of an organisation, or None")
         self._engine.check_open()
         if isinstance(picked, str):
             picked = self._home.recent(picked) or picked
@@ -926,8 +935,10 @@ def _of_selection(selection: Selection, entry: Entry) -> Entry:
 
 def _checked_timeout(timeout_s: object) -> float:
     is_number = isinstance(timeout_s, (int, float)) and not isinstance(timeout_s, bool)
-    if not is_number or not timeout_s >= 0:  # type: ignore[operator]
-        raise InvalidInput(f"timeout_s: is {quoted(timeout_s)}, must be seconds of at least 0")
+    if not is_number or not 0 <= timeout_s <= _LONGEST_TIMEOUT_S:  # type: ignore[operator]
+        raise InvalidInput(
+            f"timeout_s: is {quoted(timeout_s)}, must be seconds from 0 to {_LONGEST_TIMEOUT_S:,}"
+        )
     return float(timeout_s)  # type: ignore[arg-type]
 
 

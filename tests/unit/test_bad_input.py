@@ -24,10 +24,11 @@ from toolroll import (
     Tool,
     Toolkit,
     Toolroll,
+    read_folder,
     read_tools,
 )
-from toolroll.errors import InvalidDefinition, InvalidInput, ToolrollError
-from toolroll.formats.repair import CostMonitor, acompact, compact, repair
+from toolroll.errors import InvalidDefinition, InvalidInput, NotFound, ToolrollError
+from toolroll.formats.repair import CostMonitor, acompact, compact, repair, repair_history
 from toolroll.tools import MAX_NAME, MAX_TEXT, Route
 
 TOOLS = [Tool("one", "does a thing", toolkit="kit"), Tool("two", "does another")]
@@ -269,6 +270,86 @@ def test_a_link_to_itself_among_toolkit_files_is_passed_over_and_told(tmp_path: 
     os.symlink("loop.json", tmp_path / "loop.json")
     roll = Toolroll.from_folder(tmp_path, embedder="none")
     assert "one" in roll.catalog.names and "loop.json: skipped" in caplog.text
+
+
+def deep_list() -> list[object]:
+    deep: list[object] = []
+    for _ in range(50_000):
+        deep = [deep]
+    return deep
+
+
+ODD = {"huge": HUGE, "deep": deep_list(), "array": np.zeros((2, 2)), "list of huge": [HUGE], "set": {1, "a"}}
+ARGUMENTS: dict[str, Callable[[Toolroll, object], object]] = {
+    "name": lambda roll, odd: Tool(odd),
+    "status": lambda roll, odd: Tool("one", status=odd),
+    "icons": lambda roll, odd: Tool("one", icons=odd),
+    "group": lambda roll, odd: Tool("one", interchangeable=odd),
+    "members": lambda roll, odd: Toolkit("kit", members=odd),
+    "tools": lambda roll, odd: read_tools(odd),
+    "toolkit": lambda roll, odd: read_tools(TOOLS, odd),
+    "on_bad_tool": lambda roll, odd: read_tools(TOOLS, on_bad_tool=odd),
+    "path": lambda roll, odd: read_folder(odd),
+    "tiers": lambda roll, odd: read_folder(".", odd),
+    "roles": lambda roll, odd: Context(roles=odd),
+    "user": lambda roll, odd: Context(user=odd),
+    "routes": lambda roll, odd: Profile(routes=odd),
+    "k of a profile": lambda roll, odd: Profile(k=odd),
+    "experiment": lambda roll, odd: Experiment(odd, {"default": 0.5, "layers": 0.5}),
+    "definitions": lambda roll, odd: Definitions(rules=odd),
+    "embedder": lambda roll, odd: Toolroll.from_tools(TOOLS, embedder=odd),
+    "profile": lambda roll, odd: Toolroll.from_tools(TOOLS, profile=odd),
+    "message": lambda roll, odd: roll.select(odd),
+    "history": lambda roll, odd: roll.select("a", history=odd),
+    "sent": lambda roll, odd: roll.select("a", sent=odd),
+    "strict": lambda roll, odd: roll.select("a", strict=odd),
+    "vector": lambda roll, odd: roll.select("a", vector=odd),
+    "explain": lambda roll, odd: roll.select("a").explain(odd),
+    "why": lambda roll, odd: roll.why(odd),
+    "unknown_values": lambda roll, odd: roll.unknown_values(odd),
+    "how": lambda roll, odd: roll.select("a").deliver("openai", odd),
+    "must_call": lambda roll, odd: roll.select("a").deliver("openai", must_call=odd),
+    "own_name": lambda roll, odd: roll.select("a").deliver("openai").own_name(odd),
+    "sent_name": lambda roll, odd: roll.select("a").deliver("openai").sent_name(odd),
+    "called": lambda roll, odd: roll.record(roll.select("a"), {"one": odd}),
+    "corrected": lambda roll, odd: roll.record(roll.select("a"), corrected={"one": odd}),
+    "final": lambda roll, odd: roll.record(roll.select("a"), final=odd),
+    "org": lambda roll, odd: roll.record(roll.select("a"), org=odd),
+    "learns": lambda roll, odd: roll.session("talk", learns=odd),
+    "max_age_s": lambda roll, odd: roll.session("talk", max_age_s=odd),
+    "meta-tool": lambda roll, odd: roll.session("talk").answer(odd, {}),
+    "timeout_s": lambda roll, odd: roll.flush(odd),
+    "keep_last": lambda roll, odd: compact([], lambda *old: "", keep_last=odd),
+    "form": lambda roll, odd: repair_history([], form=odd),
+    "record of a monitor": lambda roll, odd: CostMonitor.from_record(
+        {"minute": None, "buckets": odd, "pause": None}
+    ),
+    "poll_s": lambda roll, odd: Toolroll.open("sqlite:///none.db", poll_s=odd),
+    "messages": lambda roll, odd: Toolroll.open("sqlite:///none.db", messages=odd),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("call", ARGUMENTS.values(), ids=ARGUMENTS)
+def test_a_value_that_cannot_be_written_or_compared_is_our_error_on_one_line(call, odd):
+    roll = Toolroll.from_tools(TOOLS, embedder="static")
+    with pytest.raises(ToolrollError) as raised:
+        call(roll, ODD[odd])
+    assert str(raised.value).isprintable() and len(str(raised.value)) < 1_000
+
+
+def test_a_message_is_printable_whatever_the_path_and_the_name():
+    for name in ("a\ud800", "a\n\x1b[31m", LONG):
+        with pytest.raises(InvalidDefinition) as raised:
+            read_folder(name)
+        assert str(raised.value).isprintable() and len(str(raised.value)) < 1_000
+    roll = Toolroll.from_tools(TOOLS, embedder="none")
+    with pytest.raises(NotFound) as missing:
+        roll.why("a\ud800\n")
+    assert str(missing.value).isprintable()
+    with pytest.raises(InvalidInput) as refused:
+        repair(["a\ud800"], {})
+    assert str(refused.value).isprintable()
 
 
 @pytest.mark.parametrize("call", [pickle.dumps, copy.copy, copy.deepcopy])

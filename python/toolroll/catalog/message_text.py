@@ -87,7 +87,7 @@ class Reader:
         if query != text and visible is not None and self.corrections is not None:
             query = corrected(text, self.corrections(text, visible()))
         earlier: tuple[tuple[str, float], ...] = ()
-        if history:
+        if not isinstance(history, (list, tuple, type(None))) or history:
             earlier = _earlier(_said(history), len(set(self.terms(query))))
         return Reading(text, query, clauses(query) if self.clauses else (), earlier)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from toolroll.argument_checks import items_of
 from toolroll.errors import InvalidInput, quoted
 from toolroll.learning.exposure import ShownTool
 
@@ -113,8 +114,15 @@ def read_called(
         raise InvalidInput(
             f"corrected: is {quoted(corrected)}, must map the wrong tool to the right one, or None"
         )
-    right = corrected if isinstance(corrected, Mapping) else dict.fromkeys(corrected)
+    right = (
+        corrected if isinstance(corrected, Mapping) else dict.fromkeys(items_of(corrected, "corrected", str))
+    )
     for name, meant in right.items():
+        if not isinstance(name, str) or not (meant is None or isinstance(meant, str)):
+            raise InvalidInput(
+                f"corrected: maps {quoted(name)} to {quoted(meant)}, must map the name of the wrong tool to "
+                "that of the right one, or None"
+            )
         entries.pop(name, None)  # it was also called, but a correction says more
         add("corrected", name, "corrected")
         if meant is not None and entries.get(meant) not in ("succeeded", "failed", "called"):

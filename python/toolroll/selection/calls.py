@@ -159,11 +159,11 @@ def check_call(
     if own is None:
         calls.denied("not_offered")
         offered = dict.fromkeys((*shown, *calls.granted(), *meta_tools))
-        raise Denied(f"tool {name!r:.200}: was not offered in this turn; {_offered(offered)}")
+        raise Denied(f"tool {quoted(name)}: was not offered in this turn; {_offered(offered)}")
     tool = calls.may(own, context)
     if tool is None:
         calls.denied("not_allowed")
-        raise Denied(f"tool {name!r:.200}: was offered in this turn and is not allowed any more")
+        raise Denied(f"tool {quoted(name)}: was offered in this turn and is not allowed any more")
     return tool
 
 

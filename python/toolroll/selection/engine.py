@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from toolroll._core import Bitset, Learned, latin_share
 from toolroll._threads import CallPool, Full
+from toolroll.argument_checks import check_flag
 from toolroll.arrays import Part, Vector
 from toolroll.catalog.message_text import Reading
 from toolroll.context import Context, Turn, names
@@ -289,6 +290,7 @@ class Engine(NoConversation):
 
     def _begin(self, request: Request, *, is_search: bool = False) -> _Begun:
         snapshot, context, vector = self.serving, _checked(request.context), request.vector
+        check_flag(request.strict, "strict")
         variant, pipeline = snapshot.variant_for(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         started = time.perf_counter_ns()
@@ -572,8 +574,8 @@ def _given(vector: npt.ArrayLike, dim: int) -> Vector:
         if np.iscomplexobj(vector):
             raise TypeError("complex numbers")
         array = np.ascontiguousarray(vector, np.float32)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"vector: {str(error)[:200]}; must be a sequence of numbers") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"vector: {str(error)[:100]}; must be a sequence of numbers") from error
     if array.shape != (dim,):
         raise InvalidInput(
             f"vector: has shape {array.shape}, must be ({dim},), the width of the catalog's vectors"
@@ -585,7 +587,7 @@ def _given(vector: npt.ArrayLike, dim: int) -> Vector:
 
 
 def _names(name: str, value: Collection[str]) -> tuple[str, ...]:
-    return names(value, name) if value != () else ()
+    return () if type(value) is tuple and not value else names(value, name)
 
 
 def _limit(name: str, limit: int | None) -> int | None:

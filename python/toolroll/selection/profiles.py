@@ -491,4 +491,4 @@ def profile(name: str) -> Profile:
     try:
         return PROFILES[name]
     except KeyError:
-        raise NotFound(f"profile {name!r:.200}: unknown; known are {', '.join(PROFILES)}") from None
+        raise NotFound(f"profile {quoted(name)}: unknown; known are {', '.join(PROFILES)}") from None

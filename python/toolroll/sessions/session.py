@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 Record = Callable[[Exposure, tuple[Entry, ...], tuple[ShownTool, ...], bool], object]
 
 _LAST_TURN = 1_000_000_000
+_MOST_TOKENS = 1_000_000_000
 RETRY_S = 600.0  # for so long, the same message again may be the same request
 
 
@@ -372,7 +373,7 @@ class Session:
         if self._turn() is not None and self.selection.catalog is catalog:
             rows = rows[~np.isin(rows, self.selection.rows)]
         try:
-            return hints(catalog, rows, operator.index(budget_tokens))
+            return hints(catalog, rows, max(0, min(operator.index(budget_tokens), _MOST_TOKENS)))
         except TypeError:
             raise InvalidInput(f"budget_tokens: is {quoted(budget_tokens)}, must be a whole number") from None
 
@@ -646,7 +647,7 @@ class Session:
         return found
 
     def _answer(self, name: str, arguments: object) -> Answer:
-        if name not in META_NAMES:
+        if not isinstance(name, str) or name not in META_NAMES:
             raise NotFound(f"meta-tool {quoted(name)}: must be one of {', '.join(META_NAMES)}")
         try:
             if name == MANAGE_TOOLS.name:

@@ -93,7 +93,7 @@ def _parts(
     check_count("most", most)
     check_count("keep_last", keep_last)
     if keep_last > most:
-        raise InvalidInput(f"keep_last is {keep_last}, must be at most {most}, the number in most")
+        raise InvalidInput(f"keep_last is {quoted(keep_last)}, must be at most {most}, the number in most")
     if sum(not is_system(message) for message in messages) <= most:
         return [], messages
     begin = beginning(messages, keep_last, form)

@@ -200,7 +200,7 @@ class CostMonitor:
         monitor = cls(limits, clock, on_pause)
         try:
             minute, buckets, pause = record["minute"], record["buckets"], record["pause"]
-            sound = (
+            sound = isinstance(buckets, (list, tuple)) and (
                 minute is None
                 if not buckets
                 else len(buckets) == BUCKETS
@@ -210,7 +210,7 @@ class CostMonitor:
                 and all(len(bucket) == 3 and all(map(_is_count, bucket)) for bucket in buckets)
             )
             monitor._pause = None if pause is None else Pause(**pause)
-        except (TypeError, KeyError, AttributeError) as error:
+        except (TypeError, KeyError, IndexError, AttributeError) as error:
             raise InvalidInput(f"record of a cost monitor is {quoted(record)}: {quoted(error)}") from error
         if not sound or not (monitor._pause is None or _is_pause(monitor._pause)):
             raise InvalidInput(f"record of a cost monitor is {quoted(record)}, must be one of to_record()")

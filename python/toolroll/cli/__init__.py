@@ -10,7 +10,7 @@ import click
 
 from toolroll import __version__
 from toolroll.cli.commands import PATH, LazyGroup
-from toolroll.cli.output import one_line, redacted
+from toolroll.cli.output import redacted, remark
 from toolroll.errors import ToolrollError
 
 FAILED, INTERRUPTED = 1, 130  # the latter as shells report a program that Ctrl-C ended
@@ -98,7 +98,7 @@ def _fail(where: str, text: str, status: int = FAILED) -> int:
     """Prints an error on one line, without the password of a URL and without control characters."""
     first, *rest = text.splitlines() or [""]
     text = " ".join([first, "; ".join(line.strip() for line in rest)]).rstrip()
-    print(f"{where}: {one_line(redacted(text))}", file=sys.stderr)
+    print(f"{where}: {remark(redacted(text))}", file=sys.stderr)
     return status
 
 

@@ -73,6 +73,22 @@ def test_visible_tools_of_no_toolkit_and_unknown_names_are_told(capsys, tmp_path
     assert run(capsys, "select", "--visible", "-k", "3")[0] == 2
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["select", "x", "-k", "z" * 100_000],
+        ["select", "x", "--catalog", "z" * 100_000],
+        ["import", "z" * 100_000, "--to", "sqlite:///none.db"],
+        ["registry", "sync", "z" * 100_000, "--catalog", "sqlite:///none.db", "--plugin", "p"],
+        ["events", "export", "a\0b", "--catalog", "sqlite:///none.db"],
+    ],
+)
+def test_a_command_answers_hostile_words_with_one_short_line(capsys, words):
+    status, out, err = run(capsys, *words)
+    assert status in (1, 2) and out == "" and len(err) < 1_500
+    assert err.splitlines()[-1].startswith(f"toolroll {words[0]}") and "Traceback" not in err
+
+
 def test_json_is_one_object_and_nothing_else_on_standard_output(capsys):
     _, out, err = run(capsys, "select", "turn the lights off", "--json", "-k", "3")
     picked = json.loads(out)

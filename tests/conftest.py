@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 
 from tests import sentinel
-from toolroll import Toolroll
+from toolroll import Toolroll, environment_names
 
 sentinel.install()
 # Vectors and journals of tests are no business of the user's. Workers and child processes share the folders.
@@ -23,6 +23,9 @@ for place in ("TOOLROLL_CACHE", "XDG_STATE_HOME"):
     if tempfile.gettempdir() not in os.environ.get(place, ""):
         os.environ[place] = tempfile.mkdtemp(prefix="toolroll-")
         atexit.register(shutil.rmtree, os.environ[place], ignore_errors=True)
+
+# How long the long tier runs is said by variables that only tests read.
+environment_names.warned.update(os.environ)
 
 # Property tests are the same on every run, except those of the long profile.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)

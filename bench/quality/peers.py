@@ -2,7 +2,7 @@
 
 ``python -m bench.quality.peers FOLDER… [--by KEY] [-k 5] [--only NAME]…``. Each folder is a dataset as
 `toolroll eval` reads it. Tools have no examples, messages are asked without their history, and messages that
-no tool serves are left out. Prints one Markdown table a folder: recall@k of each system over all messages, and
+no tool serves are left out. Prints one Markdown table a folder: recall@k of each system over all messages and
 over those of each value of the context key KEY. Systems that are not installed are listed after it
 (`bench/requirements.txt` pins them; toolroll with MiniLM needs the extra `onnx`).
 

@@ -85,6 +85,8 @@ _HOMES = {
     "repair": "toolroll.formats",
 }
 
+_OF_EXTRA_STORE = ("sqlalchemy", "alembic")
+
 __all__ = ["__version__", *_HOMES]
 
 
@@ -93,7 +95,15 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'toolroll' has no attribute {name!r}")
     from importlib import import_module
 
-    home = import_module(_HOMES[name])
+    try:
+        home = import_module(_HOMES[name])
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _OF_EXTRA_STORE:
+            raise
+        raise ModuleNotFoundError(
+            f"toolroll.{name} needs {error.name}: pip install 'toolroll[store]', or 'toolroll[postgres]'",
+            name=error.name,
+        ) from error
     # A module such as `repair` is no attribute of its package until somebody imports it.
     return getattr(home, name) if hasattr(home, name) else import_module(f"{_HOMES[name]}.{name}")
 

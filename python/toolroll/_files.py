@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 from toolroll.errors import InvalidInput
 
+_LONGEST = 300  # characters of a path in a message
+
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Says before a long run what would go wrong after it.
@@ -16,14 +18,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     Raises:
         InvalidInput: the path is a folder, or its folder is missing or closed to us.
     """
-    target = os.path.realpath(path)
+    target = _target(path)
     if os.path.isdir(target):
-        raise InvalidInput(f"{os.fspath(path)}: is a folder, must be a file")
+        raise InvalidInput(f"{_shown(path)}: is a folder, must be a file")
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
-        raise InvalidInput(f"{os.fspath(path)}: its folder {folder} does not exist")
+        raise InvalidInput(f"{_shown(path)}: its folder {folder} does not exist")
     if not os.access(target if _is_special(target) else folder, os.W_OK):
-        raise InvalidInput(f"{os.fspath(path)}: cannot be written: permission denied")
+        raise InvalidInput(f"{_shown(path)}: cannot be written: permission denied")
 
 
 @contextmanager
@@ -35,7 +37,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
     Raises:
         InvalidInput: it cannot be written.
     """
-    target = os.path.realpath(path)  # a link stays, what it points to is replaced
+    target = _target(path)
     try:
         if _is_special(target):
             yield target
@@ -53,8 +55,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
             if os.path.exists(fresh):
                 os.unlink(fresh)
             raise
-    except OSError as error:
-        raise InvalidInput(f"{os.fspath(path)}: cannot be written: {error.strerror or error}") from error
+    except (OSError, UnicodeEncodeError) as error:  # a name that is no Unicode is no name to some libraries
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"{_shown(path)}: cannot be written: {reason}") from error
 
 
 def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
@@ -65,6 +68,20 @@ def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
     """
     with replacing(path) as fresh, open(fresh, "wb") as stream:
         stream.write(content)
+
+
+def _target(path: str | os.PathLike[str]) -> str:
+    """The path without links: a link stays, what it points to is replaced."""
+    try:
+        return os.path.realpath(path)
+    except ValueError as error:  # NUL in it
+        raise InvalidInput(f"{_shown(path)}: cannot be written: {error}") from error
+
+
+def _shown(path: str | os.PathLike[str]) -> str:
+    """The path in a message."""
+    text = os.fspath(path)
+    return text if text.isprintable() and len(text) <= _LONGEST else f"{text!r:.{_LONGEST}}"
 
 
 def _is_special(target: str) -> bool:

@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 from toolroll._core import Learned
 from toolroll.arrays import Part, Vector
 from toolroll.conversation import Conversation
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.tool_list import ToolList
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """Who asks, from where, with which limits.
+
+    Its texts come from requests, so any text will do: what no rule can name fails no turn.
 
     Attributes:
         org: organisation, whose own tools and rules count beside the platform's.
@@ -56,18 +58,18 @@ class Context:
     def __post_init__(self) -> None:
         for name in ("org", "user", "tier", "page", "provider", "session"):
             if not isinstance(value := getattr(self, name), str):
-                raise InvalidInput(f"context: {name} is {value!r:.80}, must be a str")
+                raise InvalidInput(f"context: {name} is {quoted(value)}, must be a str")
         if isinstance(self.required, str):
-            object.__setattr__(self, "required", _names_of_json(self.required, "context: required"))
+            object.__setattr__(self, "required", names_of_json(self.required, "context: required"))
         for name in ("roles", "required", "exclude", "only"):
-            if (value := getattr(self, name)) != ():
+            if type(value := getattr(self, name)) is not tuple or value:
                 object.__setattr__(self, name, names(value, f"context: {name}"))
         if isinstance(self.settings, (str, bytes)) or not isinstance(self.settings, Collection):
             raise InvalidInput(
                 f"context: settings is {type(self.settings).__name__}, must be a mapping or names"
             )
         if not isinstance(self.everything, bool):
-            raise InvalidInput(f"context: everything is {self.everything!r:.80}, must be True or False")
+            raise InvalidInput(f"context: everything is {quoted(self.everything)}, must be True or False")
 
     def has_setting(self, key: str) -> bool:
         """Whether the setting is there and, where its value is known, has one."""
@@ -176,14 +178,14 @@ def names(value: object, what: str) -> tuple[str, ...]:
         InvalidInput: it is one str, or anything else that is no collection of str.
     """
     if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
-        raise InvalidInput(f"{what} is {value!r:.80}, must be a tuple of names")
+        raise InvalidInput(f"{what} is {quoted(value)}, must be a tuple of names")
     for name in value:
         if not isinstance(name, str):
-            raise InvalidInput(f"{what} holds {name!r:.80}, must hold names")
+            raise InvalidInput(f"{what} holds {quoted(name)}, must hold names")
     return tuple(value)
 
 
-def _names_of_json(text: str, what: str) -> tuple[str, ...]:
+def names_of_json(text: str, what: str) -> tuple[str, ...]:
     """The names of a JSON list; blank text and null are none.
 
     Raises:
@@ -194,7 +196,9 @@ def _names_of_json(text: str, what: str) -> tuple[str, ...]:
         if value is not None and not isinstance(value, list):
             raise ValueError
     except (ValueError, RecursionError):
-        raise InvalidInput(f"{what} is {text!r:.80}, must be a tuple of names, or their JSON list") from None
+        raise InvalidInput(
+            f"{what} is {quoted(text)}, must be a tuple of names, or their JSON list"
+        ) from None
     return () if value is None else names(value, what)
 
 

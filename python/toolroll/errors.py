@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_LONGEST_PLACE = 500  # characters of a file's name in a message
+
 
 class ToolrollError(Exception):
     """The root of all errors that toolroll raises on purpose."""
@@ -59,9 +61,12 @@ class InvalidDefinition(InvalidInput):
         self.tool = tool
 
     def __str__(self) -> str:
-        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        file = self.file
+        if file is not None and (len(file) > _LONGEST_PLACE or not file.isprintable()):
+            file = f"{file!r:.{_LONGEST_PLACE}}"
+        place = ":".join(str(part) for part in (file, self.line, self.column) if part is not None)
         prefix = f"{place}: " if place else ""
-        tool = "" if self.tool is None else f"tool {self.tool!r}: "
+        tool = "" if self.tool is None else f"tool {self.tool!r:.300}: "
         return f"{prefix}{tool}{self.problem}"
 
 
@@ -118,8 +123,9 @@ class Failure:
 
 
 def quoted(value: object) -> str:
-    """A value for a message: its beginning, or its type if it is too deep or too long to write."""
+    """A value for a message: its beginning on one line, or its type if it cannot be written."""
     try:
-        return f"{value!r:.80}"
-    except (ValueError, RecursionError):
-        return f"a {type(value).__name__} that is too large to be shown"
+        text = repr(value)
+    except Exception:  # too deep, too many digits, or an object whose `__repr__` fails
+        return f"a {type(value).__name__} that cannot be shown"
+    return text[:80] if text.isprintable() else " ".join(text[:1_000].split())[:80]

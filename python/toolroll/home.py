@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 from toolroll._core import Learned
 from toolroll._threads import survive_forks
-from toolroll.errors import EmbedderUnavailable, InvalidInput, NotFound
+from toolroll.errors import EmbedderUnavailable, InvalidInput, NotFound, quoted
 from toolroll.learning.experiments import Experiment
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.memory import Memory
@@ -193,7 +193,7 @@ class MemoryHome:
             if selection.event_id == event_id:
                 return selection
         raise NotFound(
-            f"event {event_id!r:.80}: is not among the last {RECENT_SELECTIONS} selections; "
+            f"event {quoted(event_id)}: is not among the last {RECENT_SELECTIONS} selections; "
             "keep the selection itself"
         )
 

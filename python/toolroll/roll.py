@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy.typing as npt
 
 from toolroll._threads import CallPool
+from toolroll.argument_checks import check_callable, check_flag, check_registry_url, items_of
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
 from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
-from toolroll.errors import Denied, InvalidInput, NotFound
+from toolroll.environment_names import warn_of_unknown
+from toolroll.errors import Denied, InvalidInput, NotFound, quoted
 from toolroll.formats.schemas import own_name_of
 from toolroll.formats.sources.bad_tools import OnBadTool
 from toolroll.formats.sources.dicts import list_of, read_tools
@@ -34,6 +36,7 @@ from toolroll.rules import PageMapping, Rule
 from toolroll.selection.engine import Request, RequestOptions
 from toolroll.selection.observer import Observer, OutcomeReport
 from toolroll.selection.pipeline_builder import PipelineBuilder
+from toolroll.selection.policy.absent_names import AbsentNames
 from toolroll.selection.profiles import Profile, profile
 from toolroll.selection.selection import Selection
 from toolroll.selection.telemetry import Counters
@@ -51,9 +54,11 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 
+_PROGRESS = "(texts embedded, in all)"
 _LONGEST_REPORTER = 4_096
 _TASKS = 4  # refreshes, flushes and the like of event loops at the same time
 _LONGEST_SESSION = 1_024
+_LONGEST_TIMEOUT_S = 86_400 * 365
 
 
 class Toolroll:
@@ -65,10 +70,11 @@ class Toolroll:
 
     def __init__(self, home: Home, observers: Iterable[Observer] = ()) -> None:
         """home: what selects, learns and keeps conversations; the class methods make one."""
+        warn_of_unknown()
         self._home, self._engine = home, home.engine
         self._base: Toolroll | None = None  # where this one is of `with_tools`: it must not be closed
         self._tasks = CallPool(_TASKS, "toolroll-tasks")  # that event loops wait for, maybe for minutes
-        for observer in observers:
+        for observer in items_of(observers, "observers"):
             self.observe(observer)
 
     @classmethod
@@ -111,13 +117,22 @@ class Toolroll:
         Raises:
             InvalidDefinition: a tool, toolkit or route is malformed, or a name is there twice.
         """
-        declared = Definitions((), tuple(toolkits), tuple(routes), tuple(rules), tuple(pages), tuple(tiers))
+        declared = Definitions(
+            (),
+            items_of(toolkits, "toolkits", Toolkit),
+            items_of(routes, "routes", Route),
+            items_of(rules, "rules", Rule),
+            items_of(pages, "pages", PageMapping),
+            items_of(tiers, "tiers", str),
+        )
+        absent = AbsentNames(declared.rules, declared.pages)
 
         def read(newer: Iterable[Any] | None) -> Definitions:
             if newer is None:
                 raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
-            return _joined(newer, declared, on_bad_tool)
+            return absent.warn(_joined(newer, declared, on_bad_tool))
 
+        check_callable(progress, "progress", _PROGRESS)
         builder = _builder(embedder, profile, hnsw, experiment)
         home = MemoryHome(read(tools), builder, read=read, experiment=experiment, progress=progress)
         return cls(home, observers)
@@ -148,17 +163,23 @@ class Toolroll:
             NotFound: there is no such file or folder.
         """
         if not isinstance(path, (str, PathLike)):
-            raise InvalidInput(f"path: is {path!r:.80}, must be a folder or a file")
+            raise InvalidInput(f"path: is {quoted(path)}, must be a folder or a file")
         if not os.path.exists(path):  # Path.exists raises for a name that is too long
             raise NotFound(f"catalog {str(path)!r:.300}: no such file or folder")
-        declared = Definitions((), (), (), tuple(rules), tuple(pages), tuple(tiers))
+        declared = Definitions(
+            rules=items_of(rules, "rules", Rule),
+            pages=items_of(pages, "pages", PageMapping),
+            tiers=items_of(tiers, "tiers", str),
+        )
+        absent = AbsentNames(declared.rules, declared.pages)  # those in files have their warnings by now
 
         def read(newer: Iterable[Any] | None) -> Definitions:
             if newer is not None:
-                return _joined(newer, declared, on_bad_tool)
+                return absent.warn(_joined(newer, declared, on_bad_tool))
             found = read_folder(path, declared.tiers, on_bad_tool)
-            return replace(found, rules=declared.rules, pages=(*found.pages, *declared.pages))
+            return absent.warn(replace(found, rules=declared.rules, pages=(*found.pages, *declared.pages)))
 
+        check_callable(progress, "progress", _PROGRESS)
         builder = _builder(embedder, profile, hnsw, experiment)
         home = MemoryHome(read(None), builder, read=read, experiment=experiment, progress=progress)
         return cls(home, observers)
@@ -180,14 +201,23 @@ class Toolroll:
         Raises:
             InvalidDefinition: they make no catalog, such as a name that is there twice.
         """
+        if not isinstance(definitions, Definitions):
+            raise InvalidInput(
+                f"definitions: is {type(definitions).__name__}, must be toolroll.Definitions; "
+                "from_tools takes a list of tools"
+            )
+        absent = AbsentNames(definitions.rules, definitions.pages)
 
         def read(newer: Iterable[Any] | None) -> Definitions:
             if newer is None:
                 raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
-            return _joined(newer, replace(definitions, tools=()))
+            return absent.warn(_joined(newer, replace(definitions, tools=())))
 
+        check_callable(progress, "progress", _PROGRESS)
         builder = _builder(embedder, profile, hnsw, experiment)
-        home = MemoryHome(definitions, builder, read=read, experiment=experiment, progress=progress)
+        home = MemoryHome(
+            absent.warn(definitions), builder, read=read, experiment=experiment, progress=progress
+        )
         return cls(home, observers)
 
     @classmethod
@@ -256,9 +286,11 @@ class Toolroll:
         try:
             from toolroll.registry.home import RegistryHome, follow_options, recording_options
         except ModuleNotFoundError as error:
+            check_registry_url(url)  # a wrong URL needs no package
             raise InvalidInput(
                 f"a registry needs {error.name}: pip install 'toolroll[store]', or 'toolroll[postgres]'"
             ) from error
+        check_callable(progress, "progress", _PROGRESS)
         builder = _builder(embedder, profile, hnsw, None)
         home = RegistryHome(
             url,
@@ -367,6 +399,7 @@ class Toolroll:
             InvalidDefinition: it is no list.
         """
         engine = self._engine
+        engine.check_open()
         roll = object.__new__(Toolroll)
         roll._home, roll._tasks, roll._base = self._home, self._tasks, self
         lists = self._home.tool_lists
@@ -399,7 +432,8 @@ class Toolroll:
             InvalidInput: the name is empty or no text.
         """
         context = _session_context(session, context)
-        retention = self._engine.snapshot.pipeline(context.org).retention
+        max_age_s = None if max_age_s is None else _checked_age(max_age_s)
+        retention = self._engine.serving.pipeline(context.org).retention
         return self._session(context, self._home.conversations.open(context, retention, max_age_s), learns)
 
     async def asession(
@@ -412,11 +446,14 @@ class Toolroll:
     ) -> Session:
         """`session` for an event loop: a store that waits does so in a thread."""
         context = _session_context(session, context)
-        retention = self._engine.snapshot.pipeline(context.org).retention
+        max_age_s = None if max_age_s is None else _checked_age(max_age_s)
+        retention = self._engine.serving.pipeline(context.org).retention
         state = await self._home.conversations.aopen(context, retention, max_age_s)
         return self._session(context, state, learns)
 
     def _session(self, context: Context, state: ConversationState, learns: bool) -> Session:
+        check_flag(learns, "learns")
+        self._engine.check_open()  # `close` may have come while the store was read
         record = self._record_turn if learns else None
         home = self._home
         return Session(self._engine, home.conversations, context, state, record, home.arun, owner=self)
@@ -445,17 +482,19 @@ class Toolroll:
         """
         context = _checked_context(context)
         if not isinstance(name, str):
-            raise NotFound(f"tool {name!r:.80}: is no name")
+            raise NotFound(f"tool {quoted(name)}: is no name")
         snapshot = self._engine.serving
         pipeline, stored = snapshot.pipeline(context.org), snapshot.settings(context.org)
         return judge(pipeline, name, context, stored, snapshot.expired)
 
     def unknown_values(self, context: Context) -> tuple[str, ...]:
-        """What the context names in vain, in sentences: tiers, excluded tools and pages that are not known.
+        """What the context names in vain, in sentences: tiers, tools and pages that are not known.
 
         A selection ignores such values, because a catalog may change between two turns.
         """
-        pipeline = self._engine.snapshot.pipeline(_checked_context(context).org)
+        if not isinstance(context, Context):
+            raise InvalidInput(f"context: is {type(context).__name__}, must be toolroll.Context")
+        pipeline = self._engine.snapshot.pipeline(context.org)
         visible = self.visible(replace(context, exclude=(), only=(), required=()))
         return tuple(unknown_values(pipeline, context, visible))
 
@@ -506,6 +545,10 @@ class Toolroll:
                 the store, and it does not answer.
         """
         entries = read_called(called, wanted, corrected)
+        check_flag(final, "final")
+        if org is not None and not isinstance(org, str):
+            raise InvalidInput(f"org: is {quoted(org)}, must be the name of an organisation, or None")
+        self._engine.check_open()
         if isinstance(picked, str):
             picked = self._home.recent(picked) or picked
         if not isinstance(picked, str):
@@ -566,7 +609,9 @@ class Toolroll:
         Raises:
             StoreUnavailable: the key to sign with has not been read yet, and the store does not answer.
         """
-        return self._home.receipt(self._own(picked))
+        picked = self._own(picked)
+        self._engine.check_open()
+        return self._home.receipt(picked)
 
     async def areceipt(self, picked: Selection) -> str:
         """`receipt` for an event loop: over a registry it runs in a thread."""
@@ -606,6 +651,7 @@ class Toolroll:
             InvalidInput: nothing says which, or this Toolroll is in memory.
             StoreUnavailable: nothing was changed.
         """
+        self._engine.check_open()
         return self._home.forget_outcomes(
             org,
             actor=actor,
@@ -669,6 +715,8 @@ class Toolroll:
             InvalidInput: there is nothing to read again, or tools are given for a registry.
             StoreUnavailable: the registry cannot be read.
         """
+        check_callable(progress, "progress", _PROGRESS)
+        self._engine.check_open()
         self._home.refresh(tools, progress)
         return self.catalog
 
@@ -690,7 +738,9 @@ class Toolroll:
             StoreUnavailable: the registry cannot be read.
             ToolrollError: an organisation's tools make no catalog; the others are built.
         """
-        self._home.warm_up(None if orgs is None else frozenset(orgs), progress)
+        check_callable(progress, "progress", "(organisations built, in all)")
+        self._engine.check_open()
+        self._home.warm_up(None if orgs is None else frozenset(items_of(orgs, "orgs", str)), progress)
 
     async def awarm_up(self, orgs: Iterable[str] | None = None, *, progress: Progress | None = None) -> None:
         """`warm_up` for an event loop: it runs in a thread, and `progress` is called there."""
@@ -701,7 +751,8 @@ class Toolroll:
 
         In memory, True at once: nothing waits to be written.
         """
-        return self._home.flush(timeout_s)
+        self._engine.check_open()
+        return self._home.flush(_checked_timeout(timeout_s))
 
     async def aflush(self, timeout_s: float = 10.0) -> bool:
         """`flush` for an event loop: it waits in a thread."""
@@ -748,8 +799,10 @@ class Toolroll:
     def close(self, timeout_s: float = 10.0) -> None:
         """Writes what waits and stops background work.
 
-        Over a registry, selections and checks are refused from now on (`StoreUnavailable`), because nobody
-        follows its rules any more; what is in memory only goes on serving.
+        Over a registry, every call that selects, checks, opens or continues a conversation, signs, records or
+        refreshes is refused from now on (`StoreUnavailable`), because nobody follows the rules any more. What
+        was selected can still be read, and so can `catalog`, `health` and `counters`. A catalog in memory
+        follows nobody and goes on serving.
 
         Outcomes that the store does not take in time stay in the journal for the next process. A call that
         waits for PostgreSQL in another thread fails. A build of a catalog, or a wait for a lock of SQLite,
@@ -822,7 +875,9 @@ def _builder(
 ) -> PipelineBuilder:
     """Makes pipelines of a profile, and of those between which an experiment chooses."""
     if not isinstance(hnsw, bool):
-        raise InvalidInput(f"hnsw: is {hnsw!r:.80}, must be True or False")
+        raise InvalidInput(f"hnsw: is {quoted(hnsw)}, must be True or False")
+    if experiment is not None and not isinstance(experiment, Experiment):
+        raise InvalidInput(f"experiment: is {quoted(experiment)}, must be toolroll.Experiment or None")
     variants = {} if experiment is None else {name: profile_of(name) for name in experiment.variants}
     return PipelineBuilder(named.embedder(embedder), profile_of(profile), hnsw, variants)
 
@@ -836,7 +891,7 @@ def profile_of(choice: str | Profile) -> Profile:
     if isinstance(choice, Profile):
         return choice
     if not isinstance(choice, str):
-        raise InvalidInput(f"profile: is {choice!r:.80}, must be a name or toolroll.Profile")
+        raise InvalidInput(f"profile: is {quoted(choice)}, must be a name or toolroll.Profile")
     return profile(choice)
 
 
@@ -848,7 +903,7 @@ def _session_context(session: object, context: Context | None) -> Context:
     """
     if not isinstance(session, str) or not 0 < len(session) <= _LONGEST_SESSION:
         raise InvalidInput(
-            f"session: is {session!r:.80}, must be a name of at most {_LONGEST_SESSION:,} characters"
+            f"session: is {quoted(session)}, must be a name of at most {_LONGEST_SESSION:,} characters"
         )
     context = _checked_context(context)
     return context if context.session == session else replace(context, session=session)
@@ -864,7 +919,7 @@ def _checked_reporter(reporter: object) -> str | None:
         return None
     if not isinstance(reporter, str) or len(reporter) > _LONGEST_REPORTER:
         raise InvalidInput(
-            f"reporter: is {reporter!r:.80}, must be a str of at most {_LONGEST_REPORTER:,} characters"
+            f"reporter: is {quoted(reporter)}, must be a str of at most {_LONGEST_REPORTER:,} characters"
         )
     return reporter
 
@@ -880,15 +935,17 @@ def _of_selection(selection: Selection, entry: Entry) -> Entry:
 
 def _checked_timeout(timeout_s: object) -> float:
     is_number = isinstance(timeout_s, (int, float)) and not isinstance(timeout_s, bool)
-    if not is_number or not timeout_s >= 0:  # type: ignore[operator]
-        raise InvalidInput(f"timeout_s: is {timeout_s!r:.80}, must be seconds of at least 0")
+    if not is_number or not 0 <= timeout_s <= _LONGEST_TIMEOUT_S:  # type: ignore[operator]
+        raise InvalidInput(
+            f"timeout_s: is {quoted(timeout_s)}, must be seconds from 0 to {_LONGEST_TIMEOUT_S:,}"
+        )
     return float(timeout_s)  # type: ignore[arg-type]
 
 
 def _checked_age(max_age_s: object) -> float:
     is_number = isinstance(max_age_s, (int, float)) and not isinstance(max_age_s, bool)
     if not is_number or not 0 <= max_age_s <= 86_400:  # type: ignore[operator]
-        raise InvalidInput(f"max_age_s: is {max_age_s!r:.80}, must be from 0 to 86400 seconds")
+        raise InvalidInput(f"max_age_s: is {quoted(max_age_s)}, must be from 0 to 86400 seconds")
     return float(max_age_s)  # type: ignore[arg-type]
 
 
@@ -900,18 +957,6 @@ def _checked_context(context: Context | None) -> Context:
 
 def _joined(tools: Iterable[Any], declared: Definitions, on_bad_tool: OnBadTool | None = None) -> Definitions:
     """The tools, and what was said about their toolkits, which comes before what the tools imply."""
-    for toolkit in declared.toolkits:
-        if not isinstance(toolkit, Toolkit):
-            raise InvalidInput(f"toolkits: holds {toolkit!r:.80}, must hold toolroll.Toolkit")
-    for route in declared.routes:
-        if not isinstance(route, Route):
-            raise InvalidInput(f"routes: holds {route!r:.80}, must hold toolroll.Route")
-    for rule in declared.rules:
-        if not isinstance(rule, Rule):
-            raise InvalidInput(f"rules: holds {rule!r:.80}, must hold toolroll.Rule")
-    for page in declared.pages:
-        if not isinstance(page, PageMapping):
-            raise InvalidInput(f"pages: holds {page!r:.80}, must hold toolroll.PageMapping")
     given = read_tools(tools, on_bad_tool=on_bad_tool)
     known = {toolkit.name for toolkit in declared.toolkits}
     implied = (toolkit for toolkit in given.toolkits if toolkit.name not in known)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from toolroll.errors import InvalidDefinition
+from toolroll.argument_checks import LONE_SURROGATE, is_unicode, items_of
+from toolroll.errors import InvalidDefinition, quoted
 from toolroll.rules import PageMapping, Rule
 
 Status = Literal["draft", "active", "deprecated", "retired"]
@@ -20,6 +21,8 @@ STATUSES: frozenset[str] = frozenset(get_args(Status))
 Mode = Literal["substring", "word", "prefix"]
 MODES: frozenset[str] = frozenset(get_args(Mode))
 
+MAX_NAME = 256  # characters of the name of a tool, a toolkit or a group
+MAX_TEXT = 65_536  # characters of one text: more than any description needs
 MOST_MEMBERS = 1_000  # of one toolkit, by name or pattern: each is looked up in every catalog
 
 # The hints of MCP's ToolAnnotations, each with the value that MCP assumes where a tool does not give it: the
@@ -94,30 +97,22 @@ class Tool:
     interchangeable: str = ""
 
     def __post_init__(self) -> None:
-        name = self.name
-        if not isinstance(name, str) or not name:
-            raise InvalidDefinition(f"name is {name!r}, must be a non-empty string", field="name")
-        if not isinstance(self.description, str):
-            raise _wrong(self, "description", "a string")
+        if problem := _name_problem(self.name):
+            raise InvalidDefinition(f"name {problem}", field="name")
         parameters = self.parameters
         if type(parameters) is not dict and parameters is not None and not isinstance(parameters, Mapping):
             raise _wrong(self, "parameters", "a JSON Schema object or None")
-        if self.status not in STATUSES:
+        if not isinstance(self.status, str) or self.status not in STATUSES:
             raise _wrong(self, "status", "one of draft, active, deprecated, retired")
         if type(self.tags) is not tuple:
             object.__setattr__(self, "tags", _strings(self, "tags", self.tags))
         if type(self.examples) is not tuple:
             object.__setattr__(self, "examples", _strings(self, "examples", self.examples))
-        if self.tags or self.examples:
-            for text in (*self.tags, *self.examples):
-                if not isinstance(text, str):
-                    raise _wrong(self, "tags" if text in self.tags else "examples", "a tuple of strings")
-        if type(self.toolkit) is not str or type(self.summary) is not str:
-            raise _wrong(self, "summary" if type(self.toolkit) is str else "toolkit", "a string")
-        if type(self.when_to_use) is not str or type(self.limitations) is not str:
-            raise _wrong(self, "limitations" if type(self.when_to_use) is str else "when_to_use", "a string")
-        if type(self.interchangeable) is not str:
-            raise _wrong(self, "interchangeable", "the name of a group, as a string")
+        _check_texts(self)
+        if self.returns is not None and not isinstance(self.returns, Mapping):
+            raise _wrong(self, "returns", "a JSON Schema object or None")
+        if self.execution_config is not None and not isinstance(self.execution_config, Mapping):
+            raise _wrong(self, "execution_config", "a mapping or None")
         if type(self.public) is not bool or type(self.pinned) is not bool:
             raise _wrong(self, "pinned" if type(self.public) is bool else "public", "True or False")
         if type(self.pin_weight) is not int:
@@ -126,7 +121,8 @@ class Tool:
             self.annotations is not None
             or self.meta is not None
             or self.execution is not None
-            or self.icons != ()
+            or type(self.icons) is not tuple
+            or self.icons
         ):
             _check_metadata(self)
 
@@ -178,20 +174,37 @@ class Toolkit:
     members: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise InvalidDefinition(f"toolkit name is {self.name!r}, must be non-empty text", field="name")
+        if problem := _name_problem(self.name):
+            raise InvalidDefinition(f"toolkit name {problem}", field="name")
+        if type(self.base) is not bool:
+            raise InvalidDefinition(
+                f"toolkit {self.name!r}: base is {quoted(self.base)}, must be True or False", field="base"
+            )
+        if problem := _text_problem(self.description):
+            raise InvalidDefinition(f"toolkit {self.name!r}: description {problem}", field="description")
+        for name in ("parent", "tier"):
+            value = getattr(self, name)
+            if value is not None and (problem := _name_problem(value)):
+                raise InvalidDefinition(f"toolkit {self.name!r}: {name} {problem}, or None", field=name)
         if not _are_strings(self.settings_keys):
             raise InvalidDefinition(
-                f"toolkit {self.name!r}: settings_keys is {self.settings_keys!r:.80}, must be strings",
+                f"toolkit {self.name!r}: settings_keys is {quoted(self.settings_keys)}, must be strings",
                 field="settings_keys",
             )
+        for name in ("settings_keys", "members"):
+            texts = getattr(self, name)
+            for text in texts if _are_strings(texts) else ():
+                if not is_unicode(text):
+                    raise InvalidDefinition(
+                        f"toolkit {self.name!r}: {name}: {quoted(text)} {LONE_SURROGATE}", field=name
+                    )
         members: object = self.members
         if isinstance(members, list):
             object.__setattr__(self, "members", tuple(members))
         if not isinstance(self.members, tuple) or not _are_strings(members) or "" in self.members:
             raise InvalidDefinition(
-                f"toolkit {self.name!r}: members is {self.members!r:.80}, must be a tuple of tool names and "
-                "patterns such as 'memory_*'",
+                f"toolkit {self.name!r}: members is {quoted(self.members)}, must be a tuple of tool names "
+                "and patterns such as 'memory_*'",
                 field="members",
             )
         if len(self.members) > MOST_MEMBERS:
@@ -223,20 +236,35 @@ class Route:
         for name in ("toolkits", "keywords", "patterns"):
             if not _are_strings(value := getattr(self, name)):
                 raise InvalidDefinition(
-                    f"route: {name} is {value!r:.80}, must be a tuple of strings", field=name
+                    f"route: {name} is {quoted(value)}, must be a tuple of strings", field=name
                 )
+            for text in value:
+                if not is_unicode(text):
+                    one = name.removesuffix("s")
+                    raise InvalidDefinition(
+                        f"{self._place}: {one} {quoted(text)} {LONE_SURROGATE}", field=name
+                    )
+        if not isinstance(self.modes, (tuple, list)):
+            raise InvalidDefinition(
+                f"{self._place}: modes is {quoted(self.modes)}, must be a tuple of strings", field="modes"
+            )
         if self.modes and len(self.modes) != len(self.keywords):
             raise InvalidDefinition(
-                f"route to {', '.join(self.toolkits)}: has {len(self.modes)} modes, "
+                f"{self._place}: has {len(self.modes)} modes, "
                 f"must be none or one for each of its {len(self.keywords)} keywords",
                 field="modes",
             )
-        if unknown := sorted(set(self.modes) - MODES - {""}):
-            raise InvalidDefinition(
-                f"route to {', '.join(self.toolkits)}: mode is {unknown[0]!r}, "
-                f"must be one of {', '.join(sorted(MODES))}",
-                field="modes",
-            )
+        for mode in self.modes:
+            if not isinstance(mode, str) or mode not in MODES | {""}:
+                raise InvalidDefinition(
+                    f"{self._place}: mode is {quoted(mode)}, must be one of {', '.join(sorted(MODES))}",
+                    field="modes",
+                )
+
+    @property
+    def _place(self) -> str:
+        """The route in a message."""
+        return f"route to {', '.join(self.toolkits[:3]):.200}".encode("utf-8", "backslashreplace").decode()
 
     @property
     def keyword_modes(self) -> tuple[Mode, ...]:
@@ -276,6 +304,13 @@ class Definitions:
     skipped: tuple[InvalidDefinition, ...] = field(default=(), compare=False)
     repaired: tuple[InvalidDefinition, ...] = field(default=(), compare=False)
 
+    def __post_init__(self) -> None:
+        for name, kind in _KINDS.items():
+            value = getattr(self, name)
+            if type(value) is not tuple or not set(map(type, value)) <= {kind}:
+                object.__setattr__(self, name, items_of(value, f"definitions: {name}", kind))
+        object.__setattr__(self, "hosted", items_of(self.hosted, "definitions: hosted"))
+
     @classmethod
     def joined(cls, parts: Sequence[Definitions]) -> Definitions:
         """The definitions of several sources, in their order, with the longest list of tiers."""
@@ -310,6 +345,16 @@ def default_mode(keyword: str) -> Mode:
     return "substring" if any(name.startswith(_UNSPACED) for name in names) else "word"
 
 
+_KINDS: Mapping[str, type[object]] = {
+    "tools": Tool,
+    "toolkits": Toolkit,
+    "routes": Route,
+    "rules": Rule,
+    "pages": PageMapping,
+    "tiers": str,
+    "skipped": InvalidDefinition,
+    "repaired": InvalidDefinition,
+}
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 
 
@@ -340,7 +385,77 @@ def _strings(tool: Tool, name: str, value: Iterable[str]) -> tuple[str, ...]:
     return strings
 
 
+def _name_problem(name: object) -> str:
+    """The problem with a name, in words; "" for none."""
+    if not isinstance(name, str) or not name:
+        return f"is {quoted(name)}, must be a non-empty string"
+    if len(name) > MAX_NAME:
+        return f"is {quoted(name)}, must have at most {MAX_NAME} characters ({len(name):,} given)"
+    return "" if is_unicode(name) else f"{quoted(name)} {LONE_SURROGATE}"
+
+
+def _text_problem(text: object) -> str:
+    """The problem with a text, in words; "" for none."""
+    if not isinstance(text, str):
+        return f"is {quoted(text)}, must be a string"
+    if len(text) > MAX_TEXT:
+        return f"is {quoted(text)}, must have at most {MAX_TEXT:,} characters ({len(text):,} given)"
+    return "" if is_unicode(text) else f"{quoted(text)} {LONE_SURROGATE}"
+
+
+def _check_texts(tool: Tool) -> None:
+    """Checks type, length and characters of all texts but the name."""
+    try:
+        together = "".join(
+            (
+                tool.toolkit,
+                tool.interchangeable,
+                tool.description,
+                tool.summary,
+                tool.when_to_use,
+                tool.limitations,
+                tool.version,
+                tool.tool_id,
+                tool.display_name,
+                tool.execution_type,
+                *tool.tags,
+                *tool.examples,
+            )
+        )
+    except TypeError:  # one is no text: found below
+        pass
+    else:
+        are_short = len(tool.toolkit) <= MAX_NAME and len(tool.interchangeable) <= MAX_NAME
+        if are_short and len(together) <= MAX_TEXT and is_unicode(together):
+            return  # nearly every tool: checked at once
+    for name in _NAMES:
+        value = getattr(tool, name)
+        is_empty = isinstance(value, str) and not value
+        if not is_empty and (problem := _name_problem(value)):
+            raise InvalidDefinition(f"{name} {problem}", field=name, tool=tool.name)
+    for name in _TEXTS:
+        if problem := _text_problem(getattr(tool, name)):
+            raise InvalidDefinition(f"{name} {problem}", field=name, tool=tool.name)
+    for name, texts in (("tags", tool.tags), ("examples", tool.examples)):
+        for text in texts:
+            if problem := _text_problem(text):
+                raise InvalidDefinition(f"{name}: one {problem}", field=name, tool=tool.name)
+
+
+_NAMES = ("toolkit", "interchangeable")
+_TEXTS = (
+    "description",
+    "summary",
+    "when_to_use",
+    "limitations",
+    "version",
+    "tool_id",
+    "display_name",
+    "execution_type",
+)
+
+
 def _wrong(tool: Tool, name: str, allowed: str) -> InvalidDefinition:
     return InvalidDefinition(
-        f"{name} is {getattr(tool, name)!r:.80}, must be {allowed}", field=name, tool=tool.name
+        f"{name} is {quoted(getattr(tool, name))}, must be {allowed}", field=name, tool=tool.name
     )

@@ -208,7 +208,7 @@ def test_values_that_name_nothing_are_told(on_sqlite):
     words = ("--tier", "gold", "--exclude", "crm_fnd", "--page", "home")
     done = on_sqlite("select", "find a customer", *words)
     assert "tier is 'gold', but no tiers are configured" in done.err
-    assert "exclude 'crm_fnd': there is no such tool; did you mean 'crm_find'?" in done.err
+    assert "exclude 'crm_fnd': this caller has no such tool; did you mean 'crm_find'?" in done.err
     assert "page 'home': no mapping matches it" in done.err
     on_sqlite("registry", "tiers", "free", "golden")
     done = on_sqlite("registry", "why", "crm_find", "--tier", "gold")

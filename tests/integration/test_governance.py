@@ -137,12 +137,12 @@ def test_a_parent_is_the_platforms_or_ones_own(governed: Governed) -> None:
 
 
 BAD_TOOLKITS: dict[str, dict[str, Any]] = {
-    "an unknown tier": {"toolkit": Toolkit("crm", tier="pro")},
-    "a parent without a name": {"toolkit": Toolkit("crm", parent="")},
-    "a parent that is no name": {"toolkit": Toolkit("crm", parent=7)},  # type: ignore[arg-type]
-    "a description that is no text": {"toolkit": Toolkit("crm", 7)},  # type: ignore[arg-type]
-    "a base that is no flag": {"toolkit": Toolkit("crm", base="yes")},  # type: ignore[arg-type]
-    "a setting without a name": {"toolkit": Toolkit("crm", settings_keys=(" ",))},
+    "an unknown tier": {"toolkit": lambda: Toolkit("crm", tier="pro")},
+    "a parent without a name": {"toolkit": lambda: Toolkit("crm", parent="")},
+    "a parent that is no name": {"toolkit": lambda: Toolkit("crm", parent=7)},  # type: ignore[arg-type]
+    "a description that is no text": {"toolkit": lambda: Toolkit("crm", 7)},  # type: ignore[arg-type]
+    "a base that is no flag": {"toolkit": lambda: Toolkit("crm", base="yes")},  # type: ignore[arg-type]
+    "a setting without a name": {"toolkit": lambda: Toolkit("crm", settings_keys=(" ",))},
     "a blank keyword": {"keywords": ["\t"]},
     "an unknown mode": {"keywords": [("deal", "words")]},
     "keywords that are one text": {"keywords": "deal"},
@@ -150,13 +150,13 @@ BAD_TOOLKITS: dict[str, dict[str, Any]] = {
     "a pattern with look-ahead": {"patterns": ["deal(?=s)"]},
     "a pattern that would take all memory": {"patterns": ["((x{900}){900}){900}"]},
     "patterns that are one text": {"patterns": "deal"},
-    "NUL in the name": {"toolkit": Toolkit("crm\0")},
-    "NUL in a description": {"toolkit": Toolkit("crm", "a\0")},
+    "NUL in the name": {"toolkit": lambda: Toolkit("crm\0")},
+    "NUL in a description": {"toolkit": lambda: Toolkit("crm", "a\0")},
     "NUL in a keyword": {"keywords": ["a\0b"]},
-    "NUL in a member": {"toolkit": Toolkit("crm", members=("a\0",))},
-    "half of a surrogate pair": {"toolkit": Toolkit("crm", "\ud800")},
-    "a name of 10,000 characters": {"toolkit": Toolkit("x" * 10_000)},
-    "a description of a megabyte": {"toolkit": Toolkit("crm", "x" * 2**20)},
+    "NUL in a member": {"toolkit": lambda: Toolkit("crm", members=("a\0",))},
+    "half of a surrogate pair": {"toolkit": lambda: Toolkit("crm", "\ud800")},
+    "a name of 10,000 characters": {"toolkit": lambda: Toolkit("x" * 10_000)},
+    "a description of a megabyte": {"toolkit": lambda: Toolkit("crm", "x" * 2**20)},
     "an organisation with NUL": {"org": "a\0"},
     "a reason without end": {"reason": "x" * 10_000},
     "a plugin without end": {"plugin": "x" * 10_000},
@@ -167,7 +167,8 @@ BAD_TOOLKITS: dict[str, dict[str, Any]] = {
 def test_a_wrong_toolkit_is_refused_and_leaves_nothing(database: Database, wrong: dict[str, Any]) -> None:
     governed = Governed(database)
     with pytest.raises(InvalidInput) as caught:
-        governed.toolkits.put(**{"toolkit": Toolkit("crm"), **wrong})
+        made = {name: value() if callable(value) else value for name, value in wrong.items()}
+        governed.toolkits.put(**{"toolkit": Toolkit("crm"), **made})
     assert len(str(caught.value)) < 500
     assert database.revision() == 0
     assert governed.toolkits.list(deleted=True) == ()
@@ -617,11 +618,11 @@ def test_a_keyword_or_a_pattern_that_no_catalog_reads_is_refused_before_it_is_wr
     governed, registry = Governed(database), Registry(database)
     for keywords, patterns, problem in (
         (("x" * 513,), (), "keyword 'x"),
-        ((), ("a\ud800",), "surrogates"),
+        ((), ("a\ud800",), "surrogate"),
     ):
         with pytest.raises(InvalidDefinition, match=problem):
             governed.toolkits.put(Toolkit("kit"), keywords=keywords, patterns=patterns)
-        definitions = Definitions((Tool("one"),), (Toolkit("kit"),), (Route(("kit",), keywords, patterns),))
         with pytest.raises(InvalidDefinition, match=problem):
-            registry.sync(definitions, plugin="p")
+            route = Route(("kit",), keywords, patterns)
+            registry.sync(Definitions((Tool("one"),), (Toolkit("kit"),), (route,)), plugin="p")
     assert governed.toolkits.list() == ()

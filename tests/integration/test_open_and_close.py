@@ -97,6 +97,58 @@ def test_a_roll_that_is_closed_warns_of_nothing_however_often(opened: Callable[[
         gc.collect()
 
 
+def test_a_closed_roll_and_its_sessions_refuse_all_calls_alike(opened: Callable[[], Toolroll]) -> None:
+    roll = opened()
+    picked, lists = roll.select("number 3", ANN, k=3), roll.with_tools([Tool("own")])
+    receipt, talk, fresh = roll.receipt(picked), roll.session("talk", ANN), roll.session("fresh", ANN)
+    talk.select("number 3")
+    roll.close()
+    calls: list[Callable[[], object]] = [
+        lambda: roll.select("a"),
+        lambda: asyncio.run(roll.aselect("a")),
+        lambda: roll.with_tools([Tool("own")]),
+        lambda: lists.select("a"),
+        lambda: roll.session("talk"),
+        lambda: asyncio.run(roll.asession("new")),
+        lambda: roll.may("tool_3"),
+        lambda: roll.visible(),
+        lambda: roll.why("tool_3"),
+        lambda: roll.record(picked, ["tool_3"]),
+        lambda: roll.record(receipt, ["tool_3"]),
+        lambda: roll.record(picked.event_id, ["tool_3"]),
+        lambda: asyncio.run(roll.arecord(picked, ["tool_3"])),
+        lambda: roll.receipt(picked),
+        lambda: asyncio.run(roll.areceipt(picked)),
+        lambda: roll.forget_outcomes(actor="ada", tool="tool_3"),
+        lambda: roll.refresh(),
+        lambda: roll.warm_up(),
+        lambda: roll.flush(),
+        lambda: picked.check("tool_3"),
+    ]
+    for session in (talk, fresh):
+        calls += [
+            lambda s=session: s.select("a"),
+            lambda s=session: s.selection,
+            lambda s=session: s.deliver("openai"),
+            lambda s=session: s.used(["tool_3"]),
+            lambda s=session: s.load("tool_3"),
+            lambda s=session: s.unload("tool_3"),
+            lambda s=session: s.fallback(),
+            lambda s=session: s.search("a"),
+            lambda s=session: s.hints(),
+            lambda s=session: s.answer("search_tools", {"queries": ["a"]}),
+            lambda s=session: s.check("tool_3"),
+            lambda s=session: asyncio.run(s.acheck("tool_3")),
+            lambda s=session: s.end_turn(),
+            lambda s=session: s.delete(),
+        ]
+    for at, call in enumerate(calls):
+        with pytest.raises(StoreUnavailable, match="this Toolroll is closed"):
+            call()
+            pytest.fail(f"call {at}")
+    assert picked.explain() and picked.schemas("openai") and talk.turn == 1 and len(roll.catalog) == 12
+
+
 def test_closing_while_another_thread_closes_ends_once(opened: Callable[[], Toolroll]) -> None:
     roll = opened()
     closers = [threading.Thread(target=roll.close) for _ in range(8)]

@@ -105,7 +105,7 @@ def test_a_tool_made_by_hand_says_what_is_wrong_with_it(fields, message):
 
 
 def test_a_toolkit_needs_a_name():
-    with pytest.raises(InvalidDefinition, match="toolkit name is '', must be non-empty text"):
+    with pytest.raises(InvalidDefinition, match="toolkit name is '', must be a non-empty string"):
         Toolkit("")
 
 

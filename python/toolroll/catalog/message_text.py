@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from toolroll._core import Bitset, Speller
 from toolroll.catalog.spelling import Correction, DeferredSpeller, corrected
 from toolroll.conversation import content_of, field_of, text_of
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 
 LONGEST = 8_192  # characters that are read: the beginning and the end, where requests stand
 MOST_CLAUSES = 4
@@ -87,7 +87,7 @@ class Reader:
         if query != text and visible is not None and self.corrections is not None:
             query = corrected(text, self.corrections(text, visible()))
         earlier: tuple[tuple[str, float], ...] = ()
-        if history:
+        if not isinstance(history, (list, tuple, type(None))) or history:
             earlier = _earlier(_said(history), len(set(self.terms(query))))
         return Reading(text, query, clauses(query) if self.clauses else (), earlier)
 
@@ -149,7 +149,7 @@ def _earlier(said: Sequence[tuple[str, str]], terms: int) -> tuple[tuple[str, fl
 def _said(history: Sequence[object]) -> list[tuple[str, str]]:
     """(role, text) of what user and assistant wrote, oldest first."""
     if isinstance(history, (str, bytes)) or not isinstance(history, Sequence):
-        raise InvalidInput(f"history: is {history!r:.80}, must be a sequence of messages")
+        raise InvalidInput(f"history: is {quoted(history)}, must be a sequence of messages")
     said = []
     for at, message in enumerate(history):
         if isinstance(message, str):
@@ -160,7 +160,7 @@ def _said(history: Sequence[object]) -> list[tuple[str, str]]:
             if isinstance(message, Mapping) and "type" in message:
                 continue  # OpenAI's Responses has calls and results without a role
             raise InvalidInput(
-                f"history[{at}]: is {message!r:.80}, must be a str or a message with role and content"
+                f"history[{at}]: is {quoted(message)}, must be a str or a message with role and content"
             )
         text = text_of(content_of(message))
         if role in ("user", "assistant", "model") and text.strip():

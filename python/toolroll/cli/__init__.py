@@ -10,10 +10,11 @@ import click
 
 from toolroll import __version__
 from toolroll.cli.commands import PATH, LazyGroup
-from toolroll.cli.output import one_line, redacted
+from toolroll.cli.output import redacted, remark
 from toolroll.errors import ToolrollError
 
 FAILED, INTERRUPTED = 1, 130  # the latter as shells report a program that Ctrl-C ended
+_VARIABLES = ("TOOLROLL_CATALOG", "TOOLROLL_CACHE", "TOOLROLL_PROFILE", "TOOLROLL_EMBEDDER")
 _STORE_PACKAGES = ("sqlalchemy", "alembic")
 
 root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s %(version)s")(
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with root.make_context("toolroll", list(sys.argv[1:] if arguments is None else arguments)) as context:
             meta = context.meta
+            _warn_of_unknown_variables()
             status = root.invoke(context)
         sys.stdout.flush()
         return int(status or 0)
@@ -88,11 +90,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
 
 
+def _warn_of_unknown_variables() -> None:
+    """Warns of misspelt variables. The names of all are imported only if one is not among the few here."""
+    if any(name.startswith("TOOLROLL_") and name not in _VARIABLES for name in os.environ):
+        from toolroll.environment_names import warn_of_unknown
+
+        warn_of_unknown()
+
+
 def _fail(where: str, text: str, status: int = FAILED) -> int:
     """Prints an error on one line, without the password of a URL and without control characters."""
     first, *rest = text.splitlines() or [""]
     text = " ".join([first, "; ".join(line.strip() for line in rest)]).rstrip()
-    print(f"{where}: {one_line(redacted(text))}", file=sys.stderr)
+    print(f"{where}: {remark(redacted(text))}", file=sys.stderr)
     return status
 
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from toolroll.cli.parameter_types import parameter_value
+from toolroll.environment_names import PREFIX, warn_of_unknown
 from toolroll.errors import InvalidInput
 from toolroll.selection.profiles import Profile, profile
 
-PREFIX = "TOOLROLL_"
 PROFILE = PREFIX + "PROFILE"
 
 
@@ -22,12 +22,13 @@ def from_environment(of: str | Profile | None = None, environ: Mapping[str, str]
     """The parameters of a profile, with those changed that the environment has a variable for.
 
     of: the profile, or parameters to begin with; None for the profile that `TOOLROLL_PROFILE` names, or the
-    default one. An empty variable counts as not there, and so do variables that name no parameter.
+    default one. An empty variable counts as not there. A variable that nothing reads is logged once.
 
     Raises:
         NotFound: there is no profile of that name.
         InvalidInput: a value is wrong; says which variable.
     """
+    warn_of_unknown(environ)
     if of is None:
         of = environ.get(PROFILE) or "default"
     parameters = profile(of) if isinstance(of, str) else of

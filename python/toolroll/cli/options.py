@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolroll.argument_checks import check_registry_url
 from toolroll.cli.output import note_left_out
 from toolroll.cli.parameter_types import POSITIVE, assignment, once_each, timestamp
 from toolroll.errors import InvalidInput
@@ -148,7 +149,9 @@ def flag(names: str, help: str, **attributes: Any) -> Decorator:
 
 
 def _url(context: click.Context, option: click.Parameter, url: str) -> str:
-    if url and not is_registry(url):
+    if url and is_registry(url):
+        check_registry_url(url)  # before a package that a registry needs is missed
+    elif url:
         raise InvalidInput(
             f"{option.opts[0]} {url!r:.200}: is not a registry, must be sqlite:///FILE or "
             "postgresql://USER@HOST/DATABASE"

@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Any
 
 _USER = re.compile(r"(://[^\s/@:]*):\S*@")
+_SHOWN_OF_RUN = 300
+_LONG_RUN = re.compile(rf"\S{{{2 * _SHOWN_OF_RUN},}}")
 _OPTION = re.compile(r"(password=)[^\s&]+", re.IGNORECASE)
 
 
@@ -127,9 +129,14 @@ def one_line(text: str, longest: int | None = None) -> str:
     return text if longest is None or len(text) <= longest else f"{text[: longest - 1]}…"
 
 
+def remark(text: str) -> str:
+    """The same on one line, for standard error. Long bad input without a space is cut."""
+    return one_line(_LONG_RUN.sub(lambda run: f"{run[0][:_SHOWN_OF_RUN]}…", text))
+
+
 def note(text: str) -> None:
     """Prints a remark beside the result, on one line."""
-    print(one_line(text), file=sys.stderr)
+    print(remark(text), file=sys.stderr)
 
 
 def note_left_out(unreadable: Iterable[str]) -> None:

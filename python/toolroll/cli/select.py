@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +21,7 @@ from toolroll.cli.options import (
 )
 from toolroll.cli.output import Progress, note, print_json, printable
 from toolroll.cli.parameter_types import COUNT, PROVIDERS, names
+from toolroll.errors import InvalidInput
 
 if TYPE_CHECKING:
     from toolroll.formats.sources.bad_tools import OnBadTool
@@ -68,8 +70,13 @@ if TYPE_CHECKING:
     metavar="KEY",
     unset="those of the registry; without one, all",
 )
-@option("--require", "Select this tool and skip the search; repeatable.", multiple=True, metavar="NAME")
-@option("--exclude", "Omit this tool; repeatable.", multiple=True, metavar="NAME")
+@option(
+    "--require",
+    "Select this tool and skip the search; repeatable, or a JSON list of names.",
+    multiple=True,
+    metavar="NAME",
+)
+@option("--exclude", "Omit this tool; repeatable, or a JSON list.", multiple=True, metavar="NAME")
 @option(
     "--profile",
     "Named set of parameters. Variables such as TOOLROLL_MAX_TOOLS change single ones.",
@@ -99,6 +106,7 @@ def command(
     on_bad_tool: OnBadTool | None,
     settings: tuple[str, ...],
     require: tuple[str, ...],
+    exclude: tuple[str, ...],
     provider: str | None,
     json: bool,
     explain: bool,
@@ -113,8 +121,9 @@ def command(
     """
     if json + explain + (schemas is not None) > 1:
         raise click.UsageError("--json, --explain and --schemas: not allowed with each other")
-    if visible and (message is not None or explain or schemas is not None):
-        raise click.UsageError("--visible: goes without MESSAGE, --explain and --schemas")
+    is_limited = any(limit is not None for limit in (k, max_tools, budget_tokens))
+    if visible and (message is not None or explain or schemas is not None or is_limited):
+        raise click.UsageError("--visible: goes without MESSAGE, --explain, --schemas and limits")
     if message is None and not visible:
         raise click.UsageError("MESSAGE: is missing; --visible needs none")
     if tiers and (catalog is None or is_registry(catalog)):
@@ -124,6 +133,7 @@ def command(
     from toolroll.cli.environment import from_environment
     from toolroll.context import Context
 
+    required, excluded = _names("--require", require), _names("--exclude", exclude)
     if message == "-":
         message = sys.stdin.buffer.read().decode("utf-8", "replace")
     with (
@@ -132,20 +142,25 @@ def command(
     ):
         if not settings and not (catalog and is_registry(catalog)):
             settings = tuple(roll.catalog.switches.keys)  # as if every toolkit were configured
-        turn = Context(**context, settings=settings, provider=provider or "", required=require)
+        turn = Context(
+            **context,
+            settings=settings,
+            provider=provider or "",
+            required=required,
+            exclude=excluded,
+        )
         roll.warm_up([turn.org])
+        unknown = roll.unknown_values(turn)
         if message is None:
-            _print_visible(roll.visible(turn), json)
+            _print_visible(roll.visible(turn), unknown, json)
             return
         roll.select(message, turn, k)  # warms the caches, so that the timings below are typical
         picked = roll.select(message, turn, k, max_tools=max_tools, budget_tokens=budget_tokens)
-        unknown = roll.unknown_values(turn)
     if json:
         # Nothing is logged, so no report could name an event.
         print_json({**picked.to_dict(), "event_id": None, "unknown_values": list(unknown)})
         return
-    for sentence in unknown:
-        note(sentence)
+    _print_notes(unknown)
     if schemas:
         print_json(picked.schemas(schemas))
         for loss in picked.conversion_losses(schemas):
@@ -159,13 +174,41 @@ def command(
         note(picked.summary())
 
 
-def _print_visible(visible: VisibleTools, as_json: bool) -> None:
+def _print_notes(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        note(sentence)
+
+
+def _print_visible(visible: VisibleTools, unknown: Sequence[str], as_json: bool) -> None:
     if as_json:
-        print_json({"toolkits": list(visible.toolkits), "tools": list(visible.names)})
+        print_json(
+            {
+                "toolkits": list(visible.toolkits),
+                "tools": list(visible.names),
+                "unknown_values": list(unknown),
+            }
+        )
         return
+    _print_notes(unknown)
     for tool in visible.definitions:
         print(printable(tool.name))
-    note(f"{len(visible)} of {len(visible.catalog)} tools, of the toolkits {', '.join(visible.toolkits)}")
+    toolkits = visible.toolkits
+    of = f"of the toolkits {', '.join(toolkits)}" if toolkits else "of no toolkit"
+    note(f"{len(visible)} of {len(visible.catalog)} tools, {of}")
+
+
+def _names(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that a repeatable option gives, each a name or a JSON list of names."""
+    from toolroll.context import names_of_json
+
+    found: list[str] = []
+    for value in values:
+        try:
+            is_json = value.lstrip().startswith("[")
+            found.extend(names_of_json(value, f"{option}:") if is_json else (value,))
+        except InvalidInput as error:
+            raise click.UsageError(str(error)) from None
+    return tuple(dict.fromkeys(found))
 
 
 def _open(

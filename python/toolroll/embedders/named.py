@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any, Union
 
 from toolroll.embedder import Embedder, as_embedder
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.errors import InvalidInput, NotFound, quoted
 
 EmbedderChoice = Union[Embedder, str, None]  # noqa: UP007  a protocol has no | at run time in 3.10
 
@@ -43,22 +43,24 @@ def embedder(choice: EmbedderChoice) -> Embedder | None:
         EmbedderUnavailable: its extra is not installed, or its server or model is unavailable.
         InvalidInput: `choice` is something else.
     """
-    if choice is None or choice == "none":
+    if choice is None:
         return None
     if not isinstance(choice, str):
         if not hasattr(choice, "embed"):
-            raise InvalidInput(f"embedder: is {choice!r:.80}, must be an Embedder, None or one of {KNOWN}")
+            raise InvalidInput(f"embedder: is {quoted(choice)}, must be an Embedder, None or one of {KNOWN}")
         return as_embedder(choice)
+    if choice == "none":
+        return None
     if choice in _LOCAL:
         module, name, arguments, is_kept = _LOCAL[choice]
         made: Embedder = _class(module, name)(**arguments)
         return _cached(made) if is_kept else made
     provider, colon, model = choice.partition(":")
     if not colon or provider not in _OF_MODELS:
-        raise NotFound(f"embedder {choice!r:.200}: unknown; known are {KNOWN}")
+        raise NotFound(f"embedder {quoted(choice)}: unknown; known are {KNOWN}")
     module, name, waits, form = _OF_MODELS[provider]
     if not model or model.startswith("@"):
-        raise InvalidInput(f"embedder {choice!r:.200}: names no model, must be {provider}:{form}")
+        raise InvalidInput(f"embedder {quoted(choice)}: names no model, must be {provider}:{form}")
     if not waits:
         return _cached(_class(module, name)(model))
     model, at, url = _model_and_url(model)

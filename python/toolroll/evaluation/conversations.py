@@ -14,7 +14,7 @@ from typing import Any
 
 from toolroll.context import Context
 from toolroll.embedders.named import EmbedderChoice
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.evaluation.dataset import Dataset, Examples, Query, Split, divide, with_examples
 from toolroll.evaluation.metrics import recall
 from toolroll.evaluation.runner import Progress
@@ -195,7 +195,9 @@ def _context(roll: Toolroll, query: Query, session: str = "") -> Context:
 def _number(query: Query) -> int:
     number = query.context.get("turn")
     if type(number) is not int or number < 0:
-        raise InvalidInput(f"query {query.id!r}: context.turn is {number!r:.80}, must be its number, from 0")
+        raise InvalidInput(
+            f"query {query.id!r}: context.turn is {quoted(number)}, must be its number, from 0"
+        )
     return number
 
 

@@ -25,7 +25,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from toolroll.errors import InvalidDefinition, InvalidInput, NotFound
+from toolroll.errors import InvalidDefinition, InvalidInput, NotFound, quoted
 from toolroll.formats import strict_json
 from toolroll.formats.sources.bad_tools import OnBadTool, clean_name
 from toolroll.formats.sources.fields import FieldError
@@ -125,9 +125,9 @@ def divide(
         InvalidInput: split is "all" and examples "train": each query can be in one of them only.
     """
     if split not in SPLITS:
-        raise InvalidInput(f"split: is {split!r:.80}, must be one of {', '.join(SPLITS)}")
+        raise InvalidInput(f"split: is {quoted(split)}, must be one of {', '.join(SPLITS)}")
     if examples not in EXAMPLES:
-        raise InvalidInput(f"examples: is {examples!r:.80}, must be one of {', '.join(EXAMPLES)}")
+        raise InvalidInput(f"examples: is {quoted(examples)}, must be one of {', '.join(EXAMPLES)}")
     if split == "all" and examples == "train":
         raise InvalidInput(
             "split: is 'all' with examples from 'train', but a message that is asked cannot be an example: "
@@ -199,30 +199,30 @@ def _read_queries(text: str, file: str, names: set[str]) -> tuple[tuple[Query, .
 
 def _query(value: Any, names: set[str], spellings: dict[str, str]) -> Query:
     if type(value) is not dict:
-        raise FieldError(f"is {value!r:.80}, must be an object with id, text and gold")
+        raise FieldError(f"is {quoted(value)}, must be an object with id, text and gold")
     for key in ("id", "text", "gold"):
         if key not in value:
             raise FieldError(f"{key} is missing", (key,))
     for key in ("id", "text", "split"):
         if not isinstance(found := value.get(key, "test"), str) or (key != "text" and not found):
             raise FieldError(
-                f"{key} is {found!r:.80}, must be a string" + " of some length" * (key != "text"), (key,)
+                f"{key} is {quoted(found)}, must be a string" + " of some length" * (key != "text"), (key,)
             )
     gold = _names(value["gold"], "gold", spellings)
     for name in gold:
         if name not in names:
-            raise FieldError(f"gold names {name!r:.80}, which is no tool of this folder", ("gold",))
+            raise FieldError(f"gold names {quoted(name)}, which is no tool of this folder", ("gold",))
     if len(set(gold)) != len(gold):
         raise FieldError(f"gold names a tool twice: {', '.join(gold)}", ("gold",))
     context = value.get("context")
     if context is None:
         context = {}
     if type(context) is not dict:
-        raise FieldError(f"context is {context!r:.80}, must be an object", ("context",))
+        raise FieldError(f"context is {quoted(context)}, must be an object", ("context",))
     alternatives = context.get("alt", {})
     if type(alternatives) is not dict:
         raise FieldError(
-            f"context.alt is {alternatives!r:.80}, must be gold name → names", ("context", "alt")
+            f"context.alt is {quoted(alternatives)}, must be gold name → names", ("context", "alt")
         )
     candidates: tuple[str, ...] = ()
     if "candidates" in context and not (candidates := _names(context["candidates"], "candidates", spellings)):
@@ -242,7 +242,7 @@ def _query(value: Any, names: set[str], spellings: dict[str, str]) -> Query:
 def _names(value: Any, key: str, spellings: dict[str, str]) -> tuple[str, ...]:
     """The names as the catalog has them; `spellings` gets those that are written in another way."""
     if type(value) is not list or not all(type(name) is str for name in value):
-        raise FieldError(f"{key} is {value!r:.80}, must be a list of names", (key,))
+        raise FieldError(f"{key} is {quoted(value)}, must be a list of names", (key,))
     clean = [clean_name(name) for name in value]
     spellings |= {name: raw for name, raw in zip(clean, value, strict=True) if name != raw}
     return tuple(clean)
@@ -252,7 +252,7 @@ def _history(value: Any) -> tuple[Mapping[str, Any], ...]:
     for message in value if type(value) in (list, tuple) else [None]:
         if type(message) is not dict or type(message.get("role")) is not str or "content" not in message:
             raise FieldError(
-                f"context.history holds {message!r:.80}, must be a list of objects with role and content",
+                f"context.history holds {quoted(message)}, must be a list of objects with role and content",
                 ("context", "history"),
             )
     return tuple(value)

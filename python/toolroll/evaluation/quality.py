@@ -14,7 +14,7 @@ from os import PathLike
 from typing import Any
 
 from toolroll.embedders.named import EmbedderChoice
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.evaluation.dataset import (
     Dataset,
     Examples,
@@ -244,7 +244,7 @@ def _repeated(asked: Sequence[Query], definitions: Definitions) -> int:
 def _places(ks: Sequence[int]) -> tuple[int, ...]:
     places = tuple(ks)
     if not places or any(type(k) is not int or k < 1 for k in places):
-        raise InvalidInput(f"k: is {ks!r:.80}, must be whole numbers of at least 1")
+        raise InvalidInput(f"k: is {quoted(ks)}, must be whole numbers of at least 1")
     if list(places) != sorted(set(places)):
         raise InvalidInput(f"k: is {', '.join(map(str, places))}, must be ascending, each once")
     return places

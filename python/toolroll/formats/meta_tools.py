@@ -140,7 +140,7 @@ def read_manage(arguments: object) -> Manage:
             break
     else:
         _refuse("manage_tools", f"mode is {_shown(mode)}, must be load, unload or fallback")
-    written = next((given[key] for key in _NAME_KEYS if given.get(key) not in (None, "", [])), None)
+    written = next((value for key in _NAME_KEYS if not _is_blank(value := given.get(key))), None)
     names = _texts(written, "manage_tools", "tools", split=True)
     if known != "fallback" and not names:
         _refuse("manage_tools", f"tools is empty, must name the tools to {known}, such as ['send_email']")
@@ -234,8 +234,12 @@ def _texts(value: object, tool: str, what: str, split: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in (text.strip(around) for text in value) if text))
 
 
+def _is_blank(value: object) -> bool:
+    return value is None or (isinstance(value, (str, list)) and not value)
+
+
 def _limit(value: object) -> int:
-    if value is None or value == "":
+    if _is_blank(value):
         return DEFAULT_FOUND
     try:
         if isinstance(value, bool):

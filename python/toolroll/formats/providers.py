@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 
 How = Literal["replace", "allow", "defer", "meta-tools"]
 HOWS: tuple[How, ...] = get_args(How)
@@ -88,4 +88,4 @@ def provider_of(name: str) -> Provider:
     try:
         return PROVIDERS[name]
     except (KeyError, TypeError):
-        raise InvalidInput(f"provider is {name!r:.80}, must be one of {', '.join(PROVIDERS)}") from None
+        raise InvalidInput(f"provider is {quoted(name)}, must be one of {', '.join(PROVIDERS)}") from None

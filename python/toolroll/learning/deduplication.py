@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.learning.effects import Change
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, Kind, Report
@@ -145,10 +145,10 @@ def _tool(
         return tool
     if name in shown:
         raise InvalidInput(
-            f"event {report.event_id}: tool {name!r:.80} was shown, so report it as called, not as wanted"
+            f"event {report.event_id}: tool {quoted(name)} was shown, so report it as called, not as wanted"
         )
     raise InvalidInput(
-        f"event {report.event_id}: tool {name!r:.80} was not shown; shown: {_listed(shown)}. "
+        f"event {report.event_id}: tool {quoted(name)} was not shown; shown: {_listed(shown)}. "
         "Report a tool that a search found afterwards as wanted"
     )
 

@@ -26,8 +26,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from toolroll.argument_checks import LONE_SURROGATE, is_unicode
 from toolroll.context import Context
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.identity import key
 
 Unit = Literal["user", "session", "org"]
@@ -61,19 +62,25 @@ class Experiment:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not 0 < len(self.name) <= _LONGEST:
-            raise InvalidInput(f"experiment: name is {self.name!r:.120}, must have 1 to {_LONGEST} letters")
+            raise InvalidInput(f"experiment: name is {quoted(self.name)}, must have 1 to {_LONGEST} letters")
         where = f"experiment {self.name!r}"
-        if self.unit not in UNITS:
-            raise InvalidInput(f"{where}: unit is {self.unit!r:.80}, must be one of {', '.join(UNITS)}")
+        if not is_unicode(self.name):
+            raise InvalidInput(f"{where}: name {LONE_SURROGATE}")
+        if not isinstance(self.unit, str) or self.unit not in UNITS:
+            raise InvalidInput(f"{where}: unit is {quoted(self.unit)}, must be one of {', '.join(UNITS)}")
         if not isinstance(self.salt, str):
-            raise InvalidInput(f"{where}: salt is {self.salt!r:.80}, must be text")
+            raise InvalidInput(f"{where}: salt is {quoted(self.salt)}, must be text")
+        if not is_unicode(self.salt):
+            raise InvalidInput(f"{where}: salt {quoted(self.salt)} {LONE_SURROGATE}")
         if not isinstance(self.variants, Mapping) or len(self.variants) < 2:
             raise InvalidInput(f"{where}: needs at least two variants, each with its share")
         for name, share in self.variants.items():
             if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
-                raise InvalidInput(f"{where}: variant {name!r:.120} must have 1 to {_LONGEST} letters")
+                raise InvalidInput(f"{where}: variant {quoted(name)} must have 1 to {_LONGEST} letters")
+            if not is_unicode(name):
+                raise InvalidInput(f"{where}: variant {name!r} {LONE_SURROGATE}")
             if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1:
-                raise InvalidInput(f"{where}: share of {name!r} is {share!r:.80}, must be between 0 and 1")
+                raise InvalidInput(f"{where}: share of {name!r} is {quoted(share)}, must be between 0 and 1")
         total = math.fsum(self.variants.values())
         if abs(total - 1) > 1e-9:
             raise InvalidInput(f"{where}: shares add up to {total:.6g}, must be 1")

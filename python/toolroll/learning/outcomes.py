@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from toolroll.errors import InvalidInput
+from toolroll.argument_checks import items_of
+from toolroll.errors import InvalidInput, quoted
 from toolroll.learning.exposure import ShownTool
 
 Kind: TypeAlias = Literal[
@@ -69,7 +70,7 @@ class Report:
         """From what `to_record` made. Raises KeyError, TypeError or ValueError for anything else."""
         entries = tuple(Entry(name, kind) for name, kind in record["entries"])
         if not KINDS.issuperset(entry.kind for entry in entries):
-            raise ValueError(f"outcome of an unknown kind in {record['entries']!r:.80}")
+            raise ValueError(f"outcome of an unknown kind in {quoted(record['entries'])}")
         found = tuple(ShownTool.from_record(tool) for tool in record["found"])
         return cls(record["event_id"], entries, found, bool(record["is_final"]))
 
@@ -95,9 +96,11 @@ def read_called(
 
     def add(what: str, name: object, kind: Kind) -> None:
         if not isinstance(name, str) or not name:
-            raise InvalidInput(f"{what}: names {name!r:.80}, must name tools")
+            raise InvalidInput(f"{what}: names {quoted(name)}, must name tools")
         if entries.setdefault(name, kind) != kind:
-            raise InvalidInput(f"{what}: tool {name!r:.80} is also reported as {entries[name]!r}; report one")
+            raise InvalidInput(
+                f"{what}: tool {quoted(name)} is also reported as {entries[name]!r}; report one"
+            )
 
     for name, succeeded in _read("called", called).items():
         add("called", name, "called" if succeeded is None else "succeeded" if succeeded else "failed")
@@ -109,10 +112,17 @@ def read_called(
         )
     if isinstance(corrected, (str, bytes)) or not isinstance(corrected, Iterable):
         raise InvalidInput(
-            f"corrected: is {corrected!r:.80}, must map the wrong tool to the right one, or None"
+            f"corrected: is {quoted(corrected)}, must map the wrong tool to the right one, or None"
         )
-    right = corrected if isinstance(corrected, Mapping) else dict.fromkeys(corrected)
+    right = (
+        corrected if isinstance(corrected, Mapping) else dict.fromkeys(items_of(corrected, "corrected", str))
+    )
     for name, meant in right.items():
+        if not isinstance(name, str) or not (meant is None or isinstance(meant, str)):
+            raise InvalidInput(
+                f"corrected: maps {quoted(name)} to {quoted(meant)}, must map the name of the wrong tool to "
+                "that of the right one, or None"
+            )
         entries.pop(name, None)  # it was also called, but a correction says more
         add("corrected", name, "corrected")
         if meant is not None and entries.get(meant) not in ("succeeded", "failed", "called"):
@@ -126,19 +136,19 @@ def _read(what: str, said: object) -> Mapping[str, bool | None]:
         for name, succeeded in said.items():
             if succeeded is not None and not isinstance(succeeded, bool):
                 raise InvalidInput(
-                    f"{what}: {name!r:.80} is {succeeded!r:.80}, must be True, False or None (unknown)"
+                    f"{what}: {quoted(name)} is {quoted(succeeded)}, must be True, False or None (unknown)"
                 )
         return said
     if isinstance(said, (str, bytes)) or not isinstance(said, Iterable):
-        raise InvalidInput(f"{what}: is {said!r:.80}, must map names of tools to whether they succeeded")
+        raise InvalidInput(f"{what}: is {quoted(said)}, must map names of tools to whether they succeeded")
     calls: dict[str, bool | None] = {}
     for one in said:
         name, succeeded = one if isinstance(one, tuple) and len(one) == 2 else (one, True)
         if not isinstance(name, str):
-            raise InvalidInput(f"{what}: holds {one!r:.80}, must hold names of tools, or (name, succeeded)")
+            raise InvalidInput(f"{what}: holds {quoted(one)}, must hold names of tools, or (name, succeeded)")
         if succeeded is not None and not isinstance(succeeded, bool):
             raise InvalidInput(
-                f"{what}: {name!r:.80} is {succeeded!r:.80}, must be True, False or None (unknown)"
+                f"{what}: {quoted(name)} is {quoted(succeeded)}, must be True, False or None (unknown)"
             )
         calls[name] = calls.get(name) if succeeded is None else succeeded
     return calls

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from toolroll.errors import Denied, InvalidInput
+from toolroll.errors import Denied, InvalidInput, quoted
 
 LEAST_ORGANISATIONS = 20
 MOST = 100  # the most counts of one organisation, over all tools and kinds
@@ -96,11 +96,11 @@ def release(
         InvalidInput: a number is out of range, or a count no number of at least 0.
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)):
-        raise InvalidInput(f"epsilon: is {epsilon!r:.80}, must be a number")
+        raise InvalidInput(f"epsilon: is {quoted(epsilon)}, must be a number")
     if not 0.001 <= epsilon <= GREATEST_EPSILON:
         raise InvalidInput(f"epsilon: is {epsilon}, must be from 0.001 to {GREATEST_EPSILON:g}")
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= 1_000_000:
-        raise InvalidInput(f"most: is {most!r:.80}, must be a whole number from 1 to 1,000,000")
+        raise InvalidInput(f"most: is {quoted(most)}, must be a whole number from 1 to 1,000,000")
     if len(contributions) < LEAST_ORGANISATIONS:
         raise Denied(
             f"sharing: {len(contributions)} organisations take part, "
@@ -191,7 +191,7 @@ def bounded(contribution: Mapping[str, Counts], names: Sequence[str], most: int)
     counts = [count for name in names for count in contribution.get(name, Counts(0, 0, 0, 0))]
     for count in counts:
         if not (isinstance(count, (int, float)) and 0 <= count < math.inf):
-            raise InvalidInput(f"sharing: a count is {count!r:.80}, must be a number of at least 0")
+            raise InvalidInput(f"sharing: a count is {quoted(count)}, must be a number of at least 0")
     # exact from here on: rounding must not lift a sum above the bound
     exact = [Fraction(count) for count in counts]
     total = sum(exact)

@@ -17,7 +17,7 @@ from toolroll.learning.outcomes import Report
 Pending: TypeAlias = Literal["repeated", "quota", "reporters"]
 SENTENCES: Mapping[Pending, str] = {
     "repeated": "adds nothing: the same was reported before",
-    "quota": "is stored and changes no estimate: this reporter has used up today's three for the tool",
+    "quota": "kept, but changes no estimate: this reporter has used up today's three for the tool",
     "reporters": "counted, waits for a second reporter",
 }
 # Outcomes that say whether the tool works.
@@ -45,7 +45,8 @@ class RecordResult:
 
     def __str__(self) -> str:
         said = [f"{name}: {SENTENCES[why]}" for name, why in self.pending.items()]
-        return "; ".join([f"{self.counted} counted", *said])
+        new = "1 new outcome" if self.counted == 1 else f"{self.counted} new outcomes"
+        return "; ".join([new, *said])
 
 
 def pending_of(report: Report, changes: Sequence[Change], waiting: frozenset[str]) -> dict[str, Pending]:

@@ -258,7 +258,7 @@ class RegistryHome:
         recording, sessions = self._recording.health(), self._conversations.health()
         failures = [*snapshot.failures(""), *snapshot.shared.lasting_failures]
         failures += [
-            Failure(failure.where, StoreUnavailable(f"organisation {org!r:.80}: {failure.error}"))
+            Failure(failure.where, StoreUnavailable(f"organisation {quoted(org)}: {failure.error}"))
             for org, found in sorted(snapshot.org_failures.items())[:_SHOWN]
             for failure in (found if org else ())
         ]
@@ -454,7 +454,7 @@ def recording_options(
         InvalidInput: one is of a kind that is not known.
     """
     if journal is not None and not isinstance(journal, (str, PathLike)):
-        raise InvalidInput(f"journal: is {journal!r:.80}, must be a folder")
+        raise InvalidInput(f"journal: is {quoted(journal)}, must be a folder")
     folder = None if journal is None else Path(journal).absolute()
     return RecordingOptions(messages, folder, durable, events_s=events_s, sample=sample)
 
@@ -469,17 +469,18 @@ def follow_options(
     """
     for name, value, least in (("poll_s", poll_s, 0.05), ("settings_s", settings_s, 0.0)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= 3_600:
-            raise InvalidInput(f"{name}: is {value!r:.80}, must be from {least} to 3600 seconds")
+            raise InvalidInput(f"{name}: is {quoted(value)}, must be from {least} to 3600 seconds")
     if isinstance(organisations, bool) or not isinstance(organisations, int) or organisations < 1:
-        raise InvalidInput(f"organisations: is {organisations!r:.80}, must be a whole number of at least 1")
+        raise InvalidInput(f"organisations: is {quoted(organisations)}, must be a whole number of at least 1")
     if not isinstance(listens, bool):
-        raise InvalidInput(f"listens: is {listens!r:.80}, must be True or False")
+        raise InvalidInput(f"listens: is {quoted(listens)}, must be True or False")
     if max_policy_age_s is not None and (
         isinstance(max_policy_age_s, bool)
         or not isinstance(max_policy_age_s, (int, float))
         or not 2 * poll_s <= max_policy_age_s <= 86_400 * 365
     ):
         raise InvalidInput(
-            f"max_policy_age_s: is {max_policy_age_s!r:.80}, must be seconds, at least twice poll_s, or None"
+            f"max_policy_age_s: is {quoted(max_policy_age_s)}, must be seconds, at least twice poll_s, "
+            "or None"
         )
     return FollowOptions(poll_s, settings_s, organisations, listens, max_policy_age_s)

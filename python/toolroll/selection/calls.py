@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 from toolroll._core import Bitset
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
-from toolroll.errors import Denied
+from toolroll.errors import Denied, quoted
 from toolroll.formats.providers import How
 from toolroll.formats.schemas import own_name_of
 from toolroll.formats.schemas.names import is_replaced
@@ -150,7 +150,7 @@ def check_call(
     meta_tools = calls.meta_tools() if meta_tools is None else meta_tools
     if not isinstance(name, str):
         calls.denied("not_offered")
-        raise Denied(f"tool {name!r:.80}: is no name; {_offered((*shown, *meta_tools))}")
+        raise Denied(f"tool {quoted(name)}: is no name; {_offered((*shown, *meta_tools))}")
     if name in meta_tools:
         return meta_tools[name]
     own = _own(name, shown, calls)
@@ -159,11 +159,11 @@ def check_call(
     if own is None:
         calls.denied("not_offered")
         offered = dict.fromkeys((*shown, *calls.granted(), *meta_tools))
-        raise Denied(f"tool {name!r:.200}: was not offered in this turn; {_offered(offered)}")
+        raise Denied(f"tool {quoted(name)}: was not offered in this turn; {_offered(offered)}")
     tool = calls.may(own, context)
     if tool is None:
         calls.denied("not_allowed")
-        raise Denied(f"tool {name!r:.200}: was offered in this turn and is not allowed any more")
+        raise Denied(f"tool {quoted(name)}: was offered in this turn and is not allowed any more")
     return tool
 
 

@@ -17,10 +17,11 @@ from functools import cached_property
 from typing import Any
 
 from toolroll._core import Bitset
+from toolroll.argument_checks import check_flag
 from toolroll.arrays import Rows, Scores
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.errors import InvalidInput, NotFound, quoted
 from toolroll.formats.meta_tools import CALL_TOOL, MANAGE_TOOLS, SEARCH_TOOLS
 from toolroll.formats.providers import PROVIDERS, How, Provider, provider_of
 from toolroll.formats.schemas import PLAIN, Form, convert_all, provider_name
@@ -122,10 +123,12 @@ class Delivery:
                 row = catalog.names.get(sent)
                 if row is not None and row in visible:
                     return sent
-        raise NotFound(f"tool {sent!r:.200}: is not among the tools that {self.provider} was sent")
+        raise NotFound(f"tool {quoted(sent)}: is not among the tools that {self.provider} was sent")
 
     def sent_name(self, own: str) -> str:
         """The name under which the provider was, or would be, sent this tool."""
+        if not isinstance(own, str):
+            raise InvalidInput(f"own: is {quoted(own)}, must be the name of a tool")
         for sent, name in self._names.items():
             if name == own:
                 return sent
@@ -173,10 +176,11 @@ def deliver(
 ) -> Delivery:
     """What to send for a selection; `Selection.deliver` has the arguments and the errors."""
     target = provider_of(provider)
-    if how not in target.hows:
-        can = [name for name, other in PROVIDERS.items() if how in other.hows]
+    check_flag(must_call, "must_call")
+    if not isinstance(how, str) or how not in target.hows:
+        can = [name for name, other in PROVIDERS.items() if isinstance(how, str) and how in other.hows]
         others = f"; {how!r} is for {', '.join(can)}" if can else ""
-        raise InvalidInput(f"how is {how!r:.80}, must be {_either(target.hows)} for {provider}{others}")
+        raise InvalidInput(f"how is {quoted(how)}, must be {_either(target.hows)} for {provider}{others}")
     if must_call and provider == "mcp":
         raise InvalidInput("must_call is True, must be False for mcp: a server has no say in what is called")
     meta = _DEFAULT_META[how] if meta_tools is None else tools_of(meta_tools, "meta_tools")

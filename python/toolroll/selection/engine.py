@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from toolroll._core import Bitset, Learned, latin_share
 from toolroll._threads import CallPool, Full
+from toolroll.argument_checks import check_flag
 from toolroll.arrays import Part, Vector
 from toolroll.catalog.message_text import Reading
 from toolroll.context import Context, Turn, names
@@ -28,6 +29,7 @@ from toolroll.errors import (
     Overloaded,
     StoreUnavailable,
     Unavailable,
+    quoted,
 )
 from toolroll.identity import key
 from toolroll.learning.exposure import Exposure
@@ -188,14 +190,22 @@ class Engine(NoConversation):
         Raises:
             StoreUnavailable: `close` was called.
         """
-        if self._is_closed[0]:
-            raise StoreUnavailable(
-                "this Toolroll is closed and no longer follows its registry: open it again"
-            )
+        self.check_open()
         snapshot = self.snapshot
         if self._expired is None or (failure := self._expired()) is None:
             return snapshot
         return replace(snapshot, expired=failure)
+
+    def check_open(self) -> None:
+        """The one rule of a closed engine: it answers nothing that depends on rules, and takes nothing.
+
+        Raises:
+            StoreUnavailable: `close` was called.
+        """
+        if self._is_closed[0]:
+            raise StoreUnavailable(
+                "this Toolroll is closed and no longer follows its registry: open it again"
+            )
 
     def close(self) -> None:
         """Refuses all further turns. Those under way finish."""
@@ -282,6 +292,7 @@ class Engine(NoConversation):
 
     def _begin(self, request: Request, *, is_search: bool = False) -> _Begun:
         snapshot, context, vector = self.serving, _checked(request.context), request.vector
+        check_flag(request.strict, "strict")
         variant, pipeline = snapshot.variant_for(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
         started = time.perf_counter_ns()
@@ -565,8 +576,8 @@ def _given(vector: npt.ArrayLike, dim: int) -> Vector:
         if np.iscomplexobj(vector):
             raise TypeError("complex numbers")
         array = np.ascontiguousarray(vector, np.float32)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"vector: {str(error)[:200]}; must be a sequence of numbers") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"vector: {str(error)[:100]}; must be a sequence of numbers") from error
     if array.shape != (dim,):
         raise InvalidInput(
             f"vector: has shape {array.shape}, must be ({dim},), the width of the catalog's vectors"
@@ -578,7 +589,7 @@ def _given(vector: npt.ArrayLike, dim: int) -> Vector:
 
 
 def _names(name: str, value: Collection[str]) -> tuple[str, ...]:
-    return names(value, name) if value != () else ()
+    return () if type(value) is tuple and not value else names(value, name)
 
 
 def _limit(name: str, limit: int | None) -> int | None:
@@ -588,5 +599,5 @@ def _limit(name: str, limit: int | None) -> int | None:
         if isinstance(limit, bool) or (number := operator.index(limit)) < 0:
             raise TypeError
     except TypeError:
-        raise InvalidInput(f"{name}: is {limit!r:.80}, must be a whole number of at least 0") from None
+        raise InvalidInput(f"{name}: is {quoted(limit)}, must be a whole number of at least 0") from None
     return number

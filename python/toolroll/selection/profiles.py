@@ -16,7 +16,7 @@ from toolroll.catalog.tool2vec import DESCRIPTION_COUNTS
 from toolroll.context import Turn, names
 from toolroll.conversation import Retention, StickyCount
 from toolroll.embedder import TEMPERATURE, Scale
-from toolroll.errors import InvalidInput, NotFound
+from toolroll.errors import InvalidInput, NotFound, quoted
 from toolroll.formats.providers import MOST_TOOLS
 from toolroll.rules import OnPolicyError
 from toolroll.selection.candidates import Candidates
@@ -44,6 +44,7 @@ from toolroll.tools import Mode
 Retrieve: TypeAlias = Literal["tools", "none"]
 
 _GREATEST = 1_000_000  # of a weight or threshold
+_MOST = 1_000_000_000  # of what is counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,10 @@ def _or_none(metadata: Mapping[str, Domain]) -> Mapping[str, Domain]:
 
 def _one_of(*choices: str | None) -> Mapping[str, Domain]:
     *first, last = map(str, choices)
-    return _domain(lambda value: value in choices, f"{', '.join(first)} or {last}")
+    return _domain(
+        lambda value: isinstance(value, (str, type(None))) and value in choices,
+        f"{', '.join(first)} or {last}",
+    )
 
 
 def _within(least: float, most: float) -> Callable[[Any], bool]:
@@ -78,14 +82,16 @@ def _within(least: float, most: float) -> Callable[[Any], bool]:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST
 
 
-_COUNT = _domain(_is_count, "a whole number of at least 0")
+_COUNT = _domain(_is_count, f"a whole number of at least 0, at most {_MOST:,}")
 _WEIGHT = _domain(_within(0, _GREATEST), f"a number from 0 to {_GREATEST:,}")
 _SHARE = _domain(_within(0, 1), "between 0 and 1")
 _COSINE = _domain(_within(-1, 1), "between -1 and 1")
-_POSITIVE = _domain(lambda value: isinstance(value, (int, float)) and value > 0, "above 0")
+_POSITIVE = _domain(
+    lambda value: (isinstance(value, float) and value > 0) or (_is_count(value) and value > 0), "above 0"
+)
 _FLAG = _domain(lambda value: isinstance(value, bool), "True or False")
 
 
@@ -209,7 +215,7 @@ class Profile:
             domain: Domain | None = parameter.metadata.get("domain")
             if domain is not None and not domain.holds(value := getattr(self, parameter.name)):
                 raise InvalidInput(
-                    f"parameter {parameter.name}: is {value!r:.80}, must be {domain.description}"
+                    f"parameter {parameter.name}: is {quoted(value)}, must be {domain.description}"
                 )
         if self.no_hit is not None:  # a list in JSON, and on the command line
             object.__setattr__(self, "no_hit", names(self.no_hit, "parameter no_hit:"))
@@ -496,4 +502,4 @@ def profile(name: str) -> Profile:
     try:
         return PROFILES[name]
     except KeyError:
-        raise NotFound(f"profile {name!r:.200}: unknown; known are {', '.join(PROFILES)}") from None
+        raise NotFound(f"profile {quoted(name)}: unknown; known are {', '.join(PROFILES)}") from None

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from toolroll.arrays import Rows
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Turn
-from toolroll.errors import Failure, InvalidInput, NotFound
+from toolroll.errors import Failure, InvalidInput, NotFound, quoted
 from toolroll.formats.providers import How
 from toolroll.formats.schemas import Form, Loss, convert_all, losses, provider_names
 from toolroll.selection import explanation
@@ -130,7 +130,10 @@ class Selection:
         tool_list = self.turn.tool_list
         hosted = self.catalog.hosted if tool_list is None else tool_list.hosted
         schemas = convert_all(self.definitions, provider, form, deferred)[0]
-        return [*schemas, *deepcopy([tool for tool in hosted if isinstance(tool, dict)])]
+        try:
+            return [*schemas, *deepcopy([tool for tool in hosted if isinstance(tool, dict)])]
+        except RecursionError as error:
+            raise InvalidInput("tools: a hosted tool is nested too deeply to be copied") from error
 
     def conversion_losses(
         self, provider: str, *, strict: bool = False, json_schema: bool = False, returns: bool = False
@@ -316,7 +319,7 @@ class Selection:
             and (row := self.catalog.names.get(name)) is not None
             and row in explanation.known_rows(self.candidates)
         ):
-            raise NotFound(f"tool {name!r:.200}: is not in the catalog, or hidden; `why` tells an operator")
+            raise NotFound(f"tool {quoted(name)}: is not in the catalog, or hidden; `why` tells an operator")
         table = explanation.explain(self._trail, name)
         if name is not None:
             return table

@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from toolroll._counts import ConcurrentCounter, ConcurrentHistogram
 from toolroll._threads import survive_forks
-from toolroll.errors import Failure, InvalidInput
+from toolroll.errors import Failure, InvalidInput, quoted
 from toolroll.selection.calls import Denial
 from toolroll.selection.observer import Observer, OutcomeReport
 from toolroll.selection.selection import Selection
@@ -124,7 +124,7 @@ class Telemetry:
             method = getattr(observer, name, None)
             if isinstance(observer, type) or not callable(method) or inspect.iscoroutinefunction(method):
                 raise InvalidInput(
-                    f"observers: {observer!r:.80} must be an object with a plain method {name}; "
+                    f"observers: {quoted(observer)} must be an object with a plain method {name}; "
                     "subclass toolroll.Observer"
                 )
         added = _Observing(observer)

@@ -14,7 +14,7 @@ from toolroll.selection.visible import VisibleTools
 
 _NEAR_AMONG = 5_000  # names that a misspelt one is compared with; bounds the time of a sentence
 
-_LISTED = 10  # toolkits in a sentence
+_LISTED = 10  # toolkits in a sentence, and sentences about the tools of one argument
 
 
 def unknown_values(pipeline: Pipeline, context: Context, visible: VisibleTools) -> Iterator[str]:
@@ -31,11 +31,14 @@ def unknown_values(pipeline: Pipeline, context: Context, visible: VisibleTools) 
             if not context.tier and (gated := sorted(stage.policy.gates)):
                 shown = ", ".join(gated[:_LISTED]) + (", …" if len(gated) > _LISTED else "")
                 yield f"no tier is given, so toolkits that have one are hidden: {shown}"
-    for name in dict.fromkeys(context.exclude):
-        if name not in visible:
+    for argument in ("required", "exclude", "only"):
+        absent = [name for name in dict.fromkeys(getattr(context, argument)) if name not in visible]
+        for name in absent[:_LISTED]:
             near = get_close_matches(name[:200], visible.names[:_NEAR_AMONG], n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            yield f"exclude {name!r:.80}: there is no such tool{hint}"
+            hint = f"; did you mean {near[0]!r:.80}?" if near else ""
+            yield f"{argument} {name!r:.80}: this caller has no such tool{hint}"
+        if len(absent) > _LISTED:
+            yield f"{argument}: this caller has no tools of {len(absent) - _LISTED:,} more names"
     if context.page and "page" not in reads and not _is_mapped(pipeline, context):
         yield f"page {context.page!r:.80}: no mapping matches it, and no rule reads pages"
 

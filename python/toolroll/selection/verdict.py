@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toolroll.catalog.catalog import Catalog
 from toolroll.context import Context, Turn
-from toolroll.errors import Failure, NotFound
+from toolroll.errors import Failure, NotFound, quoted
 from toolroll.selection.pipeline import Pipeline
 from toolroll.selection.policy.policy import NOT_NAMED
 from toolroll.selection.policy.policy import Verdict as Verdict
@@ -25,8 +25,8 @@ def judge(
     catalog = pipeline.catalog
     if name not in catalog.names:
         raise NotFound(
-            f"tool {name!r:.200}: is not in the catalog; in a registry it may be deleted or wait for review "
-            f"(`toolroll registry show {name:.200} --catalog URL`)"
+            f"tool {quoted(name)}: is not in the catalog; in a registry it may be deleted or wait for review "
+            "(`toolroll registry show NAME --catalog URL`)"
         )
     row = catalog.names[name]
     tool = catalog.tools[row]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.meta_tools import META_TOOLS
 from toolroll.formats.schemas import own_name_of
 from toolroll.formats.schemas.names import is_replaced
@@ -87,11 +87,11 @@ def listed(names: object) -> list[str]:
     if isinstance(names, str):
         names = _BETWEEN.split(names[:_LONGEST])
     if not isinstance(names, Iterable) or isinstance(names, (bytes, Mapping)):
-        raise InvalidInput(f"names: is {names!r:.80}, must be names, as a list or with commas between them")
+        raise InvalidInput(f"names: is {quoted(names)}, must be names, as a list or with commas between them")
     wanted = []
     for name in names:
         if not isinstance(name, str):
-            raise InvalidInput(f"names: holds {name!r:.80}, must hold names")
+            raise InvalidInput(f"names: holds {quoted(name)}, must hold names")
         if name.strip():
             wanted.append(name.strip())
     if not wanted:

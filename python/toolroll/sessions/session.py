@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from toolroll.context import Context
 from toolroll.conversation import Conversation, heard
-from toolroll.errors import Failure, InvalidInput, NotFound
+from toolroll.errors import Failure, InvalidInput, NotFound, quoted
 from toolroll.formats.meta_tools import (
     MANAGE_TOOLS,
     MOST_FOUND,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 Record = Callable[[Exposure, tuple[Entry, ...], tuple[ShownTool, ...], bool], object]
 
 _LAST_TURN = 1_000_000_000
+_MOST_TOKENS = 1_000_000_000
 RETRY_S = 600.0  # for so long, the same message again may be the same request
 
 
@@ -97,8 +98,9 @@ class Session:
         own = self.context
         if context.org != own.org or context.session not in ("", own.session):
             raise InvalidInput(
-                f"context: is of organisation {context.org!r:.80} and session {context.session!r:.80}, this "
-                f"session is {own.session!r:.80} of {own.org!r:.80}; ask the Toolroll for the other one"
+                f"context: is of organisation {quoted(context.org)} and session {quoted(context.session)}, "
+                f"this session is {quoted(own.session)} of {quoted(own.org)}; "
+                "ask the Toolroll for the other one"
             )
         self._calls.context = context if context.session else replace(context, session=own.session)
 
@@ -196,6 +198,7 @@ class Session:
         Raises:
             InvalidInput: no turn is open.
         """
+        self._engine.check_open()
         turn = self._turn()
         if turn is None:
             raise InvalidInput("session: has no turn yet; call select(message) first")
@@ -286,10 +289,12 @@ class Session:
         Raises:
             StoreUnavailable: it may still be in the store.
         """
+        self._engine.check_open()
         return self._conversations.forget(self.context.org, self.context.session)
 
     async def adelete(self) -> bool:
         """`delete` for an event loop."""
+        self._engine.check_open()
         return await self._conversations.aforget(self.context.org, self.context.session)
 
     # Tools on demand.
@@ -376,9 +381,9 @@ class Session:
         if self._turn() is not None and self.selection.catalog is catalog:
             rows = rows[~np.isin(rows, self.selection.rows)]
         try:
-            return hints(catalog, rows, operator.index(budget_tokens))
+            return hints(catalog, rows, max(0, min(operator.index(budget_tokens), _MOST_TOKENS)))
         except TypeError:
-            raise InvalidInput(f"budget_tokens: is {budget_tokens!r:.80}, must be a whole number") from None
+            raise InvalidInput(f"budget_tokens: is {quoted(budget_tokens)}, must be a whole number") from None
 
     def answer(self, name: str, arguments: object) -> Answer:
         """Does what a model asked of a meta-tool (`toolroll.formats.meta_tools`) and says what to tell it.
@@ -409,10 +414,12 @@ class Session:
         Raises:
             Denied: the tool was not offered, or policy does not allow it any more, or there is none.
         """
+        self._engine.check_open()
         return check_call(name, self.context, (), self._calls)
 
     async def acheck(self, name: str) -> Tool:
         """`check` for an event loop: it also sees what another process has offered a moment ago."""
+        self._engine.check_open()
         if isinstance(name, str) and name not in self._calls.granted():
             await self._conversations.arefresh(self.context, self._state)
         return self.check(name)
@@ -445,7 +452,7 @@ class Session:
         return self._those_allowed(one.name for one in self._state.now.loaded)
 
     def __repr__(self) -> str:
-        return f"<Session {self.context.session!r:.80}, turn {self.turn}>"
+        return f"<Session {quoted(self.context.session)}, turn {self.turn}>"
 
     # Underneath.
 
@@ -459,13 +466,13 @@ class Session:
     ) -> tuple[Conversation, Conversation, TurnRecord | None]:
         """What is held, the conversation in this turn, and what the same turn has shown before, if it has."""
         if isinstance(history, (str, bytes)) or not isinstance(history, Sequence):
-            raise InvalidInput(f"history: is {history!r:.80}, must be a sequence of messages")
+            raise InvalidInput(f"history: is {quoted(history)}, must be a sequence of messages")
         held, now, last = self._state.held, self._state.now, self._turn()
         is_open = last is not None and self._engine.now() - last.at < RETRY_S
         if turn is None:
             turn = now.number(message, history, is_open=is_open)
         elif isinstance(turn, bool) or not isinstance(turn, int) or not 1 <= turn <= _LAST_TURN:
-            raise InvalidInput(f"turn: is {turn!r:.80}, must be a whole number from 1 to {_LAST_TURN:,}")
+            raise InvalidInput(f"turn: is {quoted(turn)}, must be a whole number from 1 to {_LAST_TURN:,}")
         is_same = last is not None and turn == now.turn and heard(message) == now.heard
         begun = now.at(turn, self._state.retention, heard(message))
         if len(begun.loaded) < len(now.loaded):
@@ -654,8 +661,8 @@ class Session:
         return found
 
     def _answer(self, name: str, arguments: object) -> Answer:
-        if name not in META_NAMES:
-            raise NotFound(f"meta-tool {name!r:.80}: must be one of {', '.join(META_NAMES)}")
+        if not isinstance(name, str) or name not in META_NAMES:
+            raise NotFound(f"meta-tool {quoted(name)}: must be one of {', '.join(META_NAMES)}")
         try:
             if name == MANAGE_TOOLS.name:
                 if not self._state.retention.loading:
@@ -713,6 +720,6 @@ def _check_search(queries: Sequence[str], k: int) -> None:
         raise InvalidInput(f"search: has {len(queries)} queries, must have 1 to {MOST_QUERIES}")
     for query in queries:
         if not isinstance(query, str) or not query.strip():
-            raise InvalidInput(f"search: query is {query!r:.80}, must be text")
+            raise InvalidInput(f"search: query is {quoted(query)}, must be text")
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_FOUND:
-        raise InvalidInput(f"search: k is {k!r:.80}, must be from 1 to {MOST_FOUND}")
+        raise InvalidInput(f"search: k is {quoted(k)}, must be from 1 to {MOST_FOUND}")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from toolroll.catalog.catalog import Catalog
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.providers import PROVIDERS
 from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_tools
 from toolroll.selection.calls import DeliveryRecord
@@ -187,7 +187,7 @@ class TurnRecord:
             page, tier, category = _texts(record["where"])
             provider, how, meta_tools = record["delivery"]
             if provider and how not in PROVIDERS[provider].hows:
-                raise ValueError(f"has a delivery by {how!r:.80}")
+                raise ValueError(f"has a delivery by {quoted(how)}")
             max_tools, budget_tokens = (None if one is None else int(one) for one in record["limits"])
             is_search, is_reported, is_over = map(bool, record["flags"])
             return cls(

@@ -84,7 +84,7 @@ def test_arrays_of_a_catalog_cannot_be_written_to():
 
 def test_a_definition_that_cannot_be_sent_is_refused_by_name():
     with pytest.raises(InvalidDefinition, match=r"tool 'a': cannot be written as JSON.*surrogates"):
-        Catalog.build(Definitions((Tool("a", "broken \ud800 text"),)), EMBEDDER)
+        Catalog.build(Definitions((Tool("a", parameters={"title": "broken \ud800 text"}),)), EMBEDDER)
 
 
 def test_the_texts_of_each_tool_are_made_once(monkeypatch):

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.unit.evaluation.worlds import write
+from toolroll import Context
 from toolroll.cli import main
 
 
@@ -38,6 +39,54 @@ def test_visible_prints_the_active_toolkits_and_tools_without_a_message(capsys):
     assert len(out.splitlines()) == 214 and "214 of 214 tools" in err
     assert run(capsys, "select", "--visible", "hello")[0] == 2
     assert run(capsys, "select")[0] == 2
+
+
+def test_required_tools_may_be_a_json_list_and_absent_ones_are_told(capsys):
+    listed = ("--require", '["get_forecast", "ask_user"]')
+    repeated = ("--require", "get_forecast", "--require", "ask_user")
+    one, other = run(capsys, "select", "x", *listed), run(capsys, "select", "x", *repeated)
+    assert one[:2] == other[:2] == (0, "get_forecast\nask_user\n")
+    _, out, err = run(capsys, "select", "x", "--require", '["get_forcast"]', "--exclude", '["ask_usr"]')
+    assert out == ""
+    assert err.splitlines()[:2] == [
+        "required 'get_forcast': this caller has no such tool; did you mean 'get_forecast'?",
+        "exclude 'ask_usr': this caller has no such tool; did you mean 'ask_user'?",
+    ]
+    for wrong in ('["a"', "[3]"):
+        status, _, err = run(capsys, "select", "x", "--require", wrong)
+        assert status == 2 and "toolroll select: --require: " in err
+
+
+def test_the_sentences_about_absent_tools_are_few(demo):
+    said = demo.unknown_values(Context(exclude=tuple(f"none_{at}" for at in range(100_000))))
+    assert len(said) < 20 and said[-1] == "exclude: this caller has no tools of 99,990 more names"
+
+
+def test_visible_tools_of_no_toolkit_and_unknown_names_are_told(capsys, tmp_path):
+    file = tmp_path / "tools.json"
+    file.write_text('[{"name": "one", "parameters": {}}]')
+    assert run(capsys, "select", "--visible", "--catalog", str(file), "--exclude", "two") == (
+        0,
+        "one\n",
+        "exclude 'two': this caller has no such tool\n1 of 1 tools, of no toolkit\n",
+    )
+    assert run(capsys, "select", "--visible", "-k", "3")[0] == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["select", "x", "-k", "z" * 100_000],
+        ["select", "x", "--catalog", "z" * 100_000],
+        ["import", "z" * 100_000, "--to", "sqlite:///none.db"],
+        ["registry", "sync", "z" * 100_000, "--catalog", "sqlite:///none.db", "--plugin", "p"],
+        ["events", "export", "a\0b", "--catalog", "sqlite:///none.db"],
+    ],
+)
+def test_a_command_answers_hostile_words_with_one_short_line(capsys, words):
+    status, out, err = run(capsys, *words)
+    assert status in (1, 2) and out == "" and len(err) < 1_500
+    assert err.splitlines()[-1].startswith(f"toolroll {words[0]}") and "Traceback" not in err
 
 
 def test_json_is_one_object_and_nothing_else_on_standard_output(capsys):

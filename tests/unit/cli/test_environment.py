@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
-from toolroll import Profile
+from toolroll import Definitions, Profile, Toolroll, environment_names
 from toolroll.cli import main
 from toolroll.cli.environment import from_environment
 from toolroll.errors import InvalidInput, NotFound
@@ -78,6 +80,42 @@ def test_the_command_line_reads_it(monkeypatch, capsys):
     monkeypatch.setenv("TOOLROLL_K", "few")
     assert main(["select", "will it rain"]) != 0
     assert "environment variable TOOLROLL_K" in capsys.readouterr().err
+
+
+def test_a_variable_that_nothing_reads_is_told_once_with_the_nearest_name(monkeypatch, caplog):
+    monkeypatch.setattr(environment_names, "warned", set())
+    monkeypatch.setenv("TOOLROLL_MAX_TOLS", "1")
+    monkeypatch.setenv("TOOLROLL_QUUX", "1")
+    monkeypatch.setenv("TOOLROLL_K", "1")
+    told = {
+        "environment variable TOOLROLL_MAX_TOLS: is not read by toolroll; did you mean TOOLROLL_MAX_TOOLS?",
+        "environment variable TOOLROLL_QUUX: is not read by toolroll; docs/catalogs.md has the names of all "
+        "variables",
+    }
+    assert main(["select", "will it rain"]) == 0
+    assert set(caplog.messages) == told and len(caplog.messages) == 2
+    Toolroll.from_definitions(Definitions(), embedder="none")
+    assert len(caplog.messages) == 2
+
+
+def test_a_variable_that_nothing_reads_is_told_by_the_library(monkeypatch, caplog):
+    monkeypatch.setattr(environment_names, "warned", set())
+    monkeypatch.setenv("toolroll_cash", "x")
+    Toolroll.from_definitions(Definitions(), embedder="none")
+    assert caplog.messages == [
+        "environment variable toolroll_cash: is not read by toolroll; did you mean TOOLROLL_CACHE?"
+    ]
+
+
+def test_every_variable_of_the_code_has_its_name_in_the_list():
+    root = Path(environment_names.__file__).parent
+    named = {
+        name
+        for file in (*root.rglob("*.py"), root.parents[1] / "cpp/src/cpu.cpp")
+        if file.is_file()
+        for name in re.findall(r'"_?(TOOLROLL_[A-Z_]+)"', file.read_text())
+    }
+    assert {"TOOLROLL_CATALOG", "TOOLROLL_CACHE"} < named <= environment_names.NAMES
 
 
 def test_a_library_call_does_not(monkeypatch, demo):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from toolroll.cli import main, options
 from toolroll.registry.store.database import Database
 
 SECRET = "hunter2-s3cret"
+TOOLKITS = str(Path(options.__file__).parents[1] / "demo" / "toolkits")
 
 
 @pytest.fixture(autouse=True)
@@ -152,7 +154,7 @@ def test_help_loads_neither_databases_nor_arrays():
 
 @pytest.mark.parametrize(
     "words",
-    [["registry", "list"], ["embed", "--embedder", "hashing"], ["select", "x"], ["import", ".", "--to"]],
+    [["registry", "list"], ["embed", "--embedder", "hashing"], ["select", "x"], ["import", TOOLKITS, "--to"]],
 )
 def test_without_the_extra_a_registry_says_how_to_get_it(words):
     program = (

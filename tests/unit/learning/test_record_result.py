@@ -23,9 +23,9 @@ def test_the_first_report_of_one_user_waits_for_a_second_reporter():
     roll = roll_of()
     first = record(roll, "ann")
     assert first.counted == 1 and first.pending == {"send_mail": "reporters"}
-    assert str(first) == "1 counted; send_mail: counted, waits for a second reporter"
+    assert str(first) == "1 new outcome; send_mail: counted, waits for a second reporter"
     second = record(roll, "bob")
-    assert second.pending == {} and str(second) == "1 counted"
+    assert second.pending == {} and str(second) == "1 new outcome"
     assert record(roll, "ann").pending == {}
 
 
@@ -36,8 +36,12 @@ def test_the_application_itself_waits_for_nobody():
 def test_the_fourth_report_of_a_user_on_one_day_is_beyond_the_quota():
     roll = roll_of()
     record(roll, "bob")
-    said = [record(roll, "ann", False).pending for _ in range(4)]
-    assert said == [{}, {}, {}, {"send_mail": "quota"}]
+    said = [record(roll, "ann", False) for _ in range(4)]
+    assert [one.pending for one in said] == [{}, {}, {}, {"send_mail": "quota"}]
+    assert str(said[3]) == (
+        "1 new outcome; send_mail: kept, but changes no estimate: this reporter has used up today's three "
+        "for the tool"
+    )
 
 
 def test_a_report_that_says_the_same_again_is_a_repetition():
@@ -46,6 +50,7 @@ def test_a_report_that_says_the_same_again_is_a_repetition():
     roll.record(picked, {"send_mail": True})
     again = roll.record(picked, {"send_mail": True})
     assert (again.counted, again.pending) == (0, {"send_mail": "repeated"})
+    assert str(again) == "0 new outcomes; send_mail: adds nothing: the same was reported before"
     revised = roll.record(picked, {"send_mail": False})
     assert (revised.counted, revised.pending) == (1, {"send_mail": "reporters"})
 

@@ -150,10 +150,10 @@ def test_a_name_twice_in_one_payload_is_a_conflict() -> None:
 @pytest.mark.parametrize(
     ("tool", "message"),
     [
-        (Tool("big", "x" * (LONGEST + 1)), "tool 'big': takes"),
+        (Tool("big", examples=("x" * 60_000,) * (LONGEST // 60_000 + 1)), "tool 'big': takes"),
         (Tool("n" * 129), "name has 129 characters"),
         (Tool("nul", "a\0b"), "tool 'nul': holds a NUL"),
-        (Tool("half", "\ud800"), "tool 'half': "),
+        (Tool("half", parameters={"x": "\ud800"}), "tool 'half': "),
         (Tool("float", parameters={"x": float("nan")}), "tool 'float': "),
     ],
 )
@@ -366,9 +366,7 @@ def test_an_organisation_may_have_a_toolkit_named_like_one_of_the_platform() -> 
         ((Toolkit("a", parent="b"), Toolkit("b", parent="a")), "cycle: a → b → a"),
         ((Toolkit("a", parent="a"),), "cycle: a → a"),
         ((Toolkit("a", parent="theirs"),), "cycle: a → theirs → a"),
-        ((Toolkit("a", tier=5),), "tier is 5"),
         ((Toolkit("a", "\0"),), "NUL"),
-        ((Toolkit("a", parent=""),), "parent is ''"),
     ],
 )
 def test_toolkits_that_no_catalog_could_read_are_refused(toolkits: tuple[Toolkit, ...], message: str) -> None:

@@ -116,7 +116,9 @@ def answers(roll: Toolroll, context: Context, message: str, name: str) -> dict[s
         "may": lambda: roll.may(name, context),
         "visible": lambda: list(roll.visible(context)),
         "core": lambda: list(roll.core(context)),
-        "unknown_values": lambda: roll.unknown_values(replace(context, exclude=(name,))),
+        "unknown_values": lambda: roll.unknown_values(
+            replace(context, exclude=(name,), only=(name,), required=(name,))
+        ),
         "schemas": lambda: json.dumps(picked.schemas("anthropic")),
         "sent": lambda: json.dumps(delivery.request),
         "delivery.check": lambda: delivery.check(name),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -76,12 +77,10 @@ def definitions_of(path: str, on_bad_tool: OnBadTool | None = None) -> Definitio
         NotFound: there is no such file or folder.
         InvalidDefinition: a definition is wrong; says file, line and key.
     """
-    from pathlib import Path
-
     from toolroll.formats.sources.folder import read_folder
 
-    if not Path(path).exists():
-        raise NotFound(f"{path!r}: no such file or folder")
+    if not os.path.exists(path):  # Path.exists raises for a name that is too long
+        raise NotFound(f"{path!r:.300}: no such file or folder")
     return read_folder(path, on_bad_tool=on_bad_tool)
 
 

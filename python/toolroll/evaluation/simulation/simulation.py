@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.evaluation.simulation.convergence import t_quantile
 from toolroll.evaluation.simulation.player import POLICIES, RollPlayer, play
 from toolroll.evaluation.simulation.simulated_model import oracle
@@ -58,7 +58,7 @@ class Plan:
         ):
             for name in given:
                 if name not in known:
-                    raise InvalidInput(f"{what} {name!r:.80}: unknown; known are {', '.join(known)}")
+                    raise InvalidInput(f"{what} {quoted(name)}: unknown; known are {', '.join(known)}")
         for name, least in (("worlds", 1), ("messages", 100), ("seed", 0), ("k", 1)):
             if getattr(self, name) < least:
                 raise InvalidInput(f"{name}: is {getattr(self, name)}, must be at least {least}")

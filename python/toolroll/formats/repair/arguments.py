@@ -122,7 +122,7 @@ def repair(
             schema are too deep or too large to be checked.
     """
     schema = {} if schema is None else json_schema(schema)
-    if undeclared not in ("remove", "keep"):
+    if not isinstance(undeclared, str) or undeclared not in ("remove", "keep"):
         raise InvalidInput(f"undeclared is {quoted(undeclared)}, must be 'remove' or 'keep'")
     changes: list[Change] = []
     parsed = _object(arguments, changes)
@@ -166,7 +166,8 @@ def _shown(value: object) -> str:
     """A value as JSON, which is what the model wrote, with its type."""
     kind = kind_of(value)
     try:
-        return f"the JSON {kind} {json.dumps(value, ensure_ascii=False):.80}" if kind else quoted(value)
+        text = json.dumps(value, ensure_ascii=False)[:80].encode("utf-8", "backslashreplace").decode()
+        return f"the JSON {kind} {text}" if kind else quoted(value)
     except (TypeError, ValueError, RecursionError):
         return quoted(value)
 

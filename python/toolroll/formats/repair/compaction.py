@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from toolroll.argument_checks import check_callable
 from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.repair.fields import Message
 from toolroll.formats.repair.messages import Form, check
@@ -54,9 +55,9 @@ def compact(
 
     Raises:
         InvalidInput: it is not a list of objects, mixes several forms, a count is none, `keep_last` is more
-            than `most`, or the summary is blank or no text.
+            than `most`, `summarise` is no function, or the summary is blank or no text.
     """
-    old, kept = _parts(messages, summary, most, keep_last, form)
+    old, kept = _parts(messages, summarise, summary, most, keep_last, form)
     return Compaction(kept, _text(summarise(old, summary)), len(old)) if old else Compaction(kept, summary, 0)
 
 
@@ -70,23 +71,29 @@ async def acompact(
     form: Form | None = None,
 ) -> Compaction:
     """`compact` with a function that is awaited."""
-    old, kept = _parts(messages, summary, most, keep_last, form)
+    old, kept = _parts(messages, summarise, summary, most, keep_last, form)
     if not old:
         return Compaction(kept, summary, 0)
     return Compaction(kept, _text(await summarise(old, summary)), len(old))
 
 
 def _parts(
-    messages: Sequence[Message], summary: object, most: int, keep_last: int, form: Form | None
+    messages: Sequence[Message],
+    summarise: object,
+    summary: object,
+    most: int,
+    keep_last: int,
+    form: Form | None,
 ) -> tuple[list[Message], list[Message]]:
     """The messages to summarise, none where the history is short, and those to keep."""
     messages = check(messages)
+    check_callable(summarise, "summarise", "(old messages, summary so far)", optional=False)
     if not isinstance(summary, str):
         raise InvalidInput(f"summary is {quoted(summary)}, must be text")
     check_count("most", most)
     check_count("keep_last", keep_last)
     if keep_last > most:
-        raise InvalidInput(f"keep_last is {keep_last}, must be at most {most}, the number in most")
+        raise InvalidInput(f"keep_last is {quoted(keep_last)}, must be at most {most}, the number in most")
     if sum(not is_system(message) for message in messages) <= most:
         return [], messages
     begin = beginning(messages, keep_last, form)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from toolroll.argument_checks import check_callable
 from toolroll.errors import InvalidInput, quoted
 
 _log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class CostLimits:
                 raise InvalidInput(f"{name} is {quoted(value)}, must be a number from 0 to {MAX_LIMIT:g}")
         minutes = self.short_window_minutes
         if not isinstance(minutes, int) or isinstance(minutes, bool) or not 0 < minutes < BUCKETS:
-            raise InvalidInput(f"short_window_minutes is {minutes!r:.80}, must be from 1 to {BUCKETS - 1}")
+            raise InvalidInput(f"short_window_minutes is {quoted(minutes)}, must be from 1 to {BUCKETS - 1}")
         if not isinstance(self.enabled, bool):
             raise InvalidInput(f"enabled is {quoted(self.enabled)}, must be True or False")
 
@@ -111,6 +112,10 @@ class CostMonitor:
             on_pause: called once for each pause that begins, in the thread that recorded the call, to notify
                 people. An exception that it raises is logged and goes no further.
         """
+        if limits is not None and not isinstance(limits, CostLimits):
+            raise InvalidInput(f"limits is {quoted(limits)}, must be CostLimits or None")
+        check_callable(clock, "clock", "no arguments", optional=False)
+        check_callable(on_pause, "on_pause", "(pause)")
         self.limits = CostLimits() if limits is None else limits
         self._clock, self._on_pause = clock, on_pause
         self._lock = threading.Lock()
@@ -195,7 +200,7 @@ class CostMonitor:
         monitor = cls(limits, clock, on_pause)
         try:
             minute, buckets, pause = record["minute"], record["buckets"], record["pause"]
-            sound = (
+            sound = isinstance(buckets, (list, tuple)) and (
                 minute is None
                 if not buckets
                 else len(buckets) == BUCKETS
@@ -205,8 +210,8 @@ class CostMonitor:
                 and all(len(bucket) == 3 and all(map(_is_count, bucket)) for bucket in buckets)
             )
             monitor._pause = None if pause is None else Pause(**pause)
-        except (TypeError, KeyError, AttributeError) as error:
-            raise InvalidInput(f"record of a cost monitor is {quoted(record)}: {error!r:.80}") from error
+        except (TypeError, KeyError, IndexError, AttributeError) as error:
+            raise InvalidInput(f"record of a cost monitor is {quoted(record)}: {quoted(error)}") from error
         if not sound or not (monitor._pause is None or _is_pause(monitor._pause)):
             raise InvalidInput(f"record of a cost monitor is {quoted(record)}, must be one of to_record()")
         monitor._minute = minute

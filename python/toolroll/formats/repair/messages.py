@@ -78,7 +78,7 @@ def form_of(messages: Sequence[Message], form: str | None = None) -> Form:
     Raises InvalidInput for an unknown name, and for calls of several forms in one list.
     """
     if form is not None:
-        if form not in FORMS:
+        if not isinstance(form, str) or form not in FORMS:
             raise InvalidInput(f"form is {quoted(form)}, must be one of {', '.join(FORMS)}")
         return form
     signs: dict[Form, int] = {}

@@ -82,7 +82,7 @@ def convert_all(
             name; all of Anthropic's tools are deferred, which it refuses.
     """
     _check_form(provider, form)
-    if deferred != ():
+    if type(deferred) is not tuple or deferred:
         deferred = names_of(deferred, "deferred")
     tools = list(tools)
     names = provider_names((tool.name for tool in tools), provider)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.tools import Tool
 
 
@@ -28,7 +28,7 @@ class Form:
     def __post_init__(self) -> None:
         for name in ("strict", "json_schema", "returns"):
             if not isinstance(value := getattr(self, name), bool):
-                raise InvalidInput(f"{name}: is {value!r:.80}, must be True or False")
+                raise InvalidInput(f"{name}: is {quoted(value)}, must be True or False")
 
 
 PLAIN = Form()
@@ -55,22 +55,22 @@ class Loss:
 def names_of(value: object, what: str) -> frozenset[str]:
     """The names in a collection; InvalidInput for anything else, such as a single string."""
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
-        raise InvalidInput(f"{what} is {value!r:.80}, must be a list of tool names")
+        raise InvalidInput(f"{what} is {quoted(value)}, must be a list of tool names")
     names = list(value)
     for name in names:
         if not isinstance(name, str):
-            raise InvalidInput(f"{what} holds {name!r:.80}, must hold tool names")
+            raise InvalidInput(f"{what} holds {quoted(name)}, must hold tool names")
     return frozenset(names)
 
 
 def tools_of(value: object, what: str) -> tuple[Tool, ...]:
     """The tools in a collection, in its order; InvalidInput for anything else."""
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
-        raise InvalidInput(f"{what} is {value!r:.80}, must be a list of Tool objects")
+        raise InvalidInput(f"{what} is {quoted(value)}, must be a list of Tool objects")
     tools = tuple(value)
     for tool in tools:
         if not isinstance(tool, Tool):
             raise InvalidInput(
-                f"{what} holds {tool!r:.80}, must hold Tool objects, such as a selection's `definitions`"
+                f"{what} holds {quoted(tool)}, must hold Tool objects, such as a selection's `definitions`"
             )
     return tools

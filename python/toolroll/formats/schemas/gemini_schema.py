@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from toolroll.errors import quoted
 from toolroll.formats.schemas.references import (
     STRUCTURE,
     Notes,
@@ -81,7 +82,7 @@ class _Translation:
         if isinstance(reference, str):
             target = None if reference in entered else resolve(self.root, reference)
             if target is None:
-                self.note(where, f"$ref {reference!r:.80} leads nowhere, or back to itself: an open object")
+                self.note(where, f"$ref {quoted(reference)} leads nowhere, or back to itself: an open object")
                 return _leaf(schema, default="OBJECT")
             whole = placed(target, schema, self.notes, where)
             return self.schema(whole, depth - 1, (*entered, reference), where)

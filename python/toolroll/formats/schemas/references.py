@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
+from toolroll.errors import quoted
+
 MOST_STEPS = 100_000  # of one conversion: keys and values read, however often references lead to them
 
 
@@ -114,7 +116,7 @@ def merged(
         if isinstance(part, Mapping) and isinstance(reference := part.get("$ref"), str):
             target = None if reference in entered else resolve(root, reference)
             if target is None:
-                notes.append((where, f"allOf: {reference!r:.80} leads nowhere, or back"))
+                notes.append((where, f"allOf: {quoted(reference)} leads nowhere, or back"))
             entered = (*entered, reference)
             part = {**(target or {}), **{key: value for key, value in part.items() if key != "$ref"}}
         if not isinstance(part, Mapping):
@@ -153,7 +155,7 @@ def rooted(schema: Mapping[str, Any], notes: Notes, where: str = "parameters") -
         return schema if "properties" in schema else {"type": "object", "properties": {}, **schema}
     whole = followed(schema, schema, notes, where)
     if whole is None:
-        notes.append((where, f"$ref: {schema.get('$ref')!r:.80} leads nowhere in this schema"))
+        notes.append((where, f"$ref: {quoted(schema.get('$ref'))} leads nowhere in this schema"))
         whole = {key: value for key, value in schema.items() if key != "$ref"}
     if isinstance(parts := whole.get("allOf"), list):
         whole, _ = merged(whole, parts, schema, ("#",), notes, where)

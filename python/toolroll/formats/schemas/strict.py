@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from toolroll.errors import quoted
 from toolroll.formats.schemas.references import (
     STRUCTURE,
     Notes,
@@ -114,7 +115,7 @@ class _Walk:
         if beside.keys() - {"title", "description", "default", "examples", "$comment"}:
             target = None if reference in entered else resolve(self.root, reference)
             if target is None:
-                raise NotStrictError(where, f"$ref {reference!r:.80} leads nowhere, or back to itself")
+                raise NotStrictError(where, f"$ref {quoted(reference)} leads nowhere, or back to itself")
             whole = placed(target, schema, self.notes, where)
             return self.schema(whole, where, level, (*entered, reference))
         for keyword in ("default", "examples"):
@@ -132,7 +133,7 @@ class _Walk:
         if (name := self.names.get(reference)) is None:
             target = resolve(self.root, reference)
             if target is None:
-                raise NotStrictError(where, f"$ref {reference!r:.80} leads nowhere in this schema")
+                raise NotStrictError(where, f"$ref {quoted(reference)} leads nowhere in this schema")
             stem = re.sub(r"[^a-zA-Z0-9_-]", "_", reference.rsplit("/", 1)[-1]) or "_"
             name, again = stem, 2
             while name in self.definitions:
@@ -210,7 +211,7 @@ class _Walk:
         required = dict.fromkeys(strings(schema.get("required")))
         for name in required:
             if name not in properties:
-                self.note(f"{where}.required", f"{name!r:.80} is not among the properties")
+                self.note(f"{where}.required", f"{quoted(name)} is not among the properties")
         made: dict[str, Any] = {}
         for name, value in properties.items():
             self.properties += 1

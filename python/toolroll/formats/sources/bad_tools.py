@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, TypeVar, get_args
 
-from toolroll.errors import InvalidDefinition, InvalidInput
+from toolroll.errors import InvalidDefinition, InvalidInput, quoted
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.visible_text import is_visible
+from toolroll.identity import canonical_json
+from toolroll.tools import MAX_TEXT, Tool
 
 log = logging.getLogger("toolroll")
 T = TypeVar("T")
@@ -35,9 +37,11 @@ _SPACES = re.compile(r"\s+")
 
 def checked(on_bad_tool: object) -> OnBadTool | None:
     """The caller's choice; None for the default of each tool's origin."""
-    if on_bad_tool is not None and on_bad_tool not in get_args(OnBadTool):
+    if on_bad_tool is not None and (
+        not isinstance(on_bad_tool, str) or on_bad_tool not in get_args(OnBadTool)
+    ):
         raise InvalidInput(
-            f"on_bad_tool: is {on_bad_tool!r:.80}, must be one of {', '.join(get_args(OnBadTool))}, or None"
+            f"on_bad_tool: is {quoted(on_bad_tool)}, must be one of {', '.join(get_args(OnBadTool))}, or None"
         )
     return on_bad_tool  # type: ignore[return-value]
 
@@ -64,7 +68,7 @@ class BadTools:
             FieldError: the item is refused; its path begins with `path`.
         """
         try:
-            return read(item)
+            return self._writable(read(item), item)
         except FieldError as caught:
             first = caught
         skips = self.skips(item)
@@ -76,7 +80,7 @@ class BadTools:
             fixed, what = repaired
             notes.append(FieldError(what, error.path))
             try:
-                result = read(fixed)
+                result = self._writable(read(fixed), fixed)
             except FieldError as caught:
                 error = caught
                 continue
@@ -93,6 +97,22 @@ class BadTools:
         if self.on_bad_tool is not None:
             return self.on_bad_tool == "skip"
         return isinstance(item, Mapping) and "inputSchema" in item
+
+    def _writable(self, result: T, item: Any) -> T:
+        """The result. If it is a tool that may be skipped, its schema can be written as JSON.
+
+        A tool that may not be skipped is checked when the catalog is built: then its error refuses the list.
+
+        Raises:
+            FieldError: the schema holds a value that has no form in JSON.
+        """
+        if isinstance(result, Tool) and result.parameters and self.skips(item):
+            try:
+                canonical_json(result.parameters)
+            except InvalidDefinition as error:
+                key = next((key for key in _SCHEMAS if isinstance(item, Mapping) and key in item), "")
+                raise FieldError(f"{key or 'the schema'} {error.problem}", (key,) if key else ()) from error
+        return result
 
     def skip(self, error: FieldError, name: str | None) -> None:
         """Notes a tool that is skipped."""
@@ -140,7 +160,7 @@ def _repaired(
     value = item[key]
     stripped = value.strip() if key in _NAMES and isinstance(value, str) else value
     if stripped != value:
-        return {**item, key: stripped}, f"{key} {value!r:.80}: spaces at its ends removed"
+        return {**item, key: stripped}, f"{key} {quoted(value)}: spaces at its ends removed"
     repair = None if is_safe_only else _REPAIRS.get(key)
     if repair is None:
         return None
@@ -156,11 +176,16 @@ def _name(value: Any) -> str | None:
 
 
 def _text(value: Any) -> str | None:
-    return value[: fields.MAX_TEXT] if isinstance(value, str) else None
+    """The text, cut, with a question mark for each lone surrogate."""
+    if not isinstance(value, str):
+        return None
+    return value[:MAX_TEXT].encode("utf-8", "replace").decode()
 
 
 def _texts(value: Any) -> list[str] | None:
-    return [each for each in value if isinstance(each, str)] if isinstance(value, (list, tuple)) else None
+    if not isinstance(value, (list, tuple)):
+        return None
+    return [text for each in value if (text := _text(each)) is not None]
 
 
 def _nothing(value: Any) -> None:
@@ -223,6 +248,6 @@ _REPAIRS: Mapping[str, _Repair] = {
 _WHAT: Mapping[str, str] = {
     **dict.fromkeys(_NAMES, "control and invisible characters removed"),
     **dict.fromkeys(_SCHEMAS, "invalid or too large parts removed"),
-    **dict.fromkeys(_TEXTS, f"cut after {fields.MAX_TEXT:,} characters"),
-    **dict.fromkeys(("examples", "tags"), "what is no string removed"),
+    **dict.fromkeys(_TEXTS, f"lone surrogates replaced, and cut after {MAX_TEXT:,} characters"),
+    **dict.fromkeys(("examples", "tags"), "what is no string removed, and lone surrogates replaced"),
 }

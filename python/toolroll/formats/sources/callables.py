@@ -22,6 +22,7 @@ from collections import abc
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
+from toolroll.errors import quoted
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.docstrings import read_docstring
 from toolroll.formats.sources.fields import FieldError
@@ -268,7 +269,7 @@ def _annotated(inner: Any, extras: tuple[Any, ...], depth: int) -> Schema:
 def _enumeration(values: list[Any]) -> Schema:
     plain = [_json_value(value) for value in values]
     if any(value is _NO_JSON for value in plain):
-        raise _NoSchema(f"its values {values!r:.80} have no form in JSON")
+        raise _NoSchema(f"its values {quoted(values)} have no form in JSON")
     kinds = list(dict.fromkeys(_TYPE_NAMES.get(type(value), "") for value in plain))
     schema: Schema = {"enum": plain}
     if all(kinds) and kinds:

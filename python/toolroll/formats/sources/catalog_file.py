@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolroll.errors import quoted
 from toolroll.formats.sources import fields
 from toolroll.formats.sources.fields import Field, FieldError, InvalidValue
 from toolroll.rules import PageMapping, pattern_problem
@@ -63,7 +64,7 @@ def _list(value: Any) -> list[Any]:
 def _pattern(value: Any) -> str:
     pattern: str = fields.name(value)
     if problem := pattern_problem(pattern):
-        raise FieldError(f"pattern is {pattern!r:.80}, {problem}", ("pattern",))
+        raise FieldError(f"pattern is {quoted(pattern)}, {problem}", ("pattern",))
     return pattern
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from toolroll.errors import InvalidDefinition
+from toolroll.errors import InvalidDefinition, InvalidInput, quoted
 from toolroll.formats.schemas.gemini import from_gemini
 from toolroll.formats.schemas.original import plain
 from toolroll.formats.sources import fields
@@ -46,6 +46,8 @@ def read_tools(items: Iterable[Any], toolkit: str = "", on_bad_tool: OnBadTool |
 
     Raises InvalidDefinition, with the position as ``tools[3]``, for the first invalid tool or duplicate name.
     """
+    if not isinstance(toolkit, str):
+        raise InvalidInput(f"toolkit: is {quoted(toolkit)}, must be a name, or '' for none")
     items = list_of(items)
     bad = BadTools(checked(on_bad_tool), lambda path: {"file": f"tools[{path[0]}]"})
     try:

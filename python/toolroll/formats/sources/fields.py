@@ -13,12 +13,11 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from toolroll.errors import InvalidDefinition
+from toolroll.argument_checks import is_unicode
+from toolroll.errors import InvalidDefinition, quoted
 from toolroll.formats.visible_text import is_visible
-from toolroll.tools import STATUSES
+from toolroll.tools import MAX_NAME, MAX_TEXT, STATUSES
 
-MAX_NAME = 256
-MAX_TEXT = 65_536  # characters of one text: more than any description needs
 MAX_SCHEMA_DEPTH = 64
 MAX_SCHEMA_NODES = 10_000  # objects and lists; bounds the work on shared parts
 MAX_ANNOTATIONS = 8_192  # characters of a tool's annotations, about as JSON
@@ -125,7 +124,10 @@ def shown(value: object) -> str:
     """A short form of an invalid value, with JSON's names of its constants."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return reprlib.repr(value)
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # a number of too many digits
+        return quoted(value)
 
 
 def name(value: Any) -> str:
@@ -143,6 +145,8 @@ def text(value: Any) -> str:
         raise InvalidValue("a string", value)
     if len(value) > MAX_TEXT:
         raise InvalidValue(f"at most {MAX_TEXT} characters long ({len(value)} given)", value)
+    if not is_unicode(value):
+        raise InvalidValue("valid Unicode, without a lone surrogate", ascii(value))
     return value
 
 
@@ -162,8 +166,10 @@ def texts(value: Any) -> tuple[str, ...]:
     if type(value) is not list and type(value) is not tuple:
         raise InvalidValue("a list of strings", value)
     for i, item in enumerate(value):
-        if type(item) is not str:
-            raise InvalidValue("a string", item, (i,))
+        try:
+            text(item)
+        except InvalidValue as error:
+            raise InvalidValue(error.allowed, error.value, (i,)) from None
     return tuple(value)
 
 

@@ -17,11 +17,12 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolroll.errors import InvalidDefinition
+from toolroll.argument_checks import items_of
+from toolroll.errors import InvalidDefinition, InvalidInput, quoted
 from toolroll.formats import strict_json
 from toolroll.formats.sources import catalog_file, fields, jsonl
 from toolroll.formats.sources.bad_tools import BadTools, OnBadTool, checked, report
@@ -32,6 +33,7 @@ from toolroll.tools import MODES, MOST_MEMBERS, Definitions, Route, Tool, Toolki
 log = logging.getLogger(__name__)
 
 LINES = "tools.jsonl"
+_MOST_NAMED = 5  # files in an error
 _ANSWER = {"tools", "nextCursor", "_meta"}  # the keys of MCP's answer to tools/list
 
 
@@ -42,8 +44,8 @@ def read_folder(
 ) -> Definitions:
     """Reads a folder of toolkits, or one .json or .jsonl file.
 
-    Files are read in the order of their names; hidden files are skipped. An empty folder gives empty
-    Definitions. Raises InvalidDefinition for the first error.
+    Files are read in the order of their names; hidden files are skipped. Raises InvalidDefinition for the
+    first error, and for a folder without such a file.
 
     tiers: the caller's, which go before those of the folder. Toolkits with another tier are an error; without
         any tiers, all toolkits may have the same one. None if the tiers are not known here, as for a registry
@@ -52,6 +54,10 @@ def read_folder(
         of its name.
     """
     checked(on_bad_tool)
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidInput(f"path: is {quoted(path)}, must be a folder or a file")
+    if tiers is not None:
+        tiers = items_of(tiers, "tiers", str)
     path = os.fspath(path)
     try:
         mode = os.stat(path).st_mode
@@ -59,7 +65,9 @@ def read_folder(
         raise _unreadable(path, error) from error
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise InvalidDefinition("is neither a folder nor a regular file", file=path)
-    files = files_of(path) if stat.S_ISDIR(mode) else [path]
+    files = list(files_of(path)) if stat.S_ISDIR(mode) else [path]
+    if not files:
+        raise _no_files(path)
     with _collection_paused():
         parts = [_read_file(file, on_bad_tool) for file in files]
         found = _join(parts)
@@ -132,6 +140,20 @@ def files_of(folder: str) -> Iterator[str]:
         elif target not in taken:  # a link beside its target is the same file, not a second one
             taken.add(target)
             yield entry.path
+
+
+def _no_files(folder: str) -> InvalidDefinition:
+    """The error for a folder in which nothing is read: what it should hold, and what it holds."""
+    problem = f"holds no file to read; must hold toolkit files (NAME.json), or {LINES}"
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        if entry.is_dir() and not entry.name.startswith("."):
+            with suppress(OSError):
+                if any(name.endswith(".json") or name == LINES for name in os.listdir(entry.path)):
+                    return InvalidDefinition(f"{problem}; did you mean {entry.path!r:.300}?", file=folder)
+    names = ", ".join([entry.name for entry in found[:_MOST_NAMED]]) + (", …" if found[_MOST_NAMED:] else "")
+    return InvalidDefinition(f"{problem}; it holds {names or 'nothing'}"[:1_000], file=folder)
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

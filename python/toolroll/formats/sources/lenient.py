@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolroll.formats.sources import dicts, fields
+from toolroll.formats.sources import dicts
 from toolroll.formats.sources.dicts import Group
 from toolroll.formats.sources.fields import FieldError
 from toolroll.formats.sources.hosted import is_hosted
-from toolroll.tools import Tool
+from toolroll.tools import MAX_NAME, MAX_TEXT, Tool
 
 
 def group_in(item: Any) -> Group | None:
@@ -47,4 +47,10 @@ def _named(item: Mapping[str, Any]) -> Tool | None:
     name, description = said.get("name"), said.get("description")
     if not isinstance(name, str) or not name:
         return None
-    return Tool(name, description[: fields.MAX_TEXT] if isinstance(description, str) else "", original=item)
+    description = _unicode(description[:MAX_TEXT]) if isinstance(description, str) else ""
+    return Tool(_unicode(name[:MAX_NAME]), description, original=item)
+
+
+def _unicode(text: str) -> str:
+    """The text with a question mark for each lone surrogate."""
+    return text.encode("utf-8", "replace").decode()

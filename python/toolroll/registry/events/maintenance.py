@@ -10,7 +10,7 @@ from functools import partial
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import REGCLASS
 
-from toolroll.errors import InvalidInput
+from toolroll.errors import InvalidInput, quoted
 from toolroll.registry.events import statistics
 from toolroll.registry.events.details import EntryReader
 from toolroll.registry.events.fold import DamagedOutcome, outcomes_of
@@ -53,7 +53,7 @@ class OutcomeFilter:
         for name in ("since", "until"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
-                raise InvalidInput(f"{name}: is {value!r:.80}, must be a datetime with its time zone")
+                raise InvalidInput(f"{name}: is {quoted(value)}, must be a datetime with its time zone")
         if all(getattr(self, name) is None for name in self.__slots__):
             raise InvalidInput("forget: say which outcomes to void: by event, reporter, tool or time")
 
@@ -204,7 +204,7 @@ def prune(
         StoreUnavailable: some of them may be deleted.
     """
     if events_s is not None and not events_s >= 0:
-        raise InvalidInput(f"prune: the age is {events_s!r:.80}, must be seconds of at least 0")
+        raise InvalidInput(f"prune: the age is {quoted(events_s)}, must be seconds of at least 0")
     now = now or datetime.now(timezone.utc)
     gone = 0
     while events_s is not None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias
 
 from toolroll._threads import CallPool, Full, Overdue, survive_forks
-from toolroll.errors import InvalidInput, NotFound, StoreUnavailable
+from toolroll.errors import InvalidInput, NotFound, StoreUnavailable, quoted
 from toolroll.learning.effects import Change
 from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
@@ -68,21 +68,21 @@ class RecordingOptions:
     sample: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.messages not in ("kept", "hashed", "dropped", "none"):
+        if not isinstance(self.messages, str) or self.messages not in ("kept", "hashed", "dropped", "none"):
             raise InvalidInput(
-                f"messages: is {self.messages!r:.80}, must be 'kept', 'hashed', 'dropped' or 'none'"
+                f"messages: is {quoted(self.messages)}, must be 'kept', 'hashed', 'dropped' or 'none'"
             )
-        if self.durable not in ("process", "disk"):
-            raise InvalidInput(f"durable: is {self.durable!r:.80}, must be 'process' or 'disk'")
+        if not isinstance(self.durable, str) or self.durable not in ("process", "disk"):
+            raise InvalidInput(f"durable: is {quoted(self.durable)}, must be 'process' or 'disk'")
         if self.events_s is not None and not (
             is_number(self.events_s) and self.lifetime_s <= self.events_s <= _LONGEST_S
         ):
             raise InvalidInput(
-                f"events_s: is {self.events_s!r:.80}, must be seconds from {self.lifetime_s:.0f}, how long "
+                f"events_s: is {quoted(self.events_s)}, must be seconds from {self.lifetime_s:.0f}, how long "
                 "a receipt is valid, to a hundred years, or None for never"
             )
         if not (is_number(self.sample) and 0 < self.sample <= 1):
-            raise InvalidInput(f"sample: is {self.sample!r:.80}, must be above 0 and at most 1")
+            raise InvalidInput(f"sample: is {quoted(self.sample)}, must be above 0 and at most 1")
 
 
 def is_number(value: object) -> bool:

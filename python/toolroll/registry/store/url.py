@@ -9,10 +9,10 @@ from typing import Literal
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
+from toolroll.argument_checks import REGISTRY_URLS as ALLOWED
 from toolroll.errors import InvalidInput
 
 Dialect = Literal["sqlite", "postgresql"]
-ALLOWED = "must be sqlite:///FILE, sqlite:////ABSOLUTE/FILE or postgresql://USER@HOST/DATABASE"
 _LONGEST = 300  # characters of a path in messages
 
 _ENCODE = (

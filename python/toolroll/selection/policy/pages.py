@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from toolroll._core import Bitset
+from toolroll.argument_checks import LONE_SURROGATE, is_unicode
 from toolroll.arrays import NO_ROWS, Rows
 from toolroll.context import Context
-from toolroll.errors import InvalidDefinition
+from toolroll.errors import InvalidDefinition, quoted
 from toolroll.formats.visible_text import is_blank
 from toolroll.rules import PageMapping, pattern_problem
 
@@ -40,20 +41,25 @@ def check(page: PageMapping) -> None:
     pattern, toolkits = page.pattern, page.toolkits
 
     def wrong(field: str, problem: str) -> InvalidDefinition:
-        return InvalidDefinition(f"page mapping {pattern!r:.80}: {problem}", field=field)
+        return InvalidDefinition(f"page mapping {quoted(pattern)}: {problem}", field=field)
 
     if not isinstance(pattern, str):
-        raise wrong("pattern", f"pattern is {pattern!r:.80}, must be a string")
+        raise wrong("pattern", f"pattern is {quoted(pattern)}, must be a string")
     if not isinstance(page.org, str):
-        raise wrong("org", f"org is {page.org!r:.80}, must be a string")
+        raise wrong("org", f"org is {quoted(page.org)}, must be a string")
     if problem := pattern_problem(pattern):
         raise wrong("pattern", f"pattern {problem}")
+    if not is_unicode(pattern):
+        raise wrong("pattern", f"pattern {LONE_SURROGATE}")
     if not isinstance(toolkits, (tuple, list)) or not all(isinstance(name, str) for name in toolkits):
-        raise wrong("toolkits", f"toolkits is {toolkits!r:.80}, must be names of toolkits")
+        raise wrong("toolkits", f"toolkits is {quoted(toolkits)}, must be names of toolkits")
     if not toolkits or "" in toolkits:
         raise wrong("toolkits", "must name at least one toolkit, and none by ''")
+    for place, text in (*(("toolkits", name) for name in toolkits), ("org", page.org)):
+        if not is_unicode(text):
+            raise wrong(place, f"{place}: {quoted(text)} {LONE_SURROGATE}")
     if type(page.priority) is not int:
-        raise wrong("priority", f"priority is {page.priority!r:.80}, must be a whole number")
+        raise wrong("priority", f"priority is {quoted(page.priority)}, must be a whole number")
 
 
 class OnPage(NamedTuple):

@@ -29,7 +29,7 @@ import numpy as np
 from toolroll._core import Bitset
 from toolroll.arrays import Rows
 from toolroll.context import Context
-from toolroll.errors import InvalidDefinition, NotFound
+from toolroll.errors import InvalidDefinition, NotFound, quoted
 from toolroll.rules import EVERYTHING, Rule
 from toolroll.selection.policy.annotated_rows import AnnotatedRows
 from toolroll.selection.policy.conditions import (
@@ -242,7 +242,7 @@ class Policy:
                     gates[toolkit.name] = ()
                     continue
                 if problem:
-                    raise InvalidDefinition(f"toolkit {toolkit.name!r:.80}: tier {problem}", field="tier")
+                    raise InvalidDefinition(f"toolkit {quoted(toolkit.name)}: tier {problem}", field="tier")
                 gates[toolkit.name] = known[known.index(toolkit.tier) :]
         annotated = AnnotatedRows.of(size, tools, None if platform is None else platform.tools)
         applied = {org: level.over(annotated) for org, level in levels.items()}
@@ -295,11 +295,11 @@ class Policy:
             NotFound: there is no such tool in the catalog.
         """
         if name not in self.names:
-            raise NotFound(f"tool {name!r:.80}: is not in the catalog")
+            raise NotFound(f"tool {quoted(name)}: is not in the catalog")
         row = self.names[name]
         for toolkit, tiers in sorted(self.gates.items()):
             if context.tier not in tiers and self._is_below(row, toolkit):
-                said = f"tier {context.tier!r:.80}" if context.tier else "no tier"
+                said = f"tier {quoted(context.tier)}" if context.tier else "no tier"
                 whom = f"tier {tiers[0]!r} and above" if tiers else "a tier that is not configured"
                 reason = f"toolkit {toolkit!r} is for {whom}, the context has {said}"
                 return Verdict(False, None, "platform", reason)
@@ -424,7 +424,7 @@ def _idle(rules: Sequence[tuple[Rule, frozenset[str]]], level: LevelName) -> str
     for rule, unknown in rules[:_LISTED]:
         known = f"is not known to hold ({', '.join(sorted(unknown))})" if unknown else "does not hold"
         said.append(
-            f"{_owner(rule, level)} rule {rule.name!r:.80} names it, its condition {known}: {_shown(rule)}"
+            f"{_owner(rule, level)} rule {quoted(rule.name)} names it, its condition {known}: {_shown(rule)}"
         )
     if len(rules) > _LISTED:
         said.append(f"and so for {len(rules) - _LISTED} more")
@@ -433,11 +433,11 @@ def _idle(rules: Sequence[tuple[Rule, frozenset[str]]], level: LevelName) -> str
 
 def _described(rule: Rule, level: LevelName) -> str:
     what = f"({rule.effect}, priority {rule.priority})"
-    return f"{_owner(rule, level)} rule {rule.name!r:.80} {what}: {_shown(rule)}"
+    return f"{_owner(rule, level)} rule {quoted(rule.name)} {what}: {_shown(rule)}"
 
 
 def _owner(rule: Rule, level: LevelName) -> str:
-    return "the platform's" if level == "platform" else f"{rule.org!r:.80}'s"
+    return "the platform's" if level == "platform" else f"{quoted(rule.org)}'s"
 
 
 def _shown(rule: Rule) -> str:

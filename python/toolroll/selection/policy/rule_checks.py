@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from toolroll.errors import InvalidDefinition
+from toolroll.argument_checks import LONE_SURROGATE, is_unicode
+from toolroll.errors import InvalidDefinition, quoted
 from toolroll.rules import EFFECTS, EVERYTHING, KINDS, Rule, pattern_problem
 from toolroll.selection.policy.conditions import (
     ATTRIBUTES,
@@ -55,8 +56,8 @@ def condition_of(rule: Rule, tiers: Sequence[str]) -> Condition:
 
 def wrong(rule: Rule, place: str, problem: str) -> InvalidDefinition:
     """An error that names the rule and the place in it."""
-    of = f" of organisation {rule.org!r:.80}" if rule.org and isinstance(rule.org, str) else ""
-    return InvalidDefinition(f"rule {rule.name!r:.80}{of}: {place} {problem}", field=place)
+    of = f" of organisation {quoted(rule.org)}" if isinstance(rule.org, str) and rule.org else ""
+    return InvalidDefinition(f"rule {quoted(rule.name)}{of}: {place} {problem}", field=place)
 
 
 def allowed(value: object, known: Sequence[str]) -> str:
@@ -77,7 +78,7 @@ class _Reader:
     def read(self, condition: object, place: str, depth: int) -> Condition:
         """Reads the condition at a place such as "condition.any[2].not"."""
         if not isinstance(condition, Mapping):
-            raise self._wrong(place, f'is {condition!r:.80}, must be an object such as {{"tier": "pro"}}')
+            raise self._wrong(place, f'is {quoted(condition)}, must be an object such as {{"tier": "pro"}}')
         if not condition:
             raise self._wrong(place, 'is {}, must say something: {"all": []} is always true')
         if depth > MAX_DEPTH:
@@ -96,11 +97,11 @@ class _Reader:
                 parts.append(Not(self.read(value, below, depth + 1)))
             elif key in ("all", "any"):
                 if not isinstance(value, (list, tuple)):
-                    raise self._wrong(below, f"is {value!r:.80}, must be a list of conditions")
+                    raise self._wrong(below, f"is {quoted(value)}, must be a list of conditions")
                 inner = (self.read(one, f"{below}[{at}]", depth + 1) for at, one in enumerate(value))
                 parts.append(Several(tuple(inner), settles=key == "any"))
             else:
-                raise self._wrong(place, f"has the key {key!r:.80}; {allowed(key, _KEYS)}")
+                raise self._wrong(place, f"has the key {quoted(key)}; {allowed(key, _KEYS)}")
         return _all_of(parts)
 
     def _check_kind(self, attribute: str, place: str) -> None:
@@ -117,15 +118,15 @@ class _Reader:
         self._check_kind("annotation", place)
         if not isinstance(value, Mapping) or not value:
             raise self._wrong(
-                place, f'is {value!r:.80}, must name annotations, such as {{"destructiveHint": true}}'
+                place, f'is {quoted(value)}, must name annotations, such as {{"destructiveHint": true}}'
             )
         parts: list[Condition] = []
         for name, compared in value.items():
             if not isinstance(name, str) or not name:
-                raise self._wrong(place, f"has the key {name!r:.80}, must be the name of an annotation")
+                raise self._wrong(place, f"has the key {quoted(name)}, must be the name of an annotation")
             near = get_close_matches(name, HINTS, n=1, cutoff=0.8)
             if near and name not in HINTS:
-                raise self._wrong(place, f"has the key {name!r:.80}; did you mean {near[0]!r}?")
+                raise self._wrong(place, f"has the key {quoted(name)}; did you mean {near[0]!r}?")
             below = f"{place}.{name:.80}"
             comparisons = compared if isinstance(compared, Mapping) else {"eq": compared}
             if not comparisons:
@@ -133,7 +134,9 @@ class _Reader:
             for operator, operand in comparisons.items():
                 self._count(place)
                 if operator not in OPERATORS:
-                    raise self._wrong(below, f"compares by {operator!r:.80}; {allowed(operator, OPERATORS)}")
+                    raise self._wrong(
+                        below, f"compares by {quoted(operator)}; {allowed(operator, OPERATORS)}"
+                    )
                 at = f"{below}.{operator}" if isinstance(compared, Mapping) else below
                 annotated = Annotated(name, self._hint_values(name, operand, at, is_list=operator == "in"))
                 parts.append(Not(annotated) if operator == "ne" else annotated)
@@ -141,15 +144,17 @@ class _Reader:
 
     def _hint_values(self, name: str, operand: object, place: str, is_list: bool) -> frozenset[bool | str]:
         if is_list and not isinstance(operand, (list, tuple)):
-            raise self._wrong(place, f"is {operand!r:.80}, must be a list")
+            raise self._wrong(place, f"is {quoted(operand)}, must be a list")
         values: list[bool | str] = []
         for value in operand if is_list and isinstance(operand, (list, tuple)) else (operand,):
             if not (isinstance(value, bool) or (isinstance(value, str) and name not in HINTS)):
                 kinds = "true or false" if name in HINTS else "true, false or a string"
                 hint = "; a list goes with 'in'" if isinstance(value, (list, tuple)) else ""
                 raise self._wrong(
-                    place, f"{'holds' if is_list else 'is'} {value!r:.80}, must be {kinds}{hint}"
+                    place, f"{'holds' if is_list else 'is'} {quoted(value)}, must be {kinds}{hint}"
                 )
+            if isinstance(value, str) and not is_unicode(value):
+                raise self._wrong(place, f"{quoted(value)} {LONE_SURROGATE}")
             values.append(value)
         return frozenset(values)
 
@@ -173,7 +178,7 @@ class _Reader:
             of_tiers = operator in TIER_OPERATORS
             raise self._wrong(
                 place,
-                f"compares by {operator!r:.80}; "
+                f"compares by {quoted(operator)}; "
                 + ("only tiers have an order: " if of_tiers else "")
                 + allowed(None if of_tiers else operator, operators),
             )
@@ -192,19 +197,21 @@ class _Reader:
 
     def _values(self, attribute: str, operand: object, place: str, is_list: bool) -> tuple[str, ...]:
         if is_list and not isinstance(operand, (list, tuple)):
-            raise self._wrong(place, f"is {operand!r:.80}, must be a list of strings")
+            raise self._wrong(place, f"is {quoted(operand)}, must be a list of strings")
         values = tuple(operand) if is_list and isinstance(operand, (list, tuple)) else (operand,)
         for value in values:
             if not isinstance(value, str):
                 raise self._wrong(
                     place,
-                    f"{'holds' if is_list else 'is'} {value!r:.80}, must {'hold' if is_list else 'be'} "
+                    f"{'holds' if is_list else 'is'} {quoted(value)}, must {'hold' if is_list else 'be'} "
                     + ("strings" if is_list else "a string; a list goes with 'in'"),
                 )
+            if not is_unicode(value):
+                raise self._wrong(place, f"{quoted(value)} {LONE_SURROGATE}")
             if attribute == "tier" and (problem := tier_problem(value, self._tiers)):
                 raise self._wrong(place, problem)
             if attribute == "page" and "*" in value and (problem := pattern_problem(value)):
-                raise self._wrong(place, f"is {value!r:.80}, {problem}")
+                raise self._wrong(place, f"is {quoted(value)}, {problem}")
         return values
 
     def _count(self, place: str) -> None:
@@ -225,8 +232,8 @@ def tier_problem(tier: object, tiers: Sequence[str]) -> str:
     if tier in tiers:
         return ""
     if not tiers:
-        return f"is {tier!r:.80}, but no tiers are configured"
-    return f"is {tier!r:.80}; {allowed(tier, tiers)}"
+        return f"is {quoted(tier)}, but no tiers are configured"
+    return f"is {quoted(tier)}; {allowed(tier, tiers)}"
 
 
 def _all_of(parts: Sequence[Condition]) -> Condition:
@@ -241,17 +248,19 @@ def check_fields(rule: Rule) -> None:
     """
     for name in ("name", "org", "tool", "toolkit", "rule_id"):
         if not isinstance(value := getattr(rule, name), str):
-            raise wrong(rule, name, f"is {value!r:.80}, must be a string")
+            raise wrong(rule, name, f"is {quoted(value)}, must be a string")
+        if not is_unicode(value):
+            raise wrong(rule, name, f"{quoted(value)} {LONE_SURROGATE}")
     if not rule.name:
         raise wrong(rule, "name", "is empty, must be text: it is what `why` answers with")
     for name, known in (("effect", EFFECTS), ("kind", KINDS)):
         value = getattr(rule, name)
         if not isinstance(value, str) or value not in known:
-            raise wrong(rule, name, f"is {value!r:.80}; {allowed(value, sorted(known))}")
+            raise wrong(rule, name, f"is {quoted(value)}; {allowed(value, sorted(known))}")
     if type(rule.priority) is not int:
-        raise wrong(rule, "priority", f"is {rule.priority!r:.80}, must be a whole number")
+        raise wrong(rule, "priority", f"is {quoted(rule.priority)}, must be a whole number")
     if bool(rule.tool) == bool(rule.toolkit):
-        both = f"tool {rule.tool!r:.80} and toolkit {rule.toolkit!r:.80}"
+        both = f"tool {quoted(rule.tool)} and toolkit {quoted(rule.toolkit)}"
         said = f"names {both}, must name one of them" if rule.tool else "names nothing"
         raise wrong(rule, "tool", f"{said}: a tool, or a toolkit, or toolkit '*' for everything")
     if rule.tool == EVERYTHING:
@@ -267,8 +276,11 @@ def tiers_of(tiers: Sequence[str]) -> tuple[str, ...]:
     is_list = isinstance(tiers, Sequence) and not isinstance(tiers, (str, bytes))
     if not is_list or not all(isinstance(tier, str) and tier for tier in tiers):
         raise InvalidDefinition(
-            f"tiers: is {tiers!r:.80}, must be a list of names, lowest first", field="tiers"
+            f"tiers: is {quoted(tiers)}, must be a list of names, lowest first", field="tiers"
         )
+    for tier in tiers:
+        if not is_unicode(tier):
+            raise InvalidDefinition(f"tiers: {quoted(tier)} {LONE_SURROGATE}", field="tiers")
     if len(set(tiers)) != len(tiers):
         raise InvalidDefinition(
             f"tiers: {list(tiers)!r:.200} names one twice, must order them", field="tiers"

@@ -187,8 +187,17 @@ def test_one_file_may_be_a_list_of_tools_of_any_shape(tmp_path):
     assert error_of(path) == "PATH:3: tool 'b': description is 3, must be a string"
 
 
-def test_an_empty_folder_has_no_definitions(tmp_path):
-    assert read_folder(tmp_path) == Definitions()
+def test_a_folder_without_a_file_to_read_is_an_error_that_names_the_files_looked_for(tmp_path):
+    looked_for = "PATH: holds no file to read; must hold toolkit files (NAME.json), or tools.jsonl; "
+    assert error_of(tmp_path) == f"{looked_for}it holds nothing"
+    for name in ("a.yaml", ".hidden.json"):
+        (tmp_path / name).touch()
+    assert error_of(tmp_path) == f"{looked_for}it holds .hidden.json, a.yaml"
+    write(tmp_path, "toolkits/a.json", {"tools": []})
+    assert error_of(tmp_path).startswith(f"{looked_for}did you mean") and "toolkits" in error_of(tmp_path)
+
+
+def test_an_empty_file_of_lines_has_no_definitions(tmp_path):
     write(tmp_path, "tools.jsonl", "")
     assert read_folder(tmp_path) == Definitions()
 
@@ -408,7 +417,7 @@ def test_a_fifo_or_a_folder_is_skipped_with_a_warning_and_never_opened(tmp_path,
     (tmp_path / "b.json").mkdir()
     (tmp_path / "c.json").symlink_to(tmp_path / "gone.json")
     with caplog.at_level(logging.WARNING):
-        assert read_folder(tmp_path) == Definitions()
+        assert "holds no file to read" in error_of(tmp_path)
     assert [message.partition(": ")[2] for message in caplog.messages] == ["skipped, not a regular file"] * 3
     assert error_of(tmp_path / "a.json") == "PATH: is neither a folder nor a regular file"
 

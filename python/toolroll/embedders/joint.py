@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from toolroll._core import latin_share
 from toolroll.embedder import Embedder, Scale, as_embedder
 from toolroll.errors import InvalidInput
 
@@ -16,7 +17,8 @@ class JointEmbedder(Embedder):
 
     The cosine of two vectors is (1 − share) · cosine by `first` + share · cosine by `second`. Embedders of
     different kinds make different errors, so both together rank better than each alone. A text that one of
-    them knows nothing of, with a zero vector, has the vector of the other.
+    them knows nothing of, with a zero vector, has the vector of the other. If only one of both is English, it
+    counts by the share of Latin letters in the text.
 
     Attributes:
         identity, dim: of both.
@@ -33,33 +35,40 @@ class JointEmbedder(Embedder):
             raise InvalidInput(f"joint embedder: share is {share}, must be between 0 and 1, without both")
         first, second = as_embedder(first), as_embedder(second)
         self._first, self._second = first, second
-        self._widths = (np.float32(np.sqrt(1.0 - share)), np.float32(np.sqrt(share)))
+        self._weights = np.sqrt(np.array([1.0 - share, share], np.float32))
         self.dim = first.dim + second.dim
         self.identity = f"{first.identity}+{share:g}*{second.identity}"
         self.is_instant = first.is_instant and second.is_instant
         self.is_english = first.is_english and second.is_english
         self.scale = scale
+        # A whole that is English is weighted by its user; its parts are not.
+        self._by_share = np.array([first.is_english, second.is_english]) & (not self.is_english)
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """float32[n, dim], unit rows; zero where both know nothing of the text."""
-        return self._joined(self._first.embed(texts), self._second.embed(texts))
+        return self._joined(texts, self._first.embed(texts), self._second.embed(texts))
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         """float32[dim], unit length or zero."""
-        row: npt.NDArray[np.float32] = self._joined(
-            self._first.embed_query(text)[None], self._second.embed_query(text)[None]
-        )[0]
+        first, second = self._first.embed_query(text), self._second.embed_query(text)
+        row: npt.NDArray[np.float32] = self._joined([text], first[None], second[None])[0]
         return row
 
     def embed_queries(self, texts: Sequence[str]) -> Sequence[npt.NDArray[np.float32]]:
         """float32[dim] for each text."""
         first, second = self._first.embed_queries(texts), self._second.embed_queries(texts)
-        return [self._joined(a[None], b[None])[0] for a, b in zip(first, second, strict=True)]
+        return [
+            self._joined([text], a[None], b[None])[0] for text, a, b in zip(texts, first, second, strict=True)
+        ]
 
     def _joined(
-        self, first: npt.NDArray[np.float32], second: npt.NDArray[np.float32]
+        self, texts: Sequence[str], first: npt.NDArray[np.float32], second: npt.NDArray[np.float32]
     ) -> npt.NDArray[np.float32]:
-        both = np.concatenate((first * self._widths[0], second * self._widths[1]), axis=1)
+        weights = np.tile(self._weights, (len(texts), 1))
+        if self._by_share.any():
+            shares = np.array([1.0 if text.isascii() else latin_share(text) for text in texts], np.float32)
+            weights[:, self._by_share] *= shares[:, None]
+        both = np.concatenate((first * weights[:, :1], second * weights[:, 1:]), axis=1)
         lengths = np.linalg.norm(both, axis=1, keepdims=True)
         lengths[lengths == 0] = 1
         joined: npt.NDArray[np.float32] = both / lengths

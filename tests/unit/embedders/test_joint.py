@@ -14,7 +14,7 @@ from toolroll.embedders.joint import JointEmbedder
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import InvalidInput
 
-TEXTS = ["Should I bring an umbrella?", "weather forecast for a city", "create calendar event", "!"]
+TEXTS = ["Should I bring an umbrella?", "weather forecast for a city", "create calendar event", "зонт umbrella", "!"]
 
 
 class Ignorant(Embedder):
@@ -53,7 +53,25 @@ def test_it_is_what_both_are() -> None:
     assert joint.identity == f"{static.identity}+0.25*{hashing.identity}"
     assert joint.dim == static.dim + 64 and joint.scale == Scale(2.0)
     assert joint.is_instant and not JointEmbedder(static, Ignorant()).is_instant
-    assert not joint.is_english and JointEmbedder(static, static).is_english
+    assert not joint.is_english and not JointEmbedder(static, static).is_english
+
+
+class English(HashingEmbedder):
+    """Knows English alone, and says so."""
+
+    is_english = True
+
+
+def test_beside_an_embedder_of_all_languages_an_english_one_counts_by_the_share_of_latin_letters() -> None:
+    english, other = English(), HashingEmbedder(64)
+    joint = JointEmbedder(english, other, share=0.5)
+    assert not joint.is_english
+    for text, share in (("umbrella", 1.0), ("зонт", 0.0), ("зонт umbr", 0.5)):
+        row = joint.embed_query(text)
+        lengths = np.linalg.norm(row[: english.dim]), np.linalg.norm(row[english.dim :])
+        assert lengths[0] / lengths[1] == pytest.approx(share, abs=1e-6)
+    both = JointEmbedder(english, english).embed_query("зонт")  # its user weighs it
+    assert np.linalg.norm(both) == pytest.approx(1.0)
 
 
 def test_all_ways_to_embed_give_the_same_bytes() -> None:

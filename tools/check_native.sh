@@ -9,7 +9,7 @@ usage: tools/check_native.sh [all|plain|asan|tsan|fuzz]...
   plain  warnings as errors, the doctest suite
   asan   the suite under AddressSanitizer and UndefinedBehaviorSanitizer; with clang++ where it is there,
          which compiles them in half the time and shares the objects with fuzz
-  tsan   the suite under ThreadSanitizer
+  tsan   the tests of the files that name threads under ThreadSanitizer: the others have one thread
   fuzz   every tests/cpp/fuzz_*.cpp for FUZZ_SECONDS, JOBS of them at a time, under address and undefined
          (needs clang++)
   all    the four (default); fuzz is left out with a notice where clang++ is missing
@@ -33,6 +33,7 @@ build=${BUILD_DIR:-$root/build/native}
 jobs=${JOBS:-2}
 seconds=${FUZZ_SECONDS:-20}
 clang=${FUZZ_CXX:-clang++}
+files= # patterns of the test files to run; empty for all
 sanitized=(-DTOOLROLL_SANITIZE=address,undefined)
 fuzzed=("${sanitized[@]}" -DCMAKE_CXX_COMPILER="$clang" -DTOOLROLL_FUZZ=ON)
 
@@ -95,7 +96,12 @@ suite() {
   shift
   (cmake_has_doctest) || stop "doctest is missing. Debian and Ubuntu: apt-get install doctest-dev"
   configure "$name" toolroll_tests -DTOOLROLL_TESTS=ON "$@"
-  "$build/$name/tests/cpp/toolroll_tests" || stop "$name: the suite failed" 1
+  "$build/$name/tests/cpp/toolroll_tests" ${files:+--source-file="$files"} || stop "$name: the suite failed" 1
+}
+
+# with_threads: patterns of the test files in which a race is possible.
+with_threads() {
+  grep -l thread "$root"/tests/cpp/*_test.cpp | sed 's|.*/|*|' | paste -sd, -
 }
 
 cmake_has_doctest() {  # in the build folder, since it leaves a folder behind
@@ -140,7 +146,7 @@ for mode in "${modes[@]}"; do
   case $mode in
     plain) suite plain ;;
     asan) if can_fuzz; then suite asan "${fuzzed[@]}"; else suite asan "${sanitized[@]}"; fi ;;
-    tsan) suite tsan -DTOOLROLL_SANITIZE=thread ;;
+    tsan) files=$(with_threads) suite tsan -DTOOLROLL_SANITIZE=thread ;;
     fuzz) if [[ $wanted -eq 0 ]]; then fuzz optional; else fuzz; fi ;;
   esac
 done

@@ -57,7 +57,8 @@ if wanted decisions; then
   TOOLROLL_DECISIONS=1000000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/decisions
 fi
 if wanted damage; then
-  TOOLROLL_DAMAGED=10000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/integration/test_damaged_files.py
+  TOOLROLL_DAMAGED=10000 TOOLROLL_DAMAGE_KINDS=3 \
+    "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/integration/test_damaged_{files,rows}.py
 fi
 if wanted twins; then
   TOOLROLL_TWINS=100000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/integration/test_side_by_side.py

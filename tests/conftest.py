@@ -27,9 +27,9 @@ for place in ("TOOLROLL_CACHE", "XDG_STATE_HOME"):
 # How long the long tier runs is said by variables that only tests read.
 environment_names.warned.update(os.environ)
 
-# Property tests are the same on every run, except those of the long profile.
+# Property tests are the same on every run, except those of the long profile; those of the gate by --hypothesis-seed.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
-settings.register_profile("gate", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("gate", deadline=None, database=None, max_examples=25)
 settings.register_profile("long", deadline=None, max_examples=5_000)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 settings.load_profile(PROFILE)
@@ -90,7 +90,7 @@ def passed_in(file: str) -> set[tuple[str, str]]:
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item], passed: set[tuple[str, str]]) -> None:
-    """Deselects tests that passed before, but for those that draw more examples now."""
+    """Deselects tests that passed before, but for those that draw other examples now."""
     left_out, rest = [], []
     for item in items:
         module = item.nodeid.split("::")[0].removesuffix(".py").replace("/", ".")

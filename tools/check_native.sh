@@ -7,16 +7,19 @@ usage() {
 usage: tools/check_native.sh [all|plain|asan|tsan|fuzz]...
 
   plain  warnings as errors, the doctest suite
-  asan   the suite under AddressSanitizer and UndefinedBehaviorSanitizer
-  tsan   the suite under ThreadSanitizer
-  fuzz   every tests/cpp/fuzz_*.cpp for FUZZ_SECONDS, under address and undefined (needs clang++)
+  asan   the suite under AddressSanitizer and UndefinedBehaviorSanitizer; with clang++ where it is there,
+         which compiles them in half the time and shares the objects with fuzz
+  tsan   the tests of the files that name threads under ThreadSanitizer: the others have one thread
+  fuzz   every tests/cpp/fuzz_*.cpp for FUZZ_SECONDS, JOBS of them at a time, under address and undefined
+         (needs clang++)
   all    the four (default); fuzz is left out with a notice where clang++ is missing
 
 environment
   FUZZ_SECONDS=20       for each fuzzer
   BUILD_DIR=build/native
   JOBS=2
-  CXX                   compiler of plain, asan and tsan
+  CXX                   compiler of plain and tsan, and of asan where clang++ is missing
+  FUZZ_CXX=clang++      compiler of asan and fuzz
   TOOLROLL_ISA          run the suites on a lower instruction set: baseline, avx2
   HNSWLIB_INCLUDE       folder that holds hnswlib/hnswlib.h; default: the Python package assorthead,
                         installed into a throw-away environment if python3 has none
@@ -29,6 +32,10 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD_DIR:-$root/build/native}
 jobs=${JOBS:-2}
 seconds=${FUZZ_SECONDS:-20}
+clang=${FUZZ_CXX:-clang++}
+files= # patterns of the test files to run; empty for all
+sanitized=(-DTOOLROLL_SANITIZE=address,undefined)
+fuzzed=("${sanitized[@]}" -DCMAKE_CXX_COMPILER="$clang" -DTOOLROLL_FUZZ=ON)
 
 stop() {
   echo "check_native: $1" >&2
@@ -74,47 +81,61 @@ hnswlib_include() {
   fi
 }
 
-# configure NAME OPTION...: build tree $build/NAME, then everything is built.
+# configure NAME TARGET OPTION...: build tree $build/NAME, then the target is built.
 configure() {
-  local name=$1
-  shift
+  local name=$1 target=$2
+  shift 2
   cmake -S "$root" -B "$build/$name" "${generator[@]}" -Wno-dev --log-level=WARNING \
     -DCMAKE_BUILD_TYPE=Release -DTOOLROLL_PYTHON=OFF -DTOOLROLL_WERROR=ON \
     -DTOOLROLL_HNSWLIB_INCLUDE="$include" "$@" >/dev/null || stop "$name: can't be configured" 1
-  cmake --build "$build/$name" -j "$jobs" || stop "$name: can't be built" 1
+  cmake --build "$build/$name" -j "$jobs" --target "$target" || stop "$name: can't be built" 1
 }
 
 suite() {
   local name=$1
   shift
   (cmake_has_doctest) || stop "doctest is missing. Debian and Ubuntu: apt-get install doctest-dev"
-  configure "$name" -DTOOLROLL_TESTS=ON "$@"
-  "$build/$name/tests/cpp/toolroll_tests" || stop "$name: the suite failed" 1
+  configure "$name" toolroll_tests -DTOOLROLL_TESTS=ON "$@"
+  "$build/$name/tests/cpp/toolroll_tests" ${files:+--source-file="$files"} || stop "$name: the suite failed" 1
+}
+
+# with_threads: patterns of the test files in which a race is possible.
+with_threads() {
+  grep -l thread "$root"/tests/cpp/*_test.cpp | sed 's|.*/|*|' | paste -sd, -
 }
 
 cmake_has_doctest() {  # in the build folder, since it leaves a folder behind
   cd "$build" && cmake --find-package -DNAME=doctest -DCOMPILER_ID=GNU -DLANGUAGE=CXX -DMODE=EXIST >/dev/null 2>&1
 }
 
+can_fuzz() {
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+    "$clang" -fsanitize=fuzzer,address,undefined -x c++ - -o "$build/probe" 2>/dev/null
+}
+
 fuzz() {
-  local clang=${FUZZ_CXX:-clang++}
-  if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
-    "$clang" -fsanitize=fuzzer,address,undefined -x c++ - -o "$build/probe" 2>/dev/null; then
+  if ! can_fuzz; then
     local missing="fuzzing needs clang++ and its runtime. Debian and Ubuntu: apt-get install clang libclang-rt-14-dev (libclang-rt-VERSION-dev)"
     [[ ${1:-} == optional ]] && echo "check_native: left out: $missing" >&2 && return
     stop "$missing"
   fi
-  configure fuzz -DCMAKE_CXX_COMPILER="$clang" -DTOOLROLL_FUZZ=ON -DTOOLROLL_SANITIZE=address,undefined
-  local fuzzer name
-  for fuzzer in "$build"/fuzz/tests/cpp/fuzz_*; do
-    [[ -f $fuzzer && -x $fuzzer ]] || continue
-    name=$(basename "$fuzzer")
-    echo "== $name, $seconds s"
-    mkdir -p "$build/corpus/$name"
-    "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
-      -print_final_stats=1 -artifact_prefix="$build/$name-" "$build/corpus/$name" ||
-      stop "$name: failed; the input that did it is beside $build" 1
-  done
+  configure asan fuzzers "${fuzzed[@]}"
+  export -f run_fuzzer
+  export build seconds
+  find "$build/asan/tests/cpp" -maxdepth 1 -type f -perm -u+x -name 'fuzz_*' | sort |
+    xargs -P "$jobs" -n 1 bash -c 'run_fuzzer "$1"' bash || stop "a fuzzer failed; the input that did it is beside $build" 1
+}
+
+# run_fuzzer PROGRAM: prints its output when it has ended, since others run beside it.
+run_fuzzer() {
+  local name output
+  name=$(basename "$1")
+  mkdir -p "$build/corpus/$name"
+  output=$("$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
+    -print_final_stats=1 -artifact_prefix="$build/$name-" "$build/corpus/$name" 2>&1)
+  local status=$?
+  printf '== %s, %s s\n%s\n' "$name" "$seconds" "$output"
+  return "$status"
 }
 
 mkdir -p "$build"
@@ -124,8 +145,8 @@ for mode in "${modes[@]}"; do
   echo "== $mode"
   case $mode in
     plain) suite plain ;;
-    asan) suite asan -DTOOLROLL_SANITIZE=address,undefined ;;
-    tsan) suite tsan -DTOOLROLL_SANITIZE=thread ;;
+    asan) if can_fuzz; then suite asan "${fuzzed[@]}"; else suite asan "${sanitized[@]}"; fi ;;
+    tsan) files=$(with_threads) suite tsan -DTOOLROLL_SANITIZE=thread ;;
     fuzz) if [[ $wanted -eq 0 ]]; then fuzz optional; else fuzz; fi ;;
   esac
 done

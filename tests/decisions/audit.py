@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from tests.decisions.faults import Flaky, fault
 from tests.decisions.oracle import World, permitted
-from tests.decisions.worlds import KITS, SETTINGS, TIERS, TOKEN, WORDS, Case, Draw
+from tests.decisions.worlds import KITS, SETTINGS, TIERS, TOKEN, WORDS, Case, Draw, roll_of
 from toolroll import Context, Tool, Toolroll
 from toolroll.errors import Denied, InvalidInput, NotFound
 from toolroll.formats.meta_tools import CALL_TOOL, MANAGE_TOOLS, META_TOOLS, SEARCH_TOOLS
@@ -360,21 +360,12 @@ def ask(caller: Caller, run: Run) -> None:
 
 def in_memory(audit: Audit, draw: Draw, where: str, folder: Path, run: Run) -> None:
     """One world without a database, its callers, and the faults that some of them meet."""
-    case = draw.case()
-    world, flaky = case.world, Flaky()
-    roll = Toolroll.from_tools(
-        world.tools,
-        toolkits=world.toolkits.values(),
-        routes=case.routes,
-        rules=world.rules,
-        pages=case.pages,
-        tiers=TIERS,
-        profile=case.profile,
-        embedder=flaky,
-    )
+    case, flaky = draw.case(), Flaky()
+    roll = roll_of(case, flaky)
     for at in range(CALLERS):
         context = draw.context(case)
-        caller = Caller(audit, case, roll, draw, context, f"{where}, caller {at}", permitted(world, context))
+        expected = permitted(case.world, context)
+        caller = Caller(audit, case, roll, draw, context, f"{where}, caller {at}", expected)
         if draw.maybe(FAULTY):
             with broken(caller, draw, flaky, rules=True) as asking:
                 ask(asking, run)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.decisions.oracle import World
-from toolroll import Context, Profile, Route, Tool, Toolkit
+from toolroll import Context, Profile, Route, Tool, Toolkit, Toolroll
 from toolroll.rules import PageMapping, Rule
 from toolroll.selection.profiles import PROFILES
 from toolroll.selection.profiles import profile as profile_of
@@ -49,6 +49,20 @@ class Case:
     routes: tuple[Route, ...]
     pages: tuple[PageMapping, ...]
     profile: Profile
+
+
+def roll_of(case: Case, embedder: Any = "static") -> Toolroll:
+    """The world in memory."""
+    return Toolroll.from_tools(
+        case.world.tools,
+        toolkits=case.world.toolkits.values(),
+        routes=case.routes,
+        rules=case.world.rules,
+        pages=case.pages,
+        tiers=TIERS,
+        profile=case.profile,
+        embedder=embedder,
+    )
 
 
 class Draw(random.Random):

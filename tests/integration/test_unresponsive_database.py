@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.integration.conftest import HAS_WHEEL, Server, own_server
+from tests.integration.conftest import HAS_WHEEL, Server, own_server, server_root
 from tests.integration.outcomes import eventually
 from toolroll import Context, Tool, Toolroll
 from toolroll.errors import StoreUnavailable
@@ -72,7 +72,7 @@ class StoppableServer(Server):
 @pytest.fixture(scope="module")
 def server() -> Iterator[StoppableServer]:
     """Not the server of the other tests, which may run at the same time."""
-    with own_server(Path(tempfile.mkdtemp(prefix="toolroll-pg-"))) as uri:
+    with own_server(Path(tempfile.mkdtemp(prefix="toolroll-pg-", dir=server_root()))) as uri:
         yield StoppableServer(uri)
 
 

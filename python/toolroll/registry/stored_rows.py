@@ -39,6 +39,7 @@ _KINDS: tuple[tuple[Any, type, Any], ...] = (
     (sa.Integer, int, 0),
     (tables.Instant, datetime, None),
 )
+_REFUSED = (InvalidDefinition, TypeError, ValueError, LookupError, AttributeError)
 _FIELD_OF_ITEMS = {"keywords": "keyword", "flags": "code"}  # items that are objects have this text
 
 RecordT = TypeVar("RecordT")
@@ -79,13 +80,18 @@ def record_of(table: sa.Table, row: Row, build: Callable[[Row], RecordT]) -> Rec
     """What `build` makes of a row; of a damaged one, without the values that it refuses."""
     try:
         return build(row)
-    except (InvalidDefinition, TypeError, ValueError, LookupError, AttributeError):
+    except _REFUSED:
         damage = row.get("damage")
         if damage is None:
             raise
-        kept = {*(column.name for column in table.primary_key), "org", "name"}
-        values = {one.name: row[one.name] if one.name in kept else _blank(one) for one in table.c}
-        return build({**values, "damage": damage})
+        keys = {*(column.name for column in table.primary_key), "org"}
+        for kept in ({*keys, "name"}, keys):  # a name may be one that no tool can have
+            values = {one.name: row[one.name] if one.name in kept else _blank(one) for one in table.c}
+            try:
+                return build({**values, "damage": damage})
+            except _REFUSED:
+                continue
+        raise
 
 
 def _as_row(table: sa.Table, found: UnreadableRow) -> Row:

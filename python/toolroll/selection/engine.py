@@ -169,7 +169,7 @@ class Engine(NoConversation):
         self._failing: list[dict[str, str]] = [{}]
         # Under too much load, every other selection may be whole: that counts from this time on. Monotonic.
         self._overloaded_until = [0.0]
-        self._is_closed = [False]
+        self._is_closed = [False]  # in a list too: what `over` made closes with this engine
         self._base: tuple[Engine, Snapshot, Callable[[Snapshot], Snapshot]] | None = None
 
     @property
@@ -304,10 +304,7 @@ class Engine(NoConversation):
         is_ranked = not context.required and not context.everything
         asks = bool(pipeline.catalog.dim) and (is_search or (pipeline.reads_vectors and is_ranked))
         if asks and not is_search and pipeline.keywords_suffice is not None:
-            stored = snapshot.settings(context.org)
-            asks = pipeline.reads_vector(
-                Turn(reading.text, context, stored=stored, revision=snapshot.revision)
-            )
+            asks = pipeline.reads_vector(_turn_without_vector(snapshot, context, reading.text))
         embedder = self._embedder if asks else None
         return _Begun(
             request, context, snapshot, variant, pipeline, reading, embedder, given, started, read, is_search
@@ -483,14 +480,18 @@ def _allowed(
     snapshot: Snapshot, pipeline: Pipeline, context: Context, failures: list[Failure] | None = None
 ) -> Bitset:
     """The rows that this caller may have. failures: gets those of the stages that say so."""
-    turn = Turn(
-        "",
+    return pipeline.allowed(_turn_without_vector(snapshot, context), failures)
+
+
+def _turn_without_vector(snapshot: Snapshot, context: Context, text: str = "") -> Turn:
+    """A turn for what is decided before the embedding: permissions, and whether the turn needs a vector."""
+    return Turn(
+        text,
         context,
         stored=snapshot.settings(context.org),
         revision=snapshot.revision,
         public_only=snapshot.expired is not None,
     )
-    return pipeline.allowed(turn, failures)
 
 
 def _checked(context: Context | None) -> Context:

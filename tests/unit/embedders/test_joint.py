@@ -14,7 +14,13 @@ from toolroll.embedders.joint import JointEmbedder
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.errors import InvalidInput
 
-TEXTS = ["Should I bring an umbrella?", "weather forecast for a city", "create calendar event", "зонт umbrella", "!"]
+TEXTS = [
+    "Should I bring an umbrella?",
+    "weather forecast for a city",
+    "create calendar event",
+    "зонт umbrella",
+    "!",
+]
 
 
 class Ignorant(Embedder):

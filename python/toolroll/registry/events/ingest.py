@@ -41,7 +41,7 @@ from toolroll.registry.events.rows import (
     summary,
 )
 from toolroll.registry.store import tables
-from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, upsert
+from toolroll.registry.store.bulk_insert import add_missing, insert_in_batches, update, upsert
 from toolroll.registry.store.database import CHANNEL, Database
 from toolroll.registry.store.errors import is_damage
 from toolroll.registry.store.gil import GilYielder, batches
@@ -49,7 +49,6 @@ from toolroll.registry.store.row_reader import UnreadableRow, read_rows
 
 CLOSES_AFTER_S = 600.0  # an event that has only partial reports
 _MOST_DUE = 200
-_SOME = 32  # rows in one statement: more would hold up selections
 _KEYS = 128  # keys in one query
 
 _log = logging.getLogger("toolroll")
@@ -323,15 +322,12 @@ class _Batch:
         add_missing(self._connection, table, rows)
 
     def _summarise(self, changed: Mapping[str, float]) -> None:
-        table = tables.selection_events
-        rows = []
-        for event_id, at in changed.items():
-            called, outcome = summary(self._settled[event_id])
-            rows.append({"of": event_id, "called": called, "outcome": outcome, "recorded_at": instant(at)})
-            self._yield_gil()
-        update = sa.update(table).where(table.c.event_id == sa.bindparam("of"))
-        for some in batches(rows, _SOME):
-            self._connection.execute(update, some)
+        def rows() -> Iterator[dict[str, Any]]:
+            for event_id, at in changed.items():
+                called, outcome = summary(self._settled[event_id])
+                yield {"event_id": event_id, "called": called, "outcome": outcome, "recorded_at": instant(at)}
+
+        update(self._connection, tables.selection_events, rows())
 
     def _mark_logged(self, event_ids: Iterable[str]) -> None:
         """Notes that events like these are all logged, so that each counts once and stands for no other."""

@@ -17,7 +17,8 @@ _log = logging.getLogger("toolroll")
 
 PREFIX = "TOOLROLL_"
 OTHERS = frozenset(
-    PREFIX + name for name in ("CATALOG", "PROFILE", "EMBEDDER", "EMBEDDER_KEY", "CACHE", "ISA", "COMPLETE")
+    PREFIX + name
+    for name in ("CATALOG", "PROFILE", "EMBEDDER", "EMBEDDER_KEY", "LLM_KEY", "CACHE", "ISA", "COMPLETE")
 )
 NAMES = OTHERS | {PREFIX + field.name.upper() for field in fields(Profile)}
 _MOST_WARNINGS = 20

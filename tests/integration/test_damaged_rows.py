@@ -355,6 +355,7 @@ def run_over_each(
 
 
 def test_an_event_whose_selected_tools_are_no_json_is_left_out_of_every_report(template, tmp_path, capsys):
+    pytest.importorskip("pyarrow")
     run_over_each(template, tmp_path, capsys, "selection_events", [tables.selection_events.c.selected], 2)
     done = run("events analytics metrics", tmp_path / "selected.db", capsys)
     assert f"left out: 1 event of 'acme' cannot be read: {event_of(template)}" in done.err

@@ -110,6 +110,6 @@ def test_parameters_speak_for_a_pair(static):
 
 
 def test_tools_that_the_embedder_knows_nothing_of_match_nothing(static):
-    tools = [Tool("一", "天气"), Tool("二", "天气")]
+    tools = [Tool("๑", "อากาศ"), Tool("๒", "อากาศ")]
     assert near_duplicates(tools, ["a", "b"], static, least=-1) == ()
     assert near_duplicates([], [], static) == ()

@@ -16,7 +16,9 @@ from toolroll.selection.profiles import PROFILES
 from toolroll.tools import Definitions
 
 QUERY = "show me the deals of the CRM"
-FOREIGN = "显示我的联系人"  # no tool is near it, so that each stage hands all on
+FOREIGN = (
+    "แสดงรายชื่อผู้ติดต่อของฉัน"  # the built-in tables know no Thai: no tool is near it, and each stage hands all on
+)
 
 
 @pytest.fixture(scope="module")

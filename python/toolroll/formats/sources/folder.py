@@ -32,7 +32,8 @@ from toolroll.tools import MODES, MOST_MEMBERS, Definitions, Route, Tool, Toolki
 log = logging.getLogger(__name__)
 
 LINES = "tools.jsonl"
-_ANSWER = {"tools", "nextCursor", "_meta"}  # the keys of MCP's answer to tools/list
+# The keys of MCP's answer to tools/list, in all revisions of the protocol.
+_ANSWER = {"tools", "nextCursor", "_meta", "resultType", "ttlMs", "cacheScope"}
 
 
 def read_folder(
@@ -182,12 +183,13 @@ def _with(definitions: Definitions, bad: BadTools) -> Definitions:
 def tools_answer_in(value: Any) -> tuple[str, ...] | None:
     """The keys that lead to the tools of a server's answer to tools/list; None for any other file.
 
-    A toolkit file says more than its tools, or its tools are in another form.
+    A toolkit file says more than its tools, or its tools are in another form. In the envelope of JSON-RPC
+    every list of tools is an answer, whatever else the result says.
     """
     if not isinstance(value, dict):
         return None
     if "jsonrpc" in value and isinstance(value.get("result"), dict):
-        return None if tools_answer_in(value["result"]) is None else ("result", "tools")
+        return ("result", "tools") if isinstance(value["result"].get("tools"), list) else None
     tools = value.get("tools")
     if not isinstance(tools, list) or not value.keys() <= _ANSWER:
         return None

@@ -157,6 +157,7 @@ def _read_file(file: str, on_bad_tool: OnBadTool | None) -> _Part:
         return _Part(file, text, _read_list(value, text, file, bad), skips=skips)
     if (path := tools_answer_in(value)) is not None:
         holder = value[path[0]] if len(path) > 1 else value
+        bad.on_bad_tool = on_bad_tool or "skip"  # also a tool that has no schema, or is no object
         found = _read_list(holder["tools"], text, file, bad, *path)
         toolkit = os.path.splitext(os.path.basename(file))[0]
         tools = [tool if tool.toolkit else replace(tool, toolkit=toolkit) for tool in found.tools]

@@ -154,7 +154,17 @@ def _refusing() -> BadTools:
 
 
 def read_tools_of(item: Any, bad: BadTools, *path: str | int) -> list[Tool]:
-    """The tools of an item of any known form. A FieldError has the path in front."""
+    """The tools of an item of any known form, unless it is skipped. A FieldError has the path in front."""
+    try:
+        return _tools_of(item, bad, *path)
+    except FieldError as error:
+        if not bad.skips(item):
+            raise
+        bad.skip(error, None)
+        return []
+
+
+def _tools_of(item: Any, bad: BadTools, *path: str | int) -> list[Tool]:
     if isinstance(item, (dict, Mapping)):
         try:
             group = group_of(item)

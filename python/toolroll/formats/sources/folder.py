@@ -34,7 +34,8 @@ log = logging.getLogger(__name__)
 
 LINES = "tools.jsonl"
 _MOST_NAMED = 5  # files in an error
-_ANSWER = {"tools", "nextCursor", "_meta"}  # the keys of MCP's answer to tools/list
+# The keys of MCP's answer to tools/list, in all revisions of the protocol.
+_ANSWER = {"tools", "nextCursor", "_meta", "resultType", "ttlMs", "cacheScope"}
 
 
 def read_folder(
@@ -178,6 +179,7 @@ def _read_file(file: str, on_bad_tool: OnBadTool | None) -> _Part:
         return _Part(file, text, _read_list(value, text, file, bad), skips=skips)
     if (path := tools_answer_in(value)) is not None:
         holder = value[path[0]] if len(path) > 1 else value
+        bad.on_bad_tool = on_bad_tool or "skip"  # also a tool that has no schema, or is no object
         found = _read_list(holder["tools"], text, file, bad, *path)
         toolkit = os.path.splitext(os.path.basename(file))[0]
         tools = [tool if tool.toolkit else replace(tool, toolkit=toolkit) for tool in found.tools]
@@ -204,12 +206,13 @@ def _with(definitions: Definitions, bad: BadTools) -> Definitions:
 def tools_answer_in(value: Any) -> tuple[str, ...] | None:
     """The keys that lead to the tools of a server's answer to tools/list; None for any other file.
 
-    A toolkit file says more than its tools, or its tools are in another form.
+    A toolkit file says more than its tools, or its tools are in another form. In the envelope of JSON-RPC
+    every list of tools is an answer, whatever else the result says.
     """
     if not isinstance(value, dict):
         return None
     if "jsonrpc" in value and isinstance(value.get("result"), dict):
-        return None if tools_answer_in(value["result"]) is None else ("result", "tools")
+        return ("result", "tools") if isinstance(value["result"].get("tools"), list) else None
     tools = value.get("tools")
     if not isinstance(tools, list) or not value.keys() <= _ANSWER:
         return None

@@ -133,6 +133,29 @@ def test_an_answer_to_tools_list_is_a_file_of_a_folder(tmp_path):
         read_folder(tmp_path, on_bad_tool="refuse")
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"resultType": "complete", "ttlMs": 0, "cacheScope": "public", "_meta": {}}]
+)
+def test_an_answer_may_have_every_key_of_the_protocol(tmp_path, more):
+    write(tmp_path, "mail.json", {**more, "tools": [mcp("send")]})
+    assert [(tool.toolkit, tool.name) for tool in read_folder(tmp_path).tools] == [("mail", "send")]
+
+
+@pytest.mark.parametrize("result", [{"tools": []}, {"tools": [{"name": "send"}], "x-server": "1"}])
+def test_an_answer_in_its_envelope_is_read_whatever_else_it_says(tmp_path, result):
+    write(tmp_path, "mail.json", {"jsonrpc": "2.0", "id": 1, "result": result})
+    write(tmp_path, "sms.json", {"tools": [mcp("count")]})
+    assert names(read_folder(tmp_path)) == [tool["name"] for tool in result["tools"]] + ["count"]
+
+
+def test_whatever_a_list_of_a_server_holds_its_other_tools_are_read(tmp_path):
+    write(tmp_path, "mail.json", {"tools": [7, None, [], {}, {"name": 5}, {"description": "d"}, mcp("send")]})
+    found = read_folder(tmp_path)
+    assert names(found) == ["send"] and len(found.skipped) == 6
+    with pytest.raises(InvalidDefinition, match=r"mail.json:1: is 7"):
+        read_folder(tmp_path, on_bad_tool="refuse")
+
+
 def test_a_name_with_the_prefix_that_is_taken_is_skipped(tmp_path):
     for name in ("mail", "sms"):
         write(tmp_path, f"{name}.json", {"tools": [mcp("send"), mcp("mail_send")]})

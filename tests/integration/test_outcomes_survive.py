@@ -35,7 +35,7 @@ pytestmark = [
 
 OUTCOMES = int(os.environ.get("TOOLROLL_OUTCOMES", "1000"))
 PROCESSES = 4
-KILLS = int(os.environ.get("TOOLROLL_KILLS", "0")) or max(5, OUTCOMES // 250)
+KILLS = int(os.environ.get("TOOLROLL_KILLS", "0")) or max(8, OUTCOMES // 250)
 ROOT = Path(__file__).parents[2]
 
 
@@ -141,7 +141,7 @@ def test_counts_are_exact_whatever_is_doubled_late_or_killed(
             break
         worker = draws.choice(alive)
         others = sum(len(one.left) for one in workers if one is not worker)
-        enough = draws.random() * 2 * (others + len(worker.left)) / (KILLS - kills) / PROCESSES
+        enough = draws.random() * 1.5 * (others + len(worker.left)) / (KILLS - kills) / PROCESSES
         while len(worker.acknowledged) < enough and worker.process.poll() is None:
             time.sleep(0.002)
         before = len(worker.left)

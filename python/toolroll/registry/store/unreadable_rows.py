@@ -168,8 +168,10 @@ def readable(
     count = sa.func.count().label("lost")
     named = [_if_readable(column, dialect) for column in _keys(table)]
     org = _if_readable(table.c.org, dialect) if "org" in table.c else sa.null()
-    by_org = sa.select(org.label("org"), count).select_from(table).where(*lost).group_by(org)
-    counts = connection.execute(by_org).all()
+    counted = sa.select(org.label("org"), count).select_from(table).where(*lost)
+    if "org" in table.c:
+        counted = counted.group_by(org)
+    counts = [row for row in connection.execute(counted) if row.lost]
     if not counts:
         return where
     if unreadable is not None:

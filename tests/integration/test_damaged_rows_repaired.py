@@ -18,6 +18,7 @@ from tests.integration.test_damaged_rows import NO_TEXT, damage, wrong_values
 from toolroll import Context, Tool, Toolroll
 from toolroll.errors import Conflict
 from toolroll.registry.registry import Registry
+from toolroll.registry.status import status_of
 from toolroll.registry.store import tables
 from toolroll.registry.store.engines import sqlite_module
 from toolroll.registry.store.errors import DamagedRow
@@ -169,21 +170,34 @@ def test_an_update_makes_a_damaged_rule_sound_if_it_sets_what_may_be_wrong(path,
     assert seen(path, ACME) == (SHOWN, (), [])
 
 
-def test_a_rule_whose_owner_may_be_wrong_is_written_again_only_as_a_whole(path, registry):
+WHOLE = {"effect": "deny", "kind": "composite", "condition": ALWAYS, "priority": 0, "toolkit": ""}
+
+
+def test_no_update_makes_a_rule_sound_whose_owner_may_be_wrong(path, registry):
+    """It would be in force for another organisation, and hide nothing for its own."""
     run(path, "UPDATE visibility_rules SET org = 'initech' WHERE org = 'acme'")
-    with pytest.raises(Conflict, match="an update has to set active, condition, effect|has to set condition"):
-        registry.rules.update("own", {"priority": 3}, org="initech")
+    for changes in ({"priority": 3}, {**WHOLE, "tool": "acme_shut", "name": "own"}):
+        with pytest.raises(Conflict, match="its owner may be wrong: delete it by its key"):
+            registry.rules.update("own", changes, org="initech")
+    assert seen(path, ACME)[1] == ("policy",)
     registry.rules.delete("own", org="initech")
     registry.rules.add(Rule("own", "deny", "composite", ALWAYS, tool="acme_shut", org="acme"))
     assert seen(path, ACME) == (SHOWN, (), [])
 
 
-def test_a_rule_with_a_wrong_checksum_is_written_again_by_all_its_fields(path, registry):
+def test_no_update_makes_a_rule_sound_whose_checksum_says_nothing(path, registry):
     run(path, "UPDATE visibility_rules SET checksum = '' WHERE org = 'acme'")
-    with pytest.raises(Conflict, match="has to set"):
-        registry.rules.update("own", {"condition": ALWAYS}, org="acme")
-    whole = {"effect": "deny", "kind": "composite", "condition": ALWAYS, "priority": 0}
-    registry.rules.update("own", {**whole, "tool": "acme_shut", "toolkit": ""}, org="acme")
+    with pytest.raises(Conflict, match="its owner may be wrong"):
+        registry.rules.update("own", {**WHOLE, "tool": "acme_shut", "name": "own"}, org="acme")
+
+
+def test_a_rule_whose_name_may_be_wrong_is_written_again_under_the_name_that_the_update_sets(path, registry):
+    run(path, f"UPDATE visibility_rules SET name = '{'x' * 10_000}' WHERE org = 'acme'")
+    (damaged,) = registry.rules.list(org="acme")
+    with pytest.raises(Conflict, match="its name may be wrong"):
+        registry.rules.update(damaged.rule.rule_id, {**WHOLE, "tool": "acme_shut"}, org="acme")
+    registry.rules.update(damaged.rule.rule_id, {**WHOLE, "tool": "acme_shut", "name": "own"}, org="acme")
+    assert registry.rules.get("own", "acme").damage == ""
     assert seen(path, ACME) == (SHOWN, (), [])
 
 
@@ -530,3 +544,12 @@ def test_a_name_that_no_tool_can_have_costs_only_its_own_tool(path, name):
         assert {"open", "shut"} <= listed.keys()
         (damaged,) = [name for name, damage in listed.items() if damage]
         assert "its checksum does not fit name" in listed[damaged]
+
+
+def test_the_status_names_rows_whose_checksum_is_wrong(path, registry):
+    assert status_of(registry.database)["unreadable"] == []
+    run(path, "UPDATE visibility_rules SET effect = 'allow' WHERE org = 'acme'")
+    run(path, "UPDATE tools SET description = 'other' WHERE name = 'plain'")
+    rules, tools = sorted(status_of(registry.database)["unreadable"], reverse=True)
+    assert rules.startswith("1 row of visibility_rules of 'acme' cannot be read: ")
+    assert tools.startswith("1 row of tools cannot be read: ")

@@ -31,8 +31,13 @@ class JointEmbedder(Embedder):
         self, first: Embedder, second: Embedder, *, share: float = 0.5, scale: Scale | None = None
     ) -> None:
         """`share` is the second embedder's, between 0 and 1."""
-        if not 0.0 < share < 1.0:
-            raise InvalidInput(f"joint embedder: share is {share}, must be between 0 and 1, without both")
+        for one in (first, second):
+            if not hasattr(one, "embed"):
+                raise InvalidInput(f"joint embedder: is of {one!r:.80}, must be of two Embedder objects")
+        if not isinstance(share, (int, float)) or not 0.0 < share < 1.0:
+            raise InvalidInput(
+                f"joint embedder: share is {share!r:.80}, must be between 0 and 1, without both"
+            )
         first, second = as_embedder(first), as_embedder(second)
         self._first, self._second = first, second
         self._weights = np.sqrt(np.array([1.0 - share, share], np.float32))

@@ -223,11 +223,18 @@ def update(
 
 
 def check_is_decided(table: sa.Table, damage: Damage, decided: Collection[str]) -> None:
-    """Raises Conflict if these columns leave one out that may hold a wrong value."""
+    """Raises Conflict if these columns leave one out that may hold a wrong value.
+
+    No update decides the owner: written again under a wrong one, a rule would no longer hide what it hid.
+    """
+    unknown = [what for what in ("org", "name") if what in damage.columns and what not in decided]
+    if unknown:
+        what = " and ".join({"org": "owner", "name": "name"}[column] for column in unknown)
+        raise Conflict(f"{damage.problem}; its {what} may be wrong: delete it by its key, and write it again")
     content = content_columns(table)
-    left = content.intersection(damage.columns).difference(decided)
-    if not {"org", "name"}.isdisjoint(damage.columns):  # perhaps it was another row
-        left = content.difference(decided)
+    left = content.difference(decided)
+    if "name" not in damage.columns:  # else perhaps it was another row
+        left = left.intersection(damage.columns)
     if left:
         raise Conflict(f"{damage.problem}; an update has to set {', '.join(sorted(left))}")
 

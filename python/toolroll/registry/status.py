@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from toolroll.registry import stored_rows
 from toolroll.registry.governed_rows import as_json
 from toolroll.registry.store import schema, tables
 from toolroll.registry.store.checksums import is_present
@@ -17,10 +18,8 @@ from toolroll.registry.store.url import Address
 from toolroll.registry.tiers import verified_tiers
 
 # The tables of which every row is looked at; those of versions, events and vectors may be large.
-_LOOKED_THROUGH = (
-    *(tables.toolkits, tables.visibility_rules, tables.page_mappings, tables.pins),
-    *(tables.settings, tables.experiments, tables.registry_state),
-)
+_WITH_CHECKSUMS = (tables.tools, tables.toolkits, tables.visibility_rules, tables.page_mappings, tables.pins)
+_WITHOUT = (tables.settings, tables.experiments, tables.registry_state)
 
 
 def status_of(database: Database) -> dict[str, Any]:
@@ -44,9 +43,14 @@ def status_of(database: Database) -> dict[str, Any]:
         def count_alive(table: sa.Table) -> int:
             return count(table, table.c.deleted_at.is_(None))
 
-        for table in _LOOKED_THROUGH:
+        for table in _WITHOUT:
             readable(connection, list(table.c), (), unreadable)
-        sound = readable(connection, list(tools.c), (), unreadable)
+        for table in _WITH_CHECKSUMS:
+            of_their_kind = readable(connection, list(table.c), (), unreadable)
+            for row in stored_rows.read(connection, table, *of_their_kind):
+                if "damage" in row:
+                    unreadable.add(table, row["org"], *(row[key.name] for key in table.primary_key))
+        sound = readable(connection, list(tools.c), (), None)
         spaces = tables.embeddings.c.identity
         read = verified_tiers(connection)
         state, last = _state(connection), _last_change(connection)

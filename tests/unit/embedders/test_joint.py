@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +88,14 @@ def test_all_ways_to_embed_give_the_same_bytes() -> None:
         assert row.tobytes() == query.tobytes() == joint.embed_query(text).tobytes()
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0, -1.0, 2.0, float("nan")])
-def test_a_share_leaves_something_to_both(share: float) -> None:
+@pytest.mark.parametrize("share", [0.0, 1.0, -1.0, 2.0, float("nan"), "x", None])
+def test_a_share_leaves_something_to_both(share: Any) -> None:
     with pytest.raises(InvalidInput, match="between 0 and 1"):
         JointEmbedder(HashingEmbedder(), StaticEmbedder(), share=share)
+
+
+@pytest.mark.parametrize("part", ["static", None, 3])
+def test_a_part_is_an_embedder(part: Any) -> None:
+    for parts in ((part, HashingEmbedder()), (HashingEmbedder(), part)):
+        with pytest.raises(InvalidInput, match="must be of two Embedder objects"):
+            JointEmbedder(*parts)

@@ -56,10 +56,20 @@ def test_the_capabilities_for_minilm_alone_are_new() -> None:
     assert not messages & {message for one in more for message in one.messages}
 
 
+def test_the_capabilities_for_the_next_tuning_are_new() -> None:
+    whole, waiting = read_bank(more=True), read_bank(BANK / "next")
+    assert len(whole) + len(waiting) > 5_000
+    assert sum(len(one.messages) for one in (*whole, *waiting)) > 50_000
+    assert not {one.id for one in whole} & {one.id for one in waiting}
+    messages = {message for one in whole for message in one.messages}
+    assert not messages & {message for one in waiting for message in one.messages}
+
+
 @pytest.mark.slow
-def test_the_capabilities_for_minilm_alone_have_no_problem() -> None:
+@pytest.mark.parametrize("part", ["more", "next"])
+def test_each_part_of_the_bank_has_no_problem(part: str) -> None:
     evaluation = [text for path in IN_REPOSITORY for text in lint_bank.evaluation_messages(path)]
-    assert found(BANK / "more", *evaluation) == []
+    assert found(BANK / part, *evaluation) == []
 
 
 def test_each_message_in_other_languages_belongs_to_a_message_of_the_bank() -> None:

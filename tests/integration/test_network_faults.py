@@ -109,7 +109,8 @@ def test_selections_go_on_outcomes_are_kept_and_all_is_well_again_by_itself(
         assert not talking.is_alive()
         began = time.monotonic()
         proxy.set("none")
-        eventually(lambda: roll.health()["degraded"] == [], 90)
+        # A wait without data ends after 60 s, and a thread may have two connections of that time.
+        eventually(lambda: roll.health()["degraded"] == [], 150)
         well_s = time.monotonic() - began
         assert roll.flush(30 + 2 * FAULT_S)
         print(

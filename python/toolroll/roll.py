@@ -22,7 +22,7 @@ from toolroll.context import Context
 from toolroll.embedders import named
 from toolroll.embedders.named import EmbedderChoice
 from toolroll.environment_names import warn_of_unknown
-from toolroll.errors import Denied, InvalidInput, NotFound, quoted
+from toolroll.errors import Denied, InvalidDefinition, InvalidInput, NotFound, quoted
 from toolroll.formats.schemas import own_name_of
 from toolroll.formats.sources.bad_tools import OnBadTool
 from toolroll.formats.sources.dicts import list_of, read_tools
@@ -132,6 +132,8 @@ class Toolroll:
                 raise InvalidInput("refresh: this catalog was made from objects, pass the new ones as tools")
             return absent.warn(_joined(newer, declared, on_bad_tool))
 
+        if tools is None:
+            raise InvalidDefinition("tools is None, must be a list of tools")
         check_callable(progress, "progress", _PROGRESS)
         builder = _builder(embedder, profile, hnsw, experiment)
         home = MemoryHome(read(tools), builder, read=read, experiment=experiment, progress=progress)

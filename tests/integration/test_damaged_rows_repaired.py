@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from tests.integration.commands import Typed
 from tests.integration.test_damaged_rows import NO_TEXT, damage, wrong_values
 from toolroll import Context, Tool, Toolroll
-from toolroll.errors import Conflict
+from toolroll.errors import Conflict, NotFound, StoreUnavailable
 from toolroll.registry.registry import Registry
 from toolroll.registry.status import status_of
 from toolroll.registry.store import tables
@@ -387,6 +387,18 @@ def test_damaged_page_mappings_and_pins_are_written_again(path, registry):
     assert seen(path, ACME) == (SHOWN, (), [])
 
 
+def test_a_pin_of_an_unknown_tool_is_deleted_by_its_key(path, registry):
+    run(path, "UPDATE pins SET tool_id = 'gone' WHERE org = 'acme'")
+    (pin,) = registry.pins.list("acme")
+    with closing(sqlite_module().connect(path)) as connection:
+        ((key,),) = connection.execute("SELECT pin_id FROM pins WHERE org = 'acme'").fetchall()
+    assert key in pin.damage
+    with pytest.raises(NotFound):
+        registry.pins.delete(key, org="globex")
+    registry.pins.delete(key, org="acme")
+    assert registry.pins.list("acme") == ()
+
+
 def test_a_sync_leaves_a_damaged_tool_and_toolkit_and_says_so(path, registry):
     kits = (Toolkit("acme_own"),)
     tool = Tool("acme_kept", "serves", toolkit="acme_own")
@@ -553,3 +565,19 @@ def test_the_status_names_rows_whose_checksum_is_wrong(path, registry):
     rules, tools = sorted(status_of(registry.database)["unreadable"], reverse=True)
     assert rules.startswith("1 row of visibility_rules of 'acme' cannot be read: ")
     assert tools.startswith("1 row of tools cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [("DELETE FROM registry_state", "is missing"), ("UPDATE registry_state SET revision = -5", "-5")],
+)
+def test_a_registry_without_its_revision_says_so_to_readers_and_writers(path, registry, statement, said):
+    run(path, statement)
+    for act in (
+        lambda: registry.create(Tool("new", "serves")),
+        lambda: registry.sync([Tool("new", "serves")], plugin="p"),
+        lambda: status_of(registry.database),
+        lambda: Toolroll.open(f"sqlite:///{path}"),
+    ):
+        with pytest.raises(StoreUnavailable, match=f"its revision .*{said}; restore a backup"):
+            act()

@@ -124,6 +124,8 @@ def test_a_malformed_definition_is_still_under_the_rules_on_its_name():
 def test_only_what_is_no_list_is_an_error(roll, tools):
     with pytest.raises(InvalidDefinition, match="must be a list of tools"):
         roll.with_tools(tools)
+    with pytest.raises(InvalidDefinition, match="must be a list of tools"):
+        Toolroll.from_tools(tools)
 
 
 def test_an_empty_list_selects_nothing(roll):

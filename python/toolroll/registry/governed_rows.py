@@ -117,14 +117,17 @@ def row_named(connection: sa.Connection, table: sa.Table, org: str, name: str, n
     """
     rows = rows_of(connection, table, table.c.org == org, table.c.name == words(name, f"{noun} name"))
     if not rows:
-        same = rows_of(connection, table, next(iter(table.primary_key)) == name)
-        rows = [
-            row for row in same if "damage" in row and (row["org"] == org or "org" in row["damage"].columns)
-        ]
+        rows = damaged_rows_with_key(connection, table, org, name)
     if not rows:
         hint = suggestion(name, names_in(connection, table, org))
         raise NotFound(f"{noun} {name!r:.80}: is not {place_of(org)}{hint}")
     return rows[0]
+
+
+def damaged_rows_with_key(connection: sa.Connection, table: sa.Table, org: str, key: str) -> list[Row]:
+    """The damaged row with this key, if the organisation is its owner, or its owner may be wrong."""
+    found = rows_of(connection, table, next(iter(table.primary_key)) == key)
+    return [row for row in found if "damage" in row and (row["org"] == org or "org" in row["damage"].columns)]
 
 
 def names_in(connection: sa.Connection, table: sa.Table, *orgs: str) -> list[str]:
@@ -178,9 +181,11 @@ def change(write: Write, table: sa.Table, row: Row, values: Mapping[str, Any]) -
     if damage is not None:
         if damage.where is not None:
             where = damage.where
-        values = {**{column.name: row[column.name] for column in table.c}, "deleted_at": None, **values}
-        values[identity.name] = values[identity.name] or uuid.uuid4().hex
-        if values["created_at"] == stored_rows.UNKNOWN_TIME:
+        # Not all columns: a foreign key that is written again is checked again, and its row may be gone.
+        values = {**{name: row[name] for name in damage.blank}, "deleted_at": None, **values}
+        if not row[identity.name]:
+            values[identity.name] = uuid.uuid4().hex
+        if row["created_at"] == stored_rows.UNKNOWN_TIME:
             values["created_at"] = write.at
     after = {**row, **values}
     after.pop("damage", None)

@@ -92,15 +92,26 @@ class Pins(Editor[PinRecord]):
             return _record(row, record.name)
 
     def delete(self, name: str, *, org: str, reason: str = "") -> PinRecord:
-        """Deletes the organisation's pin: the platform's `pinned` counts again. Raises NotFound."""
+        """Deletes the organisation's pin: the platform's `pinned` counts again.
+
+        name: of the tool; of a damaged pin also its key, since its tool may be unknown.
+
+        Raises:
+            NotFound: there is no such pin.
+        """
         with self._database.writing(self.actor, org) as write:
-            record = find_tool(write.connection, name, "", deleted=True)
-            row = _row(write.connection, org, record.tool.tool_id)
+            damaged = governed_rows.damaged_rows_with_key(
+                write.connection, _TABLE, org, words(name, "tool name")
+            )
+            row, tool = (damaged[0], UNREADABLE) if damaged else (None, "")
             if row is None:
-                raise NotFound(f"tool {record.name!r:.80}: has no pin {governed_rows.place_of(org)}")
+                record = find_tool(write.connection, name, "", deleted=True)
+                row, tool = _row(write.connection, org, record.tool.tool_id), record.name
+            if row is None:
+                raise NotFound(f"tool {tool!r:.80}: has no pin {governed_rows.place_of(org)}")
             content = {"pinned": row["pinned"], "pin_weight": row["pin_weight"]}
-            write.log("pin.delete", record.name, {"pin_id": row["pin_id"], "before": content}, reason)
-            return _record(governed_rows.delete(write, _TABLE, row), record.name)
+            write.log("pin.delete", tool, {"pin_id": row["pin_id"], "before": content}, reason)
+            return _record(governed_rows.delete(write, _TABLE, row), tool)
 
     def list(self, org: str | None = None, deleted: bool = False) -> tuple[PinRecord, ...]:
         """The pins of an organisation, or all, by organisation, the heaviest first."""

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolroll.catalog.pins import Pin
-from toolroll.errors import InvalidDefinition, InvalidInput, StoreUnavailable, quoted
+from toolroll.errors import InvalidDefinition, InvalidInput, quoted
 from toolroll.learning.experiments import Experiment
 from toolroll.registry.content import content_hash, keywords_in, route_to, toolkit_in
 from toolroll.registry.governed_rows import SHARED_FIELDS
@@ -27,6 +27,7 @@ from toolroll.registry.store import tables
 from toolroll.registry.store.checksums import is_present, verified
 from toolroll.registry.store.database import Database
 from toolroll.registry.store.errors import is_damage
+from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import Row, UnreadableRow, place_of, read_rows
 from toolroll.registry.tiers import verified_tiers
 from toolroll.registry.versions import find_version
@@ -141,7 +142,7 @@ def catch_up(database: Database, seen: Replica) -> Replica:
         StoreUnavailable: the database does not answer.
     """
     with database.reading() as connection:
-        revision = _revision(connection)
+        revision = revision_in(connection)
         is_restored = seen.revision > revision or seen.at != _written_at(connection, seen.revision)
         if revision == seen.revision and not is_restored:
             return replace(seen, read_at=time.monotonic())
@@ -171,7 +172,7 @@ def catch_up(database: Database, seen: Replica) -> Replica:
 def stamp_of(database: Database) -> tuple[int, datetime | None]:
     """The registry's revision and its time: equal for two calls only if nothing has changed between them."""
     with database.reading() as connection:
-        revision = _revision(connection)
+        revision = revision_in(connection)
         return revision, _written_at(connection, revision)
 
 
@@ -417,10 +418,3 @@ def _owner_of(row: Row | UnreadableRow) -> str:
 
 def _values(row: Row | UnreadableRow) -> Row:
     return row.values if isinstance(row, UnreadableRow) else row
-
-
-def _revision(connection: sa.Connection) -> int:
-    revision = connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one()
-    if not isinstance(revision, int):
-        raise StoreUnavailable(f"registry: is damaged: its revision is {revision!r:.80}; restore a backup")
-    return revision

@@ -12,6 +12,7 @@ from toolroll.registry.governed_rows import as_json
 from toolroll.registry.store import schema, tables
 from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import Database
+from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 from toolroll.registry.store.unreadable_rows import UnreadableRows, readable
 from toolroll.registry.store.url import Address
@@ -88,6 +89,7 @@ def status_of(database: Database) -> dict[str, Any]:
 
 def _state(connection: sa.Connection) -> Row:
     """What can be read of the registry's own row."""
+    revision_in(connection)  # raises for a registry without its row
     (row,) = read_rows(connection, list(tables.registry_state.c))
     return row.values if isinstance(row, UnreadableRow) else row
 

@@ -52,11 +52,13 @@ class Damage:
     Attributes:
         problem: a sentence that names the row.
         columns: those that may hold a wrong value, of the columns that have a digest of their own.
+        blank: those whose stored value is none that the column may hold.
         where: finds the row where its key cannot be read.
     """
 
     problem: str
     columns: tuple[str, ...]
+    blank: tuple[str, ...]
     where: sa.ColumnElement[bool] | None
 
 
@@ -96,7 +98,12 @@ def record_of(table: sa.Table, row: Row, build: Callable[[Row], RecordT]) -> Rec
 
 def _as_row(table: sa.Table, found: UnreadableRow) -> Row:
     row = {column.name: _value(column, found.stored.get(column.name)) for column in table.c}
-    return {**row, "damage": Damage(found.problem, doubtful_columns(table, found), found.where)}
+    blank = tuple(
+        column.name
+        for column in table.c
+        if isinstance(column.type, sa.JSON) or row[column.name] is not found.stored.get(column.name, row)
+    )
+    return {**row, "damage": Damage(found.problem, doubtful_columns(table, found), blank, found.where)}
 
 
 def _value(column: sa.Column[Any], stored: Any) -> Any:

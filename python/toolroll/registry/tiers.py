@@ -38,7 +38,10 @@ def tiers_in(connection: sa.Connection) -> tuple[str, ...]:
 def verified_tiers(connection: sa.Connection) -> tuple[str, ...] | UnreadableRow:
     """The same, or why the list is not believed."""
     c = tables.registry_state.c
-    (row,) = read_rows(connection, (c.tiers, c.tiers_checksum))
+    rows = list(read_rows(connection, (c.tiers, c.tiers_checksum)))
+    if not rows:
+        return UnreadableRow({}, "registry_state: has no row; restore a backup")
+    (row,) = rows
     if isinstance(row, UnreadableRow):
         return UnreadableRow({}, f"{row.problem}; {_REPAIR}")
     tiers = row["tiers"]

@@ -19,6 +19,7 @@ from toolroll.registry.store import bulk_insert, tables
 from toolroll.registry.store.database import CHANNEL, Database, words
 from toolroll.registry.store.errors import DamagedRow
 from toolroll.registry.store.gil import batches
+from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import Row, read_rows
 from toolroll.registry.store.unreadable_rows import UnreadableRows
 
@@ -102,7 +103,7 @@ def forget(
         connection.execute(sa.update(state).where(state.c.org == org).values(epoch=epoch + 1))
         checkpoints = tables.learned_checkpoints
         connection.execute(sa.delete(checkpoints).where(checkpoints.c.org == org))
-        revision = connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one()
+        revision = revision_in(connection)
         details = {
             "events": len(events),
             "which": {

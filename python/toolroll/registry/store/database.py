@@ -24,6 +24,7 @@ from toolroll.registry.store import bulk_insert, engines, schema, sqlite_file, t
 from toolroll.registry.store.checksums import checksum_of_tiers
 from toolroll.registry.store.engines import BEGIN
 from toolroll.registry.store.errors import translated
+from toolroll.registry.store.revision import damaged, revision_in
 from toolroll.registry.store.url import Address, Dialect
 
 logger = logging.getLogger(__name__)
@@ -167,7 +168,9 @@ class Database:
                 .values(revision=tables.registry_state.c.revision + 1)
                 .returning(tables.registry_state.c.revision)
             )
-            revision = connection.execute(advance).scalar_one()
+            revision = connection.execute(advance).scalar_one_or_none()
+            if revision is None or revision < 1:
+                raise damaged("is missing" if revision is None else f"was {revision - 1}")
             write = Write(connection, revision, actor, org, datetime.now(timezone.utc))
             yield write
             if write._is_abandoned:
@@ -212,7 +215,7 @@ class Database:
     def revision(self) -> int:
         """The number of changes so far."""
         with self.reading() as connection:
-            return int(connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one())
+            return revision_in(connection)
 
     def close(self) -> None:
         """Closes the connections. Using the database afterwards raises StoreUnavailable.

@@ -27,6 +27,7 @@ from toolroll.registry.store.bulk_insert import batches
 from toolroll.registry.store.checksums import is_present
 from toolroll.registry.store.database import Database, Write, words
 from toolroll.registry.store.errors import DamagedRow, is_damage
+from toolroll.registry.store.revision import revision_in
 from toolroll.registry.store.row_reader import Row, UnreadableRow, read_rows
 from toolroll.registry.sync.payload import Payload
 from toolroll.registry.sync.plan import (
@@ -129,7 +130,7 @@ class Sync:
         words(actor, "actor")
         words(reason, "reason")
         with self.database.reading() as connection:
-            revision = int(connection.execute(sa.select(tables.registry_state.c.revision)).scalar_one())
+            revision = revision_in(connection)
             draft = self._draft(connection)
         if dry_run:
             return SyncReport(draft.plan, revision, is_applied=False, dry_run=True)

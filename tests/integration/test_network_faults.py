@@ -67,7 +67,9 @@ def test_selections_go_on_outcomes_are_kept_and_all_is_well_again_by_itself(
     if fault != "slow":  # which needs longer, and is not to be degraded
         monkeypatch.setattr(refresher, "_QUICK_S", 1.0)
         monkeypatch.setattr(home, "_SILENCE_S", min(FAULT_S, 15.0))
-    monkeypatch.setattr(database, "IDLE_S", 2.0)  # of a transaction that the server does not know to be over
+    # of a transaction that the server does not know to be over, between and within batches of statements
+    monkeypatch.setattr(database, "IDLE_S", 2.0)
+    monkeypatch.setattr(database, "BATCH_S", 10.0)
     acknowledged, degraded = list[str](), set[str]()
 
     def work(seconds: float) -> list[float]:
@@ -109,8 +111,7 @@ def test_selections_go_on_outcomes_are_kept_and_all_is_well_again_by_itself(
         assert not talking.is_alive()
         began = time.monotonic()
         proxy.set("none")
-        # A wait without data ends after 60 s, and a thread may have two connections of that time.
-        eventually(lambda: roll.health()["degraded"] == [], 150)
+        eventually(lambda: roll.health()["degraded"] == [], 90)
         well_s = time.monotonic() - began
         assert roll.flush(30 + 2 * FAULT_S)
         print(

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from tests.integration.outcomes import eventually
 from toolroll.errors import Conflict, InvalidInput, StoreUnavailable
+from toolroll.registry.store import database as database_module
 from toolroll.registry.store import tables
 from toolroll.registry.store.bulk_insert import insert, update
 from toolroll.registry.store.database import Database, Write
@@ -317,3 +319,31 @@ def version_row(write: Write) -> dict[str, Any]:
         "semantic_version": "1.0.0",
         "revision": write.revision,
     }
+
+
+@pytest.mark.db
+def test_a_writer_that_is_gone_within_a_batch_of_statements_holds_its_locks_for_a_limited_time(
+    new_database_url: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "BATCH_S", 1.0)
+    database = Database.open(new_database_url("postgresql"), create=True, migrate=True)
+    lock = sa.update(tables.registry_state).values(revision=7)
+    with pytest.raises(StoreUnavailable), database.recording() as connection:
+        if (connection.dialect.server_version_info or ()) < (17,):
+            pytest.skip("transaction_timeout is of PostgreSQL 17")
+        connection.execute(lock)
+        driver: Any = connection.connection.driver_connection
+        driver.pgconn.enter_pipeline_mode()
+        driver.pgconn.send_query_params(b"SELECT 1", [])
+        driver.pgconn.send_flush_request()  # and no end of the batch
+        driver.pgconn.flush()
+        eventually(lambda: may_lock(database), 10)
+        connection.execute(lock)
+    database.close()
+
+
+def may_lock(database: Database) -> bool:
+    """Whether no other transaction holds the registry's row."""
+    with database.reading() as connection:
+        query = "SELECT count(*) FROM pg_locks WHERE relation = 'registry_state'::regclass AND mode = 'RowExclusiveLock'"
+        return connection.exec_driver_sql(query).scalar() == 0

@@ -30,7 +30,8 @@ from toolroll.registry.store.url import Address, Dialect
 logger = logging.getLogger(__name__)
 
 WAIT_S = 10.0  # the longest wait for another writer
-IDLE_S = 60.0  # after which PostgreSQL ends a transaction whose process is silent
+IDLE_S = 60.0  # after which PostgreSQL ends a transaction whose process is silent between two statements
+BATCH_S, CHANGE_S = 300.0, 3_600.0  # the longest transaction of `recording` and of `writing`
 CHECKED_BYTES = 64 * 2**20  # up to this size, opening a file checks it for damage
 CHANNEL = "toolroll"  # of PostgreSQL's notifications: one for each revision
 LONGEST_WORDS = 4_096  # characters of an actor, an organisation or a reason
@@ -162,7 +163,7 @@ class Database:
         """
         words(actor, "actor")
         words(org, "org")
-        with self.recording() as connection:
+        with self._transaction(CHANGE_S) as connection:
             advance = (
                 sa.update(tables.registry_state)
                 .values(revision=tables.registry_state.c.revision + 1)
@@ -187,18 +188,36 @@ class Database:
 
         It takes no revision and sends no notification. An exception rolls it back.
         """
+        with self._transaction(BATCH_S) as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, longest_s: float) -> Iterator[sa.Connection]:
+        """A transaction that writes. longest_s: PostgreSQL 17 and later ends it after this time."""
         with self._translated(writes=True), self._connected().connect() as connection:
             # On SQLite, a transaction that first reads and then writes fails at once if another has written
             # meanwhile, whatever its timeout. So writers lock at the beginning.
             connection = connection.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
             with connection.begin():
                 if self.dialect == "postgresql":
-                    connection.exec_driver_sql(
-                        # a writer that hangs must not block all others forever
-                        f"SET LOCAL lock_timeout = '{self._wait_s * 1000:.0f}ms'; "
-                        f"SET LOCAL idle_in_transaction_session_timeout = '{IDLE_S:.0f}s'"
-                    )
+                    connection.exec_driver_sql("; ".join(self._limits(connection, longest_s)))
                 yield connection
+
+    def _limits(self, connection: sa.Connection, longest_s: float) -> list[str]:
+        """Settings of a transaction: a writer that hangs or is gone must not block all others for long."""
+        limits = {
+            "lock_timeout": f"{self._wait_s * 1000:.0f}ms",
+            "idle_in_transaction_session_timeout": f"{IDLE_S:.0f}s",
+            # The limit for an idle transaction does not count within a batch of statements, where the server
+            # waits for the rest of the batch.
+            "tcp_keepalives_idle": "5s",
+            "tcp_keepalives_interval": "2s",
+            "tcp_keepalives_count": "3",
+        }
+        version = connection.dialect.server_version_info
+        if version is not None and version >= (17,):
+            limits["transaction_timeout"] = f"{longest_s * 1000:.0f}ms"
+        return [f"SET LOCAL {name} = '{value}'" for name, value in limits.items()]
 
     @contextmanager
     def autocommit(self) -> Iterator[sa.Connection]:
@@ -297,7 +316,7 @@ class Database:
         if address.path is not None and sqlite_file.may_write(address.path):
             self._use_log()
         if not is_ready:
-            with self.recording() as connection:
+            with self._transaction(CHANGE_S) as connection:
                 schema.upgrade(connection, address)
                 self._create_state(connection)
 

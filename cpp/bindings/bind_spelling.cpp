@@ -88,6 +88,10 @@ void bind_spelling(py::module_& m) {
             return speller.with_own(std::move(own));
           },
           py::arg("own"))
+      .def_property_readonly("catalog",
+                             [](const Speller& speller) {
+                               return std::const_pointer_cast<Lexicon>(speller.catalog());
+                             })
       .def("correct", &correct, py::arg("text"))
       .def("corrections", &corrections, py::arg("text"));
 }

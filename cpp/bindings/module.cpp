@@ -10,6 +10,7 @@ void bind_marks(pybind11::module_& m);
 void bind_cpu(pybind11::module_& m);
 void bind_bm25(pybind11::module_& m);
 void bind_spelling(pybind11::module_& m);
+void bind_section_file(pybind11::module_& m);
 void bind_token_table(pybind11::module_& m);
 void bind_vector_index(pybind11::module_& m);
 void bind_fusion(pybind11::module_& m);
@@ -39,4 +40,5 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_inclusion(m);
   bind_fusion(m);
   bind_thompson(m);
+  bind_section_file(m);
 }

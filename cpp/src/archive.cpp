@@ -41,24 +41,53 @@ std::uint64_t merge(std::uint64_t hash, std::uint64_t lane) {
   return (hash ^ round(0, lane)) * kPrime1 + kPrime4;
 }
 
+/// The bytes from a place to the next multiple of kArrayAlignment.
+std::size_t padding(std::size_t at) {
+  return (kArrayAlignment - at % kArrayAlignment) % kArrayAlignment;
+}
+
 }  // namespace
 
 std::uint64_t xxh64(std::span<const std::byte> bytes, std::uint64_t seed) {
+  Xxh64 hash(seed);
+  hash.add(bytes);
+  return hash.value();
+}
+
+Xxh64::Xxh64(std::uint64_t seed)
+    : lanes_{seed + kPrime1 + kPrime2, seed + kPrime2, seed, seed - kPrime1}, seed_(seed) {}
+
+void Xxh64::add(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;  // nothing may have no address
+  const std::size_t held = size_ % kStripe;
+  size_ += bytes.size();
+  if (held != 0) {
+    const std::size_t taken = std::min(kStripe - held, bytes.size());
+    std::memcpy(rest_ + held, bytes.data(), taken);
+    bytes = bytes.subspan(taken);
+    if (held + taken < kStripe) return;
+    for (int i = 0; i < 4; ++i) lanes_[i] = round(lanes_[i], load_le<std::uint64_t>(rest_ + 8 * i));
+  }
+  std::uint64_t lanes[4] = {lanes_[0], lanes_[1], lanes_[2], lanes_[3]};
   const std::byte* at = bytes.data();
   const std::byte* const end = at + bytes.size();
-  std::uint64_t hash;
-  if (bytes.size() >= 32) {
-    std::uint64_t lanes[4] = {seed + kPrime1 + kPrime2, seed + kPrime2, seed, seed - kPrime1};
-    for (; end - at >= 32; at += 32) {
-      for (int i = 0; i < 4; ++i) lanes[i] = round(lanes[i], load_le<std::uint64_t>(at + 8 * i));
-    }
-    hash = std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) +
-           std::rotl(lanes[3], 18);
-    for (const std::uint64_t lane : lanes) hash = merge(hash, lane);
-  } else {
-    hash = seed + kPrime5;
+  for (; static_cast<std::size_t>(end - at) >= kStripe; at += kStripe) {
+    for (int i = 0; i < 4; ++i) lanes[i] = round(lanes[i], load_le<std::uint64_t>(at + 8 * i));
   }
-  hash += bytes.size();
+  std::copy_n(lanes, 4, lanes_);
+  if (at != end) std::memcpy(rest_, at, static_cast<std::size_t>(end - at));
+}
+
+std::uint64_t Xxh64::value() const {
+  std::uint64_t hash = seed_ + kPrime5;
+  if (size_ >= kStripe) {
+    hash = std::rotl(lanes_[0], 1) + std::rotl(lanes_[1], 7) + std::rotl(lanes_[2], 12) +
+           std::rotl(lanes_[3], 18);
+    for (const std::uint64_t lane : lanes_) hash = merge(hash, lane);
+  }
+  hash += size_;
+  const std::byte* at = rest_;
+  const std::byte* const end = rest_ + size_ % kStripe;
   for (; end - at >= 8; at += 8) {
     hash = std::rotl(hash ^ round(0, load_le<std::uint64_t>(at)), 27) * kPrime1 + kPrime4;
   }
@@ -94,32 +123,70 @@ void ArchiveWriter::append(const void* data, std::size_t size) {
   std::memcpy(buffer_.data() + at, data, size);
 }
 
+void ArchiveWriter::align() {
+  constexpr std::byte kZeros[kArrayAlignment] = {};
+  append(kZeros, padding(buffer_.size() + borrowed_size_));
+}
+
+void ArchiveWriter::borrow(std::span<const std::byte> bytes) {
+  borrowed_.push_back({buffer_.size(), bytes});
+  borrowed_size_ += bytes.size();
+}
+
 void ArchiveWriter::text(std::string_view bytes) {
   column(std::span<const char>(bytes.data(), bytes.size()));
 }
 
 void ArchiveWriter::seal() {
   if (sealed_) return;
-  const std::uint64_t size = buffer_.size() - kHeader;
-  std::memcpy(buffer_.data() + kSizeAt, &size, sizeof size);
-  value(xxh64(buffer_));
+  const std::uint64_t payload = buffer_.size() + borrowed_size_ - kHeader;
+  std::memcpy(buffer_.data() + kSizeAt, &payload, sizeof payload);
+  Xxh64 hash;
+  std::size_t from = 0;
+  for (const Borrowed& piece : borrowed_) {
+    hash.add(std::span(buffer_).subspan(from, piece.behind - from));
+    hash.add(piece.bytes);
+    from = piece.behind;
+  }
+  hash.add(std::span(buffer_).subspan(from));
+  value(hash.value());
   sealed_ = true;
 }
 
-std::vector<std::byte> ArchiveWriter::bytes() {
+void ArchiveWriter::each_piece(const std::function<void(std::span<const std::byte>)>& write) {
   seal();
-  return buffer_;
+  std::size_t from = 0;
+  for (const Borrowed& piece : borrowed_) {
+    write(std::span(buffer_).subspan(from, piece.behind - from));
+    write(piece.bytes);
+    from = piece.behind;
+  }
+  write(std::span(buffer_).subspan(from));
+}
+
+std::size_t ArchiveWriter::size() {
+  seal();
+  return buffer_.size() + borrowed_size_;
+}
+
+std::vector<std::byte> ArchiveWriter::bytes() {
+  std::vector<std::byte> all;
+  all.reserve(size());
+  each_piece(
+      [&](std::span<const std::byte> piece) { all.insert(all.end(), piece.begin(), piece.end()); });
+  return all;
 }
 
 void ArchiveWriter::save(const std::string& path) {
-  seal();
   const std::filesystem::path target(path);
   std::filesystem::path beside(target);
   beside += ".new";
   {
     std::ofstream file(beside, std::ios::binary | std::ios::trunc);
-    file.write(reinterpret_cast<const char*>(buffer_.data()),
-               static_cast<std::streamsize>(buffer_.size()));
+    each_piece([&](std::span<const std::byte> piece) {
+      file.write(reinterpret_cast<const char*>(piece.data()),
+                 static_cast<std::streamsize>(piece.size()));
+    });
     file.close();
     if (!file) {
       std::error_code ignored;
@@ -131,16 +198,28 @@ void ArchiveWriter::save(const std::string& path) {
 }
 
 ArchiveReader::ArchiveReader(std::vector<std::byte> bytes, std::string_view kind,
-                             std::uint32_t version)
-    : buffer_(std::move(bytes)) {
-  const std::byte* const data = buffer_.data();
-  if (buffer_.size() < kHeader + 8 || std::memcmp(data, kMagic, sizeof kMagic) != 0) {
+                             std::uint32_t version) {
+  auto held = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  view_ = *held;
+  owner_ = std::move(held);
+  check(kind, version);
+}
+
+ArchiveReader::ArchiveReader(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                             std::string_view kind, std::uint32_t version)
+    : view_(bytes), owner_(std::move(owner)) {
+  check(kind, version);
+}
+
+void ArchiveReader::check(std::string_view kind, std::uint32_t version) {
+  const std::byte* const data = view_.data();
+  if (view_.size() < kHeader + 8 || std::memcmp(data, kMagic, sizeof kMagic) != 0) {
     throw ArchiveError("not a toolroll index: the file does not start like one");
   }
-  if (load_le<std::uint64_t>(data + kSizeAt) != buffer_.size() - kHeader - 8) {
+  if (load_le<std::uint64_t>(data + kSizeAt) != view_.size() - kHeader - 8) {
     throw ArchiveError("damaged index: truncated or extended, its size is not the one it states");
   }
-  end_ = buffer_.size() - 8;
+  end_ = view_.size() - 8;
   if (load_le<std::uint64_t>(data + end_) != xxh64(std::span(data, end_))) {
     throw ArchiveError("damaged index: its checksum does not match its content");
   }
@@ -182,7 +261,17 @@ std::size_t ArchiveReader::claim(std::uint64_t count, std::size_t size) const {
 
 void ArchiveReader::take(void* out, std::size_t size) {
   if (size > end_ - at_) throw ArchiveError("damaged index: it ends too early");
-  if (size != 0) std::memcpy(out, buffer_.data() + at_, size);
+  if (size != 0) std::memcpy(out, view_.data() + at_, size);
+  at_ += size;
+}
+
+void ArchiveReader::align() {
+  const std::size_t size = padding(at_);
+  if (size > end_ - at_) throw ArchiveError("damaged index: it ends too early");
+  const auto zeros = view_.subspan(at_, size);
+  if (std::ranges::any_of(zeros, [](std::byte byte) { return byte != std::byte{0}; })) {
+    throw ArchiveError("damaged index: an array is out of its place");
+  }
   at_ += size;
 }
 

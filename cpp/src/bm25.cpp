@@ -11,8 +11,6 @@
 namespace toolroll {
 namespace {
 
-constexpr std::string_view kKind = "BM25";
-constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kMostRows = std::numeric_limits<std::int32_t>::max();
 
 constexpr std::size_t kColumnShare = 4;   // a term of n / 4 rows gets a column
@@ -187,7 +185,7 @@ Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& opt
   index.size_ = checked_rows(fields);
   index.options_ = options;
   index.background_ = std::move(background);
-  index.lengths_.resize(index.size_);
+  std::vector<float> lengths(index.size_);
 
   // Row by row: the terms with their weighted frequencies.
   std::vector<std::uint32_t> term_of;
@@ -219,15 +217,15 @@ Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& opt
         tf_of[place[term]] += field.weight;
       }
     }
-    index.lengths_[row] = static_cast<float>(length);
+    lengths[row] = static_cast<float>(length);
     total += length;
     row_ends[row] = term_of.size();
   }
   for (std::size_t t = 1; t < begins.size(); ++t) begins[t] += begins[t - 1];
 
   // Term by term: the rows with what the term adds to their scores.
-  index.postings_.resize(term_of.size());
-  index.impacts_.resize(term_of.size());
+  std::vector<std::int32_t> postings(term_of.size());
+  std::vector<float> impacts(term_of.size());
   std::vector<double> idfs(index.table_.size());
   for (std::size_t t = 0; t < idfs.size(); ++t) {
     idfs[t] = index.idf(static_cast<std::size_t>(begins[t + 1] - begins[t]) +
@@ -245,13 +243,15 @@ Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& opt
     for (; i < row_ends[row]; ++i) {
       const std::uint32_t term = term_of[i];
       const std::uint64_t to = begins[term]++;
-      index.postings_[to] = static_cast<std::int32_t>(row);
+      postings[to] = static_cast<std::int32_t>(row);
       const double impact = idfs[term] * (options.k1 + 1) * tf_of[i] / (tf_of[i] + norm);
       // Never below the least float above 0: a posting always shows in a sum.
-      index.impacts_[to] =
-          std::max(static_cast<float>(impact), std::numeric_limits<float>::denorm_min());
+      impacts[to] = std::max(static_cast<float>(impact), std::numeric_limits<float>::denorm_min());
     }
   }
+  index.lengths_ = std::move(lengths);
+  index.postings_ = std::move(postings);
+  index.impacts_ = std::move(impacts);
   index.derive();
   return index;
 }
@@ -511,30 +511,33 @@ double Bm25Index::ceiling(std::string_view text) const { return read(text).ceili
 std::size_t Bm25Index::idle_scratch() const { return scratch_->idle(); }
 
 std::size_t Bm25Index::memory_bytes() const {
-  return table_.memory_bytes() + begins_.capacity() * sizeof begins_[0] +
-         postings_.capacity() * sizeof postings_[0] + reach_.capacity() * sizeof reach_[0] +
+  return table_.memory_bytes() + begins_.memory_bytes() + postings_.memory_bytes() +
+         impacts_.memory_bytes() + lengths_.memory_bytes() + reach_.capacity() * sizeof reach_[0] +
          column_.capacity() * sizeof column_[0] +
-         (impacts_.capacity() + lengths_.capacity() + greatest_.capacity() + columns_.capacity()) *
-             sizeof(float);
+         (greatest_.capacity() + columns_.capacity()) * sizeof(float);
 }
 
-void Bm25Index::save(const std::string& path) const {
+void Bm25Index::save(const std::string& path) const { archive().save(path); }
+
+ArchiveWriter Bm25Index::archive() const {
   if (background_) throw std::invalid_argument("BM25 index: has a background, cannot be saved");
   ArchiveWriter archive(kKind, kVersion);
   archive.value(options_.k1);
   archive.value(options_.b);
   archive.value(static_cast<std::uint8_t>(options_.analysis));
-  archive.column(lengths_);
-  archive.text(table_.bytes());
-  archive.column(table_.ends());
-  archive.column(begins_);
-  archive.column(postings_);
-  archive.column(impacts_);
-  archive.save(path);
+  archive.array(lengths_);
+  table_.write(archive);
+  archive.array(begins_);
+  archive.array(postings_);
+  archive.array(impacts_);
+  return archive;
 }
 
 Bm25Index Bm25Index::load(const std::string& path) {
-  ArchiveReader archive = ArchiveReader::load(path, kKind, kVersion);
+  return read(ArchiveReader::load(path, kKind, kVersion));
+}
+
+Bm25Index Bm25Index::read(ArchiveReader archive) {
   Bm25Index index;
   index.options_.k1 = archive.value<double>();
   index.options_.b = archive.value<double>();
@@ -543,30 +546,19 @@ Bm25Index Bm25Index::load(const std::string& path) {
   index.options_.analysis = static_cast<Analysis>(analysis);
   require(index.options_.k1 >= 0 && std::isfinite(index.options_.k1), "k1 out of range");
   require(index.options_.b >= 0 && index.options_.b <= 1, "b out of range");
-  index.lengths_ = archive.column<float>();
+  index.lengths_ = archive.array<float>();
   index.size_ = index.lengths_.size();
   require(index.size_ <= kMostRows, "too many rows");
-
-  const std::string bytes = archive.text();
-  const auto ends = archive.column<std::uint64_t>();
-  std::uint64_t begin = 0;
-  for (std::size_t t = 0; t < ends.size(); ++t) {
-    require(ends[t] >= begin && ends[t] <= bytes.size(), "term ends out of order");
-    const std::string_view term = std::string_view(bytes).substr(begin, ends[t] - begin);
-    require(index.table_.add(term) == t, "a term twice");
-    begin = ends[t];
-  }
-  require(begin == bytes.size(), "bytes behind the last term");
-
-  index.begins_ = archive.column<std::uint64_t>();
-  index.postings_ = archive.column<std::int32_t>();
-  index.impacts_ = archive.column<float>();
+  index.table_ = StringTable::read(archive);
+  const std::size_t terms = index.table_.size();
+  index.begins_ = archive.array<std::uint64_t>();
+  index.postings_ = archive.array<std::int32_t>();
+  index.impacts_ = archive.array<float>();
   archive.finish();
-  require(index.begins_.size() == ends.size() + 1 && index.begins_[0] == 0,
-          "postings out of place");
+  require(index.begins_.size() == terms + 1 && index.begins_[0] == 0, "postings out of place");
   require(index.begins_.back() == index.postings_.size(), "postings out of place");
   require(index.impacts_.size() == index.postings_.size(), "not one impact a posting");
-  for (std::size_t t = 0; t < ends.size(); ++t) {
+  for (std::size_t t = 0; t < terms; ++t) {
     require(index.begins_[t] < index.begins_[t + 1], "a term without rows");
     require(index.begins_[t + 1] <= index.postings_.size(), "postings out of place");
     std::int32_t before = -1;

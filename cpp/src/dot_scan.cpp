@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 namespace toolroll {
 namespace {
@@ -119,28 +122,76 @@ void scan_certified(const VectorRows& rows, const Query& query, std::size_t k, c
 
 }  // namespace
 
-VectorRows::VectorRows(std::size_t n, std::size_t dim_)
-    : dim(dim_), full(n, dim_), small(n, dim_), step(n), error(n) {}
-
-bool VectorRows::assign(std::size_t i, std::span<const float> x) {
+VectorRows VectorRows::of(std::span<const float> vectors, std::size_t dim) {
   const DotKernels& dot = dot_kernels();
-  float* const out = full.row(i);
-  std::ranges::copy(x, out);
-  const double squares = dot.squares(out, width());
-  if (!std::isfinite(squares)) return false;
-  if (squares > 0) dot.scale(out, 1.0 / std::sqrt(squares), width(), out);
-  quantise(i);
-  return true;
+  const std::size_t n = vectors.size() / dim;
+  VectorRows rows;
+  rows.dim = dim;
+  rows.full = Rows<float>(n, dim);
+  rows.small = Rows<std::int8_t>(n, dim);
+  std::vector<float> step(n);
+  std::vector<float> error(n);
+  const std::size_t width = rows.width();
+  for (std::size_t i = 0; i < n; ++i) {
+    float* const out = rows.full.mutable_row(i);
+    std::ranges::copy(vectors.subspan(i * dim, dim), out);
+    const double squares = dot.squares(out, width);
+    if (!std::isfinite(squares)) {
+      throw std::invalid_argument("vectors: row " + std::to_string(i) +
+                                  " has a value that is not finite");
+    }
+    if (squares > 0) dot.scale(out, 1.0 / std::sqrt(squares), width, out);
+    const Quantised form = dot.quantise(out, width, rows.small.mutable_row(i));
+    step[i] = form.step;
+    error[i] = form.error;
+  }
+  rows.step = std::move(step);
+  rows.error = std::move(error);
+  return rows;
 }
 
-void VectorRows::quantise(std::size_t i) {
-  const Quantised form = dot_kernels().quantise(full.row(i), width(), small.row(i));
-  step[i] = form.step;
-  error[i] = form.error;
+void VectorRows::save(ArchiveWriter& archive) const {
+  archive.value<std::uint64_t>(dim);
+  archive.array(full.span());
+  archive.array(small.span());
+  archive.array(step);
+  archive.array(error);
+}
+
+VectorRows VectorRows::load(ArchiveReader& archive) {
+  const auto require = [](bool holds, const char* what) {
+    if (!holds) throw ArchiveError(std::string("damaged vector index: ") + what);
+  };
+  VectorRows rows;
+  rows.dim = archive.value<std::uint64_t>();
+  require(rows.dim > 0 && rows.dim <= kMaxDim, "its vectors have an impossible width");
+  const auto full = archive.array<float>();
+  const auto small = archive.array<std::int8_t>();
+  rows.step = archive.array<float>();
+  rows.error = archive.array<float>();
+  const std::size_t n = rows.step.size();
+  const std::size_t width = padded_width(rows.dim);
+  require(n <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()) &&
+              full.size() % width == 0 && full.size() / width == n && small.size() == full.size() &&
+              rows.error.size() == n,
+          "its rows are not of one width");
+  rows.full = Rows<float>(n, rows.dim, full);
+  rows.small = Rows<std::int8_t>(n, rows.dim, small);
+  const DotKernels& dot = dot_kernels();
+  for (std::size_t i = 0; i < n; ++i) {
+    const double squares = dot.squares(rows.full.row(i), width);
+    require(squares == 0 || std::abs(squares - 1) < 1e-5, "a row is not of length 1");
+    require(rows.step[i] >= 0 && rows.step[i] <= 1 && (rows.step[i] == 0) == (squares == 0) &&
+                rows.error[i] >= 0 && rows.error[i] <= 1,
+            "the 8-bit form of a row is none");
+  }
+  require(std::ranges::none_of(small, [](std::int8_t value) { return value == -128; }),
+          "the 8-bit form of a row is out of its range");
+  return rows;
 }
 
 std::size_t VectorRows::memory_bytes() const {
-  return full.bytes() + small.bytes() + (step.capacity() + error.capacity()) * sizeof(float);
+  return full.memory_bytes() + small.memory_bytes() + step.memory_bytes() + error.memory_bytes();
 }
 
 bool Query::set(std::span<const float> x) {
@@ -152,12 +203,12 @@ bool Query::set(std::span<const float> x) {
   }
   const DotKernels& dot = dot_kernels();
   const std::size_t width = full_.width();
-  std::ranges::copy(x, padded_.row(0));
+  std::ranges::copy(x, padded_.mutable_row(0));
   const double squares = dot.squares(padded_.data(), width);
   if (!std::isfinite(squares)) throw std::invalid_argument("query: has a value that is not finite");
   if (squares == 0) return false;
-  dot.scale(padded_.data(), 1.0 / std::sqrt(squares), width, full_.row(0));
-  const Quantised form = dot.quantise(full_.data(), width, small_.row(0));
+  dot.scale(padded_.data(), 1.0 / std::sqrt(squares), width, full_.mutable_row(0));
+  const Quantised form = dot.quantise(full_.data(), width, small_.mutable_row(0));
 
   // Lengths of unit vectors rounded to float32, and the roundings of the interval's own arithmetic
   // (a few, of numbers below 2), are within 1e-5. A float32 sum of `width` products of unit vectors

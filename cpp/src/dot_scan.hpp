@@ -17,8 +17,10 @@
 #include <span>
 #include <vector>
 
+#include "toolroll/archive.hpp"
 #include "toolroll/bitset.hpp"
 #include "toolroll/dot.hpp"
+#include "toolroll/shared_array.hpp"
 #include "toolroll/topk.hpp"
 
 namespace toolroll {
@@ -26,22 +28,25 @@ namespace toolroll {
 /// Unit vectors (or zero) in both precisions.
 struct VectorRows {
   VectorRows() = default;
-  VectorRows(std::size_t n, std::size_t dim_);
+  /// vectors: row-major float32[n, dim]; row i becomes x / |x|, in both precisions. Throws
+  /// std::invalid_argument if a value is not finite.
+  static VectorRows of(std::span<const float> vectors, std::size_t dim);
+
+  void save(ArchiveWriter& archive) const;
+  /// The rows as they were saved; of a mapped archive a view. Throws ArchiveError unless every row
+  /// has length 1 or 0 and every number of its 8-bit form is one that a kernel can take.
+  static VectorRows load(ArchiveReader& archive);
 
   std::size_t size() const { return full.size(); }
   std::size_t width() const { return full.width(); }
-  /// Writes x / |x| as row i, in both precisions. False, and nothing written, unless x is finite.
-  bool assign(std::size_t i, std::span<const float> x);
-  /// Brings the 8-bit form of row i up to date.
-  void quantise(std::size_t i);
   bool is_zero(std::size_t i) const { return step[i] == 0; }
   std::size_t memory_bytes() const;
 
   std::size_t dim = 0;
   Rows<float> full;
   Rows<std::int8_t> small;
-  std::vector<float> step;   // of each row
-  std::vector<float> error;  // of each row: at least |x - x'|
+  SharedArray<float> step;   // of each row
+  SharedArray<float> error;  // of each row: at least |x - x'|
 };
 
 /// A query in both precisions; memory is kept from one query to the next.

@@ -10,6 +10,7 @@
 #include <new>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include "hnsw_graph.hpp"
 
@@ -194,12 +195,12 @@ class HnswBuilder {
     const std::size_t n = rows_.size();
     HnswGraph flat;
     flat.m_ = options_.m;
-    flat.base_.assign(n * 2 * options_.m, HnswGraph::kNone);
-    flat.upper_at_.assign(n + 1, 0);
+    std::vector<std::int32_t> base(n * 2 * options_.m, HnswGraph::kNone);
+    std::vector<std::uint32_t> upper_at(n + 1, 0);
     for (std::size_t row = 0; row < n; ++row) {
-      flat.upper_at_[row + 1] = flat.upper_at_[row] + static_cast<std::uint32_t>(levels_[row]);
+      upper_at[row + 1] = upper_at[row] + static_cast<std::uint32_t>(levels_[row]);
     }
-    flat.upper_.assign(std::size_t{flat.upper_at_.back()} * options_.m, HnswGraph::kNone);
+    std::vector<std::int32_t> upper(std::size_t{upper_at.back()} * options_.m, HnswGraph::kNone);
     for (std::size_t i = 0; i < order_.size(); ++i) {
       const auto row = static_cast<std::size_t>(order_[i]);
       for (int at = 0; at <= level(i); ++at) {
@@ -207,12 +208,15 @@ class HnswBuilder {
         const hnswlib::linklistsizeint* const list = graph_->get_linklist_at_level(id, at);
         const std::size_t count = *reinterpret_cast<const unsigned short*>(list);
         std::int32_t* const out =
-            at == 0 ? flat.base_.data() + row * 2 * options_.m
-                    : flat.upper_.data() +
-                          (flat.upper_at_[row] + static_cast<std::size_t>(at) - 1) * options_.m;
+            at == 0
+                ? base.data() + row * 2 * options_.m
+                : upper.data() + (upper_at[row] + static_cast<std::size_t>(at) - 1) * options_.m;
         for (std::size_t j = 0; j < count; ++j) out[j] = order_[list[j + 1]];
       }
     }
+    flat.base_ = std::move(base);
+    flat.upper_at_ = std::move(upper_at);
+    flat.upper_ = std::move(upper);
     if (!order_.empty()) flat.entry_ = order_.front();
     return flat;
   }

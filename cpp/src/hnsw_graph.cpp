@@ -114,24 +114,24 @@ HnswGraph::Walk HnswGraph::walk(const VectorRows& rows, const Query& query, cons
 }
 
 std::size_t HnswGraph::memory_bytes() const {
-  return (base_.capacity() + upper_at_.capacity() + upper_.capacity()) * sizeof(std::int32_t);
+  return base_.memory_bytes() + upper_at_.memory_bytes() + upper_.memory_bytes();
 }
 
 void HnswGraph::save(ArchiveWriter& archive) const {
   archive.value<std::uint32_t>(static_cast<std::uint32_t>(m_));
   archive.value<std::int32_t>(entry_);
-  archive.column(base_);
-  archive.column(upper_at_);
-  archive.column(upper_);
+  archive.array(base_);
+  archive.array(upper_at_);
+  archive.array(upper_);
 }
 
 HnswGraph HnswGraph::load(ArchiveReader& archive, std::size_t n) {
   HnswGraph graph;
   graph.m_ = archive.value<std::uint32_t>();
   graph.entry_ = archive.value<std::int32_t>();
-  graph.base_ = archive.column<std::int32_t>();
-  graph.upper_at_ = archive.column<std::uint32_t>();
-  graph.upper_ = archive.column<std::int32_t>();
+  graph.base_ = archive.array<std::int32_t>();
+  graph.upper_at_ = archive.array<std::uint32_t>();
+  graph.upper_ = archive.array<std::int32_t>();
   graph.check(n);
   return graph;
 }

@@ -50,10 +50,10 @@ class HnswGraph {
 
   std::size_t m_ = 0;
   std::int32_t entry_ = kNone;      // a row of the highest level
-  std::vector<std::int32_t> base_;  // 2 m neighbours of each row
-  std::vector<std::uint32_t>
+  SharedArray<std::int32_t> base_;  // 2 m neighbours of each row
+  SharedArray<std::uint32_t>
       upper_at_;                     // of each row: its first list in upper_; one more at the end
-  std::vector<std::int32_t> upper_;  // m neighbours of each row on each level above the lowest
+  SharedArray<std::int32_t> upper_;  // m neighbours of each row on each level above the lowest
 };
 
 }  // namespace toolroll

@@ -7,7 +7,7 @@
 
 namespace toolroll {
 
-Intents::Intents(std::vector<std::int64_t> begins, VectorIndex vectors, std::vector<float> weights)
+Intents::Intents(SharedArray<std::int64_t> begins, VectorIndex vectors, SharedArray<float> weights)
     : begins_(std::move(begins)), vectors_(std::move(vectors)), weights_(std::move(weights)) {}
 
 Intents Intents::build(std::span<const std::int64_t> begins, std::span<const float> vectors,
@@ -28,8 +28,8 @@ Intents Intents::build(std::span<const std::int64_t> begins, std::span<const flo
     throw std::invalid_argument("intents: has " + std::to_string(index.size()) +
                                 " vectors, must have " + std::to_string(weights.size()));
   }
-  return Intents({begins.begin(), begins.end()}, std::move(index),
-                 {weights.begin(), weights.end()});
+  return Intents(std::vector<std::int64_t>(begins.begin(), begins.end()), std::move(index),
+                 std::vector<float>(weights.begin(), weights.end()));
 }
 
 void Intents::nearest(std::span<const float> query, std::span<const std::int32_t> rows,
@@ -62,8 +62,32 @@ void Intents::nearest(std::span<const float> query, std::span<const std::int32_t
 }
 
 std::size_t Intents::memory_bytes() const {
-  return begins_.capacity() * sizeof(std::int64_t) + weights_.capacity() * sizeof(float) +
-         vectors_.memory_bytes();
+  return begins_.memory_bytes() + weights_.memory_bytes() + vectors_.memory_bytes();
+}
+
+ArchiveWriter Intents::archive() const {
+  ArchiveWriter out(kKind, kVersion);
+  out.array(begins_);
+  out.array(weights_);
+  vectors_.write_to(out);
+  return out;
+}
+
+Intents Intents::read(ArchiveReader in) {
+  auto begins = in.array<std::int64_t>();
+  auto weights = in.array<float>();
+  VectorIndex vectors = VectorIndex::read_from(in);
+  in.finish();
+  const auto require = [](bool holds, const char* what) {
+    if (!holds) throw ArchiveError(std::string("damaged intents: ") + what);
+  };
+  require(!begins.empty() && begins.front() == 0 && std::ranges::is_sorted(begins) &&
+              static_cast<std::size_t>(begins.back()) == weights.size(),
+          "their begins do not ascend from 0 to the number of weights");
+  require(std::ranges::all_of(weights, [](float weight) { return weight >= 0 && weight <= 1; }),
+          "a weight is out of its range");
+  require(vectors.size() == weights.size(), "not one vector a weight");
+  return Intents(std::move(begins), std::move(vectors), std::move(weights));
 }
 
 }  // namespace toolroll

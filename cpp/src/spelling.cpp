@@ -297,18 +297,50 @@ void Lexicon::add_words_of(std::string_view text, float weight) {
 
 void Lexicon::finish() {
   words_ = table_.size();
-  const std::size_t blocks =
-      std::clamp<std::size_t>(std::bit_ceil(words_ * kBitsOfWord / 64 + 2), 2, kMostBlocks);
-  filter_.assign(blocks, 0);
-  shift_ = static_cast<unsigned>(64 - std::countr_zero(blocks));
+  fill_filter();
   std::array<char, kLongest> buffer;
   for (std::size_t number = 0; number < words_; ++number) {
-    const std::uint64_t mixed = hash_of(table_[number]) * 0x9E3779B97F4A7C15U;
-    filter_[mixed >> shift_] |= bits_of(mixed);
     table_.add(stem_of(table_[number], buffer));
   }
   weights_.resize(table_.size(), 0);
   weights_.shrink_to_fit();
+}
+
+void Lexicon::fill_filter() {
+  const std::size_t blocks =
+      std::clamp<std::size_t>(std::bit_ceil(words_ * kBitsOfWord / 64 + 2), 2, kMostBlocks);
+  filter_.assign(blocks, 0);
+  shift_ = static_cast<unsigned>(64 - std::countr_zero(blocks));
+  for (std::size_t number = 0; number < words_; ++number) {
+    const std::uint64_t mixed = hash_of(table_[number]) * 0x9E3779B97F4A7C15U;
+    filter_[mixed >> shift_] |= bits_of(mixed);
+  }
+}
+
+ArchiveWriter Lexicon::archive() const {
+  ArchiveWriter out(kKind, kVersion);
+  table_.write(out);
+  out.column(weights_);
+  out.value<std::uint64_t>(words_);
+  return out;
+}
+
+Lexicon Lexicon::read(ArchiveReader in) {
+  Lexicon lexicon;
+  lexicon.table_ = StringTable::read(in);
+  lexicon.weights_ = in.column<float>();
+  const auto words = in.value<std::uint64_t>();
+  in.finish();
+  bool is_sound =
+      words <= lexicon.table_.size() && lexicon.weights_.size() == lexicon.table_.size();
+  for (std::size_t i = 0; is_sound && i < lexicon.weights_.size(); ++i) {
+    const float weight = lexicon.weights_[i];
+    is_sound = i < words ? weight > 0 && std::isfinite(weight) : weight == 0;
+  }
+  if (!is_sound) throw ArchiveError("damaged lexicon: its weights are not those of its words");
+  lexicon.words_ = static_cast<std::size_t>(words);
+  lexicon.fill_filter();
+  return lexicon;
 }
 
 float Lexicon::weight(std::string_view word) const {

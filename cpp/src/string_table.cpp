@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "toolroll/archive.hpp"
+
 namespace toolroll {
 namespace {
 
@@ -37,6 +39,36 @@ std::uint32_t StringTable::add(std::string_view text) {
   while (slots_[at].number != kMissing) at = (at + 1) & mask;
   slots_[at] = {tag_of(value), number};
   return number;
+}
+
+void StringTable::write(ArchiveWriter& archive) const {
+  archive.text(bytes_);
+  archive.column(ends_);
+}
+
+StringTable StringTable::read(ArchiveReader& archive) {
+  const std::string bytes = archive.text();
+  const auto ends = archive.column<std::uint64_t>();
+  if (ends.size() > kMost) throw ArchiveError("damaged strings: they are too many");
+  StringTable table;
+  std::size_t slots = kFirstSlots;
+  while (slots < 2 * (ends.size() + 1)) slots *= 2;
+  table.slots_.assign(slots, Slot{0, kMissing});
+  table.bytes_.reserve(bytes.size());
+  table.ends_.reserve(ends.size());
+  std::uint64_t begin = 0;
+  for (const std::uint64_t end : ends) {
+    if (end < begin || end > bytes.size()) {
+      throw ArchiveError("damaged strings: their ends are out of order");
+    }
+    const std::size_t before = table.size();
+    if (table.add(std::string_view(bytes).substr(begin, end - begin)) != before) {
+      throw ArchiveError("damaged strings: one is there twice");
+    }
+    begin = end;
+  }
+  if (begin != bytes.size()) throw ArchiveError("damaged strings: bytes behind the last one");
+  return table;
 }
 
 void StringTable::grow() {

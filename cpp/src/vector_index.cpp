@@ -23,9 +23,6 @@ struct VectorIndex::Parts {
 
 namespace {
 
-constexpr char kKind[] = "vectors";
-constexpr std::uint32_t kVersion = 1;
-
 // The costs that expected_ns() adds up, measured on one core of 2021 with AVX2. One byte of a row
 // is one number of its 8-bit copy.
 constexpr double kScanNsPerByte = 0.06;
@@ -83,13 +80,7 @@ VectorIndex VectorIndex::build(std::span<const float> vectors, std::size_t dim,
     throw std::invalid_argument("vectors: " + std::to_string(n) + " rows are too many");
   }
   auto parts = std::make_unique<Parts>();
-  parts->rows = VectorRows(n, dim);
-  for (std::size_t row = 0; row < n; ++row) {
-    if (!parts->rows.assign(row, vectors.subspan(row * dim, dim))) {
-      throw std::invalid_argument("vectors: row " + std::to_string(row) +
-                                  " has a value that is not finite");
-    }
-  }
+  parts->rows = VectorRows::of(vectors, dim);
   parts->with_direction = rows_with_direction(parts->rows);
   if (graph.wanted) {
     parts->graph = HnswGraph::build(parts->rows, graph);
@@ -205,20 +196,8 @@ std::span<const float> VectorIndex::vector(std::size_t row) const {
   return {parts_->rows.full.row(row), dim()};
 }
 
-ArchiveWriter VectorIndex::archive() const {
-  const VectorRows& rows = parts_->rows;
-  ArchiveWriter out(kKind, kVersion);
-  out.value<std::uint64_t>(rows.dim);
-  if (rows.width() == rows.dim) {
-    out.column(std::span<const float>(rows.full.data(), rows.size() * rows.dim));
-  } else {
-    std::vector<float> packed;
-    packed.reserve(rows.size() * rows.dim);
-    for (std::size_t row = 0; row < rows.size(); ++row) {
-      packed.insert(packed.end(), rows.full.row(row), rows.full.row(row) + rows.dim);
-    }
-    out.column(packed);
-  }
+void VectorIndex::write_to(ArchiveWriter& out) const {
+  parts_->rows.save(out);
   out.value<std::uint8_t>(has_graph() ? 1 : 0);
   if (parts_->graph) {
     parts_->graph->save(out);
@@ -226,35 +205,11 @@ ArchiveWriter VectorIndex::archive() const {
     out.value<std::uint64_t>(parts_->tuning.visits);
     out.column(std::span<const float>(parts_->tuning.least));
   }
-  return out;
 }
 
-VectorIndex VectorIndex::read(ArchiveReader in) {
-  const auto dim = in.value<std::uint64_t>();
-  if (dim == 0 || dim > kMaxDim) {
-    throw ArchiveError("damaged vector index: it has " + std::to_string(dim) + " dimensions");
-  }
+VectorIndex VectorIndex::read_from(ArchiveReader& in) {
   auto parts = std::make_unique<Parts>();
-  {
-    const std::vector<float> packed = in.column<float>();
-    const std::size_t n = packed.size() / dim;
-    if (packed.size() % dim != 0 ||
-        n > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
-      throw ArchiveError("damaged vector index: its rows are not of one width");
-    }
-    parts->rows = VectorRows(n, dim);
-    for (std::size_t row = 0; row < n; ++row) {
-      // The rows are scaled already. Scaling them again would change their last digits.
-      float* const out = parts->rows.full.row(row);
-      std::ranges::copy(std::span(packed).subspan(row * dim, dim), out);
-      const double squares = dot_kernels().squares(out, parts->rows.width());
-      if (!(squares == 0 || std::abs(squares - 1) < 1e-5)) {
-        throw ArchiveError("damaged vector index: row " + std::to_string(row) +
-                           " is not of length 1");
-      }
-      parts->rows.quantise(row);
-    }
-  }
+  parts->rows = VectorRows::load(in);
   parts->with_direction = rows_with_direction(parts->rows);
   const auto with_graph = in.value<std::uint8_t>();
   if (with_graph > 1) throw ArchiveError("damaged vector index: unclear whether it has a graph");
@@ -269,8 +224,19 @@ VectorIndex VectorIndex::read(ArchiveReader in) {
       throw ArchiveError("damaged vector index: its graph is to be searched in an impossible way");
     }
   }
-  in.finish();
   return VectorIndex(std::move(parts));
+}
+
+ArchiveWriter VectorIndex::archive() const {
+  ArchiveWriter out(kKind, kVersion);
+  write_to(out);
+  return out;
+}
+
+VectorIndex VectorIndex::read(ArchiveReader in) {
+  VectorIndex index = read_from(in);
+  in.finish();
+  return index;
 }
 
 void VectorIndex::save(const std::string& path) const { archive().save(path); }

@@ -6,8 +6,12 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "toolroll/mapped_file.hpp"
 
 namespace toolroll {
 namespace {
@@ -45,6 +49,22 @@ void read_sample(ArchiveReader reader) {
   CHECK(reader.value<double>() == 0.25);
   reader.finish();
 }
+
+// What a section of a mapped file is: memory of somebody else, aligned or not.
+struct Section {
+  std::vector<std::byte> memory;
+  std::span<const std::byte> view;
+  std::shared_ptr<const void> owner = std::make_shared<int>(0);
+
+  Section(const std::vector<std::byte>& archive, std::size_t misaligned) {
+    memory.resize(archive.size() + 2 * kArrayAlignment);
+    const auto at = reinterpret_cast<std::uintptr_t>(memory.data());
+    const std::size_t begin =
+        (kArrayAlignment - at % kArrayAlignment) % kArrayAlignment + misaligned;
+    std::ranges::copy(archive, memory.begin() + static_cast<std::ptrdiff_t>(begin));
+    view = std::span(memory).subspan(begin, archive.size());
+  }
+};
 
 // A file that lies: any payload, under a right checksum.
 std::vector<std::byte> forged(const std::vector<std::uint64_t>& payload) {
@@ -179,6 +199,93 @@ TEST_CASE("nothing is added to an archive that is sealed") {
   const std::vector<std::byte> sealed = writer.bytes();
   CHECK(writer.bytes() == sealed);
   CHECK_THROWS_AS(writer.value(1), std::logic_error);
+}
+
+TEST_CASE("a checksum does not depend on the pieces that the bytes come in") {
+  const std::vector<std::byte> bytes = sanity_buffer(300);
+  for (std::size_t first = 0; first < 140; ++first) {
+    for (const std::size_t second : {std::size_t{0}, std::size_t{1}, std::size_t{31}, first}) {
+      Xxh64 hash(7);
+      hash.add(std::span(bytes).first(first));
+      hash.add(std::span(bytes).subspan(first, second));
+      CHECK(hash.value() == xxh64(std::span(bytes).first(first + second), 7));
+      hash.add(std::span(bytes).subspan(first + second));
+      CHECK(hash.value() == xxh64(bytes, 7));
+    }
+  }
+}
+
+TEST_CASE("an array is a view of the archive's memory, and keeps it") {
+  const std::vector<float> numbers = {1.5F, -2.0F, 0.25F};
+  ArchiveWriter writer("sample", 3);
+  writer.value<std::uint8_t>(1);
+  writer.array(std::span<const float>(numbers));
+  writer.array(std::span<const std::int32_t>());
+  writer.value<std::uint8_t>(2);
+  const std::vector<std::byte> archive = writer.bytes();
+  CHECK(archive.size() == writer.size());
+
+  for (const std::size_t misaligned : {0, 1, 4}) {
+    Section section(archive, misaligned);
+    const std::weak_ptr<const void> memory = section.owner;
+    ArchiveReader reader(section.view, std::move(section.owner), "sample", 3);
+    CHECK(reader.value<std::uint8_t>() == 1);
+    SharedArray<float> read = reader.array<float>();
+    CHECK(reader.array<std::int32_t>().empty());
+    CHECK(reader.value<std::uint8_t>() == 2);
+    reader.finish();
+    CHECK(read == SharedArray<float>(numbers));
+    const auto* const at = reinterpret_cast<const std::byte*>(read.data());
+    const bool is_view =
+        at >= section.memory.data() && at < section.memory.data() + section.memory.size();
+    CHECK(is_view == (misaligned % sizeof(float) == 0));
+    CHECK((read.memory_bytes() == 0) == is_view);
+    reader = ArchiveReader(archive, "sample", 3);  // lets go of the section
+    CHECK(memory.expired() == !is_view);
+    const SharedArray<float> copy = read;
+    read = {};
+    CHECK(copy == SharedArray<float>(numbers));
+  }
+}
+
+TEST_CASE("an array that is out of its place or longer than its file is refused") {
+  ArchiveWriter writer("sample", 3);
+  writer.value<std::uint64_t>(1);           // its length
+  writer.value<std::uint64_t>(~0ULL << 8);  // no padding
+  for (int i = 0; i < 16; ++i) writer.value<std::uint64_t>(0);
+  CHECK_THROWS_AS(ArchiveReader(writer.bytes(), "sample", 3).array<float>(), ArchiveError);
+  for (const std::uint64_t length : {std::uint64_t{1} << 62, std::uint64_t{100}}) {
+    ArchiveWriter longer("sample", 3);
+    longer.value(length);
+    for (int i = 0; i < 12; ++i) longer.value<std::uint64_t>(0);
+    CHECK_THROWS_AS(ArchiveReader(longer.bytes(), "sample", 3).array<double>(), ArchiveError);
+  }
+  ArchiveWriter ends("sample", 3);
+  ends.value<std::uint64_t>(0);
+  CHECK_THROWS_AS(ArchiveReader(ends.bytes(), "sample", 3).array<double>(), ArchiveError);
+}
+
+TEST_CASE("a mapped file is read as it was opened, whatever takes its place") {
+  const TemporaryFile file("mapped");
+  ArchiveWriter first("sample", 3);
+  first.value<std::uint32_t>(1);
+  first.save(file.path.string());
+  const MappedFile::Bytes mapped = MappedFile::open(file.path.string());
+  ArchiveWriter second("sample", 3);
+  second.value<std::uint64_t>(2);
+  second.save(file.path.string());
+  CHECK(ArchiveReader(mapped.view, mapped.owner, "sample", 3).value<std::uint32_t>() == 1);
+  const MappedFile::Bytes again = MappedFile::open(file.path.string());
+  CHECK(ArchiveReader(again.view, again.owner, "sample", 3).value<std::uint64_t>() == 2);
+}
+
+TEST_CASE("what is no regular file cannot be mapped") {
+  CHECK_THROWS_AS(MappedFile::open("/no/such/file"), std::runtime_error);
+  CHECK_THROWS_AS(MappedFile::open(std::filesystem::temp_directory_path().string()),
+                  std::runtime_error);
+  const TemporaryFile empty("empty");
+  std::ofstream(empty.path, std::ios::binary).close();
+  CHECK(MappedFile::open(empty.path.string()).view.empty());
 }
 
 }  // namespace

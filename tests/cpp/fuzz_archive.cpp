@@ -31,6 +31,20 @@ struct Plain {
     at += count * sizeof(T);
     return same;
   }
+  template <typename T>
+  bool matches_aligned(const std::vector<T>& array) {
+    std::uint64_t count = 0;
+    std::memcpy(&count, payload.data() + at, sizeof count);
+    at += sizeof count;
+    for (; (32 + at) % 64 != 0; ++at) {  // the payload begins behind 32 bytes
+      if (payload[at] != std::byte{0}) return false;
+    }
+    const bool same =
+        count == array.size() &&
+        (count == 0 || std::memcmp(payload.data() + at, array.data(), count * sizeof(T)) == 0);
+    at += count * sizeof(T);
+    return same;
+  }
 };
 
 void expect(bool fact) {
@@ -41,7 +55,7 @@ void read(ArchiveReader reader, const std::vector<std::byte>& payload, const std
           std::size_t size) {
   Plain plain{payload};
   for (std::size_t i = 0; i < size; ++i) {
-    switch (steps[i] % 5) {
+    switch (steps[i] % 6) {
       case 0:
         expect(reader.value<std::uint8_t>() == std::to_integer<std::uint8_t>(payload[plain.at]));
         plain.at += 1;
@@ -55,6 +69,11 @@ void read(ArchiveReader reader, const std::vector<std::byte>& payload, const std
       case 3: {
         const std::string text = reader.text();
         expect(plain.matches(std::vector<char>(text.begin(), text.end())));
+        break;
+      }
+      case 4: {
+        const auto array = reader.array<std::uint16_t>();
+        expect(plain.matches_aligned(std::vector<std::uint16_t>(array.begin(), array.end())));
         break;
       }
       default:

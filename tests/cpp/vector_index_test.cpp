@@ -66,11 +66,12 @@ TEST_CASE("every instruction set multiplies as the reference does") {
         Rows<float> query(1, dim);
         Rows<std::int8_t> small_query(1, dim);
         for (std::size_t j = 0; j < dim; ++j) {
-          query.row(0)[j] = normal(bits);
-          small_query.row(0)[j] = static_cast<std::int8_t>(n % 2 == 0 ? extreme(bits) : -127);
+          query.mutable_row(0)[j] = normal(bits);
+          small_query.mutable_row(0)[j] =
+              static_cast<std::int8_t>(n % 2 == 0 ? extreme(bits) : -127);
           for (std::size_t i = 0; i < n; ++i) {
-            rows.row(i)[j] = normal(bits);
-            small.row(i)[j] = static_cast<std::int8_t>(n % 2 == 0 ? extreme(bits) : 127);
+            rows.mutable_row(i)[j] = normal(bits);
+            small.mutable_row(i)[j] = static_cast<std::int8_t>(n % 2 == 0 ? extreme(bits) : 127);
           }
         }
         std::vector<std::int32_t> at(n);
@@ -102,11 +103,11 @@ TEST_CASE("the interval of an 8-bit product holds the float32 product") {
     for (const std::size_t dim : {3U, 384U, 4096U}) {
       const std::vector<float> values = random_vectors(1, dim, 3);
       Rows<float> x(1, dim);
-      std::ranges::copy(values, x.row(0));
+      std::ranges::copy(values, x.mutable_row(0));
       kernels->scale(x.data(), 1.0 / std::sqrt(kernels->squares(x.data(), x.width())), x.width(),
-                     x.row(0));
+                     x.mutable_row(0));
       Rows<std::int8_t> small(1, dim);
-      const Quantised form = kernels->quantise(x.data(), x.width(), small.row(0));
+      const Quantised form = kernels->quantise(x.data(), x.width(), small.mutable_row(0));
       double off = 0;
       for (std::size_t i = 0; i < dim; ++i) {
         off += std::pow(double{x.row(0)[i]} - double{form.step} * small.row(0)[i], 2);

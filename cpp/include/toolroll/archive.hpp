@@ -6,10 +6,17 @@
 /// a truncated, corrupt or foreign file causes an ArchiveError, never a crash. A checksum is no
 /// signature: each index still validates the numbers that it reads (row numbers in range, offsets
 /// ascending).
+///
+/// A payload is a sequence of values, columns and arrays. A column is its length u64 and its
+/// numbers; reading copies them. An array is its length u64, zeros up to a multiple of
+/// kArrayAlignment bytes from the start of the archive, and its numbers; reading gives a view of
+/// the archive's memory.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -17,7 +24,11 @@
 #include <type_traits>
 #include <vector>
 
+#include "toolroll/shared_array.hpp"
+
 namespace toolroll {
+
+inline constexpr std::size_t kArrayAlignment = 64;  ///< a cache line
 
 /// The file or buffer is not a sound archive of the expected kind and version.
 class ArchiveError : public std::invalid_argument {
@@ -27,8 +38,24 @@ class ArchiveError : public std::invalid_argument {
 /// 64-bit checksum of bytes. Source: Y. Collet, XXH64 specification 0.1.1.
 std::uint64_t xxh64(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 
-/// Collects numbers and columns, then writes them in one piece. Adding to it after save() or
-/// bytes() throws std::logic_error.
+/// The same checksum of bytes that come piece by piece.
+class Xxh64 {
+ public:
+  explicit Xxh64(std::uint64_t seed = 0);
+  void add(std::span<const std::byte> bytes);
+  /// The checksum of everything so far.
+  std::uint64_t value() const;
+
+ private:
+  static constexpr std::size_t kStripe = 32;
+  std::uint64_t lanes_[4];
+  std::uint64_t seed_;
+  std::uint64_t size_ = 0;
+  std::byte rest_[kStripe] = {};  // the last size_ % kStripe bytes
+};
+
+/// Collects numbers, columns and arrays, then writes them. Adding to it after save(), bytes() or
+/// each_piece() throws std::logic_error.
 class ArchiveWriter {
  public:
   /// kind: at most 8 characters that name the index.
@@ -50,6 +77,23 @@ class ArchiveWriter {
     column(std::span<const T>(numbers));
   }
   void text(std::string_view bytes);
+  /// An array that stays where it is until the archive is written: nothing is copied.
+  template <typename T>
+  void array(std::span<const T> numbers) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    value<std::uint64_t>(numbers.size());
+    align();
+    borrow(std::as_bytes(numbers));
+  }
+  template <typename T>
+  void array(const SharedArray<T>& numbers) {
+    array(numbers.span());
+  }
+
+  /// Calls write(bytes) for each piece of the finished archive, in order. O(1) memory.
+  void each_piece(const std::function<void(std::span<const std::byte>)>& write);
+  /// The size of the finished archive.
+  std::size_t size();
 
   /// Writes a temporary file beside the path and renames it, so that readers see the old file or
   /// the whole new one.
@@ -59,9 +103,18 @@ class ArchiveWriter {
   std::vector<std::byte> bytes();
 
  private:
+  /// Bytes of somebody else that stand in the archive behind so many bytes of buffer_.
+  struct Borrowed {
+    std::size_t behind;
+    std::span<const std::byte> bytes;
+  };
   void append(const void* data, std::size_t size);
+  void align();
+  void borrow(std::span<const std::byte> bytes);
   void seal();
-  std::vector<std::byte> buffer_;
+  std::vector<std::byte> buffer_;  // everything but what is borrowed
+  std::vector<Borrowed> borrowed_;
+  std::size_t borrowed_size_ = 0;
   bool sealed_ = false;
 };
 
@@ -70,6 +123,9 @@ class ArchiveReader {
  public:
   /// Throws ArchiveError unless the bytes are a sound archive of this kind and version.
   ArchiveReader(std::vector<std::byte> bytes, std::string_view kind, std::uint32_t version);
+  /// The same for memory that stays valid while `owner` lives, such as a part of a mapped file.
+  ArchiveReader(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                std::string_view kind, std::uint32_t version);
   /// The same for a file. Throws ArchiveError also if the file cannot be read.
   static ArchiveReader load(const std::string& path, std::string_view kind, std::uint32_t version);
 
@@ -89,13 +145,33 @@ class ArchiveReader {
     return numbers;
   }
   std::string text();
+  /// A view of the archive's memory, which the result keeps. A copy if that memory is not aligned
+  /// for T.
+  template <typename T>
+  SharedArray<T> array() {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const auto count = value<std::uint64_t>();
+    align();
+    const std::size_t n = claim(count, sizeof(T));
+    const std::byte* const from = view_.data() + at_;
+    if (reinterpret_cast<std::uintptr_t>(from) % alignof(T) != 0) {
+      std::vector<T> numbers(n);
+      take(numbers.data(), n * sizeof(T));
+      return numbers;
+    }
+    at_ += n * sizeof(T);
+    return {{reinterpret_cast<const T*>(from), n}, owner_};
+  }
   /// Throws ArchiveError if something is left unread.
   void finish() const;
 
  private:
+  void check(std::string_view kind, std::uint32_t version);
   std::size_t claim(std::uint64_t count, std::size_t size) const;  // count, if that much is left
   void take(void* out, std::size_t size);
-  std::vector<std::byte> buffer_;
+  void align();
+  std::span<const std::byte> view_;
+  std::shared_ptr<const void> owner_;
   std::size_t at_ = 0;
   std::size_t end_ = 0;
 };

@@ -12,6 +12,7 @@
 
 #include "toolroll/archive.hpp"
 #include "toolroll/bitset.hpp"
+#include "toolroll/shared_array.hpp"
 #include "toolroll/string_table.hpp"
 #include "toolroll/terms.hpp"
 #include "toolroll/topk.hpp"
@@ -108,6 +109,13 @@ class Bm25Index {
   /// Throws ArchiveError unless the file is an index that save() wrote, sound in every number.
   static Bm25Index load(const std::string& path);
 
+  static constexpr std::string_view kKind = "BM25";
+  static constexpr std::uint32_t kVersion = 2;
+  /// The archive, which refers to this index. Throws as save() does.
+  ArchiveWriter archive() const;
+  /// An index whose postings are views of the archive's memory. Throws as load() does.
+  static Bm25Index read(ArchiveReader archive);
+
  private:
   struct Scratch;
   class ScratchPool;
@@ -137,10 +145,10 @@ class Bm25Index {
   Bm25Options options_;
   std::shared_ptr<const Bm25Index> background_;  // or nullptr
   StringTable table_;                            // term -> number
-  std::vector<std::uint64_t> begins_;            // postings of term t: [begins_[t], begins_[t + 1])
-  std::vector<std::int32_t> postings_;           // rows, ascending within a term
-  std::vector<float> impacts_;                   // what the term adds to the row's score, > 0
-  std::vector<float> lengths_;  // of the rows; saved, so that a file's size limits its row count
+  SharedArray<std::uint64_t> begins_;            // postings of term t: [begins_[t], begins_[t + 1])
+  SharedArray<std::int32_t> postings_;           // rows, ascending within a term
+  SharedArray<float> impacts_;                   // what the term adds to the row's score, > 0
+  SharedArray<float> lengths_;  // of the rows; saved, so that a file's size limits its row count
   // Derived from the above:
   std::vector<float> greatest_;   // impact of each term
   std::vector<double> reach_;     // idf * (k1 + 1) of each term

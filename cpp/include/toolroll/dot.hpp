@@ -15,8 +15,11 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <stdexcept>
+#include <utility>
 
 #include "toolroll/cpu.hpp"
+#include "toolroll/shared_array.hpp"
 
 namespace toolroll {
 
@@ -34,7 +37,8 @@ void* allocate_rows(std::size_t bytes);
 void free_rows(void* memory, std::size_t bytes) noexcept;
 }  // namespace detail
 
-/// n rows of dim values each, padded with zeros; fixed size, not copyable.
+/// n rows of dim values each, padded with zeros; fixed size, not copyable. In memory of their own,
+/// or a view of a file, which is read only.
 template <typename T>
 class Rows {
  public:
@@ -42,14 +46,28 @@ class Rows {
   Rows(std::size_t n, std::size_t dim)
       : n_(n),
         width_(padded_width(dim)),
-        data_(static_cast<T*>(detail::allocate_rows(bytes())), Free{bytes()}) {}
+        own_(static_cast<T*>(detail::allocate_rows(bytes())), Free{bytes()}),
+        data_(own_.get()) {}
+  /// A view of rows that are padded already. Throws std::invalid_argument if their number does not
+  /// fit.
+  Rows(std::size_t n, std::size_t dim, SharedArray<T> padded)
+      : n_(n), width_(padded_width(dim)), view_(std::move(padded)), data_(view_.data()) {
+    if (width_ == 0 || view_.size() / width_ != n || view_.size() % width_ != 0) {
+      throw std::invalid_argument("rows: are not of one width");
+    }
+  }
 
   std::size_t size() const { return n_; }
   std::size_t width() const { return width_; }
   std::size_t bytes() const { return n_ * width_ * sizeof(T); }
-  T* row(std::size_t i) { return data_.get() + i * width_; }
-  const T* row(std::size_t i) const { return data_.get() + i * width_; }
-  const T* data() const { return data_.get(); }
+  /// For writing; only of rows in memory of their own.
+  /// For writing; only of rows in memory of their own.
+  T* mutable_row(std::size_t i) { return own_.get() + i * width_; }
+  const T* row(std::size_t i) const { return data_ + i * width_; }
+  const T* data() const { return data_; }
+  std::span<const T> span() const { return {data_, n_ * width_}; }
+  /// The bytes of memory of its own; 0 for a view.
+  std::size_t memory_bytes() const { return own_ ? bytes() : 0; }
 
  private:
   struct Free {
@@ -58,7 +76,9 @@ class Rows {
   };
   std::size_t n_ = 0;
   std::size_t width_ = 0;
-  std::unique_ptr<T[], Free> data_;
+  std::unique_ptr<T[], Free> own_;
+  SharedArray<T> view_;
+  const T* data_ = nullptr;
 };
 
 /// A vector in 8 bits: x is close to step * values, with values in -127..127.

@@ -4,8 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "toolroll/archive.hpp"
+#include "toolroll/shared_array.hpp"
 #include "toolroll/vector_index.hpp"
 
 namespace toolroll {
@@ -30,12 +33,19 @@ class Intents {
   std::size_t dim() const { return vectors_.dim(); }
   std::size_t memory_bytes() const;
 
- private:
-  Intents(std::vector<std::int64_t> begins, VectorIndex vectors, std::vector<float> weights);
+  static constexpr std::string_view kKind = "intents";
+  static constexpr std::uint32_t kVersion = 1;
+  /// The archive, which refers to these intents.
+  ArchiveWriter archive() const;
+  /// A view of the archive's memory. Throws ArchiveError unless every number is sound.
+  static Intents read(ArchiveReader archive);
 
-  std::vector<std::int64_t> begins_;
+ private:
+  Intents(SharedArray<std::int64_t> begins, VectorIndex vectors, SharedArray<float> weights);
+
+  SharedArray<std::int64_t> begins_;
   VectorIndex vectors_;
-  std::vector<float> weights_;
+  SharedArray<float> weights_;
 };
 
 }  // namespace toolroll

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "toolroll/archive.hpp"
 #include "toolroll/string_table.hpp"
 
 namespace toolroll {
@@ -69,11 +70,18 @@ class Lexicon {
   std::size_t size() const { return words_; }
   std::size_t memory_bytes() const;
 
+  static constexpr std::string_view kKind = "lexicon";
+  static constexpr std::uint32_t kVersion = 1;
+  ArchiveWriter archive() const;
+  /// Throws ArchiveError unless the words are sound. O(words), without stemming them.
+  static Lexicon read(ArchiveReader archive);
+
  private:
   Lexicon() = default;
   void add(std::string_view word, float weight);
   void add_words_of(std::string_view text, float weight);
   void finish();
+  void fill_filter();
   static std::uint64_t bits_of(std::uint64_t mixed) {
     return std::uint64_t{1} << (mixed >> 32 & 63) | std::uint64_t{1} << (mixed >> 38 & 63);
   }
@@ -132,8 +140,7 @@ class Speller {
   /// words. O(n).
   std::vector<Correction> corrections(std::string_view text) const;
 
-  const Lexicon& catalog() const { return *catalog_; }
-  const Lexicon& general() const { return *general_; }
+  const std::shared_ptr<const Lexicon>& catalog() const { return catalog_; }
 
  private:
   struct Best;

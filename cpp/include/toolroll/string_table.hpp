@@ -9,6 +9,9 @@
 
 namespace toolroll {
 
+class ArchiveReader;
+class ArchiveWriter;
+
 /// Maps distinct byte strings to 0, 1, 2, ... in the order in which they were added.
 ///
 /// A hash table with open addressing over one arena. A lookup computes a hash, usually reads one
@@ -48,9 +51,9 @@ class StringTable {
     const std::size_t begin = number == 0 ? 0 : ends_[number - 1];
     return std::string_view(bytes_).substr(begin, ends_[number] - begin);
   }
-  /// All strings end to end, and the end of each: the columns that a file holds.
-  const std::string& bytes() const { return bytes_; }
-  const std::vector<std::uint64_t>& ends() const { return ends_; }
+  void write(ArchiveWriter& archive) const;
+  /// Throws ArchiveError unless the strings are distinct and their ends in order. O(bytes).
+  static StringTable read(ArchiveReader& archive);
   std::size_t memory_bytes() const {
     return bytes_.capacity() + ends_.capacity() * sizeof ends_[0] +
            slots_.capacity() * sizeof slots_[0];

@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "toolroll/archive.hpp"
@@ -78,11 +79,19 @@ class VectorIndex {
   std::vector<std::byte> bytes() const;
   static VectorIndex from_bytes(std::vector<std::byte> bytes);
 
+  static constexpr std::string_view kKind = "vectors";
+  static constexpr std::uint32_t kVersion = 2;
+  /// The archive, which refers to this index.
+  ArchiveWriter archive() const;
+  /// An index whose rows and links are views of the archive's memory. Throws as from_bytes does.
+  static VectorIndex read(ArchiveReader archive);
+  /// The same as a part of another index's archive.
+  void write_to(ArchiveWriter& archive) const;
+  static VectorIndex read_from(ArchiveReader& archive);
+
  private:
   struct Parts;
   explicit VectorIndex(std::unique_ptr<Parts> parts);
-  ArchiveWriter archive() const;
-  static VectorIndex read(ArchiveReader reader);
   std::unique_ptr<const Parts> parts_;
 };
 

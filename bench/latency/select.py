@@ -133,7 +133,10 @@ def _beside_its_kernels(n: int) -> Iterator[Case]:
     (retrieval,) = (stage for stage in pipeline.soft if isinstance(stage, Retrieval))
     search, fusion, k = retrieval.retriever.search, retrieval.fusion, retrieval.candidates
     everything, correct, embed = Candidates.everything(n).pool, catalog.speller.correct, embedder.embed_query
-    asked = [(text, pipeline.reader.read(text, ()).clauses) for text in workloads.messages(MESSAGES, n)]
+    asked = [
+        (text, [clause for clause, *_ in pipeline.reader.read(text).clauses])
+        for text in workloads.messages(MESSAGES, n)
+    ]
 
     def kernels(i: int) -> Any:
         message, clauses = asked[i % MESSAGES]

@@ -77,7 +77,7 @@ void bind_spelling(py::module_& m) {
       .def_property_readonly("size", &Lexicon::size)
       .def_property_readonly("memory_bytes", &Lexicon::memory_bytes);
 
-  py::class_<Speller>(m, "Speller")
+  py::class_<Speller, std::shared_ptr<Speller>>(m, "Speller")
       .def(py::init([](std::shared_ptr<Lexicon> catalog, std::shared_ptr<Lexicon> general) {
              return Speller(std::move(catalog), std::move(general));
            }),

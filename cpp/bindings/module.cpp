@@ -12,6 +12,7 @@ void bind_bm25(pybind11::module_& m);
 void bind_spelling(pybind11::module_& m);
 void bind_section_file(pybind11::module_& m);
 void bind_token_table(pybind11::module_& m);
+void bind_message_reader(pybind11::module_& m);
 void bind_vector_index(pybind11::module_& m);
 void bind_fusion(pybind11::module_& m);
 void bind_thompson(pybind11::module_& m);
@@ -33,6 +34,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_bm25(m);
   bind_spelling(m);
   bind_token_table(m);
+  bind_message_reader(m);
   bind_vector_index(m);
   bind_tool_keys(m);
   bind_slate(m);  // Weights, which Learned.rank takes

@@ -11,11 +11,14 @@ namespace toolroll::bindings {
 
 namespace py = pybind11;
 
-/// The UTF-8 of a str, each lone surrogate as U+FFFD; so code points correspond one to one.
+/// What a lone surrogate becomes.
+enum class Surrogate { kReplacement, kQuestionMark };
+
+/// The UTF-8 of a str, each lone surrogate as U+FFFD or "?"; so code points correspond one to one.
 /// Copies only a str with a surrogate. Valid while the str and this object live. Needs the GIL.
 class Utf8 {
  public:
-  explicit Utf8(const py::str& text) {
+  explicit Utf8(const py::str& text, Surrogate surrogate = Surrogate::kReplacement) {
     py::ssize_t size = 0;
     const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
     if (bytes != nullptr) {
@@ -24,12 +27,13 @@ class Utf8 {
     }
     if (PyErr_ExceptionMatches(PyExc_UnicodeEncodeError) == 0) throw py::error_already_set();
     PyErr_Clear();
+    const bool is_replaced = surrogate == Surrogate::kReplacement;
     const auto passed = py::reinterpret_steal<py::object>(
-        PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogatepass"));
+        PyUnicode_AsEncodedString(text.ptr(), "utf-8", is_replaced ? "surrogatepass" : "replace"));
     if (!passed) throw py::error_already_set();
     owned_ = static_cast<std::string>(py::reinterpret_borrow<py::bytes>(passed));
-    for (std::size_t i = 0; i + 2 < owned_.size();
-         ++i) {  // ED A0 80 to ED BF BF are the surrogates
+    for (std::size_t i = 0; is_replaced && i + 2 < owned_.size(); ++i) {
+      // ED A0 80 to ED BF BF are the surrogates
       if (owned_[i] == '\xED' && static_cast<unsigned char>(owned_[i + 1]) >= 0xA0) {
         owned_.replace(i, 3, "\xEF\xBF\xBD");
       }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -210,6 +210,45 @@ class Intents:
     def count(self) -> int: ...
     @property
     def dim(self) -> int: ...
+
+# message_reader.hpp
+def clauses_of(message: str) -> tuple[str, ...]: ...
+def parts_of(message: str) -> tuple[str, ...]: ...
+
+class Reading:
+    @property
+    def text(self) -> str: ...
+    @property
+    def query(self) -> str: ...
+    @property
+    def vector(self) -> NDArray[np.float32] | None: ...
+    @property
+    def trust(self) -> float: ...
+    @property
+    def clauses(self) -> tuple[tuple[str, NDArray[np.float32] | None, float, float], ...]: ...
+    @property
+    def earlier(self) -> tuple[tuple[str, NDArray[np.float32] | None, float, float], ...]: ...
+    @property
+    def texts(self) -> list[str]: ...
+    @property
+    def embed_ns(self) -> int: ...
+    def with_vectors(self, vectors: Sequence[NDArray[np.float32] | None]) -> Reading: ...
+
+class MessageReader:
+    def __init__(
+        self,
+        speller: Speller | None,
+        has_clauses: bool,
+        may_show: Callable[[str, Bitset], bool] | None = None,
+    ) -> None: ...
+    def read(
+        self,
+        message: str,
+        earlier: Sequence[tuple[bool, str]] = (),
+        allowed: Callable[[], Bitset] | None = None,
+        table: MultilingualTable | None = None,
+        is_english: bool = False,
+    ) -> Reading: ...
 
 # fusion.hpp
 class Fusion:

@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "encode_check.hpp"
 #include "toolroll/multilingual_table.hpp"
 #include "toolroll/unigram.hpp"
 
@@ -19,10 +19,6 @@ namespace {
 // Of the letters a, b, c; a bar stands for the mark of a word's beginning.
 constexpr std::array<std::string_view, 8> kPlain = {"|", "a", "b", "|a", "ab", "bab", "|aba", "ca"};
 constexpr std::array<float, 8> kScores = {-3, -4, -4, -5, -6, -9, -10, -6};
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 std::vector<std::string> with_marks() {
   std::vector<std::string> pieces;
@@ -65,20 +61,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                          std::span(scale).first(3), 5),
       vocabulary, kScores, rows, scale, gate);
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  std::vector<std::int32_t> ids;
-  std::vector<std::int32_t> first;
-  pieces.encode(text, 0, ids);
-  for (const std::int32_t id : ids)
-    require(id >= 0 && id < static_cast<std::int32_t>(pieces.size()));
-  pieces.encode(text, 3, first);
-  require(first.size() == std::min<std::size_t>(3, ids.size()));
-  require(std::equal(first.begin(), first.end(), ids.begin()));
+  check_encode(pieces, text);
   std::array<float, 5> vector;
   table.embed(text, vector);
 
   std::string word(text.substr(0, 60));
   if (word.empty()) return 0;
   for (char& c : word) c = "abc"[static_cast<unsigned char>(c) % 3];
+  std::vector<std::int32_t> ids;
   pieces.encode(word, 0, ids);
   constexpr double kUnknown = -20;
   double score = 0;

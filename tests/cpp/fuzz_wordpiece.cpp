@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "encode_check.hpp"
 #include "toolroll/token_table.hpp"
 #include "toolroll/wordpiece.hpp"
 
@@ -18,10 +18,6 @@ namespace {
 constexpr std::array<std::string_view, 16> kVocabulary = {
     "[UNK]", "a", "b", "ab",       "abc",        "##a",          "##b", "##bc",
     "##cab", "c", ".", "\xC3\x9F", "##\xC3\x9F", "\xE6\xBC\xA2", "##c", "bca"};
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 // For text of the letters a, b, c, blanks and dots only.
 std::vector<std::int32_t> oracle(std::string_view text) {
@@ -60,19 +56,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const std::vector<float> scale(kVocabulary.size(), 1.0F);
   static const TokenTable table(kVocabulary, rows, scale, 5);
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  std::vector<std::int32_t> ids;
-  std::vector<std::int32_t> first;
-  pieces.encode(text, 0, ids);
-  for (const std::int32_t id : ids)
-    require(id >= 0 && id < static_cast<std::int32_t>(pieces.size()));
-  pieces.encode(text, 3, first);
-  require(first.size() == std::min<std::size_t>(3, ids.size()));
-  require(std::equal(first.begin(), first.end(), ids.begin()));
+  check_encode(pieces, text);
   std::array<float, 5> vector;
   table.embed(text, vector);
 
   std::string plain(text);
   for (char& c : plain) c = "abc ."[static_cast<unsigned char>(c) % 5];
+  std::vector<std::int32_t> ids;
   pieces.encode(plain, 0, ids);
   require(ids == oracle(plain));
   return 0;

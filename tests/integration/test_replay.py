@@ -320,8 +320,10 @@ def test_an_event_whose_embedder_was_away_is_decided_by_words(
     def fails(text: str) -> np.ndarray:
         raise OSError("away")
 
+    engine = here.roll._home.engine
     with monkeypatch.context() as patch:
-        patch.setattr(here.roll._home.engine._embedder, "embed_query", fails)
+        patch.setattr(engine, "_table", None)  # as with an embedder that is not built in
+        patch.setattr(engine._embedder, "embed_query", fails)
         picked = here.select("Will it rain?")
     assert picked.degraded == ("embedder",)
     again = here.replay(here.log(picked))

@@ -21,9 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolroll._core import Bitset, Fusion, Retriever, latin_share
+from toolroll._core import Bitset, Fusion, Retriever, clauses_of, latin_share
 from toolroll.arrays import NO_ROWS, NO_SCORES, Part, Rows, Scores
-from toolroll.catalog.message_text import clauses
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder
@@ -179,7 +178,7 @@ class HeldOut:
             vector = None if vectors is None else vectors.examples[vectors.begins[row] + at]
             pieces = [
                 (piece, None if embedder is None else embedder.embed_query(piece))
-                for piece in (clauses(text) if is_instant else ())
+                for piece in (clauses_of(text) if is_instant else ())
             ]
             parts: list[Part] = [
                 (part, vector, latin_share(part) if is_english else 1.0, 1.0)

@@ -281,10 +281,15 @@ class Catalog:
 
         A correction to a word that only other tools have would tell of these tools.
         """
-        found = self.speller.corrections(text)
-        if not found or len(visible) == len(self):
-            return found
-        return [one for one in found if general_words().knows(one[2]) or self._has_word(one[2], visible)]
+        return [
+            one
+            for one in self.speller.corrections(text)
+            if general_words().knows(one[2]) or self.may_show(one[2], visible)
+        ]
+
+    def may_show(self, word: str, visible: Bitset) -> bool:
+        """Whether a caller with these rows may see a word that the general vocabulary does not know."""
+        return len(visible) == len(self) or self._has_word(word, visible)
 
     def _has_word(self, word: str, rows: Bitset) -> bool:
         """Whether the texts of one of these tools, or a keyword that switches it on, have the word."""

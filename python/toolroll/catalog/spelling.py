@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from itertools import chain
 from typing import TypeAlias
@@ -51,22 +51,18 @@ class DeferredSpeller:
         """make: the speller, such as `speller_of` makes."""
         self._speller = Deferred(make)
 
-    def correct(self, text: str) -> str:
-        """The text with its misspelt words corrected."""
-        return text if general_words().knows_words_of(text) else self._speller().correct(text)
+    @property
+    def speller(self) -> Speller:
+        """The speller itself."""
+        return self._speller()
+
+    def knows_words_of(self, text: str) -> bool:
+        """Whether the text is right without the words of the catalog."""
+        return general_words().knows_words_of(text)
 
     def corrections(self, text: str) -> list[Correction]:
         """Begin, end and correction of each misspelt word."""
         return self._speller().corrections(text)
-
-
-def corrected(text: str, corrections: Iterable[Correction]) -> str:
-    """The text with these corrections made, which are in their order."""
-    pieces, at = [], 0
-    for begin, end, word in corrections:
-        pieces += [text[at:begin], word]
-        at = end
-    return "".join([*pieces, text[at:]])
 
 
 def general_words() -> Lexicon:

@@ -32,26 +32,27 @@ class StaticEmbedder(Embedder):
     Attributes:
         identity: `static-minilm@` and the start of a SHA-256 of both tables.
         dim: 256.
+        table: both tables, for readers of messages in the core.
     """
 
     is_instant = True
     scale = Scale()
 
     def __init__(self) -> None:
-        self._table, self.identity = _load()
-        self.dim: int = self._table.dim
+        self.table, self.identity = _load()
+        self.dim: int = self.table.dim
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """float32[n, dim], each row of unit length or zero."""
-        return self._table.embed_batch(list(texts))
+        return self.table.embed_batch(list(texts))
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         """float32[dim] of unit length, or zeros."""
-        return self._table.embed(text)
+        return self.table.embed(text)
 
     def embed_queries(self, texts: Sequence[str]) -> Sequence[npt.NDArray[np.float32]]:
         """float32[dim] for each text, of unit length, or zeros."""
-        return [*map(self._table.embed, texts)]
+        return [*map(self.table.embed, texts)]
 
 
 def checksum(table: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], *others: bytes) -> str:

@@ -13,11 +13,10 @@ from typing import NamedTuple, TypedDict, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import Bitset, Learned, latin_share
+from toolroll._core import Bitset, Learned, Reading
 from toolroll._threads import CallPool, Full
 from toolroll.argument_checks import check_flag
-from toolroll.arrays import Part, Vector
-from toolroll.catalog.message_text import Reading
+from toolroll.arrays import Vector
 from toolroll.context import Context, Turn, names
 from toolroll.conversation import Conversation
 from toolroll.embedder import Embedder
@@ -157,6 +156,7 @@ class Engine(NoConversation):
         self._learned, self._observe, self._want = learned, observe, want
         self._expired, self._clock, self._draw = expired, clock, draw
         self._is_english = embedder is not None and embedder.is_english
+        self._table = embedder.table if type(embedder) is StaticEmbedder else None
         self._classifier = MessageClassifier(embedder)
         # For event loops.
         self._embedding = CallPool(_EMBEDDINGS, "toolroll-embedding", patience_s=_EMBEDDING_PATIENCE_S)
@@ -246,8 +246,8 @@ class Engine(NoConversation):
         this engine.
         """
         begun = self._begin(request)
-        vectors, failures = _embed(begun.embedder, begun.reading, begun.given)
-        return self._finish(begun, vectors, failures, conversation, calls)
+        reading, failures = _embed(begun.embedder, begun.reading, begun.given)
+        return self._finish(begun, reading, failures, conversation, calls)
 
     async def aselect(
         self, request: Request, conversation: Conversation | None = None, calls: Calls | None = None
@@ -256,10 +256,10 @@ class Engine(NoConversation):
         begun = self._begin(request)
         embedder = begun.embedder
         if embedder is None or embedder.is_instant:
-            vectors, failures = _embed(embedder, begun.reading, begun.given)
+            reading, failures = _embed(embedder, begun.reading, begun.given)
         else:
-            vectors, failures = await self._aembed(embedder, begun.reading, begun.given)
-        return self._finish(begun, vectors, failures, conversation, calls)
+            reading, failures = await self._aembed(embedder, begun.reading, begun.given)
+        return self._finish(begun, reading, failures, conversation, calls)
 
     async def arun(self, call: Callable[[], T]) -> T:
         """What a call that embeds returns, from a thread if the embedder may wait.
@@ -282,30 +282,35 @@ class Engine(NoConversation):
 
     async def _aembed(
         self, embedder: Embedder, reading: Reading, given: Vector | None
-    ) -> tuple[list[Vector | None], tuple[Failure, ...]]:
+    ) -> tuple[Reading, tuple[Failure, ...]]:
         """What `_embed` returns, from a thread. Without a free thread soon, the turn goes without vectors."""
         try:
             return await self.arun(lambda: _embed(embedder, reading, given))
         except Unavailable as error:
-            found = [given, *(None for _ in (*reading.clauses, *reading.earlier))]
-            return found, (Failure("embedder", error),)
+            return _embed(None, reading, given)[0], (Failure("embedder", error),)
 
     def _begin(self, request: Request, *, is_search: bool = False) -> _Begun:
         snapshot, context, vector = self.serving, _checked(request.context), request.vector
         check_flag(request.strict, "strict")
         variant, pipeline = snapshot.variant_for(context)
         given = None if vector is None or _lost(pipeline) else _given(vector, pipeline.catalog.dim)
-        started = time.perf_counter_ns()
-        reading = pipeline.reader.read(
-            request.message, request.history, lambda: _allowed(snapshot, pipeline, context)
-        )
-        read = time.perf_counter_ns()
         # No embedding where no stage of this turn reads vectors, or the catalog has none to compare with.
         is_ranked = not context.required and not context.everything
         asks = bool(pipeline.catalog.dim) and (is_search or (pipeline.reads_vectors and is_ranked))
-        if asks and not is_search and pipeline.keywords_suffice is not None:
+        may_be_spared = asks and not is_search and pipeline.keywords_suffice is not None
+        table = self._table if asks and given is None and not may_be_spared else None
+        started = time.perf_counter_ns()
+        reading = pipeline.reader.read(
+            request.message,
+            request.history,
+            lambda: _allowed(snapshot, pipeline, context),
+            table,
+            self._is_english,
+        )
+        read = time.perf_counter_ns()
+        if may_be_spared:
             asks = pipeline.reads_vector(_turn_without_vector(snapshot, context, reading.text))
-        embedder = self._embedder if asks else None
+        embedder = self._embedder if asks and table is None else None
         return _Begun(
             request, context, snapshot, variant, pipeline, reading, embedder, given, started, read, is_search
         )
@@ -337,8 +342,8 @@ class Engine(NoConversation):
     def find(self, query: str, context: Context, k: int) -> Selection:
         """What this caller may have that fits the query best; no event, and core tools count as others do."""
         begun = self._begin(Request(query, context, k), is_search=True)
-        vectors, failures = _embed(begun.embedder, begun.reading, None)
-        turn = self._turn(begun, vectors, None)
+        reading, failures = _embed(begun.embedder, begun.reading, None)
+        turn = self._turn(begun, reading, None)
         failures = (*begun.snapshot.failures(turn.context.org), *failures)
         selection = begun.pipeline.decide(turn, "", failures)
         self.telemetry.failed(selection.failures)
@@ -349,8 +354,8 @@ class Engine(NoConversation):
     ) -> Selection:
         """The same as a turn of its own, with an event: the query is its message."""
         begun = self._begin(Request(query, context, k), is_search=True)
-        vectors, failures = _embed(begun.embedder, begun.reading, None)
-        return self._finish(begun, vectors, failures, conversation, calls)
+        reading, failures = _embed(begun.embedder, begun.reading, None)
+        return self._finish(begun, reading, failures, conversation, calls)
 
     # One decision, for lists and calls alike (`Calls`).
 
@@ -390,24 +395,14 @@ class Engine(NoConversation):
         """Seconds since the epoch, by the engine's clock."""
         return self._clock()
 
-    def _trust(self, text: str) -> float:
-        """The weight of a text's vector: an English embedder has not learnt other scripts."""
-        return 1.0 if not self._is_english or text.isascii() else latin_share(text)
-
-    def _turn(
-        self, begun: _Begun, vectors: Sequence[Vector | None], conversation: Conversation | None
-    ) -> Turn:
-        request, reading, context = begun.request, begun.reading, begun.context
+    def _turn(self, begun: _Begun, reading: Reading, conversation: Conversation | None) -> Turn:
+        """The turn. reading: with its vectors."""
+        request, context, text, vector = begun.request, begun.context, reading.text, reading.vector
         learned = self._learned(context.org)
-        weighted = [*((text, 1.0) for text in reading.clauses), *reading.earlier]
-        parts: list[Part] = [
-            (text, vector, self._trust(text), weight)
-            for (text, weight), vector in zip(weighted, vectors[1:], strict=True)
-        ]
         return Turn(
-            text=reading.text,
+            text=text,
             context=context,
-            vector=vectors[0],
+            vector=vector,
             k=_limit("k", request.k),
             max_tools=_limit("max_tools", request.max_tools),
             budget_tokens=_limit("budget_tokens", request.budget_tokens),
@@ -415,14 +410,14 @@ class Engine(NoConversation):
             sent=_names("sent", request.sent),
             seed=key("session", context.org, context.session) if context.session else self._draw(),
             query=reading.query,
-            trust=self._trust(reading.query),
-            clauses=tuple(parts[: len(reading.clauses)]),
-            earlier=tuple(parts[len(reading.clauses) :]),
+            trust=reading.trust,
+            clauses=reading.clauses,
+            earlier=reading.earlier,
             stored=begun.snapshot.settings(context.org),
             revision=begun.snapshot.revision,
             at=round(self._clock(), 6),  # as events keep it: a replay must read the same
             learned=learned,
-            category="" if learned is None else self._classifier.category(reading.text, vectors[0]),
+            category="" if learned is None else self._classifier.category(text, vector),
             conversation=conversation,
             shown=request.shown,
             is_search=begun.is_search,
@@ -437,14 +432,18 @@ class Engine(NoConversation):
     def _finish(
         self,
         begun: _Begun,
-        vectors: Sequence[Vector | None],
+        reading: Reading,
         failures: tuple[Failure, ...],
         conversation: Conversation | None,
         calls: Calls | None,
     ) -> Selection:
-        timings = (("read", begun.read - begun.started), ("embed", time.perf_counter_ns() - begun.read))
+        embed_ns = reading.embed_ns  # of the built-in table, which reading embeds with
+        timings = (
+            ("read", begun.read - begun.started - embed_ns),
+            ("embed", time.perf_counter_ns() - begun.read + embed_ns),
+        )
         snapshot, pipeline, org = begun.snapshot, begun.pipeline, begun.context.org
-        turn = self._turn(begun, vectors, conversation)
+        turn = self._turn(begun, reading, conversation)
         lasting = (*snapshot.failures(org), *begun.request.failures)
         if org in snapshot.own:
             self.used[org] = time.perf_counter_ns()
@@ -504,29 +503,36 @@ def _checked(context: Context | None) -> Context:
 
 def _embed(
     embedder: Embedder | None, reading: Reading, given: Vector | None
-) -> tuple[list[Vector | None], tuple[Failure, ...]]:
-    """Vectors of the query, its clauses and the earlier messages, in this order.
+) -> tuple[Reading, tuple[Failure, ...]]:
+    """The reading with vectors of the query, its clauses and the earlier messages.
 
     If the embedder fails or returns invalid vectors, selection continues with those it made before.
+    embedder: None to make no more vectors. given: of the query, from the caller.
     """
-    texts = [reading.query, *reading.clauses, *(text for text, _ in reading.earlier)]
-    vectors: list[Vector | None] = [None] * len(texts)
-    vectors[0] = given
-    if embedder is None:
-        return vectors, _NOTHING_FAILED
-    if embedder.is_instant and given is None and len(texts) > 1:
+    if embedder is None and given is None:
+        return reading, _NOTHING_FAILED
+    texts = reading.texts
+    vectors: list[Vector | None] = [given, *[None] * (len(texts) - 1)]
+    failures = _NOTHING_FAILED
+    if embedder is not None:
         try:
-            return _embed_together(embedder, texts), _NOTHING_FAILED
+            _fill(embedder, texts, vectors)
+        except Exception as error:
+            failures = (Failure("embedder", error),)
+    return reading.with_vectors(vectors), failures
+
+
+def _fill(embedder: Embedder, texts: list[str], vectors: list[Vector | None]) -> None:
+    """Embeds the texts that have no vector yet."""
+    if embedder.is_instant and vectors[0] is None and len(texts) > 1:
+        try:
+            vectors[:] = _embed_together(embedder, texts)
+            return
         except Exception:  # one by one, then: what is embedded before the failure stays
             pass
-    try:
-        for at, text in enumerate(texts):
-            if vectors[at] is None:
-                row = np.asarray(embedder.embed_query(text), np.float32)
-                vectors[at] = _checked_vector(embedder, text, row)
-    except Exception as error:
-        return vectors, (Failure("embedder", error),)
-    return vectors, _NOTHING_FAILED
+    for at, text in enumerate(texts):
+        if vectors[at] is None:
+            vectors[at] = _checked_vector(embedder, text, np.asarray(embedder.embed_query(text), np.float32))
 
 
 def _embed_together(embedder: Embedder, texts: list[str]) -> list[Vector | None]:

@@ -28,7 +28,7 @@ from toolroll.selection.selection import Selection
 from toolroll.selection.stages import HardStage, Stage
 
 _RETENTION = Retention()
-_AS_IT_IS = Reader(None, str.split, clauses=False)
+_AS_IT_IS = Reader(None, clauses=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -349,9 +349,8 @@ def compose(
         passes_through=PassThrough(catalog, p.pass_through_tools, p.pass_through_tokens),
         reader=Reader(
             catalog.speller if p.spelling else None,
-            catalog.indexes.postings.terms,
-            p.clauses > 0 and at_once and p.retrieve == "tools",
-            catalog.corrections,
+            clauses=p.clauses > 0 and at_once and p.retrieve == "tools",
+            may_show=catalog.may_show,
         ),
         retention=retention,
         reads_vectors=p.retrieve == "tools" or p.toolkit_threshold is not None,

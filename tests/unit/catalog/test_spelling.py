@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from toolroll import Profile, Route, Toolkit, Toolroll
+from toolroll.catalog.message_text import Reader
 from toolroll.catalog.spelling import DeferredSpeller, general_words, speller_of
 from toolroll.catalog.tool_text import columns, texts_of
 from toolroll.errors import InvalidInput
@@ -129,15 +130,15 @@ def test_the_parameter_is_true_or_false():
 )
 def test_a_deferred_speller_corrects_as_one_that_was_made_at_once(message):
     deferred = DeferredSpeller(lambda: SPELLER)
-    assert deferred.correct(message) == SPELLER.correct(message)
+    assert Reader(deferred, clauses=False).read(message).query == SPELLER.correct(message)
     assert deferred.corrections(message) == SPELLER.corrections(message)
 
 
 def test_a_message_of_common_words_does_not_read_the_words_of_the_catalog():
     made = []
-    deferred = DeferredSpeller(lambda: made.append(1) or SPELLER)
-    deferred.correct("please show me the weather of tomorrow")
+    reader = Reader(DeferredSpeller(lambda: made.append(1) or SPELLER), clauses=False)
+    reader.read("please show me the weather of tomorrow")
     assert not made
-    deferred.correct("please show me the wether")
-    deferred.correct("please show me the wether")
+    for _ in range(2):
+        assert reader.read("please show me the wether").query == "please show me the weather"
     assert made == [1]

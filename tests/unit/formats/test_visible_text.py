@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolroll import _core
-from toolroll.catalog.message_text import LONGEST, readable
+from toolroll.catalog.message_text import LONGEST, Reader
 from toolroll.embedders.checks import clean
 from toolroll.formats.visible_text import is_visible, one_line
 from toolroll.registry.flags import _hidden_at
@@ -48,8 +48,9 @@ def unicode() -> Unicode:
 
 
 def readable_in_parts(text: str) -> str:
-    """`readable` of all of it: of a long message it reads the beginning and the end."""
-    return "".join(readable(text[at : at + LONGEST]) for at in range(0, len(text), LONGEST))
+    """All of it as a reader reads it: of a long message it reads the beginning and the end."""
+    reader = Reader(None, clauses=False)
+    return "".join(reader.read(text[at : at + LONGEST]).text for at in range(0, len(text), LONGEST))
 
 
 @pytest.mark.slow

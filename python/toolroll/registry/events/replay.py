@@ -277,7 +277,7 @@ def turn_of(
         only=tuple(said["only"]),
         everything=said["everything"],
     )
-    reading = pipeline.reader.read(event.message, (), lambda: pipeline.allowed(Turn("", context)))
+    reading = pipeline.reader.read(event.message, visible=lambda: pipeline.allowed(Turn("", context)))
     asks = bool(event.space) or _was_spared(event, pipeline, Turn(reading.text, context))
     embed = _Embedding(embedder if pipeline.catalog.dim and asks else None)
     is_search = limits.get("is_search", False)
@@ -287,7 +287,7 @@ def turn_of(
     earlier = tuple((text, float(weight)) for text, weight in limits["earlier"])
     parts: list[Part] = [
         (text, embed(text), embed.trust(text), weight)
-        for text, weight in (*((text, 1.0) for text in reading.clauses), *earlier)
+        for text, weight in (*((text, 1.0) for text, *_ in reading.clauses), *earlier)
     ]
     return Turn(
         text=reading.text,

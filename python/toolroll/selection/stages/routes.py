@@ -7,9 +7,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from toolroll._core import Bitset
+from toolroll._core import Bitset, parts_of
 from toolroll.arrays import NO_ROWS, Rows, Scores
-from toolroll.catalog.message_text import parts
 from toolroll.catalog.routes import RouteTable
 from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
 from toolroll.context import Turn
@@ -136,7 +135,7 @@ class KeywordsSuffice:
 
     def __call__(self, candidates: Candidates, turn: Turn) -> bool:
         """True where each part has a hit; False for a message without parts."""
-        message, pool = parts(turn.text), candidates.last_pool
+        message, pool = parts_of(turn.text), candidates.last_pool
         return bool(message) and all(self._has_hit(part, pool) for part in message)
 
     def _has_hit(self, part: str, pool: Bitset) -> bool:

@@ -14,6 +14,7 @@ void bind_token_table(pybind11::module_& m);
 void bind_vector_index(pybind11::module_& m);
 void bind_fusion(pybind11::module_& m);
 void bind_thompson(pybind11::module_& m);
+void bind_containers(pybind11::module_& m);
 void bind_tool_keys(pybind11::module_& m);
 void bind_learned(pybind11::module_& m);
 void bind_slate(pybind11::module_& m);
@@ -39,4 +40,5 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_inclusion(m);
   bind_fusion(m);
   bind_thompson(m);
+  bind_containers(m);
 }

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 # bitset.hpp
 class Bitset:
@@ -469,3 +472,6 @@ def inclusion_sampled(
     seed: int,
     draws: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+
+# bindings/bind_containers.cpp
+def copy_containers(value: T) -> T: ...

@@ -473,5 +473,18 @@ def inclusion_sampled(
     draws: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 
+# cue_classifier.hpp
+class CueClassifier:
+    def __init__(
+        self,
+        of_vector: NDArray[np.float32],
+        bias: NDArray[np.float32],
+        cues: Sequence[str],
+        of_cues: NDArray[np.int32],
+        unit: float,
+        opening: Sequence[str],
+    ) -> None: ...
+    def logits(self, text: str, vector: NDArray[np.float32]) -> list[float]: ...
+
 # bindings/bind_containers.cpp
 def copy_containers(value: T) -> T: ...

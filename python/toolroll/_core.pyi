@@ -473,6 +473,17 @@ def inclusion_sampled(
     draws: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 
+# expected_calls.hpp
+def expected_calls(
+    shown: NDArray[np.int32],
+    found: NDArray[np.int32],
+    scores: NDArray[np.float32],
+    *,
+    temperature: float,
+    calls: float,
+    elsewhere: float,
+) -> NDArray[np.float64]: ...
+
 # cue_classifier.hpp
 class CueClassifier:
     def __init__(

@@ -23,8 +23,9 @@ MESSAGES = (
     "send the report to Bob",
 )
 K = 7
-_EACH_TIME = "converted and copied each time"
+_EACH_TIME = "the list put together each time"
 _SELECT = "the selection itself"
+_AS_JSON = "the same as bytes"
 
 
 def cases(quick: bool) -> Iterator[Case]:
@@ -57,13 +58,15 @@ def _case(roll: Toolroll, picked: list[Selection], provider: str, how: How) -> C
     def ours(i: int) -> object:
         return picked[i % len(picked)].deliver(provider, how).request
 
+    def as_json(i: int) -> object:
+        return picked[i % len(picked)].deliver(provider, how).request_json
+
     def each_time(i: int) -> object:
         selection = picked[i % len(picked)]
         tools = [selection.catalog.tools[row] for row in selection.candidates.allowed.rows().tolist()]
         if how == "allow":
-            return deepcopy(convert_all(tools, provider)[0])
-        listed = [SEARCH_TOOLS, *tools]
-        return deepcopy(convert_all(listed, provider, deferred={tool.name for tool in tools})[0])
+            return convert_all(tools, provider)[0]
+        return convert_all([SEARCH_TOOLS, *tools], provider, deferred={tool.name for tool in tools})[0]
 
     def select(i: int) -> object:
         return roll.select(MESSAGES[i % len(MESSAGES)], k=K)
@@ -71,6 +74,9 @@ def _case(roll: Toolroll, picked: list[Selection], provider: str, how: How) -> C
     is_whole = how == "allow" or (provider, how) == ("anthropic", "defer")
 
     def check() -> str:
+        assert all(json.loads(as_json(i)) == ours(i) for i in range(len(picked))), (
+            "the bytes say something else"
+        )  # type: ignore[arg-type]
         sent = [json.dumps(ours(i)["tools"]) for i in range(len(picked))]  # type: ignore[index]
         if how == "replace":
             return f"{len(sent[0]):,} characters"
@@ -83,8 +89,8 @@ def _case(roll: Toolroll, picked: list[Selection], provider: str, how: How) -> C
         operation=f"deliver: {how}, {provider}",
         size=f"{len(roll.catalog):,} tools",
         ours=ours,
-        peers={_SELECT: select, **({_EACH_TIME: each_time} if is_whole else {})},
+        peers={_SELECT: select, _AS_JSON: as_json, **({_EACH_TIME: each_time} if is_whole else {})},
         check=check,
-        beside=(_SELECT, _EACH_TIME),
+        beside=(_SELECT, _AS_JSON, _EACH_TIME),
         repeats=500,
     )

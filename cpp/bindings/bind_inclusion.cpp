@@ -6,6 +6,7 @@
 
 #include "arrays.hpp"
 #include "gil.hpp"
+#include "toolroll/expected_calls.hpp"
 #include "toolroll/inclusion.hpp"
 
 namespace toolroll::bindings {
@@ -34,6 +35,19 @@ struct OddsColumns {
 }  // namespace
 
 void bind_inclusion(py::module_& m) {
+  m.def(
+      "expected_calls",
+      [](const py::array& shown, const py::array& found, const py::array& scores,
+         double temperature, double calls, double elsewhere) {
+        const auto rows = column_of<std::int32_t>("shown", shown);
+        Column<double> out(static_cast<py::ssize_t>(rows.size()));
+        expected_calls(rows, column_of<std::int32_t>("found", found),
+                       column_of<float>("scores", scores), {temperature, calls, elsewhere},
+                       writable(out));
+        return out;
+      },
+      py::arg("shown"), py::arg("found"), py::arg("scores"), py::kw_only(), py::arg("temperature"),
+      py::arg("calls"), py::arg("elsewhere"));
   m.def(
       "inclusion",
       [](const py::array& mean, const py::array& sd, const py::array& show,

@@ -16,6 +16,8 @@ void bind_message_reader(pybind11::module_& m);
 void bind_vector_index(pybind11::module_& m);
 void bind_fusion(pybind11::module_& m);
 void bind_thompson(pybind11::module_& m);
+void bind_containers(pybind11::module_& m);
+void bind_cue_classifier(pybind11::module_& m);
 void bind_tool_keys(pybind11::module_& m);
 void bind_learned(pybind11::module_& m);
 void bind_slate(pybind11::module_& m);
@@ -43,4 +45,6 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_fusion(m);
   bind_thompson(m);
   bind_section_file(m);
+  bind_containers(m);
+  bind_cue_classifier(m);
 }

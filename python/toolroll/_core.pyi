@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 # bitset.hpp
 class Bitset:
@@ -543,3 +545,30 @@ class SectionFile:
     def strings(self, name: str) -> SortedStrings: ...
     def array(self, name: str) -> NDArray[Any]: ...
     def __contains__(self, name: str) -> bool: ...
+
+# expected_calls.hpp
+def expected_calls(
+    shown: NDArray[np.int32],
+    found: NDArray[np.int32],
+    scores: NDArray[np.float32],
+    *,
+    temperature: float,
+    calls: float,
+    elsewhere: float,
+) -> NDArray[np.float64]: ...
+
+# cue_classifier.hpp
+class CueClassifier:
+    def __init__(
+        self,
+        of_vector: NDArray[np.float32],
+        bias: NDArray[np.float32],
+        cues: Sequence[str],
+        of_cues: NDArray[np.int32],
+        unit: float,
+        opening: Sequence[str],
+    ) -> None: ...
+    def logits(self, text: str, vector: NDArray[np.float32]) -> list[float]: ...
+
+# bindings/bind_containers.cpp
+def copy_containers(value: T) -> T: ...

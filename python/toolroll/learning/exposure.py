@@ -6,6 +6,7 @@ import base64
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from toolroll.identity import ToolKey
 
 _TOOL = struct.Struct("<QQQd")  # a tool's three keys, and its share of calls
+_KEYS = struct.Struct("<QQQ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,16 @@ class Exposure:
 def pack_tools(tools: Iterable[ShownTool]) -> bytes:
     """The tools without their names: three keys and the expected calls of each."""
     return b"".join([_TOOL.pack(*tool.key, tool.expected) for tool in tools])
+
+
+def pack_key(key: ToolKey) -> bytes:
+    """The first part of a packed tool, which is the same for each event."""
+    return _KEYS.pack(*key)
+
+
+def pack_columns(keys: Sequence[bytes], expected: Sequence[float]) -> bytes:
+    """`pack_tools` from packed keys and the expected calls of each."""
+    return struct.pack("<" + "24sd" * len(keys), *chain.from_iterable(zip(keys, expected, strict=True)))
 
 
 def unpack_tools(names: Sequence[str], packed: bytes) -> tuple[ShownTool, ...]:

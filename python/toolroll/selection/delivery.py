@@ -10,13 +10,12 @@ Pure: what is made depends on the offer alone.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from toolroll._core import Bitset
+from toolroll._core import Bitset, copy_containers
 from toolroll.argument_checks import check_flag
 from toolroll.arrays import Rows, Scores
 from toolroll.catalog.catalog import Catalog
@@ -24,7 +23,8 @@ from toolroll.context import Context
 from toolroll.errors import InvalidInput, NotFound, quoted
 from toolroll.formats.meta_tools import CALL_TOOL, MANAGE_TOOLS, SEARCH_TOOLS
 from toolroll.formats.providers import PROVIDERS, How, Provider, provider_of
-from toolroll.formats.schemas import PLAIN, Form, convert_all, provider_name
+from toolroll.formats.schemas import PLAIN, Form, SentTool, SentTools, provider_name, sent_tools
+from toolroll.formats.schemas.conversion import json_text
 from toolroll.formats.schemas.form import names_of, tools_of
 from toolroll.formats.schemas.names import is_replaced
 from toolroll.formats.schemas.requests import answer_search, client_search, only, required
@@ -86,8 +86,6 @@ class Delivery:
 
     Attributes:
         provider, how: as asked for.
-        request: fields to merge into the request: ``tools`` and, where something restricts them,
-            ``tool_choice`` or Gemini's ``tool_config``; empty where there is no tool. The caller's to change.
         allowed: own names of the tools that the model may call at once, meta-tools among them.
         left_out: own names of tools that could not be sent: a meta-tool has their name, or the provider takes
             no more.
@@ -95,12 +93,42 @@ class Delivery:
 
     provider: str
     how: How
-    request: dict[str, Any] = field(repr=False)
     allowed: frozenset[str]
     left_out: tuple[str, ...]
+    _sent: SentTools = field(repr=False)
+    _choice: Mapping[str, Any] = field(repr=False)  # the fields of the request beside the tools
     _names: Mapping[str, str] = field(repr=False)  # as sent → own, of every tool in the list
     _offer: Offer = field(repr=False)
     _meta: tuple[Tool, ...] = field(repr=False)
+
+    @cached_property
+    def request(self) -> dict[str, Any]:
+        """Fields to merge into the request; the caller's to change.
+
+        ``tools`` and, where something restricts them, ``tool_choice`` or Gemini's ``tool_config``; empty
+        where there is no tool.
+        """
+        return {"tools": self._sent.schemas(), **copy_containers(self._choice)} if self._sent else {}
+
+    @property
+    def request_json(self) -> bytes:
+        """The same fields as they were delivered, as compact JSON in UTF-8: an object.
+
+        For a program that writes the request itself: the members of this object go into that of the request.
+
+        Raises:
+            InvalidInput: a tool holds an object that JSON does not have.
+        """
+        if not self._sent:
+            return b"{}"
+        parts = [b'{"tools":', self._sent.text()]
+        if self._choice:
+            choice = json_text(self._choice)
+            assert choice is not None
+            parts += [b",", choice[1:]]
+        else:
+            parts.append(b"}")
+        return b"".join(parts)
 
     def own_name(self, sent: str) -> str:
         """The tool's own name for the one that the model called.
@@ -154,14 +182,18 @@ class Delivery:
     @cached_property
     def meta_tools(self) -> Mapping[str, Tool]:
         """Name → meta-tool, of those that were sent."""
-        return {tool.name: tool for tool in self._meta if tool.name in self.allowed}
+        return {tool.name: tool for tool in self._meta if tool.name in self.allowed} if self._meta else {}
 
     @cached_property
     def _shown(self) -> dict[str, None]:
         """Own names of the tools that may be called at once: the selected ones, in order, then others."""
-        shown = self.allowed.difference(self.meta_tools)
-        selected = [tool.name for tool in self._offer.definitions if tool.name in shown]
-        return dict.fromkeys((*selected, *sorted(shown)))
+        shown = self.allowed.difference(self.meta_tools) if self._meta else self.allowed
+        tools = self._offer.catalog.tools
+        names = [tools[row].name for row in self._offer.rows.tolist()]
+        if shown != {*names}:
+            names = [name for name in names if name in shown]
+            names += sorted(shown.difference(names))
+        return dict.fromkeys(names)
 
 
 def deliver(
@@ -188,7 +220,7 @@ def deliver(
         meta = (SEARCH_TOOLS, *meta)
     if not offer.loading:
         meta = tuple([tool for tool in meta if tool.name != MANAGE_TOOLS.name])
-    always = frozenset(offer.core()) if core is None else names_of(core, "core")
+    always = None if core is None else names_of(core, "core")
     request = _Request(offer, target, how, meta, always, must_call, form)
     if how == "replace":
         return request.replace()
@@ -203,16 +235,21 @@ class _Request:
 
     Attributes:
         meta: tools in front of all others; a tool of the catalog that has the name of one is left out.
-        core: own names of the tools that every turn has.
+        given_core: own names of the tools that every turn has; None for the offer's.
     """
 
     offer: Offer
     target: Provider
     how: How
     meta: tuple[Tool, ...]
-    core: frozenset[str]
+    given_core: frozenset[str] | None
     must_call: bool
     form: Form
+
+    @property
+    def core(self) -> frozenset[str]:
+        """Own names of the tools that every turn has."""
+        return frozenset(self.offer.core()) if self.given_core is None else self.given_core
 
     def replace(self) -> Delivery:
         """The selected tools; where the provider takes fewer, the core and the best by score."""
@@ -221,7 +258,8 @@ class _Request:
         if most is not None and len(tools) > most - len(self.meta):
             selected = zip(self.offer.definitions, self.offer.scores.tolist(), strict=True)
             scores = {tool.name: score for tool, score in selected}
-            best = sorted(tools, key=lambda tool: (tool.name not in self.core, -scores[tool.name]))
+            core = self.core
+            best = sorted(tools, key=lambda tool: (tool.name not in core, -scores[tool.name]))
             kept = {tool.name for tool in best[: max(most - len(self.meta), 0)]}
             left_out += tuple(tool.name for tool in tools if tool.name not in kept)
             tools = tuple(tool for tool in tools if tool.name in kept)
@@ -230,69 +268,66 @@ class _Request:
     def send(self, tools: tuple[Tool, ...], left_out: tuple[str, ...]) -> Delivery:
         """These tools, all of which may be called."""
         self.check_number(len(self.meta) + len(tools))
-        sent, names = convert_all([*self.meta, *tools], self.target.name, self.form)
-        request: dict[str, Any] = {"tools": sent} if sent else {}
-        if self.must_call and sent:
-            request |= required(self.target.name)
-        return self.delivery(request, names.values(), names, left_out)
+        sent = sent_tools((*self.meta, *tools), self.target.name, self.form)
+        names = sent.names
+        choice = required(self.target.name) if self.must_call else {}
+        return self.delivery(sent, choice, names.values(), names, left_out)
 
     def restrict(self) -> Delivery:
         """All visible tools, of which the selected may be called."""
         self.check_number(len(self.meta) + len(self.offer.allowed))
-        tools, names, left_out = self.whole()
-        if not tools:
-            return self.delivery({}, (), names, left_out)
+        sent, names, left_out = self.whole()
+        if not sent:
+            return self.delivery(sent, {}, (), names, left_out)
         selected = {tool.name for tool in self.offer.definitions}
         offered = selected.difference(left_out) | {tool.name for tool in self.meta}
-        sent = [name for name, own in names.items() if own in offered]
-        request = {"tools": tools, **only(self.target.name, sent, self.must_call)}
-        return self.delivery(request, offered, names, left_out)
+        called = [name for name, own in names.items() if own in offered]
+        choice = only(self.target.name, called, self.must_call)
+        return self.delivery(sent, choice, offered, names, left_out)
 
     def defer(self) -> Delivery:
         """For Anthropic all tools, most out of the prompt; OpenAI gets those it finds with the answer."""
         if not self.offer.allowed:
-            return self.delivery({}, (), {}, ())
+            return self.delivery(SentTools(self.target.name, ()), {}, (), {}, ())
         core, left_out = self.visible_core()
         listed = [*self.meta, *core]
         self.check_number(len(listed))
         if self.target.name == "anthropic":
             self.check_number(len(self.offer.allowed) - len(core), is_deferred=True)
-            tools, names, left_out = self.whole(core)
+            sent, names, left_out = self.whole(core)
         else:
-            sent, names = convert_all(listed, self.target.name, self.form)
-            tools = [client_search(tool) if tool["name"] == SEARCH_TOOLS.name else tool for tool in sent]
-        request = {"tools": tools, **(required(self.target.name) if self.must_call else {})}
-        return self.delivery(request, (tool.name for tool in listed), names, left_out)
+            plain = sent_tools(listed, self.target.name, self.form)
+            names = plain.names
+            sent = plain._replace(items=[_searched_by_client(item) for item in plain.items])
+        choice = required(self.target.name) if self.must_call else {}
+        return self.delivery(sent, choice, (tool.name for tool in listed), names, left_out)
 
     def whole(
         self, core: tuple[Tool, ...] | None = None
-    ) -> tuple[list[dict[str, Any]], Mapping[str, str], tuple[str, ...]]:
+    ) -> tuple[SentTools, Mapping[str, str], tuple[str, ...]]:
         """All visible tools in catalog order, their sent names, and the names of those that are left out.
 
-        They are the same on each turn, so they are made once for a catalog, and read from their text after
-        that. core: these in front, and all others deferred.
+        They are the same on each turn, so they are made once for a catalog. core: these in front, and all
+        others deferred.
         """
         rows = self.offer.allowed.rows()
-        core_names = None if core is None else tuple(tool.name for tool in core)
-        meta = tuple((tool.name, id(tool)) for tool in self.meta)
+        core_names = None if core is None else tuple([tool.name for tool in core])
+        meta = tuple([(tool.name, id(tool)) for tool in self.meta])
 
-        def make() -> tuple[str, Mapping[str, str], tuple[str, ...], tuple[Tool, ...]]:
+        def make() -> tuple[SentTools, Mapping[str, str], tuple[str, ...], tuple[Tool, ...]]:
             tools = self.offer.catalog.tools
             visible, left_out = self.split(tuple(tools[row] for row in rows.tolist()))
             front = (*self.meta, *(core or ()))
             loaded = {tool.name for tool in front}
             behind = [tool for tool in visible if tool.name not in loaded]
             hidden = () if core is None else frozenset(tool.name for tool in behind)
-            listed, names = convert_all([*front, *behind], self.target.name, self.form, hidden)
-            try:
-                text = json.dumps(listed, default=dict)
-            except (TypeError, ValueError, RecursionError) as error:
-                raise InvalidInput(f"tools: cannot be written as JSON: {error}") from error
-            return text, names, left_out, self.meta
+            sent = sent_tools([*front, *behind], self.target.name, self.form, hidden)
+            sent.text()  # says which tool cannot be written
+            return sent, sent.names, left_out, self.meta
 
         key = (self.target.name, self.form, meta, core_names, rows.tobytes())
-        text, names, left_out, _ = self.offer.catalog.remembered(key, make)
-        return json.loads(text), names, left_out
+        sent, names, left_out, _ = self.offer.catalog.remembered(key, make)
+        return sent, names, left_out
 
     def visible_core(self) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
         """The core tools that this caller may see, in catalog order, and the names of those left out."""
@@ -302,8 +337,10 @@ class _Request:
 
     def split(self, tools: tuple[Tool, ...]) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
         """The tools whose names no meta-tool takes, and the names of the others."""
+        if not self.meta:
+            return tools, ()
         taken = {provider_name(tool.name, self.target.name) for tool in self.meta}
-        is_out = [bool(taken) and provider_name(tool.name, self.target.name) in taken for tool in tools]
+        is_out = [provider_name(tool.name, self.target.name) in taken for tool in tools]
         return (
             tuple(tool for tool, out in zip(tools, is_out, strict=True) if not out),
             tuple(tool.name for tool, out in zip(tools, is_out, strict=True) if out),
@@ -325,14 +362,31 @@ class _Request:
 
     def delivery(
         self,
-        request: dict[str, Any],
+        sent: SentTools,
+        choice: Mapping[str, Any],
         allowed: Iterable[str],
         names: Mapping[str, str],
         left_out: tuple[str, ...],
     ) -> Delivery:
         return Delivery(
-            self.target.name, self.how, request, frozenset(allowed), left_out, names, self.offer, self.meta
+            self.target.name,
+            self.how,
+            frozenset(allowed),
+            left_out,
+            sent,
+            choice,
+            names,
+            self.offer,
+            self.meta,
         )
+
+
+def _searched_by_client(item: SentTool) -> SentTool:
+    """The item, or OpenAI's own search in the place of ours."""
+    if item.name != SEARCH_TOOLS.name:
+        return item
+    schema = client_search(item.schema)
+    return item._replace(schema=schema, text=json_text(schema))
 
 
 def _either(names: Iterable[str]) -> str:

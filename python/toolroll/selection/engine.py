@@ -378,9 +378,12 @@ class Engine(NoConversation):
 
     def exposure(self, selection: Selection, reporter: str) -> Exposure:
         """What a selection showed. reporter: who reports what came of it; "" for the application itself."""
+        return exposure_of(selection, reporter, self.category(selection))
+
+    def category(self, selection: Selection) -> str:
+        """What kind of request a selection's message is."""
         turn = selection.turn
-        category = turn.category or self._classifier.category(turn.text, turn.vector)
-        return exposure_of(selection, reporter, category)
+        return turn.category or self._classifier.category(turn.text, turn.vector)
 
     def counters(self) -> Counters:
         """What was counted so far; see `Toolroll.counters`."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 
+from toolroll._core import expected_calls
+from toolroll.arrays import Rows
+from toolroll.context import Turn
 from toolroll.embedder import TEMPERATURE
-from toolroll.learning.exposure import Exposure, ShownTool
+from toolroll.learning.exposure import Exposure, ShownTool, pack_columns, pack_key
 from toolroll.selection.selection import Selection
 
 # A model calls some tool on nine messages of ten, and none where all that it sees is far from the best.
@@ -23,9 +26,8 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
     """
     turn, catalog = selection.turn, selection.catalog
     context, shown = turn.context, selection.shown
-    rows = [catalog.names[name] for name in shown]
-    keys = [catalog.tool_key(row) for row in rows]
-    expected = _expected(selection, rows)
+    rows = np.array([catalog.names[name] for name in shown], np.int32)
+    keys = [catalog.tool_key(row) for row in rows.tolist()]
     return Exposure(
         selection.event_id,
         context.org,
@@ -34,10 +36,28 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
         context.page,
         context.tier,
         category,
-        tuple(map(ShownTool, shown, keys, expected)),
-        None if turn.vector is None or not turn.trust else turn.vector.astype(np.float16),
+        tuple(map(ShownTool, shown, keys, _expected(selection, rows))),
+        vector_of(turn),
         catalog.space if turn.vector is not None else "",
     )
+
+
+def packed_tools(selection: Selection) -> bytes:
+    """What `pack_tools` makes of the tools in a selection that was not delivered yet."""
+    catalog, rows = selection.catalog, selection.rows
+    known: dict[int, bytes] = catalog.remembered("packed keys", dict)
+    keys = []
+    for row in rows.tolist():
+        key = known.get(row)
+        if key is None:
+            key = known[row] = pack_key(catalog.tool_key(row))
+        keys.append(key)
+    return pack_columns(keys, _expected(selection, rows))
+
+
+def vector_of(turn: Turn) -> npt.NDArray[np.float16] | None:
+    """The message's vector as outcomes are learnt with it; None without one that says something."""
+    return None if turn.vector is None or not turn.trust else turn.vector.astype(np.float16)
 
 
 def not_shown(selection: Selection, names: Iterable[str]) -> tuple[ShownTool, ...]:
@@ -51,13 +71,12 @@ def not_shown(selection: Selection, names: Iterable[str]) -> tuple[ShownTool, ..
     return tuple(found)
 
 
-def _expected(selection: Selection, rows: list[int]) -> list[float]:
+def _expected(selection: Selection, rows: Rows) -> list[float]:
     """For each row, the share of calls that similarity alone predicts."""
     found = selection.candidates.retrieved
-    if found is None or not len(found.rows):
+    if found is None:
         return [0.0] * len(rows)
-    best = float(found.scores.max())
-    scores = dict(zip(found.rows.tolist(), found.scores.tolist(), strict=True))
-    odds = [math.exp((scores[row] - best) / TEMPERATURE) if row in scores else 0.0 for row in rows]
-    total = sum(odds) + _ELSEWHERE
-    return [_CALLS * each / total for each in odds]
+    shares: list[float] = expected_calls(
+        rows, found.rows, found.scores, temperature=TEMPERATURE, calls=_CALLS, elsewhere=_ELSEWHERE
+    ).tolist()
+    return shares

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
@@ -13,7 +12,9 @@ from toolroll.catalog.catalog import Catalog
 from toolroll.context import Turn
 from toolroll.errors import Failure, InvalidInput, NotFound, quoted
 from toolroll.formats.providers import How
-from toolroll.formats.schemas import Form, Loss, convert_all, losses, provider_names
+from toolroll.formats.schemas import Loss, SentTools, losses, provider_names, sent_tools
+from toolroll.formats.schemas.conversion import json_text, plain_copy
+from toolroll.formats.schemas.form import form_of
 from toolroll.selection import explanation
 from toolroll.selection.calls import Calls, FixedCalls, check_call
 from toolroll.selection.candidates import Candidates
@@ -101,7 +102,8 @@ class Selection:
     @property
     def definitions(self) -> tuple[Tool, ...]:
         """The selected tools as `Tool` values."""
-        return self._offer.definitions
+        tools = self.catalog.tools
+        return tuple([tools[row] for row in self.candidates.rows.tolist()])
 
     def schemas(
         self,
@@ -126,12 +128,53 @@ class Selection:
             InvalidInput: the provider is unknown, or doesn't have what is asked for; all of Anthropic's tools
                 are deferred.
         """
-        form = Form(strict, json_schema, returns)
+        sent = self._sent(provider, strict, json_schema, returns, deferred)
+        hosted = self._hosted()
+        return [*sent.schemas(), *hosted] if hosted else sent.schemas()
+
+    def schemas_json(
+        self,
+        provider: str,
+        *,
+        strict: bool = False,
+        json_schema: bool = False,
+        returns: bool = False,
+        deferred: Collection[str] = (),
+    ) -> bytes:
+        """`schemas` as compact JSON in UTF-8, for a program that writes the request itself.
+
+        The arguments are those of `schemas`. The tools' JSON is kept, so this takes a tenth of the time.
+
+        Raises:
+            InvalidInput: as for `schemas`; a tool holds an object that JSON does not have.
+        """
+        text = self._sent(provider, strict, json_schema, returns, deferred).text()
+        hosted = self._hosted()
+        if not hosted:
+            return text
+        try:
+            behind = json_text(hosted)
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(f"tools: a hosted tool cannot be written as JSON: {error}") from error
+        if behind is None:
+            raise InvalidInput("tools: a hosted tool cannot be written as JSON: it holds an object")
+        return behind if text == b"[]" else b"".join((text[:-1], b",", behind[1:]))
+
+    def _sent(
+        self, provider: str, strict: bool, json_schema: bool, returns: bool, deferred: Collection[str]
+    ) -> SentTools:
+        """The selected tools in a provider's form."""
+        form = form_of(strict, json_schema, returns)
+        return sent_tools(self.definitions, provider, form, deferred, are_distinct=True)
+
+    def _hosted(self) -> list[dict[str, Any]]:
+        """The hosted tools that are dictionaries, as copies."""
         tool_list = self.turn.tool_list
         hosted = self.catalog.hosted if tool_list is None else tool_list.hosted
-        schemas = convert_all(self.definitions, provider, form, deferred)[0]
+        if not hosted:
+            return []
         try:
-            return [*schemas, *deepcopy([tool for tool in hosted if isinstance(tool, dict)])]
+            return [plain_copy(tool) for tool in hosted if isinstance(tool, dict)]
         except RecursionError as error:
             raise InvalidInput("tools: a hosted tool is nested too deeply to be copied") from error
 
@@ -143,7 +186,7 @@ class Selection:
         Raises:
             InvalidInput: the provider is unknown, or doesn't have what is asked for.
         """
-        return losses(self.definitions, provider, Form(strict, json_schema, returns))
+        return losses(self.definitions, provider, form_of(strict, json_schema, returns))
 
     def deliver(
         self,
@@ -174,7 +217,7 @@ class Selection:
         Raises:
             InvalidInput: the provider is unknown or cannot do this; more tools than it takes.
         """
-        form = Form(strict, json_schema, returns)
+        form = form_of(strict, json_schema, returns)
         delivery = deliver(
             self._offer, provider, how, core=core, meta_tools=meta_tools, must_call=must_call, form=form
         )

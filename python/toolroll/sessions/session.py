@@ -492,9 +492,7 @@ class Session:
         self._state.failure = None  # the selection names it
         turns = self._state.turns
         if same is None:
-            limits = selection.turn.max_tools, selection.turn.budget_tokens
-            exposure = self._engine.exposure(selection, "")
-            turns = (TurnRecord.of(exposure, now.turn, selection.turn.revision, limits),)
+            turns = (TurnRecord.of(selection, self._engine.category(selection), now.turn),)
         self._state.select(self._with_list(selection, now, same is not None), held, turns)
         return selection
 
@@ -652,10 +650,7 @@ class Session:
         is_open = any(not one.is_reported for one in open_searches)
         now = now.at(now.number(text, (), is_open=is_open), self._state.retention, heard(text))
         found = [self._engine.search(query, self.context, k, now, self._calls) for query in queries]
-        turns = [
-            TurnRecord.of(self._engine.exposure(one, ""), now.turn, one.turn.revision, is_search=True)
-            for one in found
-        ]
+        turns = [TurnRecord.of(one, self._engine.category(one), now.turn, is_search=True) for one in found]
         before = [one for one in open_searches if one.turn != now.turn]
         self._state.select(now, held, (*turns, *before)[:MOST_RECORDS])
         return found

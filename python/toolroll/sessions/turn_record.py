@@ -15,6 +15,8 @@ from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.providers import PROVIDERS
 from toolroll.learning.exposure import Exposure, ShownTool, pack_tools, unpack_tools
 from toolroll.selection.calls import DeliveryRecord
+from toolroll.selection.exposure import packed_tools, vector_of
+from toolroll.selection.selection import Selection
 
 MOST_RECORDS = 6  # of one conversation: a turn's selection, or its last searches
 MOST_SHOWN = 1_024  # tools in a record; beyond, the conversation's list is the better record
@@ -72,31 +74,25 @@ class TurnRecord:
     space: str = ""
 
     @classmethod
-    def of(
-        cls,
-        exposure: Exposure,
-        turn: int,
-        revision: int,
-        limits: tuple[int | None, int | None] = (None, None),
-        *,
-        is_search: bool = False,
-    ) -> TurnRecord:
-        """limits: max_tools and budget_tokens of the turn."""
+    def of(cls, selection: Selection, category: str, turn: int, *, is_search: bool = False) -> TurnRecord:
+        """Of a selection that was not delivered yet. category: of its message. turn: its number."""
+        decided = selection.turn
+        context, vector = decided.context, vector_of(decided)
         return cls(
-            exposure.event_id,
+            selection.event_id,
             turn,
-            exposure.at,
-            revision,
-            tuple([tool.name for tool in exposure.shown]),
-            pack_tools(exposure.shown),
-            exposure.page,
-            exposure.tier,
-            exposure.category,
-            max_tools=limits[0],
-            budget_tokens=limits[1],
+            decided.at,
+            decided.revision,
+            selection.names,
+            packed_tools(selection),
+            context.page,
+            context.tier,
+            category,
+            max_tools=None if is_search else decided.max_tools,
+            budget_tokens=None if is_search else decided.budget_tokens,
             is_search=is_search,
-            vector=b"" if exposure.vector is None else exposure.vector.tobytes(),
-            space=exposure.space,
+            vector=b"" if vector is None else vector.tobytes(),
+            space="" if decided.vector is None else selection.catalog.space,
         )
 
     @property

@@ -373,6 +373,29 @@ def test_changing_what_was_delivered_changes_nothing_in_the_catalog(roll):
     assert json.dumps(picked.deliver("anthropic", "defer").request) == before
 
 
+@pytest.mark.parametrize("must_call", [False, True])
+@pytest.mark.parametrize(
+    ("provider", "how"), [(name, how) for name, one in PROVIDERS.items() for how in one.hows]
+)
+def test_a_request_as_json_is_the_request_as_it_was_delivered(provider, how, must_call):
+    if must_call and provider == "mcp":
+        return
+    demo = Toolroll.from_tools(Toolroll.demo().catalog.tools[:60])
+    for picked in (
+        demo.select(MAIL, k=5),
+        demo.select("", max_tools=0, k=0),
+        Toolroll.from_tools([]).select(MAIL),
+    ):
+        delivery = picked.deliver(provider, how, must_call=must_call)
+        text = json.dumps(delivery.request, ensure_ascii=False, separators=(",", ":")).encode()
+        assert delivery.request_json == text
+        assert delivery.request is delivery.request
+        for value in delivery.request.values():
+            value.clear() if isinstance(value, (dict, list)) else None
+        assert delivery.request_json == text
+        assert json.loads(text) == picked.deliver(provider, how, must_call=must_call).request
+
+
 def test_an_original_that_is_no_json_is_a_clear_error():
     given = {"name": "a", "input_schema": TEXT, "cache_control": {"type": object()}}
     with pytest.raises(InvalidInput, match="tools: cannot be written as JSON"):

@@ -34,6 +34,12 @@ class Form:
 PLAIN = Form()
 
 
+def form_of(strict: bool, json_schema: bool, returns: bool) -> Form:
+    """The form with these options; `PLAIN` itself without any."""
+    is_plain = strict is False and json_schema is False and returns is False
+    return PLAIN if is_plain else Form(strict, json_schema, returns)
+
+
 @dataclass(frozen=True, slots=True)
 class Loss:
     """A part of a tool that its provider does not receive.

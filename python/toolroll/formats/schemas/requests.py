@@ -7,9 +7,9 @@ from typing import Any
 
 from toolroll.errors import InvalidInput
 from toolroll.formats.providers import PROVIDERS, provider_of
-from toolroll.formats.schemas.conversion import convert_all
 from toolroll.formats.schemas.form import Form, tools_of
 from toolroll.formats.schemas.names import provider_name
+from toolroll.formats.schemas.sent import convert_all
 from toolroll.tools import Tool
 
 

@@ -1,0 +1,41 @@
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "arrays.hpp"
+#include "text.hpp"
+#include "toolroll/cue_classifier.hpp"
+
+namespace toolroll::bindings {
+
+void bind_cue_classifier(py::module_& m) {
+  py::class_<CueClassifier>(m, "CueClassifier")
+      .def(py::init([](const py::array& of_vector, const py::array& bias,
+                       const std::vector<std::string>& cues, const py::array& of_cues, float unit,
+                       const std::vector<std::string>& opening) {
+             const auto weights = column_of<float>("of_vector", of_vector);
+             const auto biases = column_of<float>("bias", bias);
+             const auto counts = column_of<std::int32_t>("of_cues", of_cues);
+             return CueClassifier({weights.begin(), weights.end()}, {biases.begin(), biases.end()},
+                                  cues, {counts.begin(), counts.end()}, unit, opening);
+           }),
+           py::arg("of_vector"), py::arg("bias"), py::arg("cues"), py::arg("of_cues"),
+           py::arg("unit"), py::arg("opening"))
+      .def(
+          "logits",
+          [](const CueClassifier& classifier, const py::str& text, const py::array& vector) {
+            const std::vector<float> logits =
+                classifier.logits(Utf8(text).view(), column_of<float>("vector", vector));
+            py::list numbers(logits.size());
+            for (std::size_t at = 0; at < logits.size(); ++at) {
+              numbers[at] = py::float_(static_cast<double>(logits[at]));
+            }
+            return numbers;
+          },
+          py::arg("text"), py::arg("vector"));
+}
+
+}  // namespace toolroll::bindings

@@ -1,0 +1,233 @@
+"""Lists of tools as a provider is sent them: as dictionaries for the caller to change, and as JSON.
+
+Each tool is converted once for a provider and form. After that its dictionaries are copied by the core, and
+its JSON is a part of the list's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from toolroll._core import copy_containers
+from toolroll.errors import InvalidInput, quoted
+from toolroll.formats.schemas.conversion import check_form, converted, json_text
+from toolroll.formats.schemas.form import PLAIN, Form, names_of
+from toolroll.formats.schemas.names import provider_name, provider_names
+from toolroll.tools import Tool
+
+_DEFERRING = ("openai_responses", "anthropic")
+_MOST_BYTES = (
+    8 << 20
+)  # of the JSON in one of the two generations of a cache; the dictionaries are about twice that
+_UNKNOWN_BYTES = 4_096  # for a tool that cannot be written as JSON
+
+_NAME, _SCHEMA, _TEXT = itemgetter(1), itemgetter(2), itemgetter(3)  # of a `SentTool`
+
+
+class SentTool(NamedTuple):
+    """One tool as a provider is sent it. Nothing in it is handed out, only copies.
+
+    Attributes:
+        tool: the tool itself; None for an item that no tool of the caller stands for.
+        name: under which it is sent.
+        schema: dictionaries and lists that belong to nobody else.
+        text: the same as JSON; None if JSON cannot express it.
+        mark: of a deferred tool, Anthropic's mark for the cache, which such a tool cannot carry.
+    """
+
+    tool: Tool | None
+    name: str
+    schema: dict[str, Any]
+    text: bytes | None
+    mark: Any = None
+
+
+class SentTools(NamedTuple):
+    """A list of tools as a provider is sent it.
+
+    Attributes:
+        provider: whose form this is.
+        items: in the order to send.
+    """
+
+    provider: str
+    items: Sequence[SentTool]
+
+    def __bool__(self) -> bool:
+        return bool(self.items)
+
+    def schemas(self) -> list[dict[str, Any]]:
+        """The list, for the caller to change. About 0.6 µs for a tool.
+
+        Gemini's declarations are wrapped in the one ``{"function_declarations": [...]}`` that it expects.
+        """
+        made: list[dict[str, Any]] = copy_containers([*map(_SCHEMA, self.items)])
+        return [{"function_declarations": made}] if made and self.provider == "gemini" else made
+
+    def text(self) -> bytes:
+        """The same list as compact JSON in UTF-8.
+
+        Raises:
+            InvalidInput: a tool holds an object that JSON does not have.
+        """
+        texts = [*map(_TEXT, self.items)]
+        if not texts:
+            return b"[]"
+        begin, end = (b'[{"function_declarations":[', b"]}]") if self.provider == "gemini" else (b"[", b"]")
+        try:
+            texts[0] = begin + texts[0]
+            texts[-1] += end
+            return b",".join(texts)
+        except TypeError:
+            name = next(item.name for item in self.items if item.text is None)
+            raise InvalidInput(f"tools: cannot be written as JSON: {quoted(name)} holds an object") from None
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Sent name → own name."""
+        return {item.name: item.name if item.tool is None else item.tool.name for item in self.items}
+
+
+def convert_all(
+    tools: Iterable[Tool], provider: str, form: Form = PLAIN, deferred: Collection[str] = ()
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The list to send as `tools`, and the way back from the names in it to the tools' own.
+
+    The dictionaries are the caller's to change. The arguments and errors are those of `sent_tools`.
+    """
+    sent = sent_tools(tools, provider, form, deferred)
+    return sent.schemas(), sent.names
+
+
+def sent_tools(
+    tools: Iterable[Tool],
+    provider: str,
+    form: Form = PLAIN,
+    deferred: Collection[str] = (),
+    *,
+    are_distinct: bool = False,
+) -> SentTools:
+    """These tools in the form of a provider.
+
+    Each tool is converted once, so a definition that is changed in place after its first use goes out
+    unchanged.
+
+    deferred: names of tools whose definition stays out of the prompt until a search finds them. The
+        definition of every other tool goes into the prompt, whatever its own dictionary says.
+    are_distinct: no two tools have the same name, as in a catalog.
+
+    Raises:
+        InvalidInput: the provider is unknown, or has no such form or no deferred tools; two tools have one
+            name; all of Anthropic's tools are deferred, which it refuses.
+    """
+    check_form(provider, form)
+    if type(deferred) is not tuple or deferred:
+        deferred = names_of(deferred, "deferred")
+        if deferred and provider not in _DEFERRING:
+            raise InvalidInput(f"{provider} cannot defer tools; {' and '.join(_DEFERRING)} can")
+    tools = tuple(tools)
+    if deferred:
+        return SentTools(provider, _deferring(tools, provider, form, deferred))
+    items = _cache.find(tools, provider, form)
+    is_checked = are_distinct and not _cache.has_replaced  # names that no provider replaces stay distinct
+    if not is_checked and len({*map(_NAME, items)}) != len(items):
+        items = _renamed(tools, items, provider, form)
+    return SentTools(provider, items)
+
+
+def _deferring(tools: Sequence[Tool], provider: str, form: Form, deferred: Collection[str]) -> list[SentTool]:
+    """The tools, those of these names deferred.
+
+    A deferred tool cannot carry Anthropic's mark for the cache. The last tool that is loaded gets it, so
+    that everything before it is still cached.
+    """
+    is_deferred = [tool.name in deferred for tool in tools]
+    if tools and all(is_deferred) and provider == "anthropic":
+        raise InvalidInput(
+            f"all {len(tools)} tools are deferred, which Anthropic refuses: leave one loaded, such as the "
+            "tool that searches; deliver(how='defer') adds that"
+        )
+    loaded = iter(_cache.find([tool for tool in tools if tool.name not in deferred], provider, form))
+    hidden = iter(
+        _cache.find([tool for tool in tools if tool.name in deferred], provider, form, is_deferred=True)
+    )
+    items = [next(hidden if is_out else loaded) for is_out in is_deferred]
+    if len({*map(_NAME, items)}) != len(items):
+        items = _renamed(tools, items, provider, form)
+    marks = [item.mark for item in items if item.mark is not None]
+    if marks and not any("cache_control" in item.schema for item in items):
+        last = len(items) - 1 - is_deferred[::-1].index(False)
+        schema = {**items[last].schema, "cache_control": marks[-1]}
+        items[last] = items[last]._replace(schema=schema, text=json_text(schema))
+    return items
+
+
+def _renamed(tools: Sequence[Tool], items: Sequence[SentTool], provider: str, form: Form) -> list[SentTool]:
+    """Two names had one hash: those tools are converted again, under longer names. Rare, and never cached."""
+    names = provider_names((tool.name for tool in tools), provider)
+    return [
+        item if item.name == name else _made(tool, provider, form, "defer_loading" in item.schema, name)
+        for tool, item, name in zip(tools, items, names, strict=True)
+    ]
+
+
+def _made(tool: Tool, provider: str, form: Form, is_deferred: bool, name: str | None = None) -> SentTool:
+    """One tool, converted. name: under which it is sent; None for the usual one."""
+    _, schema, text, _ = converted(tool, provider, name, form)
+    mark = None
+    if provider in _DEFERRING and (is_deferred or "defer_loading" in schema):
+        schema.pop("defer_loading", None)
+        if is_deferred:
+            mark = schema.pop("cache_control", None) or None
+            schema["defer_loading"] = True
+        text = json_text(schema)
+    return SentTool(tool, name or provider_name(tool.name, provider), schema, text, mark)
+
+
+_Generation = dict[Hashable, dict[int, SentTool]]  # by provider and form, then by the identity of the tool
+_NOTHING: dict[int, SentTool] = {}
+
+
+class _Cache:
+    """Converted tools. Bounded; safe to use from many threads.
+
+    It has two generations. When the new one is full, it takes the place of the old one; a tool that is asked
+    for moves up again. A race of two threads costs a conversion and nothing else.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        """most_bytes: of JSON in a generation."""
+        self._most = most_bytes
+        self._new: _Generation = {}
+        self._old: _Generation = {}
+        self._bytes = 0
+        self.has_replaced = False  # whether a tool was ever sent under another name than its own
+
+    def find(
+        self, tools: Sequence[Tool], provider: str, form: Form, *, is_deferred: bool = False
+    ) -> list[SentTool]:
+        """The converted tools."""
+        # The usual key is a str, which knows its hash.
+        key = provider if form is PLAIN and not is_deferred else (provider, form, is_deferred)
+        known = self._new.get(key, _NOTHING)
+        try:
+            return [known[id(tool)] for tool in tools]  # an entry holds its tool, so no other has its id
+        except KeyError:
+            return [self._find(key, tool, provider, form, is_deferred) for tool in tools]
+
+    def _find(self, key: Hashable, tool: Tool, provider: str, form: Form, is_deferred: bool) -> SentTool:
+        new = self._new.setdefault(key, {})
+        found = new.get(id(tool))
+        if found is None:
+            found = self._old.get(key, _NOTHING).get(id(tool)) or _made(tool, provider, form, is_deferred)
+            self.has_replaced = self.has_replaced or found.name != tool.name
+            new[id(tool)] = found
+            self._bytes += _UNKNOWN_BYTES if found.text is None else len(found.text)
+            if self._bytes > self._most:
+                self._new, self._old, self._bytes = {}, self._new, 0
+        return found
+
+
+_cache = _Cache(_MOST_BYTES)

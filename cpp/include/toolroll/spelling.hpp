@@ -141,6 +141,7 @@ class Speller {
   std::vector<Correction> corrections(std::string_view text) const;
 
   const std::shared_ptr<const Lexicon>& catalog() const { return catalog_; }
+  const Lexicon& general() const { return *general_; }
 
  private:
   struct Best;

@@ -49,6 +49,7 @@ class Case:
         limit_us: p50 of ours must not be above; limit_p99_us the same for p99.
         reads: bytes that every answer has to read; the report sets the measured bandwidth against it.
         budget_s: seconds of timing for each contestant; None: the run's own budget.
+        cold_bytes: of memory that are touched before each call, so that it finds nothing in the caches.
     """
 
     operation: str
@@ -65,6 +66,7 @@ class Case:
     limit_p99_us: float | None = None
     reads: int = 0
     budget_s: float | None = None
+    cold_bytes: int = 0
 
 
 @dataclass
@@ -93,7 +95,8 @@ def run_case(case: Case, how: Conditions = _AS_USUAL) -> dict[str, Any]:
     try:
         row["check"] = case.check()
         before = preemptions()
-        timed = take_turns(calls, case.repeats, how.budget_ns(case.budget_s), how) | absent
+        budget_ns = how.budget_ns(case.budget_s)
+        timed = take_turns(calls, case.repeats, budget_ns, how, case.cold_bytes) | absent
         row["preempted"] = preemptions() - before
     except AssertionError as error:
         return row | {"wrong": str(error) or "the check failed", "met": False}

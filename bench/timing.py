@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 Call = Callable[[int], object]
 _clock = time.perf_counter_ns
 
@@ -32,7 +34,7 @@ class Remote(Protocol):
     def __call__(self, i: int) -> object: ...
 
     def burst(
-        self, first: int, budget_ns: int, at_most: int, cpu: int | None, realtime: bool
+        self, first: int, budget_ns: int, at_most: int, cpu: int | None, realtime: bool, cold_bytes: int = 0
     ) -> list[int]: ...
 
     def close(self) -> None: ...
@@ -47,13 +49,22 @@ def clock_cost_ns(samples: int = 20_000) -> int:
     return int(statistics.median(apart))
 
 
-def burst(call: Call, first: int, budget_ns: int, at_most: int, clock_ns: int) -> list[int]:
-    """Times calls first, first + 1, … one by one until the budget is spent; at least one. Nanoseconds."""
+def burst(
+    call: Call, first: int, budget_ns: int, at_most: int, clock_ns: int, cold_bytes: int = 0
+) -> list[int]:
+    """Times calls first, first + 1, … one by one until the budget is spent; at least one. Nanoseconds.
+
+    cold_bytes: of memory that are read and written before each call, untimed, so that the caches have nothing
+    of the call's any more.
+    """
     samples: list[int] = []
     add = samples.append
     i = first
+    memory = np.zeros(cold_bytes, np.uint8)
     deadline = _clock() + budget_ns
     while True:
+        if cold_bytes:
+            np.add(memory, 1, out=memory)
         start = _clock()
         call(i)
         stop = _clock()
@@ -159,11 +170,11 @@ class Contestant:
 
 
 def take_turns(
-    calls: Mapping[str, Call], repeats: int, budget_ns: int, how: Conditions
+    calls: Mapping[str, Call], repeats: int, budget_ns: int, how: Conditions, cold_bytes: int = 0
 ) -> dict[str, Contestant]:
     """Warms every contestant up, then lets them take turns; who is first changes with each round.
 
-    A contestant that raises is out, and says why.
+    A contestant that raises is out, and says why. cold_bytes: see `burst`.
     """
     found = {name: Contestant(name) for name in calls}
     per_round = -(-max(repeats, MOST_CALLS) // how.rounds)
@@ -172,9 +183,9 @@ def take_turns(
     def run(name: str, first: int, for_ns: int) -> list[int]:
         call = calls[name]
         if isinstance(call, Remote):
-            return call.burst(first, for_ns, per_round, how.cpu, how.realtime)
+            return call.burst(first, for_ns, per_round, how.cpu, how.realtime, cold_bytes)
         with scheduled(how.cpu, how.realtime):
-            return burst(call, first, for_ns, per_round, clock_ns)
+            return burst(call, first, for_ns, per_round, clock_ns, cold_bytes)
 
     def turn(name: str) -> None:
         done = found[name]

@@ -44,6 +44,8 @@ _BARS: Mapping[int, Mapping[str, float]] = {
     10_000: {_RATEL: 1, _HYBRID: 10},
     100_000: {_RATEL: 1, _HYBRID: 10},
 }
+#: More than the caches of any processor here hold.
+_COLD_BYTES = 64 << 20
 _P99_US: Mapping[int, float] = {158: 1_000, 1_000: 1_000, 10_000: 1_000}
 
 
@@ -53,6 +55,7 @@ def cases(quick: bool) -> Iterator[Case]:
         if n == 158:
             yield from _beside_its_kernels(n)
             yield _with_routes(n)
+            yield _with_cold_caches(n)
     if not quick and 10_000 in sizes(10_000):
         yield _with_routes(10_000)
 
@@ -112,6 +115,32 @@ def _ours(n: int) -> tuple[Call | None, Callable[[Any], Any], str]:
 def _definitions(n: int) -> list[dict[str, Any]]:
     """The tools in the form that from_tools takes: the server's name is no part of a plain definition."""
     return [{key: tool[key] for key in ("name", "description", "parameters")} for tool in workloads.tools(n)]
+
+
+def _with_cold_caches(n: int) -> Case:
+    """A selection now and then, as in a process that does other work between two messages."""
+    ours, _, why = _ours(n)
+    job = {"tools": n, "messages": MESSAGES, "k": K, "options": {}}
+    contestants = {name: peers.start(_PEERS[name][0], job) for name in (_RATEL, "microresolve")}
+
+    def check() -> str:
+        assert ours is not None
+        share = hits(ours, CHECKED, n)
+        assert share >= ENOUGH, f"the tool asked for is among the {K} for {share:.2f} of the messages"
+        return f"the tool asked for is among the {K}: {share:.3f}"
+
+    return Case(
+        operation=f"select, k={K}, caches cold",
+        size=f"{n:,} tools",
+        ours=ours or why,
+        peers=contestants,
+        check=check,
+        bars={_RATEL: 1},
+        note=f"{_COLD_BYTES >> 20} MB touched before each call",
+        repeats=400,
+        budget_s=8,
+        cold_bytes=_COLD_BYTES,
+    )
 
 
 def _beside_its_kernels(n: int) -> Iterator[Case]:

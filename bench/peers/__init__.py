@@ -66,11 +66,18 @@ class Remote:
         return self._ask({"do": "answer", "i": i})["answer"]
 
     def burst(
-        self, first: int, budget_ns: int, at_most: int, cpu: int | None = None, realtime: bool = False
+        self,
+        first: int,
+        budget_ns: int,
+        at_most: int,
+        cpu: int | None = None,
+        realtime: bool = False,
+        cold_bytes: int = 0,
     ) -> list[int]:
         """`timing.burst`, over there."""
         asked = {"do": "burst", "first": first, "budget_ns": budget_ns, "at_most": at_most}
-        samples: list[int] = self._ask({**asked, "cpu": cpu, "realtime": realtime})["ns"]
+        how = {"cpu": cpu, "realtime": realtime, "cold_bytes": cold_bytes}
+        samples: list[int] = self._ask({**asked, **how})["ns"]
         return samples
 
     def close(self) -> None:

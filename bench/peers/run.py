@@ -171,7 +171,7 @@ def _serve(name: str, inlet: TextIO, outlet: TextIO) -> None:
                 assert call is not None
                 first, budget_ns, at_most = request["first"], request["budget_ns"], request["at_most"]
                 with timing.scheduled(request["cpu"], request["realtime"]):
-                    timed = timing.burst(call, first, budget_ns, at_most, clock_ns)
+                    timed = timing.burst(call, first, budget_ns, at_most, clock_ns, request["cold_bytes"])
                 say({"ns": timed})
         except ModuleNotFoundError as error:
             say({"missing": str(error)})

@@ -35,7 +35,15 @@ void bind_cue_classifier(py::module_& m) {
             }
             return numbers;
           },
-          py::arg("text"), py::arg("vector"));
+          py::arg("text"), py::arg("vector"))
+      .def(
+          "classify",
+          [](const CueClassifier& classifier, const py::str& text, const py::array& vector,
+             double least) {
+            return classifier.classify(Utf8(text).view(), column_of<float>("vector", vector),
+                                       least);
+          },
+          py::arg("text"), py::arg("vector"), py::arg("least"));
 }
 
 }  // namespace toolroll::bindings

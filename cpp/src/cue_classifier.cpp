@@ -1,6 +1,7 @@
 #include "toolroll/cue_classifier.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 namespace toolroll {
@@ -104,6 +105,18 @@ std::vector<float> CueClassifier::logits(std::string_view text,
                  static_cast<float>(sum) * unit_;
   }
   return logits;
+}
+
+std::optional<std::size_t> CueClassifier::classify(std::string_view text,
+                                                   std::span<const float> vector,
+                                                   double least) const {
+  if (std::ranges::all_of(vector, [](float number) { return number == 0; })) return std::nullopt;
+  const std::vector<float> found = logits(text, vector);
+  const auto best = std::ranges::max_element(found);
+  double sum = 0;
+  for (const float logit : found) sum += std::exp(static_cast<double>(logit) - *best);
+  if (1 / sum < least) return std::nullopt;
+  return static_cast<std::size_t>(best - found.begin());
 }
 
 }  // namespace toolroll

@@ -556,6 +556,16 @@ def expected_calls(
     calls: float,
     elsewhere: float,
 ) -> NDArray[np.float64]: ...
+def packed_calls(
+    keys: list[bytes],
+    shown: NDArray[np.int32],
+    found: NDArray[np.int32],
+    scores: NDArray[np.float32],
+    *,
+    temperature: float,
+    calls: float,
+    elsewhere: float,
+) -> bytes: ...
 
 # cue_classifier.hpp
 class CueClassifier:
@@ -569,6 +579,7 @@ class CueClassifier:
         opening: Sequence[str],
     ) -> None: ...
     def logits(self, text: str, vector: NDArray[np.float32]) -> list[float]: ...
+    def classify(self, text: str, vector: NDArray[np.float32], least: float) -> int | None: ...
 
 # bindings/bind_containers.cpp
 def copy_containers(value: T) -> T: ...

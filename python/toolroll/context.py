@@ -77,6 +77,11 @@ class Context:
             return key in self.settings
         return has_value(self.settings.get(key))
 
+    @property
+    def has_fixed_settings(self) -> bool:
+        """Whether nobody can change the settings in place."""
+        return isinstance(self.settings, (tuple, frozenset))
+
     def present(self, keys: frozenset[str]) -> frozenset[str]:
         """Those of the settings that are there and have a value."""
         if isinstance(self.settings, Mapping):

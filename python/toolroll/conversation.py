@@ -97,8 +97,8 @@ class Conversation:
     found: tuple[str, ...] = ()
     heard: int = 0
 
-    def number(self, message: str, history: Sequence[object], *, is_open: bool) -> int:
-        """The number of the turn that this message begins or continues.
+    def number(self, message: str, history: Sequence[object], mark: int, *, is_open: bool) -> int:
+        """The number of the turn that this message begins or continues. mark: `heard` of the message.
 
         Counted from the messages, this one among them or not (`ends_with`). Where those are cut to a window,
         and the number does not rise any more, another message is the next turn all the same, and the same
@@ -107,7 +107,7 @@ class Conversation:
         counted = turn_number(history) + (not ends_with(history, message)) if history else 0
         if counted > self.turn:
             return counted
-        is_again = self.turn > 0 and heard(message) == self.heard and (bool(history) or is_open)
+        is_again = self.turn > 0 and mark == self.heard and (bool(history) or is_open)
         return self.turn if is_again else self.turn + 1
 
     def at(self, turn: int, retention: Retention, mark: int | None = None) -> Conversation:
@@ -225,11 +225,15 @@ class Conversation:
         """
         if self.is_whole:
             return self
-        last = dict(zip(self.listed, self.picked, strict=True))
-        listed = tuple(names[:MOST_LISTED])
-        turns = tuple([self.turn if name in picked else last.get(name, self.turn) for name in listed])
+        turn, listed, before = self.turn, tuple(names[:MOST_LISTED]), self.listed
+        if listed[: len(before)] == before:  # as usual: what was sent keeps its place
+            turns = [turn if name in picked else at for name, at in zip(before, self.picked, strict=True)]
+            turns += [turn] * (len(listed) - len(before))
+        else:
+            last = dict(zip(before, self.picked, strict=True))
+            turns = [turn if name in picked else last.get(name, turn) for name in listed]
         return Conversation(
-            self.turn, self.loaded, self.called, self.whole, listed, turns, self.found, self.heard
+            turn, self.loaded, self.called, self.whole, listed, tuple(turns), self.found, self.heard
         )
 
     def to_record(self) -> dict[str, Any]:

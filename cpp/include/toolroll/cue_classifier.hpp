@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,11 @@ class CueClassifier {
   /// Log-probabilities but for a constant. text: UTF-8 in small letters. vector: of dim(). About
   /// 0.1 µs for a class and 384 dimensions, and 30 ns for a word.
   std::vector<float> logits(std::string_view text, std::span<const float> vector) const;
+
+  /// The most probable class, the first one of equal ones. Nothing if its probability is below
+  /// `least`, or if the vector is zero: then nothing is known of the text.
+  std::optional<std::size_t> classify(std::string_view text, std::span<const float> vector,
+                                      double least) const;
 
  private:
   std::vector<float> of_vector_, bias_;

@@ -46,6 +46,7 @@ from toolroll.tools import Definitions, Mode, Tool, Toolkit
 T = TypeVar("T")
 
 _REMEMBERED = 4  # sets of weights whose measurements are kept
+_FEW = 64  # numbers that Python adds up sooner than numpy
 _MOST_TEXTS = 16  # of `remembered`; each may be megabytes
 # Of a `Fusion`: what a measurement depends on.
 _WEIGHTS = (
@@ -307,7 +308,8 @@ class Catalog:
 
     def tokens_of(self, rows: Rows) -> int:
         """Estimated tokens of these tools' schemas."""
-        return int(self.costs[rows].sum())
+        costs = self.costs[rows]
+        return sum(costs.tolist()) if len(rows) <= _FEW else int(costs.sum(dtype=np.int64))
 
 
 def _built(

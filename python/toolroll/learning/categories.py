@@ -13,7 +13,6 @@ what it is worth: `docs/model-card.md`.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -83,12 +82,10 @@ class Classifier:
                 f"vector of the message: has shape {vector.shape}, must be {(self.dim,)}"
                 " (the built-in table's)"
             )
-        if not vector @ vector or not (text.isascii() or latin_share(text) >= LEAST_LATIN):
+        if not text.isascii() and latin_share(text) < LEAST_LATIN:
             return GENERAL
-        logits = self.core.logits(text[:LONGEST].lower(), vector)
-        highest = max(logits)
-        share = 1 / sum([math.exp(logit - highest) for logit in logits])
-        return self.classes[logits.index(highest)] if share >= self.least else GENERAL
+        found = self.core.classify(text[:LONGEST].lower(), vector, self.least)
+        return GENERAL if found is None else self.classes[found]
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Classifier:

@@ -6,7 +6,6 @@ import base64
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -110,11 +109,6 @@ def pack_tools(tools: Iterable[ShownTool]) -> bytes:
 def pack_key(key: ToolKey) -> bytes:
     """The first part of a packed tool, which is the same for each event."""
     return _KEYS.pack(*key)
-
-
-def pack_columns(keys: Sequence[bytes], expected: Sequence[float]) -> bytes:
-    """`pack_tools` from packed keys and the expected calls of each."""
-    return struct.pack("<" + "24sd" * len(keys), *chain.from_iterable(zip(keys, expected, strict=True)))
 
 
 def unpack_tools(names: Sequence[str], packed: bytes) -> tuple[ShownTool, ...]:

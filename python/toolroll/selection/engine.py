@@ -169,6 +169,7 @@ class Engine(NoConversation):
         self._failing: list[dict[str, str]] = [{}]
         # Under too much load, every other selection may be whole: that counts from this time on. Monotonic.
         self._overloaded_until = [0.0]
+        self._visible: tuple[Snapshot, Context, VisibleTools] | None = None  # what `visible` found last
         self._is_closed = [False]  # in a list too: what `over` made closes with this engine
         self._base: tuple[Engine, Snapshot, Callable[[Snapshot], Snapshot]] | None = None
 
@@ -221,7 +222,7 @@ class Engine(NoConversation):
         was_whole = not self._snapshot.shared.lasting_failures
         if snapshot.shared.catalog is not self._snapshot.shared.catalog:
             self._catalog_since = self._clock()
-        self._snapshot = snapshot
+        self._snapshot, self._visible = snapshot, None
         if not was_whole and not snapshot.shared.lasting_failures:
             _log.warning("selection is whole again")
 
@@ -360,13 +361,22 @@ class Engine(NoConversation):
     # One decision, for lists and calls alike (`Calls`).
 
     def visible(self, context: Context) -> VisibleTools:
-        """The tools that this caller may have now."""
-        snapshot = self.serving
+        """The tools that this caller may have now.
+
+        The last answer is kept: a model's calls are checked one after the other. Rules, settings and catalog
+        change by a new snapshot; only a caller's own collection of settings may change unseen.
+        """
+        snapshot, known = self.serving, self._visible
+        if known is not None and known[0] is snapshot and known[1] is context:
+            return known[2]
         pipeline = snapshot.pipeline(context.org)
         failures: list[Failure] = []
         allowed = _allowed(snapshot, pipeline, context, failures)
         self.telemetry.failed(failures)
-        return VisibleTools.of(pipeline.catalog, allowed, context)
+        visible = VisibleTools.of(pipeline.catalog, allowed, context)
+        if not failures and context.has_fixed_settings:
+            self._visible = snapshot, context, visible
+        return visible
 
     def may(self, name: str, context: Context) -> Tool | None:
         """The tool of this own name, if this caller may have it now."""

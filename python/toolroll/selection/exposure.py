@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from toolroll._core import expected_calls
-from toolroll.arrays import Rows
+from toolroll._core import expected_calls, packed_calls
+from toolroll.arrays import NO_ROWS, NO_SCORES, Rows
 from toolroll.context import Turn
 from toolroll.embedder import TEMPERATURE
-from toolroll.learning.exposure import Exposure, ShownTool, pack_columns, pack_key
+from toolroll.learning.exposure import Exposure, ShownTool, pack_key
 from toolroll.selection.selection import Selection
 
 # A model calls some tool on nine messages of ten, and none where all that it sees is far from the best.
@@ -44,15 +44,17 @@ def exposure_of(selection: Selection, reporter: str, category: str) -> Exposure:
 
 def packed_tools(selection: Selection) -> bytes:
     """What `pack_tools` makes of the tools in a selection that was not delivered yet."""
-    catalog, rows = selection.catalog, selection.rows
+    catalog, rows, found = selection.catalog, selection.rows, selection.candidates.retrieved
     known: dict[int, bytes] = catalog.remembered("packed keys", dict)
-    keys = []
-    for row in rows.tolist():
-        key = known.get(row)
-        if key is None:
-            key = known[row] = pack_key(catalog.tool_key(row))
-        keys.append(key)
-    return pack_columns(keys, _expected(selection, rows))
+    try:
+        keys = [known[row] for row in rows.tolist()]
+    except KeyError:
+        known |= {row: pack_key(catalog.tool_key(row)) for row in rows.tolist()}
+        keys = [known[row] for row in rows.tolist()]
+    found_rows, scores = (NO_ROWS, NO_SCORES) if found is None else (found.rows, found.scores)
+    return packed_calls(
+        keys, rows, found_rows, scores, temperature=TEMPERATURE, calls=_CALLS, elsewhere=_ELSEWHERE
+    )
 
 
 def vector_of(turn: Turn) -> npt.NDArray[np.float16] | None:

@@ -333,8 +333,12 @@ class Selection:
     @cached_property
     def tokens(self) -> Tokens:
         """Estimated tokens of the selection, and of all tools that this caller may see."""
-        allowed = self.candidates.allowed.rows()
-        return Tokens(self.catalog.tokens_of(self.rows), self.catalog.tokens_of(allowed))
+        catalog, allowed = self.catalog, self.candidates.allowed
+        if len(allowed) == len(catalog):
+            total = catalog.remembered("tokens", lambda: catalog.tokens_of(allowed.rows()))
+        else:
+            total = catalog.tokens_of(allowed.rows())
+        return Tokens(catalog.tokens_of(self.rows), total)
 
     @property
     def timings_us(self) -> dict[str, float]:

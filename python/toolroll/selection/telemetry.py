@@ -232,4 +232,17 @@ def _write(selection: Selection, nanoseconds: int) -> None:
         "variant": turn.variant,
         "catalog_revision": selection.catalog_revision,
     }
-    _selection_log.debug("selected %d of %d tools in %.0f µs", selected, total, us, extra=fields)
+    # `debug` would look through the stack for its caller, which is this function.
+    _selection_log.handle(
+        _selection_log.makeRecord(
+            _selection_log.name,
+            logging.DEBUG,
+            __file__,
+            _write.__code__.co_firstlineno,
+            "selected %d of %d tools in %.0f µs",
+            (selected, total, us),
+            None,
+            _write.__name__,
+            fields,
+        )
+    )

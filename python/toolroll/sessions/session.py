@@ -467,16 +467,17 @@ class Session:
         """What is held, the conversation in this turn, and what the same turn has shown before, if it has."""
         if isinstance(history, (str, bytes)) or not isinstance(history, Sequence):
             raise InvalidInput(f"history: is {quoted(history)}, must be a sequence of messages")
-        held, now, last = self._state.held, self._state.now, self._turn()
+        state = self._state
+        held, now, last, mark = state.held, state.now, self._turn(), heard(message)
         is_open = last is not None and self._engine.now() - last.at < RETRY_S
         if turn is None:
-            turn = now.number(message, history, is_open=is_open)
+            turn = now.number(message, history, mark, is_open=is_open)
         elif isinstance(turn, bool) or not isinstance(turn, int) or not 1 <= turn <= _LAST_TURN:
             raise InvalidInput(f"turn: is {quoted(turn)}, must be a whole number from 1 to {_LAST_TURN:,}")
-        is_same = last is not None and turn == now.turn and heard(message) == now.heard
-        begun = now.at(turn, self._state.retention, heard(message))
+        is_same = last is not None and turn == now.turn and mark == now.heard
+        begun = now.at(turn, state.retention, mark)
         if len(begun.loaded) < len(now.loaded):
-            log_loading("idle", self.context, turn, now.idle(turn, self._state.retention))
+            log_loading("idle", self.context, turn, now.idle(turn, state.retention))
         return held, begun, last if is_same else None
 
     def _failures(self) -> tuple[Failure, ...]:
@@ -560,7 +561,7 @@ class Session:
             entries += [Entry(name, WANTED[kind]) for name, kind in others.items() if name in wanted]
             if not entries:
                 continue
-            self._state.change_turn(turn.event_id, partial(replace, is_reported=True, wanted=wanted))
+            self._state.change_turn(turn.event_id, partial(_reported, wanted=wanted))
             if self._record is not None:
                 found = self._unshown([name for name in others if name in wanted])
                 exposure = turn.exposure(self.context.org, self.context.user)
@@ -572,7 +573,7 @@ class Session:
 
     def _end(self) -> tuple[str, ...]:
         for turn in self._calls.open_turns():
-            self._state.change_turn(turn.event_id, lambda one: replace(one, is_over=True))
+            self._state.change_turn(turn.event_id, lambda one: one._replace(is_over=True))
             if self._record is not None and turn.is_reported:
                 self._record(turn.exposure(self.context.org, self.context.user), (), (), True)
         self._selection = self._seen = None
@@ -648,7 +649,8 @@ class Session:
         held, now, open_searches = self._state.held, self._state.now, self._calls.open_turns()
         text = "\n".join(queries)
         is_open = any(not one.is_reported for one in open_searches)
-        now = now.at(now.number(text, (), is_open=is_open), self._state.retention, heard(text))
+        mark = heard(text)
+        now = now.at(now.number(text, (), mark, is_open=is_open), self._state.retention, mark)
         found = [self._engine.search(query, self.context, k, now, self._calls) for query in queries]
         turns = [TurnRecord.of(one, self._engine.category(one), now.turn, is_search=True) for one in found]
         before = [one for one in open_searches if one.turn != now.turn]
@@ -703,6 +705,10 @@ class Session:
 
     async def _asave(self) -> None:
         await self._conversations.asave(self.context, self._state)
+
+
+def _reported(turn: TurnRecord, wanted: tuple[str, ...]) -> TurnRecord:
+    return turn._replace(is_reported=True, wanted=wanted)
 
 
 def _step(same: TurnRecord | None) -> tuple[tuple[str, ...] | None, str]:

@@ -38,13 +38,13 @@ class SessionCalls:
         """What this caller may have now.
 
         It is worked out once for a snapshot and a context: rules, settings and catalog change by a new
-        snapshot. Only settings that the caller passes as a mapping may change unseen.
+        snapshot. Only a caller's own collection of settings may change unseen.
         """
         snapshot, context, known = self._engine.serving, self.context, self._visible
         if known is not None and known[0] is snapshot and known[1] is context:
             return known[2]
         visible = self._engine.visible(context)
-        if not isinstance(context.settings, Mapping) or not context.settings:
+        if context.has_fixed_settings:
             self._visible = snapshot, context, visible
         return visible
 

@@ -268,7 +268,7 @@ def _with_vector(turn: TurnRecord, known: TurnRecord | None) -> TurnRecord:
     """The record with its message's vector, which only the process that selected has."""
     if known is None or turn.vector:
         return turn
-    return replace(turn, vector=known.vector, space=known.space)
+    return turn._replace(vector=known.vector, space=known.space)
 
 
 def is_older(state: ConversationState, max_age_s: float) -> bool:

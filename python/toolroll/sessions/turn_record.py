@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +22,7 @@ MOST_SHOWN = 1_024  # tools in a record; beyond, the conversation's list is the 
 _LONGEST = 4_096  # characters of a text
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TurnRecord:
+class TurnRecord(NamedTuple):
     """One event of a conversation: a selection, or a search where nothing was selected.
 
     It says which tools may be called, and holds what it takes to learn from the calls.
@@ -131,8 +129,7 @@ class TurnRecord:
             for name in delivery.shown
         ]
         names, selected = tuple([tool.name for tool in shown]), self.selected or self.names
-        return replace(
-            self,
+        return self._replace(
             names=names,
             keys=pack_tools(shown),
             selected=() if selected == names else selected,
@@ -233,8 +230,7 @@ def _both(one: TurnRecord, other: TurnRecord) -> TurnRecord:
     first, second = sorted(
         (one, other), key=lambda each: (not each.provider, each.provider, each.how, each.names)
     )
-    return replace(
-        first,
+    return first._replace(
         is_reported=one.is_reported or other.is_reported,
         is_over=one.is_over or other.is_over,
         wanted=tuple(sorted({*one.wanted, *other.wanted})),

@@ -154,3 +154,24 @@ def test_keyword_messages_have_just_the_length_that_was_asked_for() -> None:
     patterns = workloads.keywords(200)
     assert len(set(patterns)) == 200
     assert {len(text) for text in workloads.keyword_messages(20, 500, patterns)} == {500}
+
+
+def test_memory_is_touched_before_each_call_where_caches_are_to_be_cold() -> None:
+    def soon(i: int) -> object:
+        return None
+
+    budget_ns = 20_000_000
+    warm = timing.burst(soon, 0, budget_ns, 10**6, 0)
+    cold = timing.burst(soon, 0, budget_ns, 10**6, 0, cold_bytes=16 << 20)
+    assert len(cold) < len(warm) / 100, "the time of touching is part of the budget"
+    assert min(cold) < 1_000_000, "and of no call"
+
+
+def test_a_peer_in_its_process_touches_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, object]] = []
+    peer = object.__new__(peers.Remote)
+    monkeypatch.setattr(peer, "_ask", lambda request: asked.append(request) or {"ns": [1]}, raising=False)
+    case = Case("op", "1", sleeping(0), {"peer": peer}, right, cold_bytes=4_096)
+    monkeypatch.setattr(peers.Remote, "close", lambda self: None)
+    run_case(case, QUICK)
+    assert {request["cold_bytes"] for request in asked if request["do"] == "burst"} == {4_096}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import softmax
 
 from toolroll._core import CueClassifier
 from toolroll.learning.categories import _POLITE, FILE, LONGEST, built_in, cue_words
@@ -35,6 +36,16 @@ def logits(text: str, vector: Any) -> Any:
 def test_the_numbers_are_those_of_a_plain_sum(text, vector):
     found = built_in().core.logits(text[:LONGEST].lower(), vector)
     assert np.allclose(found, logits(text, vector), atol=1e-5)
+
+
+@given(TEXTS, VECTORS, st.floats(0, 1))
+def test_the_class_is_the_most_probable_one_if_that_is_certain_enough(text, vector, least):
+    core = built_in().core
+    shares = softmax(core.logits(text, vector))
+    found = core.classify(text, vector, least)
+    if abs(shares.max() - least) > 1e-9:
+        assert found == (int(shares.argmax()) if shares.max() >= least else None)
+    assert core.classify(text, 0 * vector, 0.0) is None
 
 
 @given(TEXTS, VECTORS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -419,3 +420,28 @@ def test_a_tool_that_was_not_required_says_so(roll):
     picked = roll.select("x", Context(everything=True, required=("now",)))
     assert "not among the required" in picked.explain("get_forecast")
     assert "required by the caller" in picked.explain("now")
+
+
+@pytest.mark.parametrize("is_session", [False, True])
+@pytest.mark.parametrize("make", [set, list, lambda names: dict.fromkeys(names, "x")])
+def test_a_check_sees_the_settings_that_a_caller_has_changed_in_place(roll, make, is_session):
+    settings: Any = make(["mail_key"])
+    context = Context(settings=settings, session="s")
+    asks = roll.session("s", context) if is_session else roll
+    picked = asks.select("send an e-mail") if is_session else roll.select("send an e-mail", context)
+    assert picked.check("send_email").name == "send_email"
+    settings.clear()
+    with pytest.raises(Denied, match="not allowed any more"):
+        picked.check("send_email")
+    settings.update({"mail_key": "x"}) if make not in (set, list) else settings.__init__(["mail_key"])
+    assert picked.check("send_email").name == "send_email"
+
+
+def test_checks_of_two_callers_one_after_the_other_decide_as_before(roll):
+    mail, nobody = Context(settings=("mail_key",)), Context(required=("send_email", "get_forecast"))
+    one, other = roll.select("send an e-mail", mail), roll.select("rain", nobody)
+    for _ in range(3):
+        assert one.check("send_email").name == "send_email"
+        assert "send_email" not in other.names
+        with pytest.raises(Denied):
+            other.check("send_email")

@@ -78,10 +78,11 @@ void bind_spelling(py::module_& m) {
       .def_property_readonly("memory_bytes", &Lexicon::memory_bytes);
 
   py::class_<Speller, std::shared_ptr<Speller>>(m, "Speller")
-      .def(py::init([](std::shared_ptr<Lexicon> catalog, std::shared_ptr<Lexicon> general) {
-             return Speller(std::move(catalog), std::move(general));
+      .def(py::init([](std::shared_ptr<Lexicon> catalog, std::shared_ptr<Lexicon> general,
+                       std::shared_ptr<LanguageGate> gate) {
+             return Speller(std::move(catalog), std::move(general), std::move(gate));
            }),
-           py::arg("catalog"), py::arg("general"))
+           py::arg("catalog"), py::arg("general"), py::arg("gate") = py::none())
       .def(
           "with_own",
           [](const Speller& speller, std::shared_ptr<Lexicon> own) {

@@ -2,11 +2,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arrays.hpp"
 #include "gil.hpp"
 #include "text.hpp"
+#include "toolroll/language_gate.hpp"
 #include "toolroll/multilingual_table.hpp"
 #include "toolroll/token_table.hpp"
 #include "toolroll/unigram.hpp"
@@ -78,7 +80,7 @@ Column<float> embed_batch(const AnyTable& table, const py::sequence& texts) {
 }  // namespace
 
 void bind_token_table(py::module_& m) {
-  py::class_<WordPiece>(m, "WordPiece")
+  py::class_<WordPiece, std::shared_ptr<WordPiece>>(m, "WordPiece")
       .def(py::init([](const py::sequence& vocabulary) {
              const Texts pieces(vocabulary);
              return WordPiece(pieces.views);
@@ -127,6 +129,18 @@ void bind_token_table(py::module_& m) {
       .def("embed", &embed<TokenTable>, py::arg("text"))
       .def("embed_batch", &embed_batch<TokenTable>, py::arg("texts"))
       .def_property_readonly("dim", &TokenTable::dim);
+
+  py::class_<LanguageGate, std::shared_ptr<LanguageGate>>(m, "LanguageGate")
+      .def(py::init([](std::shared_ptr<WordPiece> pieces, const Column<float>& weights) {
+             return LanguageGate(std::move(pieces), view(weights));
+           }),
+           py::arg("pieces"), py::arg("weights").noconvert())
+      .def(
+          "is_foreign",
+          [](const LanguageGate& gate, const py::str& text) {
+            return gate.is_foreign(Utf8(text).view());
+          },
+          py::arg("text"));
 
   py::class_<MultilingualTable>(m, "MultilingualTable")
       .def(py::init([](const std::shared_ptr<TokenTable>& english, const py::sequence& vocabulary,

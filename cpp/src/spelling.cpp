@@ -384,8 +384,11 @@ struct Speller::Best {
 };
 
 Speller::Speller(std::shared_ptr<const Lexicon> catalog, std::shared_ptr<const Lexicon> general,
-                 std::shared_ptr<const Lexicon> own)
-    : catalog_(std::move(catalog)), general_(std::move(general)), own_(std::move(own)) {
+                 std::shared_ptr<const LanguageGate> gate, std::shared_ptr<const Lexicon> own)
+    : catalog_(std::move(catalog)),
+      general_(std::move(general)),
+      gate_(std::move(gate)),
+      own_(std::move(own)) {
   if (!catalog_ || !general_) throw std::invalid_argument("lexicon: is missing");
 }
 
@@ -517,6 +520,12 @@ std::vector<Speller::Correction> Speller::corrections(std::string_view text) con
       }
     }
     found.resize(kept);
+  }
+  // Typos make an English message look foreign, so the corrected one is asked about.
+  if (gate_ && !found.empty() && gate_->is_foreign(corrected(text, found))) {
+    std::erase_if(found, [&](const Correction& one) {
+      return general_->knows(one.word) || gate_->foreignness_of_word(one.word) <= 0;
+    });
   }
   return found;
 }

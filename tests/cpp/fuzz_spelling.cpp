@@ -45,6 +45,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     at = one.end;
   }
   const std::string mended = corrected(text, found);
+  static const std::string_view pieces[] = {"[UNK]", "the", "a", "b", "##a", "##b"};
+  static const float gate[] = {0, -1, 1, -2, 2, -1, 1, 0};
+  static const auto of_english =
+      std::make_shared<LanguageGate>(std::make_shared<WordPiece>(pieces), gate);
+  const auto gated = Speller(catalog, general, of_english).corrections(text);
+  require(of_english->is_foreign(mended) || gated.size() == found.size());
+  for (const Speller::Correction& one : gated) {
+    require(!of_english->is_foreign(mended) || !general->knows(one.word));
+  }
   if (found.empty()) require(mended == text);
   if (is_well_formed(text)) require(is_well_formed(mended));
   require(Speller(general, catalog).corrections(mended).size() <= Speller::kMostUnknown);

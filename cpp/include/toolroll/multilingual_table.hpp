@@ -6,8 +6,8 @@
 #include <memory>
 #include <span>
 #include <string_view>
-#include <vector>
 
+#include "toolroll/language_gate.hpp"
 #include "toolroll/quantized_rows.hpp"
 #include "toolroll/token_table.hpp"
 #include "toolroll/unigram.hpp"
@@ -18,13 +18,11 @@ namespace toolroll {
 /// pieces for other languages.
 ///
 /// A text is read in two parts. Words in Han, kana, Hangul, Cyrillic, Arabic and Devanagari belong
-/// to the second table. All the rest belongs to the English table, unless a gate says that it is
-/// not English: then the second table reads those of its words that are not English either. The
-/// text's vector is the sum of all rows at unit length. So an English text has exactly the vector
-/// that the English table gives it, and an English name in a Chinese sentence keeps its meaning.
-///
-/// The gate is linear: each WordPiece of the part has a weight, and so has each Latin letter with
-/// an accent, which WordPiece removes. If their sum is above 0, the part is not English.
+/// to the second table. All the rest belongs to the English table, unless the gate says that it is
+/// not English (language_gate.hpp): then the second table reads those of its words that are not
+/// English either. The text's vector is the sum of all rows at unit length. So an English text has
+/// exactly the vector that the English table gives it, and an English name in a Chinese sentence
+/// keeps its meaning.
 ///
 /// Bounded for any input: other scripts are searched in the first Unigram::kMostBytes of a text,
 /// and at most TokenTable::kMostTokens pieces of a part count. Immutable; safe to use from many
@@ -32,7 +30,7 @@ namespace toolroll {
 class MultilingualTable {
  public:
   /// vocabulary, scores: of the unigram pieces. table: int8[V, dim], scale: [V].
-  /// gate: for each WordPiece a weight, then that of an accented letter, then the bias.
+  /// gate: the weights of a LanguageGate over the English table's pieces.
   /// Throws std::invalid_argument if sizes don't fit or a number is not finite.
   MultilingualTable(std::shared_ptr<const TokenTable> english,
                     std::span<const std::string_view> vocabulary, std::span<const float> scores,
@@ -44,7 +42,7 @@ class MultilingualTable {
   void embed(std::string_view text, std::span<float> out) const;
 
   /// The gate's sum for a text, of which all is taken as the English table's part.
-  float foreignness(std::string_view text) const;
+  float foreignness(std::string_view text) const { return gate_.foreignness(text); }
 
   std::size_t dim() const { return rows_.dim(); }
   std::size_t memory_bytes() const;
@@ -52,14 +50,11 @@ class MultilingualTable {
  private:
   void add_latin(std::string_view text, std::span<float> sum) const;
   void add_words(std::string_view text, std::span<float> sum) const;
-  float gate_sum(std::string_view text, std::span<const std::int32_t> ids) const;
 
   std::shared_ptr<const TokenTable> english_;
   Unigram pieces_;
   QuantizedRows rows_;
-  std::vector<float> gate_;  // by WordPiece
-  float of_accent_ = 0;
-  float bias_ = 0;
+  LanguageGate gate_;
 };
 
 }  // namespace toolroll

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "toolroll/archive.hpp"
+#include "toolroll/language_gate.hpp"
 #include "toolroll/string_table.hpp"
 
 namespace toolroll {
@@ -111,6 +112,10 @@ class Lexicon {
 /// function word in which at least half of the words are known or corrected by the catalog. It does
 /// not correct possible names either: a capital within a sentence, an accent, parts with hyphens.
 ///
+/// With a gate, a message that is not English is not corrected to English words ("gerade" is no
+/// misspelt "grade"): to words that the general vocabulary knows, or that the gate counts as
+/// English. The gate is asked about the message with all its corrections.
+///
 /// Immutable; safe to use from many threads.
 class Speller {
  public:
@@ -126,14 +131,16 @@ class Speller {
     std::string word;  // in lower case, without accents
   };
 
-  /// own: additional words of an organisation's own tools, or nullptr. The weights of a word that
-  /// both have are added. Throws std::invalid_argument if `catalog` or `general` is nullptr.
+  /// gate: which messages are not English; nullptr to correct those of any language. own:
+  /// additional words of an organisation's own tools, or nullptr. The weights of a word that both
+  /// have are added. Throws std::invalid_argument if `catalog` or `general` is nullptr.
   Speller(std::shared_ptr<const Lexicon> catalog, std::shared_ptr<const Lexicon> general,
+          std::shared_ptr<const LanguageGate> gate = nullptr,
           std::shared_ptr<const Lexicon> own = nullptr);
 
-  /// The same lexicons with other own words. Nothing is copied.
+  /// The same with other own words. Nothing is copied.
   Speller with_own(std::shared_ptr<const Lexicon> own) const {
-    return Speller(catalog_, general_, std::move(own));
+    return Speller(catalog_, general_, gate_, std::move(own));
   }
 
   /// The misspelt words of a text, in order. Any bytes are accepted; ill-formed UTF-8 separates
@@ -152,7 +159,8 @@ class Speller {
 
   std::shared_ptr<const Lexicon> catalog_;
   std::shared_ptr<const Lexicon> general_;
-  std::shared_ptr<const Lexicon> own_;  // or nullptr
+  std::shared_ptr<const LanguageGate> gate_;  // or nullptr
+  std::shared_ptr<const Lexicon> own_;        // or nullptr
 };
 
 /// The text with its corrections made.

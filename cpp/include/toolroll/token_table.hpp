@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -33,11 +34,12 @@ class TokenTable {
   void add(std::span<const std::int32_t> ids, std::span<float> sum) const;
 
   std::size_t dim() const { return rows_.dim(); }
-  const WordPiece& pieces() const { return pieces_; }
+  const WordPiece& pieces() const { return *pieces_; }
+  const std::shared_ptr<const WordPiece>& shared_pieces() const { return pieces_; }
   std::size_t memory_bytes() const;
 
  private:
-  WordPiece pieces_;
+  std::shared_ptr<const WordPiece> pieces_;
   QuantizedRows rows_;
 };
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,21 @@ inline Decoded decode(std::string_view text, std::size_t at) {
 }
 /// All code points.
 std::u32string decode(std::string_view text);
+
+/// Whether all bytes are ASCII.
+inline bool is_ascii(std::string_view text) {
+  constexpr std::uint64_t kHigh = 0x8080808080808080U;
+  std::uint64_t word = 0;
+  std::size_t at = 0;
+  for (; at + sizeof word <= text.size(); at += sizeof word) {
+    std::memcpy(&word, text.data() + at, sizeof word);
+    if ((word & kHigh) != 0) return false;
+  }
+  for (; at < text.size(); ++at) {
+    if (static_cast<unsigned char>(text[at]) >= 0x80) return false;
+  }
+  return true;
+}
 
 /// The share of a text's letters that are Latin, in [0, 1]; 1 for a text without letters.
 double latin_share(std::string_view text);

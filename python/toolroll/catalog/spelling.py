@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import resources
 from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
 
-from toolroll._core import Lexicon, Speller
+from toolroll._core import LanguageGate, Lexicon, Speller, WordPiece
 from toolroll.catalog.deferred import Deferred
 
 # The vocabulary of an embedder is in order of frequency behind its special and single-letter pieces, so the
 # n-th word is used about 1 / (n + 1,000) as often as all of them: Zipf's law without its steep beginning.
 _FLAT = 1_000
+_MODELS = "toolroll.embedders.data"
 
 Correction: TypeAlias = tuple[int, int, str]  # begin, end and correction of a misspelt word
 
@@ -36,7 +38,7 @@ def speller_of(
     columns = (*fields, keywords)
     weights = np.repeat(np.array(_WEIGHTS, np.float32), [len(texts) for texts in columns])
     words = Lexicon.of_texts(list(chain.from_iterable(columns)), weights)
-    return Speller(words, general_words()) if shared is None else shared.with_own(words)
+    return Speller(words, general_words(), language_gate()) if shared is None else shared.with_own(words)
 
 
 class DeferredSpeller:
@@ -75,11 +77,22 @@ def general_words() -> Lexicon:
     return _loaded
 
 
+@cache  # two threads may both load it; the second one takes the place of the first
+def language_gate() -> LanguageGate:
+    """Which messages are not English: the gate of the built-in table."""
+    with resources.as_file(resources.files(_MODELS).joinpath("static_multilingual", "gate.npy")) as path:
+        weights = np.load(path)
+    return LanguageGate(WordPiece(_vocabulary()), weights.astype(np.float32))
+
+
 _lock = threading.Lock()
 _loaded: Lexicon | None = None
 
 
 def _load() -> Lexicon:
-    text = resources.files("toolroll.embedders.data").joinpath("vocab.txt").read_text("utf-8")
-    words = [piece for piece in text.splitlines() if len(piece) >= 3 and piece.isascii() and piece.isalpha()]
+    words = [piece for piece in _vocabulary() if len(piece) >= 3 and piece.isascii() and piece.isalpha()]
     return Lexicon.of_words(words, (1 / (np.arange(len(words)) + _FLAT)).astype(np.float32))
+
+
+def _vocabulary() -> list[str]:
+    return resources.files(_MODELS).joinpath("vocab.txt").read_text("utf-8").splitlines()

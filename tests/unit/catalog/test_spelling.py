@@ -8,7 +8,7 @@ import pytest
 
 from toolroll import Profile, Route, Toolkit, Toolroll
 from toolroll.catalog.message_text import Reader
-from toolroll.catalog.spelling import DeferredSpeller, general_words, speller_of
+from toolroll.catalog.spelling import DeferredSpeller, general_words, language_gate, speller_of
 from toolroll.catalog.tool_text import columns, texts_of
 from toolroll.errors import InvalidInput
 from toolroll.tools import Tool
@@ -52,6 +52,35 @@ def test_words_of_names_prose_parameters_examples_and_english_are_known(message,
 )
 def test_messages_without_typos_stay(message):
     assert SPELLER.correct(message) == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "wie schwer darf mein Handgepäck gerade sein",
+        "was haben die Leute gestern auf der Seite kommentiert",
+        "¿me buscas la página con la receta de masa madre?",
+        "quanto costa la posta per la Francia?",
+    ],
+)
+def test_a_message_in_another_language_is_not_corrected_to_english_words(message):
+    prose = ["grade a paging of western action for the haven, at the postal cost of france"]
+    assert speller_of([[], prose, [], []]).correct(message) == message
+
+
+def test_a_message_in_another_language_is_corrected_to_words_of_its_language():
+    german = speller_of([["wettervorhersage"], ["die Niederschläge und Sturmwarnungen von heute"], [], []])
+    assert german.correct("zeig mir die Sturmwarnngen für morgen") == "zeig mir die sturmwarnungen für morgen"
+
+
+def test_an_english_message_that_typos_make_look_foreign_is_corrected():
+    assert language_gate().is_foreign("ad an umbrela")
+    assert SPELLER.correct("ad an umbrela") == "ad an umbrella"
+
+
+def test_words_in_another_script_leave_english_words_english():
+    assert SPELLER.correct("내일 서울 wether 어때") == "내일 서울 weather 어때"
+    assert SPELLER.correct("帮我查明天北京的wether") == "帮我查明天北京的weather"
 
 
 def test_words_of_names_are_preferred_to_words_of_prose():

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolroll import _core
-from toolroll._core import Lexicon, Speller
+from toolroll._core import LanguageGate, Lexicon, Speller, WordPiece
 
 GENERAL = {"the": 9.0, "want": 8.0, "what": 7.0, "whether": 6.0, "weather": 1.0, "tomorrow": 3.0, "from": 5.0}
 
@@ -89,6 +89,38 @@ def test_the_corrected_word_is_the_best_of_all_known_ones_at_distance_one(catalo
     general = {**general, "the": 1.0}
     text = " ".join(words)
     assert Speller(lexicon(catalog), lexicon(general)).correct(text) == oracle(text, catalog, general)
+
+
+PIECES = ["[UNK]", "the", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+
+
+@given(
+    VOCABULARY,
+    VOCABULARY,
+    st.lists(WORDS | st.just("the"), max_size=8),
+    st.lists(st.integers(-3, 3), min_size=len(LETTERS), max_size=len(LETTERS)),
+    st.integers(-9, 9),
+)
+def test_a_foreign_message_is_not_corrected_to_english_words(catalog, general, words, weights, bias):
+    general = {**general, "the": 1.0}
+    of_letter = dict(zip(LETTERS, weights, strict=True))
+    gate = LanguageGate(WordPiece(PIECES), np.array([0, 0, *weights, *weights, 0, bias], np.float32))
+
+    def foreignness(word: str) -> int:
+        return 0 if word == "the" else sum(of_letter[letter] for letter in word)
+
+    text = " ".join(words)
+    whole = Speller(lexicon(catalog), lexicon(general))
+    mended = whole.correct(text)
+    expected = text
+    if bias + sum(map(foreignness, mended.split())) <= 0:
+        expected = mended
+    else:
+        for begin, end, word in reversed(whole.corrections(text)):
+            if foreignness(word) > 0 and not lexicon(general).knows(word):
+                expected = expected[:begin] + word + expected[end:]
+    assert Speller(lexicon(catalog), lexicon(general), gate).correct(text) == expected
+    assert Speller(lexicon({}), lexicon(general), gate).with_own(lexicon(catalog)).correct(text) == expected
 
 
 @given(st.text(alphabet=[*"abcdeABé \n\t.,'`-_/@#1한漢。ß\u0301\ud800"], max_size=60), VOCABULARY)

@@ -24,7 +24,7 @@ std::vector<std::byte> crafted(const std::uint8_t* data, std::size_t size) {
       size > 0 && data[0] % 2 == 0;  // the input is the payload, or edits of a sound one
   std::vector<std::byte> bytes;
   if (whole) {
-    ArchiveWriter empty("vectors", 1);
+    ArchiveWriter empty("vectors", 2);
     bytes = empty.bytes();
     bytes.resize(kHeader);
     for (std::size_t i = 1; i < size; ++i) bytes.push_back(std::byte{data[i]});

@@ -47,6 +47,27 @@ Quantised finished(Quantised squared) {
   return {squared.step, std::sqrt(squared.error) * 1.001F + 1e-6F};
 }
 
+HalfByteSums finished(HalfByteSums squared) {
+  squared.error = std::sqrt(squared.error) * 1.001F + 1e-6F;
+  return squared;
+}
+
+float inverse_root(float x) { return 1.0F / std::sqrt(x); }
+
+float half_byte_scale(float products, float squares, std::size_t width) {
+  // Never below the true least-squares factor: the sum of products is off by at most
+  // width / 16 + 20 roundings.
+  const float sure = 1.0F + static_cast<float>(width / 16 + 24) * 0x1p-23F;
+  const float scale = products / squares * sure;
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(scale) + 0xFFFFU) & 0xFFFF0000U);
+}
+
+std::uint32_t packed(float scale, float squared_error) {
+  const float error = std::sqrt(squared_error) * 1.001F + 1e-6F;
+  const std::uint32_t rounded_up = (std::bit_cast<std::uint32_t>(error) + 0xFFFFU) >> 16;
+  return std::bit_cast<std::uint32_t>(scale) | rounded_up;
+}
+
 namespace {
 
 float dot(const float* a, const float* b, std::size_t width) {
@@ -93,14 +114,80 @@ void bounds(const std::int32_t* products, const float* row_step, const float* ro
   loops::bounds(products, row_step, row_error, n, terms, lower, upper);
 }
 
+template <typename Row>
+void upper_of(const ByteQuery& query, const std::int8_t* rows, const float* row_step,
+              const float* row_error, Row row_of, std::size_t n, std::size_t width, float* upper) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t row = row_of(i);
+    const std::int8_t* const x = rows + row * width;
+    const std::int32_t fine = query.fine == nullptr ? 0 : dot(query.fine, x, width);
+    upper[i] =
+        loops::i8_bound(query, dot(query.values, x, width), fine, {row_step[row], row_error[row]});
+  }
+}
+
+void i8_upper(const ByteQuery& query, const std::int8_t* rows, const float* row_step,
+              const float* row_error, std::size_t n, std::size_t width, float* upper) {
+  upper_of(query, rows, row_step, row_error, [](std::size_t i) { return i; }, n, width, upper);
+}
+
+void i8_upper_at(const ByteQuery& query, const std::int8_t* rows, const float* row_step,
+                 const float* row_error, const std::int32_t* at, std::size_t n, std::size_t width,
+                 float* upper) {
+  const auto row = [at](std::size_t i) { return static_cast<std::size_t>(at[i]); };
+  upper_of(query, rows, row_step, row_error, row, n, width, upper);
+}
+
+constexpr HalfByteForm kForm{0.0F, 127.0F};
+
+HalfByteSums round_halves(const float* x, const float* y, std::size_t n, std::int8_t* low,
+                          std::int8_t* high) {
+  return finished(loops::round_halves(x, y, n, kForm, low, high));
+}
+
+std::uint32_t quantise4(const float* x, std::size_t width, std::uint8_t* values) {
+  return loops::quantise4(x, width, values);
+}
+
+void i4_upper(const HalfByteQuery& query, const std::uint8_t* blocks, std::size_t n,
+              std::size_t width, float* upper) {
+  constexpr std::size_t kLine = 4 * kBlockRows;
+  // Sixteen products of at most 15 * 127 fit 16 bits.
+  constexpr std::size_t kFits = 8;
+  for (std::size_t block = 0; block < n; ++block, upper += kBlockRows) {
+    const std::uint8_t* at = blocks + block * block_bytes(width);
+    std::int32_t sums[kBlockRows] = {};
+    for (std::size_t from = 0; from < width / 8; from += kFits) {
+      std::int16_t partial[kLine] = {};
+      for (std::size_t j = from; j < from + kFits; ++j, at += kLine) {
+        for (std::size_t i = 0; i < kLine; i += 4) {
+          for (std::size_t byte = 0; byte < 4; ++byte) {
+            const int low = (at[i + byte] & 15) * query.low[4 * j + byte];
+            const int high = (at[i + byte] >> 4) * query.high[4 * j + byte];
+            partial[i + byte] = static_cast<std::int16_t>(partial[i + byte] + low + high);
+          }
+        }
+      }
+      for (std::size_t i = 0; i < kLine; ++i) sums[i / 4] += partial[i];
+    }
+    loops::i4_bounds(query, sums, at, upper);
+  }
+}
+
+std::size_t above(const float* scores, std::size_t n, float least, std::int32_t first,
+                  std::int32_t* rows) {
+  return loops::above(scores, n, least, first, rows);
+}
+
 std::size_t ones(const std::uint64_t* words, std::size_t n) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < n; ++i) count += static_cast<std::size_t>(std::popcount(words[i]));
   return count;
 }
 
-constexpr DotKernels kBaseline{Isa::kBaseline, each,  each_at,  each,   each_at,
-                               squares,        scale, quantise, bounds, ones};
+constexpr DotKernels kBaseline{Isa::kBaseline, each,      each_at,  each,     each_at,     squares,
+                               scale,          quantise,  bounds,   i8_upper, i8_upper_at, kForm,
+                               round_halves,   quantise4, i4_upper, above,    ones};
 
 }  // namespace
 

@@ -51,9 +51,36 @@ TOOLROLL_INLINE __m512i load(const std::int8_t* at) { return _mm512_loadu_si512(
 
 /// VNNI multiplies unsigned by signed numbers, so this uses row + 128. start() compensates for the
 /// excess of 128 * sum(query).
+TOOLROLL_INLINE __m512i shifted(__m512i row) {
+  return _mm512_xor_si512(row, _mm512_set1_epi8(static_cast<char>(0x80)));
+}
+
 TOOLROLL_INLINE __m512i add_products(__m512i sum, __m512i query, __m512i row) {
-  const __m512i shifted = _mm512_xor_si512(row, _mm512_set1_epi8(static_cast<char>(0x80)));
-  return _mm512_dpbusd_epi32(sum, shifted, query);
+  return _mm512_dpbusd_epi32(sum, shifted(row), query);
+}
+
+/// Lane i of each quarter is the sum over that quarter of the i-th vector.
+TOOLROLL_INLINE __m512i quarter_sums(__m512i a, __m512i b, __m512i c, __m512i d) {
+  const __m512i ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+  const __m512i cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+  return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+}
+
+/// The sums of sixteen vectors, from quarter_sums of four at a time.
+TOOLROLL_INLINE __m512i sixteen_sums(const __m512i* quads) {
+  const __m512i front = _mm512_add_epi32(_mm512_shuffle_i32x4(quads[0], quads[1], 0x88),
+                                         _mm512_shuffle_i32x4(quads[0], quads[1], 0xDD));
+  const __m512i back = _mm512_add_epi32(_mm512_shuffle_i32x4(quads[2], quads[3], 0x88),
+                                        _mm512_shuffle_i32x4(quads[2], quads[3], 0xDD));
+  return _mm512_add_epi32(_mm512_shuffle_i32x4(front, back, 0x88),
+                          _mm512_shuffle_i32x4(front, back, 0xDD));
+}
+
+/// Four values of a query as one number to broadcast.
+TOOLROLL_INLINE int word(const std::int8_t* values) {
+  int number;
+  std::memcpy(&number, values, sizeof number);
+  return number;
 }
 
 /// See dot_kernel.hpp.
@@ -118,6 +145,113 @@ struct Avx512 {
     __m512i sum = start;
     for (std::size_t i = 0; i < width; i += 64) sum = add_products(sum, load(q + i), load(a + i));
     return _mm512_reduce_add_epi32(sum);
+  }
+
+  static constexpr std::size_t kBatch = 16;
+
+  template <bool kFine, typename Lines>
+  TOOLROLL_INLINE void batch(const ByteQuery& query, __m512i start, __m512i fine_start,
+                             const Lines& rows, const float* row_step, const float* row_error,
+                             std::size_t width, float* upper) {
+    __m512i sums[4];
+    __m512i fine[4];
+    for (std::size_t quad = 0; quad < 4; ++quad) {
+      const std::int8_t* const a = rows[4 * quad];
+      const std::int8_t* const b = rows[4 * quad + 1];
+      const std::int8_t* const c = rows[4 * quad + 2];
+      const std::int8_t* const d = rows[4 * quad + 3];
+      __m512i a0 = start, b0 = start, c0 = start, d0 = start;
+      __m512i a1 = fine_start, b1 = fine_start, c1 = fine_start, d1 = fine_start;
+      for (std::size_t i = 0; i < width; i += 64) {
+        const __m512i xa = shifted(load(a + i)), xb = shifted(load(b + i));
+        const __m512i xc = shifted(load(c + i)), xd = shifted(load(d + i));
+        const __m512i values = load(query.values + i);
+        a0 = _mm512_dpbusd_epi32(a0, xa, values);
+        b0 = _mm512_dpbusd_epi32(b0, xb, values);
+        c0 = _mm512_dpbusd_epi32(c0, xc, values);
+        d0 = _mm512_dpbusd_epi32(d0, xd, values);
+        if constexpr (kFine) {
+          const __m512i rest = load(query.fine + i);
+          a1 = _mm512_dpbusd_epi32(a1, xa, rest);
+          b1 = _mm512_dpbusd_epi32(b1, xb, rest);
+          c1 = _mm512_dpbusd_epi32(c1, xc, rest);
+          d1 = _mm512_dpbusd_epi32(d1, xd, rest);
+        }
+      }
+      sums[quad] = quarter_sums(a0, b0, c0, d0);
+      if constexpr (kFine) fine[quad] = quarter_sums(a1, b1, c1, d1);
+    }
+    __m512 about =
+        _mm512_mul_ps(_mm512_cvtepi32_ps(sixteen_sums(sums)), _mm512_set1_ps(query.step));
+    if constexpr (kFine) {
+      about = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sixteen_sums(fine)),
+                              _mm512_set1_ps(query.fine_step), about);
+    }
+    const __m512 off = _mm512_fmadd_ps(_mm512_loadu_ps(row_error), _mm512_set1_ps(query.per_error),
+                                       _mm512_set1_ps(query.constant));
+    _mm512_storeu_ps(upper, _mm512_fmadd_ps(about, _mm512_loadu_ps(row_step), off));
+  }
+
+  /// VNNI takes a byte of both halves for one unsigned number: it is 16 * high + low, and
+  /// (16 * high + low) * y + 16 * (low * x) = 16 * (high * y + low * (x + y / 16)). So the products
+  /// of the upper halves need no shift, if the query's lower values leave a sixteenth of the
+  /// upper ones to them. 119 + 119 / 16 is below 127.
+  static constexpr HalfByteForm kForm{0.0625F, 119.0F};
+
+  TOOLROLL_INLINE void bounds_of_blocks(const HalfByteQuery& query, const std::uint8_t* blocks,
+                                        std::size_t n, std::size_t width, float* upper) {
+    const __m512i halves = _mm512_set1_epi8(15);
+    const std::uint8_t* at = blocks;
+    for (std::size_t block = 0; block < n; ++block, upper += kBlockRows) {
+      __m512i bytes[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+      __m512i lows[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+      for (std::size_t j = 0; j < width / 2; j += 4, at += 4 * kBlockRows) {
+        const __m512i high = _mm512_set1_epi32(word(query.high + j));
+        const __m512i low = _mm512_set1_epi32(word(query.low + j));
+        for (int v = 0; v < 2; ++v) {
+          const __m512i x = _mm512_loadu_si512(at + 64 * v);
+          bytes[v] = _mm512_dpbusd_epi32(bytes[v], x, high);
+          lows[v] = _mm512_dpbusd_epi32(lows[v], _mm512_and_si512(x, halves), low);
+        }
+      }
+      for (int v = 0; v < 2; ++v, at += 64) {
+        const __m512i sum = _mm512_add_epi32(bytes[v], _mm512_slli_epi32(lows[v], 4));
+        const __m512i numbers = _mm512_loadu_si512(at);
+        const __m512 scale =
+            _mm512_castsi512_ps(_mm512_and_si512(numbers, _mm512_set1_epi32(-0x10000)));
+        const __m512 error = _mm512_castsi512_ps(_mm512_slli_epi32(numbers, 16));
+        const __m512 p = _mm512_mul_ps(
+            _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(query.step * 0.0625F),
+                            _mm512_set1_ps(query.bias)),
+            scale);
+        const __m512 off =
+            _mm512_fnmadd_ps(_mm512_set1_ps(query.slope), p, _mm512_set1_ps(query.slack));
+        _mm512_storeu_ps(
+            upper + 16 * v,
+            _mm512_fmadd_ps(error, off, _mm512_add_ps(p, _mm512_set1_ps(query.constant))));
+      }
+    }
+  }
+
+  TOOLROLL_INLINE std::size_t above(const float* scores, std::size_t n, float least,
+                                    std::int32_t first, std::int32_t* rows) {
+    const __m512 limit = _mm512_set1_ps(least);
+    __m512i at =
+        _mm512_add_epi32(_mm512_set1_epi32(first),
+                         _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < n; i += 16) {
+      const __mmask16 there =
+          n - i < 16 ? static_cast<__mmask16>((1U << (n - i)) - 1) : static_cast<__mmask16>(0xFFFF);
+      const __mmask16 hits = _mm512_mask_cmp_ps_mask(
+          there, _mm512_maskz_loadu_ps(there, scores + i), limit, _CMP_GE_OQ);
+      if (hits != 0) {
+        _mm512_storeu_si512(rows + count, _mm512_maskz_compress_epi32(hits, at));
+        count += static_cast<std::size_t>(_mm_popcnt_u32(hits));
+      }
+      at = _mm512_add_epi32(at, _mm512_set1_epi32(16));
+    }
+    return count;
   }
 };
 

@@ -7,6 +7,12 @@
 ///     Products four(query, start, a, b, c, d, width)  the products with four rows
 ///     Sum one(query, start, row, width)               the product with one row: the same number
 ///
+/// and besides
+///
+///     kBatch                                          8-bit rows whose sums are made together
+///     batch<kFine>(query, start, fine_start, rows, row_step, row_error, width, upper)
+///     kForm, bounds_of_blocks, above                  as in DotKernels
+///
 /// The file that defines X includes this header after all others, inside the region that sets the
 /// compiler's target, so that the template is compiled for X. X lies in an unnamed namespace, and
 /// so every instance has internal linkage. Nothing here may call into the standard library: the
@@ -41,6 +47,19 @@ TOOLROLL_INLINE void prefetch_row(const T* row, std::size_t width) {
     _mm_prefetch(reinterpret_cast<const char*>(row) + i, _MM_HINT_T0);
   }
 }
+
+/// Rows one after the other.
+struct Consecutive {
+  const std::int8_t* first;
+  std::size_t width;
+  const std::int8_t* operator[](std::size_t i) const { return first + i * width; }
+};
+
+/// Rows anywhere.
+struct Listed {
+  const std::int8_t* rows[16];
+  const std::int8_t* operator[](std::size_t i) const { return rows[i]; }
+};
 
 template <typename X>
 struct X86Kernels {
@@ -87,6 +106,88 @@ struct X86Kernels {
     loops::bounds(products, row_step, row_error, n, terms, lower, upper);
   }
 
+  /// The bounds of n rows. The next batch of rows that lie apart is prefetched. The last batch
+  /// repeats its last row, and its bounds behind n are never written.
+  template <bool kFine, bool kListed>
+  static void upper_of(const ByteQuery& query, const std::int8_t* rows, const float* row_step,
+                       const float* row_error, const std::int32_t* at, std::size_t n,
+                       std::size_t width, float* upper) {
+    constexpr std::size_t kBatch = X::kBatch;
+    const auto start = X::start(query.values, width);
+    const auto fine_start = kFine ? X::start(query.fine, width) : start;
+    for (std::size_t i = 0; i < n; i += kBatch) {
+      const std::size_t count = n - i < kBatch ? n - i : kBatch;
+      if (!kListed && count == kBatch) {
+        X::template batch<kFine>(query, start, fine_start, Consecutive{rows + i * width, width},
+                                 row_step + i, row_error + i, width, upper + i);
+        continue;
+      }
+      if constexpr (kListed) {
+        const std::size_t next = n < i + 2 * kBatch ? n : i + 2 * kBatch;
+        for (std::size_t j = i + kBatch; j < next; ++j) {
+          prefetch_row(loops::row(rows, at[j], width), width);
+          _mm_prefetch(reinterpret_cast<const char*>(row_step + at[j]), _MM_HINT_T0);
+          _mm_prefetch(reinterpret_cast<const char*>(row_error + at[j]), _MM_HINT_T0);
+        }
+      }
+      Listed some;
+      float step[kBatch];
+      float error[kBatch];
+      for (std::size_t j = 0; j < kBatch; ++j) {
+        const std::size_t last = i + (j < count ? j : count - 1);
+        const std::size_t row = kListed ? static_cast<std::size_t>(at[last]) : last;
+        some.rows[j] = rows + row * width;
+        step[j] = row_step[row];
+        error[j] = row_error[row];
+      }
+      if (count == kBatch) {
+        X::template batch<kFine>(query, start, fine_start, some, step, error, width, upper + i);
+      } else {
+        float bounds[kBatch];
+        X::template batch<kFine>(query, start, fine_start, some, step, error, width, bounds);
+        for (std::size_t j = 0; j < count; ++j) upper[i + j] = bounds[j];
+      }
+    }
+  }
+
+  static void i8_upper(const ByteQuery& query, const std::int8_t* rows, const float* row_step,
+                       const float* row_error, std::size_t n, std::size_t width, float* upper) {
+    if (query.fine == nullptr) {
+      upper_of<false, false>(query, rows, row_step, row_error, nullptr, n, width, upper);
+    } else {
+      upper_of<true, false>(query, rows, row_step, row_error, nullptr, n, width, upper);
+    }
+  }
+
+  static void i8_upper_at(const ByteQuery& query, const std::int8_t* rows, const float* row_step,
+                          const float* row_error, const std::int32_t* at, std::size_t n,
+                          std::size_t width, float* upper) {
+    if (query.fine == nullptr) {
+      upper_of<false, true>(query, rows, row_step, row_error, at, n, width, upper);
+    } else {
+      upper_of<true, true>(query, rows, row_step, row_error, at, n, width, upper);
+    }
+  }
+
+  static HalfByteSums round_halves(const float* x, const float* y, std::size_t n, std::int8_t* low,
+                                   std::int8_t* high) {
+    return finished(loops::round_halves(x, y, n, X::kForm, low, high));
+  }
+
+  static std::uint32_t quantise4(const float* x, std::size_t width, std::uint8_t* values) {
+    return loops::quantise4(x, width, values);
+  }
+
+  static void i4_upper(const HalfByteQuery& query, const std::uint8_t* blocks, std::size_t n,
+                       std::size_t width, float* upper) {
+    X::bounds_of_blocks(query, blocks, n, width, upper);
+  }
+
+  static std::size_t above(const float* scores, std::size_t n, float least, std::int32_t first,
+                           std::int32_t* rows) {
+    return X::above(scores, n, least, first, rows);
+  }
+
   static std::size_t ones(const std::uint64_t* words, std::size_t n) {
     std::size_t count = 0;
     for (std::size_t i = 0; i < n; ++i) count += static_cast<std::size_t>(_mm_popcnt_u64(words[i]));
@@ -94,7 +195,9 @@ struct X86Kernels {
   }
 
   static constexpr DotKernels table(Isa isa) {
-    return {isa, each, each_at, each, each_at, squares, scale, quantise, bounds, ones};
+    return {isa,          each,      each_at,  each,     each_at,     squares,
+            scale,        quantise,  bounds,   i8_upper, i8_upper_at, X::kForm,
+            round_halves, quantise4, i4_upper, above,    ones};
   }
 };
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace toolroll {
 namespace {
@@ -21,6 +23,10 @@ constexpr std::size_t kPlainPerResult = 4;
 // Below this share of allowed rows they are fetched one by one, above it all rows are read in
 // order.
 constexpr double kSweepShare = 0.5;
+
+// Lengths of unit vectors rounded to float32 are within 1e-5.
+constexpr float kLength = 1.00001F;
+constexpr float kLongestHalves = 1.009F;  // of a row in 4 bits: see the proof in the header
 
 /// `count` rows: those listed in `at`, or if that is nullptr the ones from `first` on.
 struct Block {
@@ -76,13 +82,18 @@ void scan_full(const VectorRows& rows, const Query& query, const Bitset* listed,
   });
 }
 
+bool is_sweep(std::size_t n, std::size_t count) {
+  return static_cast<double>(count) > kSweepShare * static_cast<double>(n);
+}
+
 /// The most candidates whose memory a thread keeps for its next scan: 512 kB. If the rows are
 /// nearly equally far from a query, the bounds exclude none, and all of them are candidates.
 constexpr std::size_t kKeptCandidates = std::size_t{1} << 16;
 
-/// Two stages: 8-bit intervals, then float32 products of the rows that these do not exclude.
-void scan_certified(const VectorRows& rows, const Query& query, std::size_t k, const Bitset* listed,
-                    const Bitset* mask, Best& best) {
+/// Few rows that lie apart: 8-bit intervals of all, then float32 products of the rows whose upper
+/// end reaches the k-th best lower end.
+void scan_listed(const VectorRows& rows, const Query& query, std::size_t k, const Bitset& listed,
+                 Best& best) {
   const DotKernels& dot = dot_kernels();
   thread_local std::vector<Candidate> candidates;
   candidates.clear();
@@ -90,30 +101,20 @@ void scan_certified(const VectorRows& rows, const Query& query, std::size_t k, c
   std::int32_t products[kBlock];
   float lower[kBlock];
   float upper[kBlock];
-  float listed_step[kBlock];
-  float listed_error[kBlock];
-  each_block(rows.size(), listed, [&](const Block& block) {
-    const float* step = rows.step.data() + block.first;
-    const float* error = rows.error.data() + block.first;
-    if (block.at == nullptr) {
-      dot.i8(query.small(), rows.small.row(block.first), block.count, rows.width(), products);
-    } else {
-      dot.i8_at(query.small(), rows.small.data(), block.at, block.count, rows.width(), products);
-      for (std::size_t i = 0; i < block.count; ++i) {
-        listed_step[i] = step[block.at[i]];
-        listed_error[i] = error[block.at[i]];
-      }
-      step = listed_step;
-      error = listed_error;
+  float step[kBlock];
+  float error[kBlock];
+  each_block(rows.size(), &listed, [&](const Block& block) {
+    dot.i8_at(query.small(), rows.small.data(), block.at, block.count, rows.width(), products);
+    for (std::size_t i = 0; i < block.count; ++i) {
+      step[i] = rows.step[static_cast<std::size_t>(block.at[i])];
+      error[i] = rows.error[static_cast<std::size_t>(block.at[i])];
     }
     dot.bounds(products, step, error, block.count, query.terms(), lower, upper);
     each_above(
         {upper, block.count}, [&] { return floor.threshold(); },
         [&](std::size_t i) {
-          const std::int32_t row = block.row(i);
-          if (!holds(mask, row)) return;
-          candidates.push_back({row, upper[i]});
-          floor.offer(lower[i], row);
+          candidates.push_back({block.at[i], upper[i]});
+          floor.offer(lower[i], block.at[i]);
         });
   });
   rescore(rows, query, candidates, floor.threshold(), best);
@@ -147,6 +148,7 @@ VectorRows VectorRows::of(std::span<const float> vectors, std::size_t dim) {
   }
   rows.step = std::move(step);
   rows.error = std::move(error);
+  rows.halves = HalfByteRows::of(rows.full);
   return rows;
 }
 
@@ -156,6 +158,7 @@ void VectorRows::save(ArchiveWriter& archive) const {
   archive.array(small.span());
   archive.array(step);
   archive.array(error);
+  halves.save(archive);
 }
 
 VectorRows VectorRows::load(ArchiveReader& archive) {
@@ -187,11 +190,13 @@ VectorRows VectorRows::load(ArchiveReader& archive) {
   }
   require(std::ranges::none_of(small, [](std::int8_t value) { return value == -128; }),
           "the 8-bit form of a row is out of its range");
+  rows.halves = HalfByteRows::load(archive, n, width);
   return rows;
 }
 
 std::size_t VectorRows::memory_bytes() const {
-  return full.memory_bytes() + small.memory_bytes() + step.memory_bytes() + error.memory_bytes();
+  return full.memory_bytes() + small.memory_bytes() + halves.memory_bytes() + step.memory_bytes() +
+         error.memory_bytes();
 }
 
 bool Query::set(std::span<const float> x) {
@@ -210,26 +215,78 @@ bool Query::set(std::span<const float> x) {
   dot.scale(padded_.data(), 1.0 / std::sqrt(squares), width, full_.mutable_row(0));
   const Quantised form = dot.quantise(full_.data(), width, small_.mutable_row(0));
 
-  // Lengths of unit vectors rounded to float32, and the roundings of the interval's own arithmetic
-  // (a few, of numbers below 2), are within 1e-5. A float32 sum of `width` products of unit vectors
-  // is within width * 2^-24 of the true one in any order; twice that covers the padding of the
-  // proof.
-  constexpr float kLength = 1.00001F;
-  const float rounding = static_cast<float>(width + 16) * 0x1p-23F + 1e-5F;
-  terms_ = {form.step, kLength + form.error, form.error * kLength + rounding};
+  // A float32 sum of `width` products of unit vectors is within width * 2^-24 of the true one in
+  // any order; twice that covers the padding of the proof. The roundings of the bound's own
+  // arithmetic (a few, of numbers below 17) are within 1e-5.
+  rounding_ = static_cast<float>(width + 16) * 0x1p-23F + 1e-5F;
+  terms_ = {form.step, kLength + form.error, form.error * kLength + rounding_};
   return true;
 }
 
-void scan(const VectorRows& rows, const Query& query, std::size_t k, const Bitset* allowed,
+ByteQuery Query::coarse() const {
+  return {small_.data(), nullptr, terms_.step, 0, terms_.per_error, terms_.constant};
+}
+
+void Query::set_stages() {
+  const DotKernels& dot = dot_kernels();
+  const std::size_t width = full_.width();
+  if (parts_.width() != width) {
+    parts_ = Rows<float>(1, dim_);
+    rest_ = Rows<std::int8_t>(1, dim_);
+    low_high_ = Rows<std::int8_t>(1, dim_);
+  }
+  const float* const x = full_.data();
+  float* const parts = parts_.mutable_row(0);
+  for (std::size_t i = 0; i < width; ++i) {
+    parts[i] = x[i] - terms_.step * static_cast<float>(small_.data()[i]);
+  }
+  const Quantised rest = dot.quantise(parts, width, rest_.mutable_row(0));
+  // The rest is off by the rounding of two numbers below 1 of a vector of length 1.
+  const float error = rest.error + 1e-6F;
+  fine_ = {small_.data(), rest_.data(),    terms_.step,
+           rest.step,     kLength + error, error * kLength + rounding_};
+
+  const std::size_t half = width / 2;
+  for (std::size_t i = 0; i < half; i += 4) {
+    std::memcpy(parts + i, x + 2 * i, 4 * sizeof(float));
+    std::memcpy(parts + half + i, x + 2 * i + 4, 4 * sizeof(float));
+  }
+  std::int8_t* const low = low_high_.mutable_row(0);
+  const HalfByteSums sums = dot.round_halves(parts, parts + half, half, low, low + half);
+  const float total = static_cast<float>(sums.low) +
+                      (1.0F + dot.half_byte_form.share) * static_cast<float>(sums.high);
+  halves_ = {low,
+             low + half,
+             sums.step,
+             -7.5F * sums.step * total,
+             0,
+             0,
+             sums.error * kLongestHalves + rounding_};
+}
+
+HalfByteQuery Query::halves(float t0) const {
+  HalfByteQuery query = halves_;
+  const float c = 1.0F / std::sqrt(1.0F - t0 * t0);
+  // The factors are rounded to the safe side, and so is the length of the query.
+  query.slope = c * t0 / kLongestHalves;
+  query.slack = (c + query.slope * query.constant) * 1.00002F;
+  query.slope *= 0.99999F;
+  return query;
+}
+
+bool scans_in_stages(const VectorRows& rows, std::size_t count) {
+  return !rows.halves.empty() && is_sweep(rows.size(), count);
+}
+
+void scan(const VectorRows& rows, Query& query, std::size_t k, const Bitset* allowed,
           std::size_t count, Best& best) {
-  const bool sweeps = allowed == nullptr ||
-                      static_cast<double>(count) > kSweepShare * static_cast<double>(rows.size());
-  const Bitset* const listed = sweeps ? nullptr : allowed;
-  const Bitset* const mask = sweeps ? allowed : nullptr;
+  const bool sweeps = allowed == nullptr || is_sweep(rows.size(), count);
   if (count <= kPlainRows || count / kPlainPerResult <= k) {
-    scan_full(rows, query, listed, mask, best);
+    scan_full(rows, query, sweeps ? nullptr : allowed, sweeps ? allowed : nullptr, best);
+  } else if (sweeps) {
+    sweep(rows, query, k, allowed, best);
   } else {
-    scan_certified(rows, query, k, listed, mask, best);
+    scan_listed(rows, query, k, *allowed, best);
   }
 }
 

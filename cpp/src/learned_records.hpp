@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "portable.hpp"
+#include "prefetch.hpp"
 #include "toolroll/learned.hpp"
 
 namespace toolroll {
@@ -51,13 +52,6 @@ struct Cell {
 
 /// Scatters keys, which need not be hashes, over all 64 bits. One to one.
 inline std::uint64_t scattered(std::uint64_t key) { return key * 0x9E3779B97F4A7C15U; }
-
-/// Prefetches memory that will be read soon.
-inline void prefetch([[maybe_unused]] const void* at) {
-#if defined(__GNUC__) || defined(__clang__)
-  __builtin_prefetch(at);
-#endif
-}
 
 /// Cells by scope, in a hash table with open addressing: a reader needs three of them, and each
 /// costs one cache line. No scope is 0.

@@ -61,7 +61,6 @@ class Rows {
   std::size_t width() const { return width_; }
   std::size_t bytes() const { return n_ * width_ * sizeof(T); }
   /// For writing; only of rows in memory of their own.
-  /// For writing; only of rows in memory of their own.
   T* mutable_row(std::size_t i) { return own_.get() + i * width_; }
   const T* row(std::size_t i) const { return data_ + i * width_; }
   const T* data() const { return data_; }
@@ -94,6 +93,58 @@ struct BoundTerms {
   float constant;   ///< the part that does not depend on the row
 };
 
+/// A query beside 8-bit rows, in 8 bits or in 16: close to step * values + fine_step * fine.
+struct ByteQuery {
+  const std::int8_t* values;
+  const std::int8_t* fine;  ///< nullptr: the query has 8 bits
+  float step;
+  float fine_step;
+  float per_error;
+  float constant;
+};
+
+/// Rows in 4 bits, in blocks that a kernel reads from the first byte to the last.
+///
+/// A row x is close to scale * (n - 7.5), with n in 0..15. A block holds kBlockRows rows. For each
+/// eight dimensions it has four bytes of each row, row after row: byte i has n of dimension 8j + i
+/// in its lower half and n of dimension 8j + 4 + i in its upper one. Behind them lies one number of
+/// 32 bits for each row: the upper half of it is the upper half of the float `scale`, the lower
+/// half that of the float `error`, which is at least the length of x - scale * (n - 7.5). Rows that
+/// fill up the last block are 0. All numbers are little-endian.
+inline constexpr std::size_t kBlockRows = 32;
+
+/// Bytes of a block of rows of a padded width.
+constexpr std::size_t block_bytes(std::size_t width) { return kBlockRows * (width / 2 + 4); }
+
+/// How a query beside 4-bit rows is rounded. The effective value of a lower dimension is
+/// low + share * high, where high is the value four dimensions behind it.
+struct HalfByteForm {
+  float share;  ///< 0 or 1/16, as the kernel needs it
+  float limit;  ///< of the values, so that low fits 8 bits
+};
+
+/// A query beside 4-bit rows. `low` and `high` hold the values of dimensions 8j..8j+3 and
+/// 8j+4..8j+7, width / 2 each. With p = scale * (sum * step + bias), where sum is the sum of
+/// n * effective value over all dimensions, the bound of a row is
+/// p + constant + error * (slack - slope * p).
+struct HalfByteQuery {
+  const std::int8_t* low;
+  const std::int8_t* high;
+  float step;
+  float bias;  ///< -7.5 * step * the sum of the effective values
+  float slack;
+  float slope;
+  float constant;
+};
+
+/// What rounding a query to a HalfByteForm gives.
+struct HalfByteSums {
+  float step;
+  float error;        ///< at least the length of query - step * effective values
+  std::int32_t low;   ///< sum of `low`
+  std::int32_t high;  ///< sum of `high`
+};
+
 /// One instruction set's functions. `width` is a padded width; pointers to rows need no alignment.
 struct DotKernels {
   Isa isa;
@@ -119,6 +170,29 @@ struct DotKernels {
   /// constant).
   void (*bounds)(const std::int32_t* products, const float* row_step, const float* row_error,
                  std::size_t n, const BoundTerms& terms, float* lower, float* upper);
+  /// upper[i] = products * row's step + per_error * row's error + constant, for n consecutive 8-bit
+  /// rows; at least the float32 product if the query's terms are those of Query.
+  void (*i8_upper)(const ByteQuery& query, const std::int8_t* rows, const float* row_step,
+                   const float* row_error, std::size_t n, std::size_t width, float* upper);
+  /// The same for the rows at[i].
+  void (*i8_upper_at)(const ByteQuery& query, const std::int8_t* rows, const float* row_step,
+                      const float* row_error, const std::int32_t* at, std::size_t n,
+                      std::size_t width, float* upper);
+  /// The form that i4_upper needs its query in.
+  HalfByteForm half_byte_form;
+  /// Rounds a query that lies in two halves of n values each: dimensions 8j..8j+3, and 8j+4..8j+7.
+  HalfByteSums (*round_halves)(const float* x, const float* y, std::size_t n, std::int8_t* low,
+                               std::int8_t* high);
+  /// Rounds a vector of length about 1 (or 0) to 4 bits: values in 0..15. Returns its scale and
+  /// error as a block holds them.
+  std::uint32_t (*quantise4)(const float* x, std::size_t width, std::uint8_t* values);
+  /// The bounds of all rows of n consecutive blocks.
+  void (*i4_upper)(const HalfByteQuery& query, const std::uint8_t* blocks, std::size_t n,
+                   std::size_t width, float* upper);
+  /// Writes first + i for each i < n with scores[i] >= least, ascending; returns how many. `rows`
+  /// has room for n + 16.
+  std::size_t (*above)(const float* scores, std::size_t n, float least, std::int32_t first,
+                       std::int32_t* rows);
   /// Number of bits set in n words.
   std::size_t (*ones)(const std::uint64_t* words, std::size_t n);
 };

@@ -36,6 +36,25 @@ def clustered(n: int, dim: int, seed: int) -> np.ndarray:
     return (np.tanh(latent @ rng.standard_normal((32, dim)) / 8) + 0.15).astype(np.float32)
 
 
+def rows_of_a_kind(kind: str, n: int, dim: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    vectors = clustered(n, dim, seed) if kind == "clustered" and n else random_vectors(n, dim, seed)
+    if kind == "few values":
+        vectors = rng.integers(-1, 2, (n, dim)).astype(np.float32)  # many exact ties, rows of zeros
+    elif kind == "nearly equal":
+        vectors = (vectors[:1] + 1e-4 * vectors).astype(np.float32)  # all inside one 8-bit step
+    elif kind == "duplicates" and n:
+        vectors = vectors[rng.integers(0, max(1, n // 9), n)]
+    elif kind == "one large value":
+        vectors[:: max(1, n // 3), 0] = 1000  # coarse steps for some rows
+    elif kind == "heavy-tailed":
+        vectors = (vectors**3).astype(np.float32)
+    return np.ascontiguousarray(vectors)
+
+
+KINDS = ["random", "clustered", "few values", "nearly equal", "duplicates", "one large value", "heavy-tailed"]
+
+
 def full_scan(index: VectorIndex, query: np.ndarray, k: int, allowed: np.ndarray | None = None) -> Hits:
     """The oracle: every float32 score, best first, ties by ascending row."""
     rows = np.arange(index.size, dtype=np.int32)
@@ -63,9 +82,7 @@ def members(n: int, mask: np.ndarray) -> Bitset:
     dim=st.integers(1, 200),
     k=st.integers(-1, 800),
     seed=st.integers(0, 2**32 - 1),
-    kind=st.sampled_from(
-        ["random", "clustered", "few values", "nearly equal", "duplicates", "one large value"]
-    ),
+    kind=st.sampled_from(KINDS),
     share=st.sampled_from([None, 0.0, 0.02, 0.3, 0.8, 1.0]),
 )
 @settings(max_examples=200, deadline=None)
@@ -73,22 +90,41 @@ def test_the_exact_search_is_the_float32_scan(
     n: int, dim: int, k: int, seed: int, kind: str, share: float | None
 ) -> None:
     rng = np.random.default_rng(seed)
-    vectors = clustered(n, dim, seed) if kind == "clustered" and n else random_vectors(n, dim, seed)
-    if kind == "few values":
-        vectors = rng.integers(-1, 2, (n, dim)).astype(np.float32)  # many exact ties, rows of zeros
-    elif kind == "nearly equal":
-        vectors = (vectors[:1] + 1e-4 * vectors).astype(np.float32)  # all inside one 8-bit step
-    elif kind == "duplicates" and n:
-        vectors = vectors[rng.integers(0, max(1, n // 9), n)]
-    elif kind == "one large value":
-        vectors[:: max(1, n // 3), 0] = 1000  # coarse steps for some rows
+    vectors = rows_of_a_kind(kind, n, dim, seed)
     query = rng.standard_normal(dim).astype(np.float32)
     if n and seed % 2:
         query = (vectors[0] + 0.1 * query).astype(np.float32)
-    index = VectorIndex.build(np.ascontiguousarray(vectors))
+    index = VectorIndex.build(vectors)
     mask = None if share is None else rng.random(n) < share
     found = index.search(query, k, None if mask is None else members(n, mask), method="exact")
     assert_same(found, full_scan(index, query, k, mask))
+
+
+@given(
+    n=st.integers(9_990, 10_300),  # 4-bit rows from 10,000 on
+    dim=st.integers(1, 160),
+    k=st.one_of(st.integers(1, 20), st.integers(1, 3_000)),
+    seed=st.integers(0, 2**32 - 1),
+    kind=st.sampled_from(KINDS),
+    share=st.sampled_from([None, 0.02, 0.6, 0.95]),
+)
+@settings(deadline=None)
+def test_the_exact_search_in_stages_is_the_float32_scan(
+    n: int, dim: int, k: int, seed: int, kind: str, share: float | None
+) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = rows_of_a_kind(kind, n, dim, seed)
+    index = VectorIndex.build(vectors)
+    mask = np.ones(n, bool) if share is None else rng.random(n) < share
+    allowed = None if share is None else members(n, mask)
+    every = np.arange(n, dtype=np.int32)
+    eligible = every[mask & vectors.any(axis=1)]
+    for query in (rng.standard_normal(dim), vectors[0] + 0.1 * rng.standard_normal(dim), vectors[n // 2]):
+        scores = index.scores(query.astype(np.float32), eligible)
+        best = np.argsort(-scores, kind="stable")[:k]
+        found = index.search(query.astype(np.float32), k, allowed, method="exact")
+        expected = (eligible[best], scores[best]) if query.any() else (every[:0], scores[:0])
+        assert_same(found, expected)
 
 
 @given(n=st.integers(1, 60), dim=st.integers(1, 300), seed=st.integers(0, 2**32 - 1))
@@ -329,6 +365,18 @@ def test_a_saved_index_answers_as_before(tmp_path: Path, graph: bool, dim: int) 
             assert_same(loaded.search(query, 10, method=method), index.search(query, 10, method=method))
 
 
+def test_a_saved_index_keeps_its_4_bit_rows(tmp_path: Path) -> None:
+    vectors, queries = np.split(clustered(10_120, 60, 8), [10_100])
+    for n in (9_999, 10_100):
+        index = VectorIndex.build(vectors[:n])
+        index.save(str(tmp_path / "index"))
+        loaded = VectorIndex.load(str(tmp_path / "index"))
+        for query in queries:
+            assert_same(loaded.search(query, 10), index.search(query, 10))
+        loaded.save(str(tmp_path / "again"))
+        assert (tmp_path / "again").read_bytes() == (tmp_path / "index").read_bytes()
+
+
 def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "index"
     VectorIndex.build(random_vectors(40, 10, 0), hnsw=True).save(str(path))
@@ -361,6 +409,13 @@ for query in rng.standard_normal((20, 200)).astype(np.float32):
     for some in (None, allowed):
         print(index.search(query, 10, some, method="exact")[0].tolist())
     print(index.search(query, 10, method="graph", ef=200)[0].tolist())
+large = rng.standard_normal((12_345, 100)).astype(np.float32)
+large[6000:] += 2 * large[0]
+index = VectorIndex.build(large)
+most = Bitset.of(12_345, np.flatnonzero(np.arange(12_345) % 9).astype(np.int32))
+for query in (*rng.standard_normal((10, 100)).astype(np.float32), *large[:10]):
+    for some in (None, most):
+        print(index.search(query, 10, some)[0].tolist())
 """
 
 

@@ -29,6 +29,7 @@ UNSPACED_RANGES = [
 HANGUL_RANGES = [
     (0x1100, 0x11FF), (0x3131, 0x318E), (0xA960, 0xA97C), (0xAC00, 0xD7A3), (0xD7B0, 0xD7FB), (0xFFA0, 0xFFDC),
 ]  # fmt: skip
+FULL_WIDTH = [(0xFF10, 0xFF19), (0xFF21, 0xFF3A), (0xFF41, 0xFF5A)]
 SPACES = {
     *range(0x09, 0x0E),
     0x20,
@@ -52,8 +53,13 @@ def nfd(text: str) -> str:
     return unicodedata.normalize("NFD", text)
 
 
+def narrow(text: str) -> str:
+    """With ordinary forms of full-width Latin letters and digits."""
+    return "".join(chr(ord(ch) - 0xFEE0) if within(ord(ch), FULL_WIDTH) else ch for ch in text)
+
+
 def folded(c: int) -> str:
-    return unicodedata.normalize("NFC", nfd(chr(c)).casefold())
+    return unicodedata.normalize("NFC", narrow(nfd(chr(c))).casefold())
 
 
 def compositions() -> dict[tuple[int, int], int]:

@@ -61,8 +61,10 @@ float LanguageGate::foreignness_of_word(std::string_view word) const {
 
 bool LanguageGate::is_foreign(std::string_view text) const {
   if (is_ascii(text)) return foreignness(text) > 0;
+  std::string narrowed;
   std::string latin;
   std::string other;
+  text = narrow(text, narrowed);
   return foreignness(split_scripts(text, latin, other) ? latin : text) > 0;
 }
 

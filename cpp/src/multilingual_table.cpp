@@ -40,6 +40,8 @@ void MultilingualTable::embed(std::string_view text, std::span<float> out) const
                                 " elements, must have " + std::to_string(dim()));
   }
   std::fill(out.begin(), out.end(), 0.0F);
+  thread_local std::string narrowed;
+  text = narrow(text, narrowed);
   const std::string_view beginning = text.substr(0, Unigram::kMostBytes);
   thread_local std::string latin;
   thread_local std::string other;

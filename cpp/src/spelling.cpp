@@ -41,6 +41,7 @@ constexpr auto kAscii = [] {
 constexpr std::uint8_t kind_of(char c) {
   return static_cast<unsigned char>(c) < 0x80 ? kAscii[static_cast<unsigned char>(c)] : 0;
 }
+constexpr bool is_ascii_lower(char32_t c) { return c >= U'a' && c <= U'z'; }
 constexpr bool is_alphanumeric(char c) {
   return static_cast<unsigned char>(c) >= 0x80 || (kind_of(c) & (kLower | kUpper | kDigit)) != 0;
 }
@@ -97,16 +98,17 @@ Run read_run(std::string_view text, std::size_t begin) {
     } else if (static_cast<unsigned char>(byte) < 0x80) {
       break;
     } else {
-      const auto [c, size] = decode(text, at);
+      const auto [wide, size] = decode(text, at);
+      const char32_t c = narrow(wide);
       const std::uint32_t bits = unicode::properties(c);
       if ((bits & unicode::kWord) == 0 || (bits & (unicode::kHangul | unicode::kUnspaced)) != 0)
         break;
       if ((bits & unicode::kMark) == 0) {
         const char32_t small = lower(c);
         const char32_t base = strip_accent(small);
-        if (base >= U'a' && base <= U'z') {
+        if (is_ascii_lower(base)) {
           run.add(static_cast<char>(base), small != c);
-          run.has_accent = true;
+          run.has_accent |= c >= 0x80;
         } else {
           run.is_latin = false;
         }
@@ -257,7 +259,7 @@ void Lexicon::add_words_of(std::string_view text, float weight) {
   };
   const auto add_letter = [&](char letter, bool upper, std::size_t next) {
     if (upper && part.letters > 0 &&
-        (!before_upper || (next < text.size() && (kind_of(text[next]) & kLower) != 0))) {
+        (!before_upper || is_ascii_lower(narrow(decode(text, next).code_point)))) {
       end_part();
     }
     part.add(letter, upper);
@@ -275,15 +277,16 @@ void Lexicon::add_words_of(std::string_view text, float weight) {
       ++at;
       continue;
     }
-    const auto [c, size] = decode(text, at);
+    const auto [wide, size] = decode(text, at);
+    const char32_t c = narrow(wide);
     const char32_t small = lower(c);
     const std::uint32_t bits = unicode::properties(c);
     const char32_t base = strip_accent(small);
-    if (base >= U'a' && base <= U'z') {
+    if (is_ascii_lower(base)) {
       add_letter(static_cast<char>(base), small != c, at + size);
     } else if ((bits & unicode::kMark) == 0) {
-      const bool is_other =
-          (bits & unicode::kWord) != 0 && (bits & (unicode::kHangul | unicode::kUnspaced)) == 0;
+      const bool is_other = c >= 0x80 && (bits & unicode::kWord) != 0 &&
+                            (bits & (unicode::kHangul | unicode::kUnspaced)) == 0;
       if (is_other) {
         part.is_latin = whole.is_latin = false;
       } else if (whole.letters > 0 || !whole.is_latin) {

@@ -40,6 +40,7 @@ constexpr bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 constexpr std::uint8_t ascii_kind(char c) { return kAsciiKinds[static_cast<unsigned char>(c)]; }
 
 std::uint8_t kind_of(char32_t c) {
+  c = narrow(c);
   if (c < 0x80) return kAsciiKinds[c];
   const std::uint32_t bits = unicode::properties(c);
   if ((bits & unicode::kWord) == 0 || (bits & unicode::kPunctuation) != 0) return kNone;

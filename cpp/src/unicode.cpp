@@ -352,6 +352,22 @@ char32_t strip_accent(char32_t c) {
   return parts[0];
 }
 
+std::string_view narrow(std::string_view text, std::string& buffer) {
+  constexpr char kLead = '\xEF';  // of all wide forms in UTF-8
+  if (text.find(kLead) == std::string_view::npos) return text;
+  buffer.clear();
+  for (std::size_t at = 0; at < text.size();) {
+    const auto [c, size] = decode(text, at);
+    if (const char32_t ordinary = narrow(c); ordinary != c) {
+      buffer.push_back(static_cast<char>(ordinary));
+    } else {
+      buffer.append(text, at, size);
+    }
+    at += size;
+  }
+  return buffer;
+}
+
 char32_t lower(char32_t c) {
   if (c < 0x80) return c >= 'A' && c <= 'Z' ? c + 0x20 : c;
   const std::size_t i = entry(unicode::kLowerPage, unicode::kLowerCell, unicode::kLowerShift, c);

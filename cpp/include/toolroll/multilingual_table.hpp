@@ -24,6 +24,8 @@ namespace toolroll {
 /// exactly the vector that the English table gives it, and an English name in a Chinese sentence
 /// keeps its meaning.
 ///
+/// Full-width Latin letters and digits are read as ordinary ones.
+///
 /// Bounded for any input: other scripts are searched in the first Unigram::kMostBytes of a text,
 /// and at most TokenTable::kMostTokens pieces of a part count. Immutable; safe to use from many
 /// threads.

@@ -17,7 +17,7 @@
 
 namespace toolroll {
 
-/// Known words: Latin letters without case and accents, each with a weight.
+/// Known words: Latin letters without case, accents and width, each with a weight.
 ///
 /// A lexicon stores no misspellings. There are 54 n + 25 strings one edit away from a word of n
 /// letters. The hash of each is computed in one step from the hashes of the word's beginnings and

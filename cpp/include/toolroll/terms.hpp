@@ -14,7 +14,8 @@ enum class Analysis : std::uint8_t {
   ///  - splits at every character that is neither a letter nor a digit (`_`, `-`, `.`, `/`), within
   ///    camelCase and HTTPServer, and between letters and digits after three or more letters
   ///    (oauth2 -> oauth 2, but s3, ec2, k8s, mp3 stay whole);
-  ///  - folds case, and drops the accents of Latin, Greek and Cyrillic letters;
+  ///  - folds case and full-width letters, and drops the accents of Latin, Greek and Cyrillic
+  ///  letters;
   ///  - leaves out English stop words, stems the rest as English (english.hpp);
   ///  - writes a run of Hangul, Han, kana, Thai, Lao, Khmer or Myanmar as its pairs of neighbouring
   ///    characters, because particles attach to words there or no space separates words; a run of

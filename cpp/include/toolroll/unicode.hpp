@@ -130,11 +130,20 @@ std::size_t decompose(char32_t c, char32_t (&out)[4]);
 /// The first code point of the decomposition, or 0 for a non-spacing mark: é -> e.
 /// A Hangul syllable gives its first jamo only; decompose() gives all of them.
 char32_t strip_accent(char32_t c);
+/// A full-width Latin letter or digit as the ordinary one; any other code point as it is.
+constexpr char32_t narrow(char32_t c) {
+  const bool is_wide =
+      (c >= 0xFF10 && c <= 0xFF19) || (c >= 0xFF21 && c <= 0xFF3A) || (c >= 0xFF41 && c <= 0xFF5A);
+  return is_wide ? c - 0xFEE0 : c;
+}
+/// The same for a text: the text itself if it has none, else the buffer. O(n).
+std::string_view narrow(std::string_view text, std::string& buffer);
 /// Lower case, one code point for one. Only İ has a longer lower case; this gives i without the dot
 /// above.
 char32_t lower(char32_t c);
 
-/// Caseless text: two texts that differ in case or in composition only fold to the same bytes.
+/// Caseless text: two texts that differ in case, in composition or in the width of Latin letters
+/// only fold to the same bytes.
 struct Folded {
   /// A range of the folded text whose source has another length.
   struct Edit {
@@ -155,7 +164,8 @@ struct Folded {
   std::size_t source_end(std::size_t byte) const;
 };
 
-/// Canonical caseless form: NFC(casefold(NFD(text))) with full case folding, so ß -> ss, İ -> i̇.
+/// Canonical caseless form: NFC(casefold(narrow(NFD(text)))) with full case folding, so ß -> ss,
+/// İ -> i̇, Ａ -> a.
 ///
 /// O(n) but for a run of combining marks on one letter, which is sorted. Throws
 /// std::invalid_argument if the text has 1 GiB or more.

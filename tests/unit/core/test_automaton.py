@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.core.caseless import caseless
 from toolroll._core import Automaton
 
 ALPHABET = "aabbcß İiéE\u0301_s1가나를\u1100\u1161\u11a8日本กรุ.-\U0001f600\ufe0f\x00"
@@ -19,10 +20,6 @@ words = st.text(st.sampled_from(ALPHABET), min_size=1, max_size=6) | st.text(
 )
 pattern_lists = st.lists(st.tuples(words, st.sampled_from(MODES)), max_size=12)
 texts = st.lists(words, max_size=8).map("".join)
-
-
-def caseless(text: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
 
 
 def kind(c: str) -> int:

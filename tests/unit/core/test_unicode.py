@@ -6,18 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.core.caseless import caseless
 from toolroll import _core
 
 # The tables are of Unicode 15.1; what this interpreter's older one does not assign has no oracle.
 CHARACTERS = [
     chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000 and unicodedata.category(chr(c)) != "Cn"
 ]
-TRICKY = "aAbBiIıİßſŉǰΐᾳᾴςσΣéÉe\u0301\u0323\u0307\u0345\u0344\u3099かハ가각\u1100\u1161\u11a8ﬁﬃŁК\u0306Å\u212b\U0001d160日 .\U0001f600\ufe0f\u200d\u0958\ufb2c\U00011099\U000110ba"
+TRICKY = "aAbBＡａ１＿iIıİßſŉǰΐᾳᾴςσΣéÉe\u0301\u0323\u0307\u0345\u0344\u3099かハ가각\u1100\u1161\u11a8ﬁﬃŁК\u0306Å\u212b\U0001d160日 .\U0001f600\ufe0f\u200d\u0958\ufb2c\U00011099\U000110ba"
 texts = st.text(st.sampled_from(TRICKY), max_size=12) | st.text(st.sampled_from(CHARACTERS), max_size=12)
-
-
-def caseless(text: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
 
 
 def replaced(text: str) -> str:

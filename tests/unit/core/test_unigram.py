@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.core.caseless import caseless
 from toolroll import _core
 
 BEGINNING = "\u2581"
@@ -35,7 +36,7 @@ def is_unspaced(character: str) -> bool:
 
 def words(text: str) -> list[str]:
     """Runs of letters, each with the mark of a beginning if its script has spaces."""
-    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
+    folded = caseless(text)
     runs: list[str] = []
     kind = ""
     for character in folded:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -13,13 +14,27 @@ namespace {
 
 constexpr std::size_t kMostRows = std::numeric_limits<std::int32_t>::max();
 
-constexpr std::size_t kColumnShare = 4;   // a term of n / 4 rows gets a column
-constexpr std::size_t kColumnRows = 256;  // in an index of at least so many rows
-constexpr std::size_t kSmall = 2048;  // rows up to which all sums are scanned, without book-keeping
+// Up to so many rows all sums are scanned, without maxima: most blocks would have to be summed.
+constexpr std::size_t kSmall = 2048;
+constexpr std::size_t kColumnShare = 4;    // a term of n / 4 rows of a small index gets a column
+constexpr std::size_t kColumnRows = 256;   // in an index of at least so many rows
+constexpr std::size_t kMaximaShare = 128;  // a term of n / 128 rows of a large index gets maxima
+constexpr std::size_t kSkipped = 16;       // postings between two skips, on average
+constexpr std::size_t kLeastSkipped = 64;  // postings of a term that gets skips
+constexpr std::size_t kSeeds = 8;          // blocks, and a quarter of k, that give a threshold
+constexpr std::size_t kMostSeeds = 64;
+constexpr std::size_t kTile = 2048;  // blocks whose bounds are computed at a time
+// A search computes bounds if the index has so many rows, or if the rarest term of its message has
+// so large a share of them. Otherwise walking the postings of the rare terms is faster.
+constexpr std::size_t kBoundedRows = 1 << 18;
+constexpr std::size_t kCommonShare = 16;
+constexpr std::size_t kCrowdShare = 4;   // all sums are scanned instead of a list of n / 4 rows
 constexpr std::size_t kLookUpCost = 32;  // postings walked in the time that one is looked up
 // More than the error of a sum of kMostTerms float32 numbers. Bounds are increased by it before
 // they exclude a row.
-constexpr double kSlack = 1 + 1e-4;
+constexpr float kSlack = 1 + 1e-4F;
+// Impacts stay below this, so that no sum of kMostTerms of them is infinite.
+constexpr double kMostImpact = 1e35;
 
 // The costs that expected_ns() adds up, measured on one core of 2021.
 constexpr double kReadNsPerByte = 15;  // of a message: folding, stemming, looking terms up
@@ -90,9 +105,10 @@ struct Bm25Index::Scratch {
   Terms terms;
   std::vector<std::string_view> unknown;
   Message message;
-  std::vector<float> sums;            // by row; all 0 between searches
-  std::vector<std::int32_t> touched;  // rows whose sum is above 0
+  std::vector<float> sums;    // by row; all 0 between searches
+  std::vector<float> bounds;  // by block
   std::vector<std::int32_t> rows;
+  std::vector<std::int32_t> kept;  // those of rows that may be among the best
 };
 
 // The scratch buffers of one index: one for each search that ran at the same time, at most kKept.
@@ -144,7 +160,6 @@ class Bm25Index::Lease {
   // The sums of so many rows, all 0. The caller sets them to 0 after use and reports that, or the
   // destructor does it.
   float* sums(std::size_t n) {
-    if (scratch_->touched.size() < n) scratch_->touched.resize(n);
     if (scratch_->sums.size() < n) scratch_->sums.resize(n);
     is_dirty_ = true;
     return scratch_->sums.data();
@@ -246,7 +261,8 @@ Bm25Index Bm25Index::build(std::span<const Field> fields, const Bm25Options& opt
       postings[to] = static_cast<std::int32_t>(row);
       const double impact = idfs[term] * (options.k1 + 1) * tf_of[i] / (tf_of[i] + norm);
       // Never below the least float above 0: a posting always shows in a sum.
-      impacts[to] = std::max(static_cast<float>(impact), std::numeric_limits<float>::denorm_min());
+      impacts[to] = std::max(static_cast<float>(std::min(impact, kMostImpact)),
+                             std::numeric_limits<float>::denorm_min());
     }
   }
   index.lengths_ = std::move(lengths);
@@ -271,26 +287,72 @@ void Bm25Index::derive() {
     squares += static_cast<double>(df(t)) * static_cast<double>(df(t));
   }
   postings_per_term_ = postings_.empty() ? 0 : squares / static_cast<double>(postings_.size());
-  greatest_.assign(terms, 0);
   reach_.resize(terms);
+  greatest_.assign(terms, 0);
   for (std::uint32_t t = 0; t < terms; ++t) {
     reach_[t] = idf(df(t) + df_behind(table_[t])) * (options_.k1 + 1);
-  }
-  total_length_ = background_ ? background_->total_length_ : 0;
-  for (const float length : lengths_) total_length_ += static_cast<double>(length);
-  column_.assign(terms, kNoColumn);
-  std::uint32_t columns = 0;
-  for (std::uint32_t t = 0; t < terms; ++t) {
     for (std::uint64_t i = begins_[t]; i < begins_[t + 1]; ++i) {
       greatest_[t] = std::max(greatest_[t], impacts_[i]);
     }
-    if (size_ >= kColumnRows && df(t) * kColumnShare >= size_) column_[t] = columns++;
   }
+  total_length_ = background_ ? background_->total_length_ : 0;
+  for (const float length : lengths_) total_length_ += static_cast<double>(length);
+
+  step_.assign(terms, 0);
+  maxima_of_.assign(terms, kNone);
+  shift_.assign(terms, kNoSkips);
+  skips_begin_.assign(terms, 0);
+  column_.assign(terms, kNone);
+  std::uint32_t with_maxima = 0;
+  std::uint32_t columns = 0;
+  std::size_t skips = 0;
+  for (std::uint32_t t = 0; t < terms; ++t) {
+    if (size_ >= kColumnRows && df(t) * kColumnShare >= size_) column_[t] = columns++;
+    if (size_ <= kSmall) continue;
+    if (df(t) * kMaximaShare >= size_) maxima_of_[t] = with_maxima++;
+    if (df(t) < kLeastSkipped) continue;
+    shift_[t] = static_cast<std::uint8_t>(std::bit_width(size_ * kSkipped / df(t)) - 1);
+    skips_begin_[t] = skips;
+    skips += (size_ >> shift_[t]) + 2;  // one past the last range
+  }
+  maxima_.assign(with_maxima * blocks(), 0);
+  skips_.assign(skips, 0);
   columns_.assign(columns * size_, 0);
   for (std::uint32_t t = 0; t < terms; ++t) {
-    if (column_[t] == kNoColumn) continue;
+    if (maxima_of_[t] != kNone) find_maxima(t);
+    if (shift_[t] != kNoSkips) find_skips(t);
+    if (column_[t] == kNone) continue;
     float* const column = columns_.data() + column_[t] * size_;
     for (std::uint64_t i = begins_[t]; i < begins_[t + 1]; ++i) column[postings_[i]] = impacts_[i];
+  }
+}
+
+void Bm25Index::find_maxima(std::uint32_t term) {
+  constexpr float kMost = 255;
+  float step = greatest_[term] / kMost;
+  while (step * kMost < greatest_[term]) {
+    step = std::nextafter(step, std::numeric_limits<float>::infinity());
+  }
+  step_[term] = step;
+  std::uint8_t* const maxima = maxima_.data() + maxima_of_[term] * blocks();
+  for (std::uint64_t i = begins_[term]; i < begins_[term + 1]; ++i) {
+    float units = std::min(std::ceil(impacts_[i] / step), kMost);
+    if (units * step < impacts_[i]) units += 1;
+    std::uint8_t& maximum = maxima[static_cast<std::size_t>(postings_[i]) / kBlock];
+    maximum = std::max(maximum, static_cast<std::uint8_t>(units));
+  }
+}
+
+void Bm25Index::find_skips(std::uint32_t term) {
+  std::uint32_t* const skips = skips_.data() + skips_begin_[term];
+  const std::size_t ranges = (size_ >> shift_[term]) + 1;
+  const auto count = static_cast<std::uint32_t>(df(term));
+  const std::int32_t* const rows = postings_.data() + begins_[term];
+  std::uint32_t next = 0;
+  for (std::size_t range = 0; range <= ranges; ++range) {
+    const std::size_t row = range << shift_[term];
+    while (next < count && static_cast<std::size_t>(rows[next]) < row) ++next;
+    skips[range] = next;
   }
 }
 
@@ -326,12 +388,7 @@ void Bm25Index::read(std::string_view text, Scratch& scratch, Message& message) 
   if (message.terms.size() > kMostTerms) message.terms.resize(kMostTerms);
 
   message.postings = 0;
-  message.bound.assign(message.terms.size() + 1, 0);
-  for (std::size_t j = message.terms.size(); j-- > 0;) {
-    message.bound[j] =
-        message.bound[j + 1] + kSlack * static_cast<double>(greatest_[message.terms[j]]);
-    message.postings += df(message.terms[j]);
-  }
+  for (const std::uint32_t term : message.terms) message.postings += df(term);
 }
 
 Bm25Index::Message Bm25Index::read(std::string_view text) const {
@@ -341,12 +398,30 @@ Bm25Index::Message Bm25Index::read(std::string_view text) const {
   return message;
 }
 
-float Bm25Index::impact(std::uint32_t term, std::int32_t row) const {
-  const std::int32_t* first = postings_.data() + begins_[term];
-  for (std::size_t n = df(term); n > 1; n -= n / 2) {  // halves the range without a branch
-    first += first[n / 2] <= row ? n / 2 : 0;
+std::uint64_t Bm25Index::first_from(std::uint32_t term, std::size_t row) const {
+  std::size_t first = 0;
+  std::size_t n = df(term);
+  if (shift_[term] != kNoSkips) {
+    const std::uint32_t* const skips = skips_.data() + skips_begin_[term] + (row >> shift_[term]);
+    first = skips[0];
+    n = skips[1] - first;
   }
-  return *first == row ? impacts_[static_cast<std::size_t>(first - postings_.data())] : 0;
+  const std::int32_t* const rows = postings_.data() + begins_[term];
+  while (n > 0) {  // halves the range without a branch that depends on a row
+    const std::size_t half = n / 2;
+    const bool is_below = static_cast<std::size_t>(rows[first + half]) < row;
+    first += is_below ? half + 1 : 0;
+    n = is_below ? n - half - 1 : half;
+  }
+  return begins_[term] + first;
+}
+
+float Bm25Index::impact(std::uint32_t term, std::int32_t row) const {
+  const auto at = static_cast<std::size_t>(row);
+  const std::uint8_t* const maxima = maxima_of(term);
+  if (maxima != nullptr && maxima[at / kBlock] == 0) return 0;
+  const std::uint64_t found = first_from(term, at);
+  return found < begins_[term + 1] && postings_[found] == row ? impacts_[found] : 0;
 }
 
 // sums[i] += what the term adds to rows[i].
@@ -381,6 +456,237 @@ void Bm25Index::add_up(std::uint32_t term, float* sums) const {
     sums[postings_[i]] += impacts_[i];
 }
 
+/// One search of a large index.
+class Bm25Index::LargeSearch {
+ public:
+  LargeSearch(const Bm25Index& index, const Message& message, std::size_t k, const Bitset* allowed,
+              Lease& scratch)
+      : index_(index),
+        terms_(message.terms),
+        k_(k),
+        allowed_(allowed),
+        scratch_(scratch),
+        bounds_(scratch->bounds),
+        best_(k) {}
+
+  Hits run() {
+    const bool has_bounds =
+        index_.size_ >= kBoundedRows || index_.df(terms_.front()) * kCommonShare > index_.size_;
+    bounds_.clear();
+    if (has_bounds) {
+      find_bounds();
+      sum_promising_blocks();
+    }
+    find_rest();
+    const std::size_t walked = has_bounds ? walk<true>() : walk<false>();
+    if (is_crowded_) {
+      scan(walked);
+    } else {
+      finish(walked);
+    }
+    return taken(best_);
+  }
+
+ private:
+  /// Whether a row with at most this sum may be among the k best.
+  bool may_be_kept(float bound) const { return bound > 0 && bound * kSlack >= least_; }
+
+  bool is_allowed(std::int32_t row) const {
+    return allowed_ == nullptr || allowed_->contains(static_cast<std::size_t>(row));
+  }
+
+  std::size_t row_of(std::uint64_t posting) const {
+    return static_cast<std::size_t>(index_.postings_[posting]);
+  }
+
+  /// bounds_[block] = at least the sum of each of its allowed rows, but for kSlack.
+  void find_bounds() {
+    bounds_.resize(index_.blocks());
+    std::ranges::fill(bounds_, 0.0F);
+    for (std::size_t first = 0; first < bounds_.size(); first += kTile) {
+      const std::size_t count = std::min(kTile, bounds_.size() - first);
+      float* const bounds = bounds_.data() + first;
+      for (const std::uint32_t term : terms_) {
+        const std::uint8_t* maxima = index_.maxima_of(term);
+        if (maxima == nullptr) continue;
+        maxima += first;
+        const float step = index_.step_[term];
+        for (std::size_t b = 0; b < count; ++b) {
+          bounds[b] += step * static_cast<float>(static_cast<int>(maxima[b]));
+        }
+      }
+    }
+    for (const std::uint32_t term : terms_) {
+      if (index_.maxima_of(term) != nullptr) continue;
+      const std::uint64_t end = index_.begins_[term + 1];
+      for (std::uint64_t i = index_.begins_[term]; i < end;) {
+        const std::size_t block = row_of(i) / kBlock;
+        float most = 0;
+        for (; i < end && row_of(i) / kBlock == block; ++i) {
+          most = std::max(most, index_.impacts_[i]);
+        }
+        bounds_[block] += most;
+      }
+    }
+    if (allowed_ == nullptr) return;
+    for (std::size_t b = 0; b < bounds_.size(); ++b) {
+      if (allowed_rows(b) == 0) bounds_[b] = 0;
+    }
+  }
+
+  /// The allowed rows of a block, a bit for each.
+  std::uint32_t allowed_rows(std::size_t block) const {
+    constexpr std::uint32_t kAll = (1U << kBlock) - 1;
+    if (allowed_ == nullptr) return kAll;
+    const std::size_t first = block * kBlock;
+    return static_cast<std::uint32_t>(allowed_->words()[first / 64] >> (first % 64)) & kAll;
+  }
+
+  /// Offers the rows of the blocks with the greatest bounds. Their bounds become 0.
+  void sum_promising_blocks() {
+    Best seeds(std::min(kSeeds + k_ / 4, kMostSeeds));
+    seeds.offer(bounds_, 0);
+    for (const std::int32_t block : taken(seeds).rows) {
+      float& bound = bounds_[static_cast<std::size_t>(block)];
+      if (may_be_kept(bound)) sum_block(static_cast<std::size_t>(block));
+      bound = 0;
+      least_ = std::max(least_, best_.threshold());
+    }
+  }
+
+  /// Offers the allowed rows of the block, unless none of them may be kept.
+  void sum_block(std::size_t block) {
+    const std::size_t first = block * kBlock;
+    std::array<float, kBlock> sums = {};
+    for (const std::uint32_t term : terms_) {
+      if (index_.most_in(term, block) == 0) continue;
+      const std::uint64_t end = index_.begins_[term + 1];
+      for (std::uint64_t i = index_.first_from(term, first); i < end && row_of(i) < first + kBlock;
+           ++i) {
+        sums[row_of(i) - first] += index_.impacts_[i];
+      }
+    }
+    for (std::uint32_t left = allowed_rows(block); left != 0; left &= left - 1) {
+      const auto at = static_cast<std::size_t>(std::countr_zero(left));
+      offer_if_above_zero(sums[at], static_cast<std::int32_t>(first + at), best_);
+    }
+  }
+
+  /// rest_[j] = at least what terms j and later add to any row.
+  void find_rest() {
+    rest_[terms_.size()] = 0;
+    for (std::size_t j = terms_.size(); j-- > 0;) {
+      rest_[j] = rest_[j + 1] + index_.greatest_[terms_[j]];
+    }
+  }
+
+  /// Sums the first terms of all rows that may be kept, until no other row may be kept. Returns how
+  /// many terms that takes. The rows are in scratch_->rows, their sums at their places.
+  template <bool kHasBounds>
+  std::size_t walk() {
+    float* const sums = scratch_.sums(index_.size_);
+    std::vector<std::int32_t>& rows = scratch_->rows;
+    if (rows.size() < index_.size_) rows.resize(index_.size_);
+    std::int32_t* const found = rows.data();
+    std::size_t j = 0;
+    for (; j < terms_.size(); ++j) {
+      const std::uint32_t term = terms_[j];
+      if (j > 0 && index_.df(term) > count_) raise_least(sums);
+      if (!may_be_kept(rest_[j])) break;
+      is_crowded_ = !kHasBounds && (count_ + index_.df(term)) * kCrowdShare > index_.size_;
+      if (is_crowded_) break;
+      const float least = std::max(least_ / kSlack, kLeastSum);
+      const std::int32_t* const postings = index_.postings_.data() + index_.begins_[term];
+      const float* const impacts = index_.impacts_.data() + index_.begins_[term];
+      const float* const bounds = bounds_.data();
+      const std::size_t df = index_.df(term);
+      std::size_t count = count_;  // not in memory: the loop waits for it
+      for (std::size_t i = 0; i < df; ++i) {
+        const std::int32_t row = postings[i];
+        if constexpr (kHasBounds) {
+          if (bounds[static_cast<std::size_t>(row) / kBlock] < least) continue;
+        }
+        found[count] = row;
+        count += static_cast<std::size_t>(sums[row] == 0);
+        sums[row] += impacts[i];
+      }
+      count_ = count;
+    }
+    return j;
+  }
+
+  /// Adds the terms from `first` on to all rows, and offers those with a sum.
+  void scan(std::size_t first) {
+    float* const sums = scratch_->sums.data();
+    for (std::size_t j = first; j < terms_.size(); ++j) index_.add_up(terms_[j], sums);
+    collect({sums, index_.size_}, allowed_, best_);
+    std::fill_n(sums, index_.size_, 0.0F);
+    scratch_.are_zero_again();
+  }
+
+  /// least_ becomes at least the k-th greatest sum so far: the sums only grow.
+  void raise_least(const float* sums) {
+    Best best = best_;
+    for (const std::int32_t row : found()) {
+      if (is_allowed(row)) best.offer(sums[row], row);
+    }
+    least_ = std::max(least_, best.threshold());
+  }
+
+  std::span<const std::int32_t> found() const { return {scratch_->rows.data(), count_}; }
+
+  /// Adds the terms from `first` on to the rows that walk() found, and offers those that may be
+  /// kept.
+  void finish(std::size_t first) {
+    float* const sums = scratch_->sums.data();
+    std::vector<std::int32_t>& rows = scratch_->kept;
+    rows.assign(found().begin(), found().end());
+    if (allowed_ != nullptr)
+      std::erase_if(rows, [&](std::int32_t row) { return !is_allowed(row); });
+    if (first < terms_.size()) {
+      raise_least(sums);
+      keep(rows, [&](std::int32_t row) { return sums[row] + rest_[first]; });
+      keep(rows, [&](std::int32_t row) {
+        float sum = sums[row];
+        for (std::size_t j = first; j < terms_.size(); ++j) {
+          sum += index_.most_in(terms_[j], static_cast<std::size_t>(row) / kBlock);
+        }
+        return sum;
+      });
+      for (std::size_t j = first; j < terms_.size(); ++j) {
+        if (j > first) keep(rows, [&](std::int32_t row) { return sums[row] + rest_[j]; });
+        index_.add_up(terms_[j], rows, sums);
+      }
+    }
+    for (const std::int32_t row : rows) offer_if_above_zero(sums[row], row, best_);
+    for (const std::int32_t row : found()) sums[row] = 0;
+    scratch_.are_zero_again();
+  }
+
+  /// Keeps the rows that may be kept by these bounds of their sums.
+  template <typename Bound>
+  void keep(std::vector<std::int32_t>& rows, Bound bound) const {
+    std::size_t kept = 0;
+    for (const std::int32_t row : rows) {
+      rows[kept] = row;
+      kept += static_cast<std::size_t>(may_be_kept(bound(row)));
+    }
+    rows.resize(kept);
+  }
+
+  const Bm25Index& index_;
+  std::span<const std::uint32_t> terms_;
+  std::size_t k_;
+  const Bitset* allowed_;
+  Lease& scratch_;
+  std::vector<float>& bounds_;  // by block; empty if this search does without
+  Best best_;
+  float least_ = 0;          // at most the k-th best score
+  std::size_t count_ = 0;    // rows that walk() found
+  bool is_crowded_ = false;  // whether walk() ended because it would have found too many
+  std::array<float, kMostTerms + 1> rest_;
+};
+
 Hits Bm25Index::search(std::string_view text, std::size_t k, const Bitset* allowed) const {
   Lease scratch(*scratch_);
   read(text, *scratch, scratch->message);
@@ -401,14 +707,13 @@ Hits Bm25Index::search(const Message& query, std::size_t k, const Bitset* allowe
   k = std::min(k, size_);
   const std::size_t m = query.terms.size();
   if (k == 0 || m == 0) return {};
-  float* const sums = scratch.sums(size_);
-
   if (allowed != nullptr) {
     const std::size_t count = allowed->count();
     if (count * m * kLookUpCost < query.postings) {  // few rows: only these are looked at
       std::vector<std::int32_t>& rows = scratch->rows;
       rows.clear();
       allowed->each([&rows](std::int32_t row) { rows.push_back(row); });
+      float* const sums = scratch.sums(count);
       for (const std::uint32_t term : query.terms) look_up(term, rows, sums);
       Best best(k);
       for (std::size_t i = 0; i < count; ++i) offer_if_above_zero(sums[i], rows[i], best);
@@ -417,59 +722,10 @@ Hits Bm25Index::search(const Message& query, std::size_t k, const Bitset* allowe
       return taken(best);
     }
   }
-  const auto is_allowed = [allowed](std::int32_t row) {
-    return allowed == nullptr || allowed->contains(static_cast<std::size_t>(row));
-  };
-
-  // Rare terms first, with a list of the rows that they touch, while that list is short.
-  std::int32_t* const touched = scratch->touched.data();
-  std::size_t count = 0;
-  std::size_t j = 0;
-  for (; j < m && size_ > kSmall; ++j) {
-    const std::uint32_t term = query.terms[j];
-    if (j > 0 && df(term) > count) {
-      Best best(k);
-      for (std::size_t i = 0; i < count; ++i) {
-        if (is_allowed(touched[i])) offer_if_above_zero(sums[touched[i]], touched[i], best);
-      }
-      const double kth = std::max(static_cast<double>(best.threshold()), 0.0);  // 0: fewer than k
-      if (kth > query.bound[j]) {  // a row without any of these terms cannot be among the best
-        std::vector<std::int32_t>& rows = scratch->rows;
-        rows.clear();
-        for (std::size_t i = 0; i < count; ++i) {
-          if (is_allowed(touched[i])) rows.push_back(touched[i]);
-        }
-        for (; j < m; ++j) {
-          std::erase_if(rows, [&](std::int32_t row) {
-            return static_cast<double>(sums[row]) * kSlack + query.bound[j] < kth;
-          });
-          add_up(query.terms[j], rows, sums);
-        }
-        Best last(k);
-        for (const std::int32_t row : rows) offer_if_above_zero(sums[row], row, last);
-        for (std::size_t i = 0; i < count; ++i) sums[touched[i]] = 0;
-        scratch.are_zero_again();
-        return taken(last);
-      }
-    }
-    if ((count + df(term)) * kColumnShare > size_) break;
-    for (std::uint64_t i = begins_[term]; i < begins_[term + 1]; ++i) {
-      const std::int32_t row = postings_[i];
-      touched[count] = row;
-      count += static_cast<std::size_t>(sums[row] == 0);
-      sums[row] += impacts_[i];
-    }
-  }
+  if (size_ > kSmall) return LargeSearch(*this, query, k, allowed, scratch).run();
   Best best(k);
-  if (j == m && size_ > kSmall) {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (is_allowed(touched[i])) offer_if_above_zero(sums[touched[i]], touched[i], best);
-      sums[touched[i]] = 0;
-    }
-    scratch.are_zero_again();
-    return taken(best);
-  }
-  for (; j < m; ++j) add_up(query.terms[j], sums);
+  float* const sums = scratch.sums(size_);
+  for (const std::uint32_t term : query.terms) add_up(term, sums);
   collect({sums, size_}, allowed, best);
   std::fill_n(sums, size_, 0.0F);
   scratch.are_zero_again();
@@ -512,9 +768,11 @@ std::size_t Bm25Index::idle_scratch() const { return scratch_->idle(); }
 
 std::size_t Bm25Index::memory_bytes() const {
   return table_.memory_bytes() + begins_.memory_bytes() + postings_.memory_bytes() +
-         impacts_.memory_bytes() + lengths_.memory_bytes() + reach_.capacity() * sizeof reach_[0] +
-         column_.capacity() * sizeof column_[0] +
-         (greatest_.capacity() + columns_.capacity()) * sizeof(float);
+         impacts_.memory_bytes() + lengths_.memory_bytes() + maxima_.capacity() +
+         skips_.capacity() * sizeof skips_[0] + reach_.capacity() * sizeof reach_[0] +
+         shift_.capacity() + skips_begin_.capacity() * sizeof skips_begin_[0] +
+         (maxima_of_.capacity() + column_.capacity()) * sizeof column_[0] +
+         (greatest_.capacity() + step_.capacity() + columns_.capacity()) * sizeof(float);
 }
 
 void Bm25Index::save(const std::string& path) const { archive().save(path); }
@@ -565,11 +823,14 @@ Bm25Index Bm25Index::read(ArchiveReader archive) {
     for (std::uint64_t i = index.begins_[t]; i < index.begins_[t + 1]; ++i) {
       require(index.postings_[i] > before, "rows out of order");
       before = index.postings_[i];
-      require(index.impacts_[i] > 0 && std::isfinite(index.impacts_[i]), "an impact out of range");
+      require(index.impacts_[i] > 0 && index.impacts_[i] <= static_cast<float>(kMostImpact),
+              "an impact out of range");
     }
     require(static_cast<std::size_t>(before) < index.size_, "a row out of range");
   }
   index.derive();
+  require(index.maxima_ == maxima, "the maxima of other postings");
+  require(index.skips_ == skips, "the skips of other postings");
   return index;
 }
 

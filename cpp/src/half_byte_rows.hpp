@@ -21,8 +21,8 @@ class HalfByteRows {
   static HalfByteRows of(const Rows<float>& rows);
 
   void save(ArchiveWriter& archive) const;
-  /// The 4-bit form of n rows as it was saved; of a mapped archive a view. Throws ArchiveError unless it has their size and
-  /// every scale and error is one that a kernel can take.
+  /// The 4-bit form of n rows as it was saved; of a mapped archive a view. Throws ArchiveError
+  /// unless it has their size and every scale and error is one that a kernel can take.
   static HalfByteRows load(ArchiveReader& archive, std::size_t n, std::size_t width);
 
   bool empty() const { return blocks_.size() == 0; }

@@ -50,13 +50,18 @@ struct Field {
 /// rarest ones count. Scores are sums of float32 in order of ascending df, so a row's score does
 /// not depend on the way that the search took.
 ///
-/// A search walks the postings of the rare terms first. As soon as no row without one of these
-/// terms can reach the k best, it stops walking: it looks up the remaining, common terms for the
-/// rows that it has found.
+/// A large index keeps the greatest impact of a term in each block of 16 rows. A search adds these
+/// up to a bound for each block, sums the most promising blocks first, and leaves out the blocks
+/// whose bound is below the k-th best sum so far. Rows ascend with names, so the rows of one app or
+/// topic share blocks, and a search sums a few of thousands of blocks. Where many blocks are left
+/// but few postings of the rare terms, it walks these postings and looks the common terms up for
+/// the rows that it finds. A row that is left out is never among the best: rows and scores are
+/// those of summing all rows.
 ///
 /// Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009
-/// (with its simple form of fields, BM25F); Turtle & Flood, "Query evaluation: strategies and
-/// optimizations", 1995 (the bound).
+/// (with its simple form of fields, BM25F); Ding & Suel, "Faster top-k document retrieval using
+/// block-max indexes", SIGIR 2011 (the maxima); Mallia, Suel & Tonellotto, "Faster learned sparse
+/// retrieval with block-max pruning", SIGIR 2024 (blocks in the order of their bounds).
 class Bm25Index {
  public:
   static constexpr std::size_t kMostTerms = 256;
@@ -69,7 +74,6 @@ class Bm25Index {
   /// The terms of a message for this index; not valid for another index.
   struct Message {
     std::vector<std::uint32_t> terms;  // the known ones, each once, rarest first
-    std::vector<double> bound;         // bound[j]: upper bound of what terms[j] and later ones add
     std::size_t postings = 0;          // of all terms together
     double ceiling = 0;                // see ceiling()
   };
@@ -101,7 +105,8 @@ class Bm25Index {
   double expected_ns(std::size_t text_bytes) const;
 
   /// The number of scratch buffers that the index keeps for later searches: one for each search
-  /// that ran at the same time, at most 16. Each takes about 12 bytes a row. The index owns them.
+  /// that ran at the same time, at most 16. Each takes about 4 bytes for each of the rows of a
+  /// small index, or of the blocks of a large one. The index owns them.
   std::size_t idle_scratch() const;
 
   /// Throws std::invalid_argument if there is a background: a file holds one index.
@@ -128,18 +133,35 @@ class Bm25Index {
   std::size_t df_behind(std::string_view term) const;
   std::size_t df(std::uint32_t term) const { return begins_[term + 1] - begins_[term]; }
   const float* column_of(std::uint32_t term) const {
-    return column_[term] == kNoColumn ? nullptr : columns_.data() + column_[term] * size_;
+    return column_[term] == kNone ? nullptr : columns_.data() + column_[term] * size_;
+  }
+  const std::uint8_t* maxima_of(std::uint32_t term) const {
+    return maxima_of_[term] == kNone ? nullptr : maxima_.data() + maxima_of_[term] * blocks();
+  }
+  std::size_t blocks() const { return (size_ + kBlock - 1) / kBlock; }
+  /// At least what the term adds to any row of the block.
+  float most_in(std::uint32_t term, std::size_t block) const {
+    const std::uint8_t* const maxima = maxima_of(term);
+    return maxima == nullptr ? greatest_[term]
+                             : step_[term] * static_cast<float>(static_cast<int>(maxima[block]));
   }
   void derive();
+  void find_maxima(std::uint32_t term);
+  void find_skips(std::uint32_t term);
+  /// The first posting of the term whose row is not below this one, or one past its last.
+  std::uint64_t first_from(std::uint32_t term, std::size_t row) const;
   void read(std::string_view text, Scratch& scratch, Message& message) const;
   Hits search(const Message& message, std::size_t k, const Bitset* allowed, Lease& scratch) const;
   void look_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const;
   void add_up(std::uint32_t term, std::span<const std::int32_t> rows, float* sums) const;
   void add_up(std::uint32_t term, float* sums) const;
-  float impact(std::uint32_t term,
-               std::int32_t row) const;  // what the term adds to the row, 0 if nothing
+  /// What the term adds to the row, 0 for nothing.
+  float impact(std::uint32_t term, std::int32_t row) const;
 
-  static constexpr std::uint32_t kNoColumn = 0xFFFFFFFF;
+  class LargeSearch;
+  static constexpr std::size_t kBlock = 16;  // rows
+  static constexpr std::uint32_t kNone = 0xFFFFFFFF;
+  static constexpr std::uint8_t kNoSkips = 0xFF;
 
   std::size_t size_ = 0;
   Bm25Options options_;
@@ -150,13 +172,20 @@ class Bm25Index {
   SharedArray<float> impacts_;                   // what the term adds to the row's score, > 0
   SharedArray<float> lengths_;  // of the rows; saved, so that a file's size limits its row count
   // Derived from the above:
-  std::vector<float> greatest_;   // impact of each term
-  std::vector<double> reach_;     // idf * (k1 + 1) of each term
-  double total_length_ = 0;       // of the rows, the background's too
-  double postings_per_term_ = 0;  // of a term met at random in the texts
+  std::vector<std::uint8_t> maxima_;  // of the terms that have them, in units of step_: one for
+                                      // each small block, then one for each large block
+  std::vector<std::uint32_t> skips_;  // where each range of rows begins in a term's postings
+  std::vector<double> reach_;         // idf * (k1 + 1) of each term
+  double total_length_ = 0;           // of the rows, the background's too
+  double postings_per_term_ = 0;      // of a term met at random in the texts
+  std::vector<float> greatest_;       // impact of each term
+  std::vector<float> step_;  // of each term: the unit of its maxima, at least greatest / 255
+  std::vector<std::uint32_t> maxima_of_;    // term -> which maxima, or kNone
+  std::vector<std::uint8_t> shift_;         // of each term: a skip covers 2^shift rows; or kNoSkips
+  std::vector<std::uint64_t> skips_begin_;  // of each term: its first skip
   // A term of at least a quarter of the rows also has a column over all rows, 0 where it is absent.
   // Adding a column is one pass without a scatter; looking a row up is one load.
-  std::vector<std::uint32_t> column_;  // term -> which column, or kNoColumn
+  std::vector<std::uint32_t> column_;  // term -> which column, or kNone
   std::vector<float> columns_;
   std::shared_ptr<ScratchPool> scratch_;  // shared by copies; searches are const and write there
 };

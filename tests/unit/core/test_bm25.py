@@ -106,6 +106,72 @@ def test_every_way_of_searching_gives_the_same_bits_as_scoring_all_rows(n: int, 
             assert values.tolist() == scores[order[:k]].tolist()
 
 
+def templated_rows(n: int, seed: int) -> tuple[list[str], list[str]]:
+    """Texts in the order of their names, as catalogs have them, and words for messages about them."""
+    generator = np.random.default_rng(seed)
+    apps, verbs, nouns = (generator.integers(2, most) for most in (30, 30, 60))
+    drawn = zip(*(generator.integers(0, most, n).tolist() for most in (apps, verbs, nouns)), strict=True)
+    fillers = [" ".join(generator.permutation(["team", "list", "owner", "limit"])[:i]) for i in range(5)]
+    rows = [f"app{a} verb{v} noun{w} {fillers[i % 5]}" for i, (a, v, w) in enumerate(sorted(drawn))]
+    words = ["team", "owner", "unknown", *(f"app{i}" for i in range(3)), *(f"verb{i}" for i in range(3))]
+    return rows, [*words, *(f"noun{i}" for i in range(3))]
+
+
+def check_search(index: _core.Bm25Index, query: str, k: int, share: float | None, seed: int) -> None:
+    """The search returns what scoring each allowed row and sorting returns, bit for bit."""
+    rows = np.arange(index.size, dtype=np.int32)
+    allowed = None
+    if share is not None:
+        rows = rows[np.random.default_rng(seed).random(index.size) < share]
+        allowed = _core.Bitset.of(index.size, rows)
+    scores = index.scores(query, rows)
+    order = np.lexsort((rows, -scores))
+    order = order[scores[order] > 0][:k]
+    found, values = index.search(query, k, allowed)
+    assert found.tolist() == rows[order].tolist()
+    assert values.tolist() == scores[order].tolist()
+
+
+@given(st.data())
+def test_pruning_loses_no_row_and_no_bit(data: st.DataObject) -> None:
+    n, seed = data.draw(st.integers(2_049, 4_000)), data.draw(st.integers(0, 9))
+    rows, words = templated_rows(n, seed)
+    background = None
+    if data.draw(st.booleans()):
+        background = _core.Bm25Index.build([rows[::3]], [1.0], analysis="plain")
+    index = _core.Bm25Index.build([rows], [1.0], analysis="plain", background=background)
+    share = data.draw(st.sampled_from([None, 0.002, 0.1, 0.7]))
+    for query in data.draw(st.lists(st.lists(st.sampled_from(words), min_size=1, max_size=6), max_size=8)):
+        check_search(index, " ".join(query), data.draw(st.sampled_from([1, 8, 25, 300, n])), share, seed)
+
+
+@pytest.mark.slow
+def test_pruning_loses_no_row_among_three_hundred_thousand() -> None:
+    rows, words = templated_rows(300_000, 1)
+    index = _core.Bm25Index.build([rows], [1.0], analysis="plain")
+    generator = random.Random(2)
+    for at in range(60):
+        query = " ".join(generator.sample(words, generator.randint(1, 6)))
+        check_search(index, query, (1, 25, 400)[at % 3], (None, 0.001, 0.3)[at // 3 % 3], at)
+
+
+def test_scores_of_a_large_index_are_the_formula() -> None:
+    generator = random.Random(3)
+    weights = [40 / (i + 1) ** 2 for i in range(len(WORDS))]
+    rows = [(" ".join(generator.choices(WORDS, weights, k=5)), generator.choice(WORDS)) for _ in range(2_500)]
+    for query in ("w0 w11", "w1 w2 w9 w10", "w0"):
+        got = build(rows).scores(query, np.arange(len(rows), dtype=np.int32))
+        np.testing.assert_allclose(got, oracle(rows, query), rtol=1e-5)
+
+
+@pytest.mark.parametrize("k1", [0.0, 1e300])
+def test_scores_are_finite_and_above_zero_whatever_the_options(k1: float) -> None:
+    index = _core.Bm25Index.build([[f"w{i % 7}" for i in range(3_000)]], [1.0], k1=k1, analysis="plain")
+    scores = index.search("w1 w2 w3", 3_000)[1]
+    assert len(scores) == 1_287
+    assert np.isfinite(scores).all() and (scores > 0).all()
+
+
 def test_the_order_in_which_scores_asks_for_rows_does_not_matter() -> None:
     index, asked = zipf_index(500)
     rows = np.random.default_rng(2).integers(0, 500, 700).astype(np.int32)

@@ -247,7 +247,7 @@ class Catalog:
                 known = CalibratedRetriever.stacked(*(part.retriever(fusion, damped) for part in self.parts))
             else:
                 known = CalibratedRetriever.of(
-                    self.indexes, self.tools, self.probes, self.calibration_set, fusion, damped
+                    self.indexes, self.probes, self.calibration_set, fusion, damped
                 )
             if len(self._retrievers) >= _REMEMBERED:
                 self._retrievers.clear()

@@ -21,7 +21,6 @@ from toolroll.catalog.stacked import StackedColumn
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import FIELD_WEIGHTS, ToolText, columns
 from toolroll.embedder import Embedder
-from toolroll.tools import Tool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +41,6 @@ class CalibratedRetriever:
     def of(
         cls,
         indexes: Indexes,
-        tools: Sequence[Tool],
         probes: Probes,
         calibration_set: CalibrationSet | None,
         fusion: Fusion,
@@ -50,8 +48,8 @@ class CalibratedRetriever:
     ) -> CalibratedRetriever:
         """Measures both. damped: whether hubs are damped."""
         factors = None
-        if damped:
-            factors = damping(tools, probes, *probes.search(indexes.retriever(), fusion))
+        if damped and probes.texts:
+            factors = damping(probes, *probes.search(indexes.retriever(), fusion))
             if (factors == 1).all():
                 factors = None
         calibration = AT_LARGE if calibration_set is None else calibration_set.calibrate(fusion)

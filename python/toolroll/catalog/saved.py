@@ -162,6 +162,8 @@ class _Writing:
             self.writer.add(f"{prefix}intents", indexes.intents)
 
     def _probes(self, probes: Probes) -> dict[str, Any]:
+        self.writer.add("probe.toolkits", probes.toolkits)
+        self.writer.add("probe.have_examples", probes.have_examples.view(np.uint8))
         if probes.vectors is not None:
             self.writer.add("probe.vectors", probes.vectors.reshape(-1))
         return {"texts": probes.texts, "owners": probes.owners, "is_english": probes.is_english}
@@ -389,7 +391,14 @@ class SavedCatalog:
             or len(texts if vectors is None else vectors) != len(texts)
         ):
             raise ValueError("not one owner and vector a probe")
-        return Probes(texts, owners, vectors, bool(about["is_english"]))
+        toolkits, have_examples = (
+            self._file.array("probe.toolkits"),
+            self._file.array("probe.have_examples").astype(np.bool_),
+        )
+        check_rows(toolkits + 1, size + 1)  # numbers of toolkits, -1 for none
+        if not len(toolkits) == len(have_examples) == (size if texts else len(toolkits)):
+            raise ValueError("not one toolkit a tool")
+        return Probes(texts, owners, toolkits, have_examples, vectors, bool(about["is_english"]))
 
     def _toolkit_index(self, toolkits: Mapping[str, Toolkit], dim: int) -> ToolkitIndex | None:
         if "toolkit_index" not in self._about:

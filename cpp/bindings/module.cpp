@@ -10,6 +10,7 @@ void bind_marks(pybind11::module_& m);
 void bind_cpu(pybind11::module_& m);
 void bind_bm25(pybind11::module_& m);
 void bind_spelling(pybind11::module_& m);
+void bind_plain_text(pybind11::module_& m);
 void bind_section_file(pybind11::module_& m);
 void bind_token_table(pybind11::module_& m);
 void bind_message_reader(pybind11::module_& m);
@@ -35,6 +36,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_cpu(m);
   bind_bm25(m);
   bind_spelling(m);
+  bind_plain_text(m);
   bind_token_table(m);
   bind_message_reader(m);
   bind_vector_index(m);

@@ -6,9 +6,9 @@
 #include <utility>
 
 #if defined(_WIN32)
-#include <windows.h>
-
 #include <filesystem>
+#include <fstream>
+#include <vector>
 #else
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -31,29 +31,20 @@ namespace {
 
 #if defined(_WIN32)
 
+// Windows does not let a file be replaced while it is mapped. So it is read.
 MappedFile::Bytes MappedFile::open(const std::string& path) {
-  struct Handle {
-    HANDLE value;
-    ~Handle() {
-      if (value != INVALID_HANDLE_VALUE && value != nullptr) CloseHandle(value);
-    }
-  };
   const auto* const utf8 = reinterpret_cast<const char8_t*>(path.c_str());
-  // Others may rename the file, or put another one in its place, while it is mapped.
-  const Handle file{CreateFileW(std::filesystem::path(utf8).c_str(), GENERIC_READ,
-                                FILE_SHARE_READ | FILE_SHARE_DELETE, nullptr, OPEN_EXISTING,
-                                FILE_ATTRIBUTE_NORMAL, nullptr)};
-  if (file.value == INVALID_HANDLE_VALUE) refuse(path, static_cast<int>(GetLastError()));
-  LARGE_INTEGER size;
-  if (!GetFileSizeEx(file.value, &size)) refuse(path, static_cast<int>(GetLastError()));
-  if (size.QuadPart == 0) return {};
-  const Handle mapping{CreateFileMappingW(file.value, nullptr, PAGE_READONLY, 0, 0, nullptr)};
-  if (mapping.value == nullptr) refuse(path, static_cast<int>(GetLastError()));
-  const void* const memory = MapViewOfFile(mapping.value, FILE_MAP_READ, 0, 0, 0);
-  if (memory == nullptr) refuse(path, static_cast<int>(GetLastError()));
-  std::shared_ptr<const void> owner(memory, [](const void* at) { UnmapViewOfFile(at); });
-  return {{static_cast<const std::byte*>(memory), static_cast<std::size_t>(size.QuadPart)},
-          std::move(owner)};
+  const std::filesystem::path place(utf8);
+  std::error_code unreadable;
+  if (!std::filesystem::is_regular_file(place, unreadable)) refuse(path, "it is no regular file");
+  std::ifstream file(place, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file.tellg();
+  if (!file || size < 0) refuse(path, errno);
+  auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(size));
+  file.seekg(0);
+  file.read(reinterpret_cast<char*>(bytes->data()), size);
+  if (!file) refuse(path, errno);
+  return {*bytes, bytes};
 }
 
 #else

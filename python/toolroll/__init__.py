@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from toolroll._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from toolroll.context import Context as Context
     from toolroll.embedder import Embedder as Embedder
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
     from toolroll.tools import Route as Route
     from toolroll.tools import Tool as Tool
     from toolroll.tools import Toolkit as Toolkit
-
-__version__ = "0.1.0"
 
 # Where each public name lives. Each is imported when it is first used, so that `import toolroll` costs a
 # millisecond and only programs that select pay for numpy.

@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from os import PathLike
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from toolroll._core import Learned
@@ -17,6 +18,7 @@ from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.memory import Memory
 from toolroll.learning.outcomes import NOT_SHOWN, Entry, Report
 from toolroll.learning.record_result import RecordResult
+from toolroll.saved_source import SavedSource, save_catalog
 from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
 from toolroll.selection.engine import Engine
 from toolroll.selection.exposure import not_shown
@@ -87,6 +89,9 @@ class Home(Protocol):
     def refresh(self, tools: Iterable[Any] | None, progress: Progress | None) -> None:
         """Puts the next catalog in place; see `Toolroll.refresh`."""
 
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the catalog to a file; see `Toolroll.save`."""
+
     def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
         """Builds what would be built at the first use; see `Toolroll.warm_up`."""
 
@@ -129,10 +134,10 @@ class MemoryHome:
 
     def __init__(
         self,
-        definitions: Definitions,
+        definitions: Definitions | SavedSource,
         builder: PipelineBuilder,
         *,
-        read: Callable[[Iterable[Any] | None], Definitions] | None = None,
+        read: Callable[[Iterable[Any] | None], Definitions | SavedSource] | None = None,
         experiment: Experiment | None = None,
         progress: Progress | None = None,
         clock: Callable[[], float] | None = None,
@@ -141,7 +146,7 @@ class MemoryHome:
         """Builds the catalog.
 
         Args:
-            definitions: of the first catalog.
+            definitions: of the first catalog, or the file that has it.
             builder: makes catalogs and pipelines of definitions.
             read: makes the next definitions, of the tools that `refresh` got or None.
             experiment: assigns selections to variants.
@@ -244,6 +249,20 @@ class MemoryHome:
             definitions = self._read(tools)
             self._engine.swap(self._snapshot(self._compose(definitions, progress), definitions))
 
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the catalog and its rules to a file.
+
+        Raises:
+            InvalidInput: it cannot be written, or has no vectors because the embedder failed.
+        """
+        snapshot = self._engine.snapshot
+        if snapshot.shared.lasting_failures:
+            raise InvalidInput(
+                f"save: the catalog was built without vectors ({snapshot.shared.lasting_failures[0].error}); "
+                "call refresh() first"
+            )
+        save_catalog(snapshot.shared.catalog, snapshot.policy.policy_source, path)
+
     def warm_up(self, orgs: frozenset[str] | None, progress: Progress | None) -> None:
         """Does nothing: the catalog is built."""
 
@@ -302,23 +321,30 @@ class MemoryHome:
     def _reset(self) -> None:
         self._building = threading.RLock()
 
-    def _first(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
+    def _first(self, definitions: Definitions | SavedSource, progress: Progress | None) -> Pipeline:
         """A pipeline in any case: without vectors, and saying so, where the embedder fails now."""
         try:
             return self._compose(definitions, progress)
         except EmbedderUnavailable as error:
+            if isinstance(definitions, SavedSource):
+                raise
             _log.warning("catalog: built without vectors until refresh(): %s", error)
             return self._builder.by_words(definitions, _effective_policy(definitions), error)
 
-    def _compose(self, definitions: Definitions, progress: Progress | None) -> Pipeline:
-        pipeline = self._builder.pipeline(definitions, _effective_policy(definitions), progress)
+    def _compose(self, definitions: Definitions | SavedSource, progress: Progress | None) -> Pipeline:
+        policy = _effective_policy(definitions)
+        if isinstance(definitions, SavedSource):
+            pipeline = self._builder.over(definitions.saved, policy)
+        else:
+            pipeline = self._builder.pipeline(definitions, policy, progress)
         self._builder.warn_of_absent(pipeline.catalog)
         return pipeline
 
-    def _snapshot(self, pipeline: Pipeline, definitions: Definitions) -> Snapshot:
+    def _snapshot(self, pipeline: Pipeline, definitions: Definitions | SavedSource) -> Snapshot:
         experiments: Mapping[str, Experiment] = self._experiments
         return Snapshot(pipeline, experiments=experiments, policy=_effective_policy(definitions))
 
 
-def _effective_policy(definitions: Definitions) -> EffectivePolicy:
+def _effective_policy(source: Definitions | SavedSource) -> EffectivePolicy:
+    definitions = source.declared if isinstance(source, SavedSource) else source
     return EffectivePolicy.validated(PolicySource(definitions.rules, definitions.pages, definitions.tiers))

@@ -9,6 +9,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from toolroll._core import compact_json
 from toolroll.errors import InvalidDefinition
 from toolroll.tools import Tool
 
@@ -38,7 +39,9 @@ def schema_text(tool: Tool) -> str:
             "description": tool.description,
             "parameters": object_schema(tool.parameters),
         }
-        return _text({"type": "function", "function": function}, sort_keys=False)
+        value = {"type": "function", "function": function}
+        # The same text, if there is nothing unusual in it.
+        return compact_json(value) or _text(value, sort_keys=False)
     except InvalidDefinition as error:
         raise _of_tool(error, tool) from error
 

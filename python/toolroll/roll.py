@@ -33,6 +33,7 @@ from toolroll.learning.exposure import Exposure, ShownTool
 from toolroll.learning.outcomes import WANTED, Called, Entry, read_called
 from toolroll.learning.record_result import RecordResult
 from toolroll.rules import PageMapping, Rule
+from toolroll.saved_source import SavedSource
 from toolroll.selection.engine import Request, RequestOptions
 from toolroll.selection.observer import Observer, OutcomeReport
 from toolroll.selection.pipeline_builder import PipelineBuilder
@@ -221,6 +222,78 @@ class Toolroll:
             absent.warn(definitions), builder, read=read, experiment=experiment, progress=progress
         )
         return cls(home, observers)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        rules: Iterable[Rule] | None = None,
+        pages: Iterable[PageMapping] | None = None,
+        tiers: Iterable[str] | None = None,
+        embedder: EmbedderChoice = "static",
+        profile: str | Profile = "default",
+        experiment: Experiment | None = None,
+        observers: Iterable[Observer] = (),
+    ) -> Toolroll:
+        """From a file that `save` wrote, or `toolroll build`: nothing is embedded, read or indexed again.
+
+        The file is mapped: processes that load the same file share its memory, forked workers too. Replace
+        it (as `save` does), never edit it: a process that has it open keeps the old one until `refresh()`.
+        `Selection.tools` has `Tool` values, since the objects of the process that saved it are gone.
+
+        Arguments that are missing here are those of `from_tools`.
+
+        Args:
+            path: of the file.
+            rules: in place of those that were saved; None for these.
+            pages: in place of those that were saved; None for these.
+            tiers: in place of those that were saved; None for these.
+            embedder: the one that the catalog was built with.
+            profile: the name of a profile, or a `Profile`. What was measured for the profile at `save` is in
+                the file; for other weights it is measured again.
+            experiment: see `from_tools`.
+            observers: see `from_tools`.
+
+        Raises:
+            NotFound: there is no such file.
+            InvalidInput: it is no saved catalog, is damaged, or was built by another version of toolroll,
+                with another embedder or for another kind of profile: build it again.
+        """
+        if not isinstance(path, (str, PathLike)):
+            raise InvalidInput(f"path: is {quoted(path)}, must be a file")
+        given = (
+            None if rules is None else items_of(rules, "rules", Rule),
+            None if pages is None else items_of(pages, "pages", PageMapping),
+            None if tiers is None else items_of(tiers, "tiers", str),
+        )
+        source = SavedSource.open(path, *given)
+        absent = AbsentNames(source.declared.rules, source.declared.pages)
+
+        def read(newer: Iterable[Any] | None) -> Definitions | SavedSource:
+            if newer is None:
+                return SavedSource.open(path, *given)
+            return absent.warn(_joined(newer, source.declared))
+
+        builder = _builder(embedder, profile, source.saved.options.hnsw, experiment)
+        return cls(MemoryHome(source, builder, read=read, experiment=experiment), observers)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the catalog to a file, from which `load` makes the same one in milliseconds.
+
+        The file holds tools, toolkits, routes, rules and page mappings, all vectors and indexes, and what was
+        measured for this profile. It takes the place of an older one in one step. What outcomes taught and
+        conversations are not in it.
+
+        Raises:
+            InvalidInput: it cannot be written; the catalog is a registry's or that of one request; a tool has
+                something that is no JSON.
+        """
+        if not isinstance(path, (str, PathLike)):
+            raise InvalidInput(f"path: is {quoted(path)}, must be a file")
+        if self._base is not None:
+            raise InvalidInput("save: the catalog is that of one request; make one with from_tools")
+        self._home.save(path)
 
     @classmethod
     def open(

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolroll._core import Bitset, Fusion, Retriever, clauses_of, latin_share
+from toolroll._core import Bitset, Fusion, clauses_of, latin_share
 from toolroll.arrays import NO_ROWS, NO_SCORES, Part, Rows, Scores
+from toolroll.catalog.indexes import Indexes
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import ToolText
 from toolroll.embedder import Embedder
@@ -78,25 +79,23 @@ class CalibrationSet:
     """Held-out messages, and the catalog without them.
 
     Attributes:
-        retriever: over the tools without them.
+        indexes: over the tools without them.
         turns: text, vector and clauses of each message.
         owners: int32[h], the row of the tool whose example it was.
     """
 
-    retriever: Retriever
+    indexes: Indexes
     turns: tuple[tuple[Part, tuple[Part, ...]], ...]
     owners: Rows
 
     def calibrate(self, fusion: Fusion) -> Calibration:
         """Searches for every message with these weights."""
-        size = self.retriever.size
+        retriever, size = self.indexes.retriever(), self.indexes.size
         everything = Bitset.full(size)
         best, own = np.empty((2, len(self.turns)), np.float32)
         for at, ((text, vector, trust, _), pieces) in enumerate(self.turns):
             for scores, rows in ((best, everything), (own, Bitset.of(size, self.owners[at : at + 1]))):
-                found = self.retriever.search(
-                    text, vector, trust, pieces, (), rows, NO_ROWS, NO_SCORES, 1, fusion
-                )
+                found = retriever.search(text, vector, trust, pieces, (), rows, NO_ROWS, NO_SCORES, 1, fusion)
                 scores[at] = found[3]
         has_vectors = any(part[1] is not None for part, _ in self.turns)
         return Calibration(np.sort(best), np.sort(own), has_vectors)
@@ -164,11 +163,11 @@ class HeldOut:
     def calibration_set(
         self,
         texts: Sequence[ToolText],
-        retriever: Retriever,
+        indexes: Indexes,
         vectors: ToolVectors | None,
         embedder: Embedder | None,
     ) -> CalibrationSet:
-        """The messages as turns; `retriever` does not know them. Clauses are embedded if that is instant."""
+        """The messages as turns; `indexes` do not know them. Clauses are embedded if that is instant."""
         place = {row: at for at, row in enumerate(self.rows.tolist())}
         is_english = embedder is not None and embedder.is_english
         is_instant = embedder is None or embedder.is_instant
@@ -186,7 +185,7 @@ class HeldOut:
             ]
             turns.append((parts[0], tuple(parts[1:])))
         return CalibrationSet(
-            retriever, tuple(turns), np.array([place[row] for row, _ in self.messages], np.int32)
+            indexes, tuple(turns), np.array([place[row] for row, _ in self.messages], np.int32)
         )
 
 

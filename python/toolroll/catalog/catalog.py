@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,9 +21,11 @@ from toolroll.arrays import Rows
 from toolroll.catalog.calibration import CalibrationSet
 from toolroll.catalog.damping import MOST_OWN_PROBES, MOST_PROBES, NO_PROBES, Probes, probes_of
 from toolroll.catalog.deferred import Deferred, DeferredCosts, readable_schema
+from toolroll.catalog.indexes import Indexes
 from toolroll.catalog.mark_table import MarkTable
-from toolroll.catalog.retriever import CalibratedRetriever, Indexes, calibration_set_of
+from toolroll.catalog.retriever import CalibratedRetriever, calibration_set_of
 from toolroll.catalog.routes import RouteTable
+from toolroll.catalog.saved_columns import SavedNames
 from toolroll.catalog.settings import Switches
 from toolroll.catalog.spelling import Correction, DeferredSpeller, general_words, speller_of
 from toolroll.catalog.stacked import Costs, StackedColumn, StackedRows, StackedTools, layered
@@ -118,6 +121,7 @@ class Catalog:
         hosted: tools that the provider runs and no selection chooses; given back with every selection.
         space: identity of the embedder behind the vectors; "" for a catalog without vectors.
         dim: width of the vectors; 0 without.
+        options: how it was built.
     """
 
     tools: Sequence[Tool]
@@ -143,6 +147,7 @@ class Catalog:
     hosted: tuple[object, ...]
     space: str
     dim: int
+    options: CatalogOptions
     _revision: Deferred[str]
     _retrievers: dict[tuple[float, ...], CalibratedRetriever] = field(default_factory=dict, repr=False)
     _tool_keys: dict[int, ToolKey] = field(default_factory=dict, repr=False)  # of rows that were shown
@@ -225,6 +230,7 @@ class Catalog:
             hosted=(*shared.hosted, *part.hosted),
             space=shared.space,
             dim=shared.dim,
+            options=options,
             _revision=Deferred(
                 lambda: hashlib.sha256(f"{shared.revision} {part.revision}".encode()).hexdigest()[:16]
             ),
@@ -242,7 +248,7 @@ class Catalog:
                 known = CalibratedRetriever.stacked(*(part.retriever(fusion, damped) for part in self.parts))
             else:
                 known = CalibratedRetriever.of(
-                    self.indexes, self.tools, self.probes, self.calibration_set, fusion, damped
+                    self.indexes, self.probes, self.calibration_set, fusion, damped
                 )
             if len(self._retrievers) >= _REMEMBERED:
                 self._retrievers.clear()
@@ -256,6 +262,13 @@ class Catalog:
     def revision(self) -> str:
         """Digest of the content: equal for equal definitions and embedder."""
         return self._revision()
+
+    def names_of(self, rows: Rows) -> tuple[str, ...]:
+        """The names of the tools in these rows."""
+        if isinstance(self.names, SavedNames):
+            return self.names.of_rows(rows)
+        tools = self.tools
+        return tuple([tools[row].name for row in rows.tolist()])
 
     def tool_key(self, row: int) -> ToolKey:
         """The key of the tool's statistics, as in `keys`; computed once, for tools that are shown."""
@@ -414,6 +427,7 @@ def _built(
         hosted=definitions.hosted,
         space=embedder.identity if embedder is not None else "",
         dim=embedder.dim if embedder is not None else 0,
+        options=options,
         _revision=revision,
     )
 
@@ -430,7 +444,7 @@ def _reached(
     With a shared catalog all are rows of both. Own toolkits may have shared tools as members. Shared ones
     have only shared tools: the platform's definitions mean the same for every organisation.
     """
-    members = _members(own_toolkits.values(), toolkits, tools)
+    members = _members(own_toolkits.values(), toolkits, map(attrgetter("name"), tools))
     if shared is None:
         reached = joined_rows(below, members) if members else below
         return below, reached, _base(reached, toolkits)
@@ -438,7 +452,7 @@ def _reached(
     own = {name: frozen_rows(rows + n) for name, rows in below.items()}
     everywhere = StackedRows(shared.below, own)
     members = joined_rows(
-        _members(own_toolkits.values(), toolkits, shared.tools),
+        _members(own_toolkits.values(), toolkits, shared.names),
         {name: frozen_rows(rows + n) for name, rows in members.items()},
     )
     if not members and shared.routes.rows is shared.below:
@@ -448,10 +462,11 @@ def _reached(
 
 
 def _members(
-    named: Iterable[Toolkit], toolkits: Mapping[str, Toolkit], tools: Sequence[Tool]
+    named: Iterable[Toolkit], toolkits: Mapping[str, Toolkit], names: Iterable[str]
 ) -> dict[str, Rows]:
+    """names: of all tools, ascending."""
     having = [toolkit for toolkit in named if toolkit.members]
-    return rows_of_members(having, toolkits, [tool.name for tool in tools]) if having else {}
+    return rows_of_members(having, toolkits, list(names)) if having else {}
 
 
 def _base(reached: Mapping[str, Rows], toolkits: Mapping[str, Toolkit]) -> Rows:

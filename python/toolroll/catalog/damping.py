@@ -59,12 +59,16 @@ class Probes:
     Attributes:
         texts: each once.
         owners: of each text, the rows of the tools that have it.
+        toolkits: int32[n], a number for the toolkit of each tool; -1 for a tool in none.
+        have_examples: bool[n], whether each tool has examples.
         vectors: float32[m, dim] or float16, of the texts; None without an embedder.
         is_english: whether the embedder has learnt English alone.
     """
 
     texts: tuple[str, ...]
     owners: tuple[tuple[int, ...], ...]
+    toolkits: Rows
+    have_examples: npt.NDArray[np.bool_]
     vectors: ProbeVectors | None = None
     is_english: bool = False
 
@@ -101,7 +105,7 @@ class Probes:
         return rows, scores
 
 
-NO_PROBES = Probes((), ())
+NO_PROBES = Probes((), (), NO_ROWS, np.empty(0, np.bool_))
 
 
 def probes_of(tools: Sequence[Tool], texts: Sequence[ToolText], most: int = MOST_PROBES) -> Probes:
@@ -110,7 +114,12 @@ def probes_of(tools: Sequence[Tool], texts: Sequence[ToolText], most: int = MOST
     At most so many, fewer in a large catalog; chosen by digest.
     """
     most = min(most, max(LEAST_PROBES, _MOST_WORK // max(len(texts), 1)))
-    are_enough = sum(bool(tool.examples) for tool in tools) >= _ENOUGH
+    have_examples = np.fromiter((bool(tool.examples) for tool in tools), np.bool_, len(tools))
+    are_enough = int(have_examples.sum()) >= _ENOUGH
+    numbers: dict[str, int] = {"": -1}
+    toolkits = np.fromiter(
+        (numbers.setdefault(tool.toolkit, len(numbers) - 1) for tool in tools), np.int32, len(tools)
+    )
     owners: defaultdict[str, dict[int, None]] = defaultdict(dict)
     plain = []
     for row, tool in enumerate(tools):
@@ -122,10 +131,10 @@ def probes_of(tools: Sequence[Tool], texts: Sequence[ToolText], most: int = MOST
     for row in plain[:most]:
         owners[texts[row].description][row] = None
     chosen = sorted(owners, key=_digest)[:most]
-    return Probes(tuple(chosen), tuple(tuple(owners[text]) for text in chosen))
+    return Probes(tuple(chosen), tuple(tuple(owners[text]) for text in chosen), toolkits, have_examples)
 
 
-def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k: int = 5) -> Scores:
+def damping(probes: Probes, rows: Rows, scores: Scores, k: int = 5) -> Scores:
     """The factor for each tool's score: float32[n], 1 for all but the greedy ones, at least 0.16.
 
     rows, scores: int32[m, s] and float32[m, s]: what selection finds for each probe, best first, s at least
@@ -133,25 +142,24 @@ def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k
 
     O(m s log s), and O(m s) for each tool that reaches far.
     """
-    n, m = len(tools), len(probes.texts)
+    n, m = len(probes.toolkits), len(probes.texts)
     factors = np.ones(n, np.float32)
     if n <= 2 * k or not m:
         return factors
     assert rows.shape == scores.shape and rows.shape[0] == m and rows.shape[1] > k
-    weights = _ProbeWeights.of(tools, probes)
-    groups, votes, owned = weights.groups, weights.votes, weights.owned
+    weights = _ProbeWeights.of(probes)
+    groups, votes = weights.groups, weights.votes
     is_found = scores > 0
     floor, below = scores[:, k - 1], scores[:, k]
     within = is_found & (scores >= floor[:, None])
     probe, place = np.nonzero(within)
     reached = rows[probe, place]
-    is_foreign = ~owned[probe, groups[reached]]
+    is_foreign = weights.are_foreign(probe, groups[reached])
     foreign = np.bincount(reached[is_foreign], votes[probe[is_foreign]], minlength=n)
-    shares = foreign / np.maximum(votes.sum() - (votes @ owned)[groups], 1e-9)
-    warm = np.array([bool(tool.examples) for tool in tools])
-    bounds = np.maximum(LEAST_SHARE, np.where(warm, WARM_SHARE, COLD_SHARE) * k / n)
+    shares = foreign / np.maximum(votes.sum() - weights.owned_votes()[groups], 1e-9)
+    bounds = np.maximum(LEAST_SHARE, np.where(probes.have_examples, WARM_SHARE, COLD_SHARE) * k / n)
     for row in np.flatnonzero(shares > bounds):
-        among = ~owned[:, groups[row]]
+        among = weights.foreign_to(int(groups[row]))
         own = np.where((rows == row) & is_found, scores, 0).max(axis=1)[among]
         others = np.where(own >= floor[among], below[among], floor[among])
         factors[row] = weights.factor(among, own, others, float(bounds[row]))
@@ -160,10 +168,11 @@ def damping(tools: Sequence[Tool], probes: Probes, rows: Rows, scores: Scores, k
     order = np.argsort(-damped, axis=1, kind="stable")
     found = np.where(is_found, groups[rows], -1)
     found, damped = np.take_along_axis(found, order, axis=1), np.take_along_axis(damped, order, axis=1)
-    for group in np.unique(found[:, :k]).tolist():
+    # The toolkits come before the groups of one tool.
+    for group in sorted(set(found[:, :k].ravel().tolist()) & set(range(weights.toolkits))):
         members = np.flatnonzero(groups == group)
-        foreign_probes = np.flatnonzero(~owned[:, group])
-        if group < 0 or not tools[members[0]].toolkit or n - len(members) < k or not len(foreign_probes):
+        foreign_probes = np.flatnonzero(weights.foreign_to(group))
+        if n - len(members) < k or not len(foreign_probes):
             continue
         bound = max(TOOLKIT_SHARE, len(members) / n)
         theirs = found[foreign_probes] == group
@@ -181,31 +190,58 @@ class _ProbeWeights:
     """Whose each probe is, and how much it counts.
 
     Attributes:
-        groups: intp[n], of each tool: a number for each toolkit, and one for each tool that is in none.
+        toolkits: how many there are; their numbers come first.
+        groups: intp[n], of each tool: the number of its toolkit, or for a tool in none one of its own.
         votes: float64[m], the weight of each probe: one vote a tool, and of a group at most a tenth of all.
         authors: intp[m], the group of each probe.
-        owned: bool[m, groups], whether some tool of the group has the probe.
+        owned: int64[p], probe * (toolkits + n) + group of each group that has some tool with the probe,
+            ascending, each once: a matrix of all probes and groups would take gigabytes for a million tools.
     """
 
+    toolkits: int
     groups: npt.NDArray[np.intp]
     votes: npt.NDArray[np.float64]
     authors: npt.NDArray[np.intp]
-    owned: npt.NDArray[np.bool_]
+    owned: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, tools: Sequence[Tool], probes: Probes) -> _ProbeWeights:
-        numbers: dict[tuple[str, int], int] = {}
-        keys = [(tool.toolkit, -1 if tool.toolkit else row) for row, tool in enumerate(tools)]
-        groups = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.intp)
-        texts = np.bincount([row for owners in probes.owners for row in owners], minlength=len(tools))
+    def of(cls, probes: Probes) -> _ProbeWeights:
+        n = len(probes.toolkits)
+        toolkits = int(probes.toolkits.max(initial=-1)) + 1
+        groups = np.where(probes.toolkits < 0, toolkits + np.arange(n), probes.toolkits).astype(np.intp)
+        texts = np.bincount([row for owners in probes.owners for row in owners], minlength=n)
         votes = np.array([sum(1 / texts[row] for row in owners) for owners in probes.owners])
         authors = groups[[owners[0] for owners in probes.owners]]
-        together = np.bincount(authors, votes, minlength=len(numbers))
+        together = np.bincount(authors, votes, minlength=toolkits + n)
         votes = votes * np.minimum(1, _VOTES * votes.sum() / np.maximum(together, 1e-9))[authors]
-        owned = np.zeros((len(probes.owners), len(numbers)), np.bool_)
-        for at, owners in enumerate(probes.owners):
-            owned[at, groups[list(owners)]] = True
-        return cls(groups, votes, authors, owned)
+        pairs = {
+            at * (toolkits + n) + group
+            for at, owners in enumerate(probes.owners)
+            for group in groups[list(owners)].tolist()
+        }
+        return cls(toolkits, groups, votes, authors, np.array(sorted(pairs), np.int64))
+
+    def are_foreign(
+        self, probes: npt.NDArray[np.intp], groups: npt.NDArray[np.intp]
+    ) -> npt.NDArray[np.bool_]:
+        """For each pair of a probe and a group, whether no tool of the group has the probe."""
+        pairs = probes * (self.toolkits + len(self.groups)) + groups
+        places = np.minimum(np.searchsorted(self.owned, pairs), len(self.owned) - 1)
+        foreign: npt.NDArray[np.bool_] = self.owned[places] != pairs
+        return foreign
+
+    def foreign_to(self, group: int) -> npt.NDArray[np.bool_]:
+        """bool[m]: the probes that no tool of the group has."""
+        probes = np.arange(len(self.votes))
+        return self.are_foreign(probes, np.full(len(probes), group))
+
+    def owned_votes(self) -> npt.NDArray[np.float64]:
+        """The votes of all probes of each group."""
+        probes, groups = np.divmod(self.owned, self.toolkits + len(self.groups))
+        votes: npt.NDArray[np.float64] = np.bincount(
+            groups, self.votes[probes], self.toolkits + len(self.groups)
+        ).astype(np.float64)
+        return votes
 
     def factor(
         self, among: npt.NDArray[np.bool_] | npt.NDArray[np.intp], own: Scores, others: Scores, bound: float

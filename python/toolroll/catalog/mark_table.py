@@ -63,6 +63,19 @@ class MarkTable:
             table.rows()
         return table
 
+    @classmethod
+    def saved(cls, rows: Mapping[str, Rows]) -> MarkTable:
+        """The table of a saved catalog. rows: by `meaning_name`.
+
+        Raises:
+            KeyError: a service is unknown.
+        """
+        named = {meaning_name(service): service for service in SERVICES}
+        known: dict[str | Service, Rows] = {
+            named[name] if name.startswith(_SERVICE) else name: found for name, found in rows.items()
+        }
+        return cls(Deferred(lambda: known))
+
     def hits(self, text: str, query: str = "") -> list[MarkHit]:
         """The marks of a message and the services that it names, if any tool deals with them.
 
@@ -90,7 +103,13 @@ class MarkTable:
         return np.concatenate((self.shared._rows_of(meaning), own + np.int32(self.behind)))
 
 
+def meaning_name(meaning: str | Service) -> str:
+    """The name of a meaning in a saved catalog."""
+    return f"{_SERVICE}{meaning.names[0]}" if isinstance(meaning, Service) else meaning
+
+
 _NONE = frozen_rows(())
+_SERVICE = "service "
 
 
 def _rows_for(texts: Sequence[ToolText]) -> Callable[[], Mapping[str | Service, Rows]]:

@@ -1,4 +1,4 @@
-"""The indexes of a catalog, and their damping and calibration for given weights of retrieval.
+"""Damping and calibration of a catalog's indexes for given weights of retrieval.
 
 Both follow from the weights, so they are measured for each set of weights, with hundreds of searches for the
 catalog's own texts. That takes longer than building the indexes; so the part that many organisations share is
@@ -12,29 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolroll._core import Bm25Index, Fusion, Intents, Retriever, VectorIndex
+from toolroll._core import Bm25Index, Fusion, Retriever, VectorIndex
 from toolroll.arrays import Scores
 from toolroll.catalog.calibration import AT_LARGE, Calibration, CalibrationSet, HeldOut
 from toolroll.catalog.damping import Probes, damping
+from toolroll.catalog.indexes import Indexes
 from toolroll.catalog.stacked import StackedColumn
 from toolroll.catalog.tool2vec import ToolVectors
 from toolroll.catalog.tool_text import FIELD_WEIGHTS, ToolText, columns
 from toolroll.embedder import Embedder
-from toolroll.tools import Tool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Indexes:
-    """Vectors and intents, which need an embedder, and postings."""
-
-    size: int
-    vectors: VectorIndex | None
-    postings: Bm25Index
-    intents: Intents | None
-
-    def retriever(self, damping: Scores | None = None) -> Retriever:
-        """All of them in one retriever. damping: float32[size], a factor for each tool's evidence."""
-        return Retriever(self.size, self.vectors, self.postings, self.intents, damping)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +41,6 @@ class CalibratedRetriever:
     def of(
         cls,
         indexes: Indexes,
-        tools: Sequence[Tool],
         probes: Probes,
         calibration_set: CalibrationSet | None,
         fusion: Fusion,
@@ -63,8 +48,8 @@ class CalibratedRetriever:
     ) -> CalibratedRetriever:
         """Measures both. damped: whether hubs are damped."""
         factors = None
-        if damped:
-            factors = damping(tools, probes, *probes.search(indexes.retriever(), fusion))
+        if damped and probes.texts:
+            factors = damping(probes, *probes.search(indexes.retriever(), fusion))
             if (factors == 1).all():
                 factors = None
         calibration = AT_LARGE if calibration_set is None else calibration_set.calibrate(fusion)
@@ -106,5 +91,5 @@ def calibration_set_of(
     if vectors is not None:
         known = held_out.vectors(vectors)
         index, intents = VectorIndex.build(known.vectors()), known.intents()
-    retriever = Retriever(len(rest), index, Bm25Index.build(columns(rest), FIELD_WEIGHTS), intents)
-    return held_out.calibration_set(texts, retriever, vectors, embedder)
+    indexes = Indexes(len(rest), index, Bm25Index.build(columns(rest), FIELD_WEIGHTS), intents)
+    return held_out.calibration_set(texts, indexes, vectors, embedder)

@@ -29,6 +29,7 @@ class RouteTable:
         expressions: the same for each pattern.
         rows: toolkit → its rows, those of the toolkits below it and their members, ascending.
         size: rows in the catalog.
+        definitions: the routes as they were written.
         shared: of a stacked catalog, the routes of the shared part, which come first; their toolkits are
             among `rows`.
         prefilter: which texts the patterns are asked about; None for all.
@@ -40,6 +41,7 @@ class RouteTable:
     expressions: tuple[tuple[str, tuple[str, ...]], ...]
     rows: Mapping[str, Rows]
     size: int
+    definitions: tuple[Route, ...] = ()
     shared: RouteTable | None = None
     prefilter: PatternPrefilter | None = None
 
@@ -57,9 +59,10 @@ class RouteTable:
         Raises:
             InvalidDefinition: an unknown toolkit, an empty keyword or a pattern that RE2 refuses.
         """
+        definitions = tuple(routes)
         texts, modes = [], []
         keywords, expressions, patterns = [], [], []
-        for route in routes:
+        for route in definitions:
             _check(route, rows)
             for keyword, mode in zip(route.keywords, route.modes_or(keyword_mode), strict=True):
                 texts.append(keyword)
@@ -71,7 +74,17 @@ class RouteTable:
         automaton = _automaton(texts, modes) if texts else None
         compiled = _compile(patterns) if patterns else None
         prefilter = PatternPrefilter.of(pattern for pattern, _ in patterns) if patterns else None
-        return cls(automaton, compiled, tuple(keywords), tuple(expressions), rows, size, shared, prefilter)
+        return cls(
+            automaton,
+            compiled,
+            tuple(keywords),
+            tuple(expressions),
+            rows,
+            size,
+            definitions,
+            shared,
+            prefilter,
+        )
 
     def hits(self, text: str, query: str = "") -> dict[str, str]:
         """Toolkit → the first keyword or pattern that switched it on. Empty where nothing did.

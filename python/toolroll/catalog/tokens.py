@@ -6,10 +6,7 @@ a budget, a number that is near for all providers is enough.
 
 from __future__ import annotations
 
-_CHEAP = (
-    b'abcdefghijklmnopqrstuvwxyz"'  # letters of whole words, and quotes, which merge with what surrounds them
-)
-_MIDDLE = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ" + bytes(range(0x80, 0x100))  # they begin a new piece, or part of one
+from toolroll._core import count_bytes
 
 
 def estimate_tokens(text: str) -> int:
@@ -21,14 +18,11 @@ def estimate_tokens(text: str) -> int:
     the fit the mean error is 3.3 %, the 5th and 95th percentile -6.7 % and +7.3 %. Only Korean was
     there to stand for other scripts.
     """
-    content = text.encode("utf-8", "replace")
-    others = content.translate(None, _CHEAP)
-    costly = others.translate(None, _MIDDLE)
-    spaces = costly.count(b" ")
-    tokens = (
-        0.085 * (len(content) - len(others))
-        + 0.344 * (len(others) - len(costly))
-        + 0.617 * spaces
-        + 0.851 * (len(costly) - spaces)
-    )
-    return max(round(tokens), 1) if content else 0
+    counts = count_bytes(text)
+    if counts is None:  # half of a surrogate pair
+        counts = count_bytes(text.encode("utf-8", "replace").decode())
+        assert counts is not None
+    # Letters are of whole words, and quotes merge with what surrounds them; the next kind begins a new piece.
+    letters, middle, spaces, others = counts
+    tokens = 0.085 * letters + 0.344 * middle + 0.617 * spaces + 0.851 * others
+    return max(round(tokens), 1) if text else 0

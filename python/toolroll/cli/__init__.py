@@ -25,12 +25,14 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
         'in bash: eval "$(_TOOLROLL_COMPLETE=bash_source toolroll)"; zsh and fish likewise.',
         example='toolroll select "Should I bring an umbrella?" --explain\n'
         "toolroll eval my-tools/ --embedder static,none\n"
+        "toolroll build toolkits/ --to tools.catalog\n"
         "toolroll import toolkits/ --to sqlite:///tools.db\n"
         "toolroll registry list --catalog sqlite:///tools.db\n"
         "toolroll embed --catalog sqlite:///tools.db --embedder minilm",
         modules={
             "select": "toolroll.cli.select",
             "eval": "toolroll.cli.evaluate",
+            "build": "toolroll.cli.build",
             "import": "toolroll.cli.import_tools",
             "registry": "toolroll.cli.registry",
             "embed": "toolroll.cli.embed",
@@ -42,7 +44,7 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
         },
         sections={
             "Commands": ("select", "eval", "import", "registry", "embed"),
-            "More": ("examples", "events", "lab"),
+            "More": ("build", "examples", "events", "lab"),
         },
         context_settings={
             "help_option_names": ["-h", "--help"],

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 @click.argument("message", required=False)
 @option(
     "--catalog",
-    "Folder of toolkit files, folder with tools.jsonl, or one such file; or a registry: sqlite:///FILE "
-    "or postgresql://USER@HOST/DATABASE.",
+    "Folder of toolkit files, folder with tools.jsonl, or one such file; a file of `toolroll build`; or a "
+    "registry: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
     metavar="PATH|URL",
     envvar=CATALOG,
     show_envvar=True,
@@ -220,12 +220,15 @@ def _open(
     progress: Progress,
 ) -> Toolroll:
     """Opens what `--catalog` names."""
+    from toolroll.catalog.saved import is_saved
     from toolroll.roll import Toolroll
 
     if catalog is None:
         return Toolroll.demo(embedder=embedder, profile=profile)
     shown = progress.counter("embedding")
     if not is_registry(catalog):
+        if is_saved(catalog):
+            return Toolroll.load(catalog, tiers=tiers or None, embedder=embedder, profile=profile)
         return Toolroll.from_folder(
             catalog,
             tiers=tiers,

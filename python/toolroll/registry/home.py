@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -195,6 +195,17 @@ class RegistryHome:
     def learned(self, org: str) -> Learned | None:
         """What an organisation's outcomes have taught; None for nothing."""
         return self._recording.learned.get(org)
+
+    def save(self, path: str | PathLike[str]) -> NoReturn:
+        """Refuses: each process that follows the registry builds its own catalog.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(
+            "save: the catalog follows a registry and changes with it; save one that from_tools or "
+            "from_folder made"
+        )
 
     def refresh(self, tools: Iterable[Any] | None, progress: Progress | None) -> None:
         """Reads and builds what is new in the registry now, settings included.

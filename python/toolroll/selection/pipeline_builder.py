@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from toolroll.catalog.catalog import Catalog, CatalogOptions
 from toolroll.catalog.catalog import Progress as Progress
 from toolroll.catalog.pins import Pin, with_pins
+from toolroll.catalog.saved import SavedCatalog
 from toolroll.catalog.tool_text import ToolText
 from toolroll.catalog.toolkits import absent_members
 from toolroll.embedder import Embedder
@@ -63,6 +64,16 @@ class PipelineBuilder:
         """
         return self._built(definitions, self.embedder, policy, progress, text_of)
 
+    def over(self, saved: SavedCatalog, policy: EffectivePolicy) -> Pipeline:
+        """Puts the stages over a saved catalog.
+
+        Raises:
+            InvalidInput: the file is damaged, or was built with another embedder or for another profile.
+        """
+        started = time.perf_counter()
+        pipeline = self._staged(saved.catalog(self.embedder, self._options), policy)
+        return replace(pipeline, build_s=time.perf_counter() - started)
+
     def warn_of_absent(self, catalog: Catalog) -> None:
         """Warns once of each toolkit in `no_hit`, and of each member of a toolkit, that the catalog lacks.
 
@@ -71,9 +82,7 @@ class PipelineBuilder:
         p = self.parameters
         kits = (() if p.no_hit is None else p.no_hit) if p.routes != "favour" else ()
         absent = [f"no_hit: toolkit {name!r:.80}" for name in kits if name not in catalog.toolkits]
-        names = (
-            [tool.name for tool in catalog.tools] if any(k.members for k in catalog.toolkits.values()) else []
-        )
+        names = list(catalog.names) if any(k.members for k in catalog.toolkits.values()) else []
         absent += [
             f"toolkit {name!r:.80}: member {member!r:.80}"
             for name, member in absent_members(catalog.toolkits.values(), names)

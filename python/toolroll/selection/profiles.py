@@ -425,7 +425,7 @@ def _learning(catalog: Catalog, p: Profile) -> tuple[Stage, ...]:
     """The stage that reads outcomes, if any does."""
     if p.learning is None:
         return ()
-    core = Bitset.of(len(catalog), np.union1d(catalog.base, catalog.pinned).astype(np.int32))
+    core = Bitset.of(len(catalog), np.concatenate((catalog.base, catalog.pinned)))
     if p.learning == "thompson":
         return (Thompson(catalog.keys, core, p.k),)
     weights = Weights(

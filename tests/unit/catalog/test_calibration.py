@@ -213,7 +213,7 @@ def test_an_examples_own_words_are_what_it_is_found_by_among_all_but_one_tool():
     best = []
     for (text, vector, trust, _), clauses in trial.turns:
         everything = Bitset.full(len(tools))
-        found = trial.retriever.search(
+        found = trial.indexes.retriever().search(
             text, vector, trust, clauses, (), everything, NO_ROWS, NO_SCORES, len(tools), fusion
         )
         best.append(found[1][0] if len(found[1]) else 0.0)

@@ -19,7 +19,7 @@ def damping(tools: list[Tool], probes: Probes, scores: np.ndarray) -> np.ndarray
     padded = np.pad(scores, ((0, 0), (0, width - scores.shape[1])))
     rows = np.argsort(-padded, axis=1, kind="stable")[:, :FOUND].astype(np.int32)
     best = np.take_along_axis(padded, rows, axis=1)
-    return damping_of_found(tools, probes, np.where(best > 0, rows, -1).astype(np.int32), best)
+    return damping_of_found(probes, np.where(best > 0, rows, -1).astype(np.int32), best)
 
 
 def world(greedy: int = 0) -> tuple[list[Tool], Probes, np.ndarray]:

@@ -13,6 +13,7 @@ void bind_spelling(pybind11::module_& m);
 void bind_token_table(pybind11::module_& m);
 void bind_vector_index(pybind11::module_& m);
 void bind_fusion(pybind11::module_& m);
+void bind_selector(pybind11::module_& m);
 void bind_thompson(pybind11::module_& m);
 void bind_tool_keys(pybind11::module_& m);
 void bind_learned(pybind11::module_& m);
@@ -38,5 +39,6 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_learned(m);
   bind_inclusion(m);
   bind_fusion(m);
+  bind_selector(m);
   bind_thompson(m);
 }

@@ -8,6 +8,7 @@ either, so it shows nothing.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -24,8 +25,11 @@ from toolroll.conversation import Retention
 from toolroll.errors import Failure, ToolrollError
 from toolroll.selection.calls import Calls
 from toolroll.selection.candidates import Candidates
+from toolroll.selection.native_stages import NativeStages
 from toolroll.selection.selection import Selection
 from toolroll.selection.stages import HardStage, Stage
+
+_log = logging.getLogger("toolroll")
 
 _RETENTION = Retention()
 _AS_IT_IS = Reader(None, str.split, clauses=False)
@@ -53,6 +57,7 @@ class Pipeline:
         reads_vectors: whether a stage reads the message's vector; where none does, it is not embedded.
         keywords_suffice: whether it reads none for this message, by what may be selected; None for never.
         build_s: seconds that the build took, with the catalog's.
+        is_native: whether the core runs the soft stages, where it has all of them.
     """
 
     catalog: Catalog
@@ -72,9 +77,16 @@ class Pipeline:
     variants: Mapping[str, Pipeline] = field(default_factory=dict)
     retention: Retention = _RETENTION
     build_s: float = 0.0
+    is_native: bool = True
     _start: Candidates = field(init=False, repr=False)
+    _native: Mapping[int, NativeStages] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        size, native = len(self.catalog), dict[int, NativeStages]()
+        for stages in (self.soft, self.search) if self.is_native else ():
+            if (compiled := NativeStages.of(stages, size)) is not None:
+                native[id(stages)] = compiled
+        object.__setattr__(self, "_native", native)
         start = Candidates.everything(len(self.catalog))
         if self.catalog.inactive is not None:  # before any stage, so that none that fails brings one back
             start = start.forbid(self.catalog.inactive, "status.inactive")
@@ -138,6 +150,9 @@ class Pipeline:
             stages = self.whole
         else:
             stages = self.soft
+        native = self._native.get(id(stages))
+        if native is not None and (picked := runner.pick(native, candidates, turn)) is not None:
+            candidates, stages = picked, ()
         if turn.shown is not None:
             stages += self.continued
         for stage in stages:
@@ -187,6 +202,17 @@ class _StageRunner:
 
     failures: list[Failure]
     timings: list[tuple[str, int]]
+
+    def pick(self, stages: NativeStages, candidates: Candidates, turn: Turn) -> Candidates | None:
+        """What the stages return together; None where they have to run one by one, because one may fail."""
+        start = time.perf_counter_ns()
+        try:
+            picked = stages(candidates, turn)
+        except Exception as error:
+            _log.debug("stages run one by one: %s", error)
+            return None
+        self.timings.append(("pick", time.perf_counter_ns() - start))
+        return picked
 
     def run(
         self, stage: Stage, candidates: Candidates, turn: Turn, *, forbids: bool = False

@@ -77,7 +77,7 @@ class Selection:
         if candidates.pool is not None:  # the stage that cuts has failed: everything allowed, by name
             candidates = candidates.narrow(candidates.pool.rows(), "failed.open")
         tools = catalog.tools
-        names = tuple([tools[row].name for row in candidates.rows.tolist()])
+        names = tuple([tools[row].name for row in candidates.in_order])
         calls = FixedCalls(catalog, candidates.allowed) if calls is None else calls
         return cls(names, candidates, catalog, turn, failures, timings, event_id, calls)
 

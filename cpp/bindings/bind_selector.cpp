@@ -86,24 +86,42 @@ class Columns {
   std::vector<std::span<const std::int32_t>> views_;
 };
 
-/// Pairs of rows and a weight.
-class Favours {
+/// Triples (label, whether it is a service, rows).
+class Marks {
  public:
-  explicit Favours(const py::tuple& list) {
+  explicit Marks(const py::tuple& list) {
     for (const py::handle item : list) {
-      if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 2) {
-        throw py::type_error("favoured: must be (rows, weight)");
+      if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 3) {
+        throw py::type_error("mark: must be (label, is a service, rows)");
       }
-      const auto pair = py::reinterpret_borrow<py::tuple>(item);
-      columns_.push_back(snapshot(rows_of("favoured", pair[0])));
-      favoured_.push_back({columns_.back(), number_of("favoured", pair[1])});
+      columns_.push_back(snapshot(rows_of("mark", PyTuple_GET_ITEM(item.ptr(), 2))));
+      marks_.push_back({columns_.back(), PyTuple_GET_ITEM(item.ptr(), 1) == Py_True});
     }
   }
-  std::span<const Favoured> get() const { return favoured_; }
+  std::span<const MarkedRows> get() const { return marks_; }
 
  private:
   std::deque<Rows> columns_;
-  std::vector<Favoured> favoured_;
+  std::vector<MarkedRows> marks_;
+};
+
+/// Pairs (rows, weight).
+class Called {
+ public:
+  explicit Called(const py::tuple& list) {
+    for (const py::handle item : list) {
+      if (!PyTuple_Check(item.ptr()) || PyTuple_GET_SIZE(item.ptr()) != 2) {
+        throw py::type_error("called: must be (rows, weight)");
+      }
+      columns_.push_back(snapshot(rows_of("called", PyTuple_GET_ITEM(item.ptr(), 0))));
+      called_.push_back({columns_.back(), number_of("called", PyTuple_GET_ITEM(item.ptr(), 1))});
+    }
+  }
+  std::span<const CalledRows> get() const { return called_; }
+
+ private:
+  std::deque<Rows> columns_;
+  std::vector<CalledRows> called_;
 };
 
 /// What was learnt, with the keys of the rows, the scopes of the turn and the time.
@@ -179,8 +197,8 @@ Picked pick(const Selector& selector, const py::str& text, const py::object& vec
   const Parts pieces(clauses);
   const Parts turns(earlier);
   const Columns routes(routed.is_none() ? py::tuple() : routed.cast<py::tuple>());
-  const Favours mark_rows(marks);
-  const Favours called_rows(called);
+  const Marks mark_rows(marks);
+  const Called called_rows(called);
   const Outcomes learnt(outcomes);
   const Budget tokens(budget);
   const Rows always = numbers_of<std::int32_t>("included", included);
@@ -318,6 +336,10 @@ void bind_selector(py::module_& m) {
 
   py::class_<Picked>(m, "Picked")
       .def_property_readonly("selected", &selected)
+      .def_property_readonly("rows",
+                             [](const Picked& picked) { return array_of(picked.selected()); })
+      .def_property_readonly(
+          "scores", [](const Picked& picked) { return array_of(picked.selected_scores()); })
       .def_property_readonly("steps", &steps)
       .def_property_readonly("pool",
                              [](const Picked& picked) -> py::object {
@@ -348,21 +370,21 @@ void bind_selector(py::module_& m) {
       });
 
   py::class_<Selector, std::shared_ptr<Selector>>(m, "Selector")
-      .def(py::init([](std::size_t size, std::optional<float> route_weight, bool damps_marks,
-                       const RetrievalStage& retrieval,
+      .def(py::init([](std::size_t size, std::optional<float> route_weight, double services,
+                       double marks, bool damps_marks, const RetrievalStage& retrieval,
                        const std::optional<RetrievalStage>& by_words,
                        const std::optional<NoMatchStage>& no_match,
                        const std::optional<LearningStage>& learning, bool includes, Rows base,
                        Rows pinned, const CapStage& cap, const std::optional<ListStage>& list,
                        bool has_order) {
-             return Selector(size,
-                             {route_weight, damps_marks, retrieval, by_words, no_match, learning,
-                              includes, std::move(base), std::move(pinned), cap, list, has_order});
+             return Selector(size, {route_weight, services, marks, damps_marks, retrieval, by_words,
+                                    no_match, learning, includes, std::move(base),
+                                    std::move(pinned), cap, list, has_order});
            }),
-           py::kw_only(), py::arg("size"), py::arg("route_weight"), py::arg("damps_marks"),
-           py::arg("retrieval"), py::arg("by_words"), py::arg("no_match"), py::arg("learning"),
-           py::arg("includes"), py::arg("base"), py::arg("pinned"), py::arg("cap"), py::arg("list"),
-           py::arg("has_order"))
+           py::kw_only(), py::arg("size"), py::arg("route_weight"), py::arg("services"),
+           py::arg("marks"), py::arg("damps_marks"), py::arg("retrieval"), py::arg("by_words"),
+           py::arg("no_match"), py::arg("learning"), py::arg("includes"), py::arg("base"),
+           py::arg("pinned"), py::arg("cap"), py::arg("list"), py::arg("has_order"))
       .def("pick", &pick, py::arg("text"), py::arg("vector"), py::arg("trust"), py::arg("clauses"),
            py::arg("earlier"), py::arg("allowed"), py::arg("page"), py::arg("routed"),
            py::arg("marks"), py::arg("called"), py::arg("outcomes"), py::arg("seed"), py::arg("k"),

@@ -13,6 +13,7 @@ namespace {
 
 // A turn that sees so much of the catalog is measured against the best of the whole.
 constexpr double kWhole = 0.4;
+constexpr double kInAPart = 0.5;      // of several clauses a mark is in one
 constexpr double kBatch = 1.0 / 3.0;  // of a full list goes at once
 
 // Logistic curves of best scores where tools have no examples, and how many messages they weigh.
@@ -177,6 +178,11 @@ std::span<const std::int32_t> Picked::selected() const {
   return std::span(rows).subspan(steps.back().begin, steps.back().end - steps.back().begin);
 }
 
+std::span<const float> Picked::selected_scores() const {
+  if (steps.empty()) return {};
+  return std::span(scores).subspan(steps.back().begin, steps.back().end - steps.back().begin);
+}
+
 /// One turn on its way through the stages. Each stage reads the columns and replaces them.
 class Selector::Turn {
  public:
@@ -213,8 +219,12 @@ class Selector::Turn {
 
   /// A row gains once, by the greatest weight of its marks.
   void favour_marks() {
-    const std::span<const Favoured> marks = ask_.marks;
-    const auto rows_of = [](const Favoured& mark) { return mark.rows; };
+    const std::span<const MarkedRows> marks = ask_.marks;
+    const auto rows_of = [](const MarkedRows& mark) { return mark.rows; };
+    const double of_mark = ask_.clauses.size() > 1 ? kInAPart * stages_.marks : stages_.marks;
+    const auto weight = [&](std::size_t mark) {
+      return static_cast<float>(marks[mark].is_service ? stages_.services : of_mark);
+    };
     std::vector<std::int32_t> rows = joined(marks, rows_of, *pool_);
     if (rows.empty()) return;
     const std::size_t n = rows.size();
@@ -222,9 +232,8 @@ class Selector::Turn {
     gains.assign(marks.size() * n, 0.0F);
     std::vector<std::size_t> order(marks.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return static_cast<float>(marks[a].weight) > static_cast<float>(marks[b].weight);
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
     std::vector<float> gained(n, 0.0F);
     for (std::size_t r = 0; r < n; ++r) {
       const auto is_for = [&](std::size_t mark) {
@@ -232,7 +241,7 @@ class Selector::Turn {
         return marks.size() == 1 || std::binary_search(meant.begin(), meant.end(), rows[r]);
       };
       const auto mark = *std::find_if(order.begin(), order.end(), is_for);
-      float gain = static_cast<float>(marks[mark].weight);
+      float gain = weight(mark);
       if (stages_.damps_marks) gain *= stages_.retrieval.retriever->damping(rows[r]);
       gains[mark * n + r] = gain;
       gained[r] = gain;
@@ -247,12 +256,12 @@ class Selector::Turn {
   /// A row gains by the latest turn that called its toolkit.
   void favour_called() {
     std::size_t most = 0;
-    for (const Favoured& toolkit : ask_.called) most += toolkit.rows.size();
+    for (const CalledRows& toolkit : ask_.called) most += toolkit.rows.size();
     if (most == 0) return;
     RowMap place(most);
     std::vector<std::int32_t>& rows = picked_.called;
     std::vector<double> gains;
-    for (const Favoured& toolkit : ask_.called) {
+    for (const CalledRows& toolkit : ask_.called) {
       for (const std::int32_t row : toolkit.rows) {
         if (!(toolkit.weight > 0.0)) continue;
         if (place.add(row, static_cast<std::int32_t>(rows.size()))) {
@@ -871,8 +880,8 @@ void Selector::check(const Ask& ask) const {
   check_size("allowed", ask.allowed.size(), size_);
   if (ask.page != nullptr) check_size("page", ask.page->size(), size_);
   for (const std::span<const std::int32_t> rows : ask.routed) check_rows("routed", rows, size_);
-  for (const Favoured& mark : ask.marks) check_rows("marks", mark.rows, size_);
-  for (const Favoured& toolkit : ask.called) check_rows("called", toolkit.rows, size_);
+  for (const MarkedRows& mark : ask.marks) check_rows("marks", mark.rows, size_);
+  for (const CalledRows& toolkit : ask.called) check_rows("called", toolkit.rows, size_);
   check_rows("included", ask.included, size_);
   check_rows("sent", ask.sent, size_, -1);
   if (ask.learned != nullptr && ask.keys == nullptr) {

@@ -500,6 +500,10 @@ class Picked:
     @property
     def selected(self) -> list[int]: ...
     @property
+    def rows(self) -> NDArray[np.int32]: ...
+    @property
+    def scores(self) -> NDArray[np.float32]: ...
+    @property
     def steps(self) -> list[tuple[str, str, str, bool, NDArray[np.int32], NDArray[np.float32]]]: ...
     @property
     def pool(self) -> Bitset | None: ...
@@ -547,6 +551,8 @@ class Selector:
         *,
         size: int,
         route_weight: float | None,
+        services: float,
+        marks: float,
         damps_marks: bool,
         retrieval: RetrievalStage,
         by_words: RetrievalStage | None,
@@ -569,7 +575,7 @@ class Selector:
         allowed: Bitset,
         page: Bitset | None,
         routed: tuple[NDArray[np.int32], ...] | None,
-        marks: tuple[_Favoured, ...],
+        marks: tuple[tuple[str, bool, NDArray[np.int32]], ...],
         called: tuple[_Favoured, ...],
         outcomes: tuple[Learned, ToolKeys, tuple[int, int, int], float] | None,
         seed: int,

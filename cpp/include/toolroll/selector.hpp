@@ -91,6 +91,8 @@ struct ListStage {
 /// The stages in their order; an absent one changes nothing.
 struct SoftStages {
   std::optional<float> route_weight;
+  double services = 0.0;  ///< what rows gain whose service the message names
+  double marks = 0.0;     ///< what rows gain that deal with a mark of the message
   bool damps_marks = false;
   RetrievalStage retrieval;
   std::optional<RetrievalStage> by_words;
@@ -104,9 +106,15 @@ struct SoftStages {
   bool has_order = false;
 };
 
-/// Rows that gain by one thing: a mark of the message, or a toolkit that was called before.
-struct Favoured {
+/// The rows that deal with a mark of the message, or belong to a service that it names.
+struct MarkedRows {
   std::span<const std::int32_t> rows;  // ascending, each once
+  bool is_service;
+};
+
+/// The rows of a toolkit that was called before, and what they gain.
+struct CalledRows {
+  std::span<const std::int32_t> rows;
   double weight;
 };
 
@@ -129,9 +137,9 @@ struct Ask {
   const Bitset* page = nullptr;                           // the rows on the page, if one matches
   std::span<const std::span<const std::int32_t>> routed;  // rows of each toolkit that was hit
   bool has_route = false;                                 // whether one was; it may have no rows
-  std::span<const Favoured> marks;
-  std::span<const Favoured> called;  // the latest turn first
-  const Learned* learned = nullptr;  // `keys` is there where this is
+  std::span<const MarkedRows> marks;
+  std::span<const CalledRows> called;  // the latest turn first
+  const Learned* learned = nullptr;    // `keys` is there where this is
   const ToolKeys* keys = nullptr;
   Scopes scopes{};
   double now = 0.0;
@@ -237,8 +245,9 @@ struct Picked {
   std::optional<Reranked> reranked;
   std::vector<std::int32_t> before_list;
 
-  /// The selected rows, in order.
+  /// The selected rows, in order, and their scores.
   std::span<const std::int32_t> selected() const;
+  std::span<const float> selected_scores() const;
 };
 
 /// The soft stages of a pipeline over one catalog. Immutable; any number of threads may pick at

@@ -6,7 +6,7 @@ turns. What needs Python's data stays here: pages, keywords and patterns, names,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -23,12 +23,13 @@ from toolroll._core import (
     ToolKeys,
 )
 from toolroll.arrays import Rows
+from toolroll.catalog.mark_table import MarkHit
 from toolroll.catalog.stacked import StackedColumn
 from toolroll.context import Turn
 from toolroll.conversation import Conversation
 from toolroll.identity import scopes
 from toolroll.selection.candidates import Candidates
-from toolroll.selection.picked_candidates import PickedCandidates, Said, Words
+from toolroll.selection.picked_candidates import PickedCandidates, Words
 from toolroll.selection.policy.pages import NO_PAGES
 from toolroll.selection.stages import Stage
 from toolroll.selection.stages.affinity import Affinity
@@ -61,6 +62,9 @@ _ORDER: tuple[type[Stage], ...] = (
 )
 _NO_PAGE = Page(NO_PAGES)
 _NO_WORDS: Words = ()
+_NO_HITS: Mapping[str, str] = {}
+_NO_MARKS: tuple[MarkHit, ...] = ()
+_NONE: tuple[tuple[Rows, float], ...] = ()
 
 T = TypeVar("T", bound=Stage)
 
@@ -75,8 +79,9 @@ class NativeStages:
 
     Attributes:
         selector: the stages in the core.
-        page, routes, marks, affinity, retrieval, cap, listing: the stages whose data is read here; None for
-            one that is not among them.
+        page, routes, marks, affinity, cap, listing: the stages whose data is read here; None for one that is
+            not among them.
+        is_damped: whether evidence is damped.
         keys: which statistics belong to which row; None where no stage reads outcomes.
         explore: see `Draw`.
     """
@@ -86,9 +91,9 @@ class NativeStages:
     routes: Routes | None
     marks: Marks | None
     affinity: Affinity | None
-    retrieval: Retrieval
     cap: Cap
     listing: ConversationList | None
+    is_damped: bool
     keys: Callable[[], ToolKeys] | None
     explore: float
 
@@ -124,6 +129,8 @@ class NativeStages:
         selector = Selector(
             size=size,
             route_weight=None if routes is None else routes.weight,
+            services=0.0 if marks is None else marks.services,
+            marks=0.0 if marks is None else marks.marks,
             damps_marks=marks is not None and marks.damping is not None,
             retrieval=_retrieval(retrieval),
             by_words=None if by_words is None else _retrieval(by_words.by_words),
@@ -146,9 +153,9 @@ class NativeStages:
             routes,
             marks,
             stage(Affinity),
-            retrieval,
             cap,
             listing,
+            retrieval.damping is not None,
             next((one.keys for one in (learning, retrieval, no_match) if one is not None and one.keys), None),
             0.0 if learning is None else learning.weights.explore,
         )
@@ -160,23 +167,23 @@ class NativeStages:
             NotNative: the core cannot do this turn.
             Exception: a stage would fail.
         """
-        allowed, context = candidates.allowed, turn.context
+        allowed, context, text, query = candidates.allowed, turn.context, turn.text, turn.query
         if candidates.pool is not allowed or len(candidates.rows):
             raise NotNative("other stages have run before")
-        page = self.page.table.kept(context)
-        hits = {} if self.routes is None else self.routes.table.hits(turn.text, turn.query)
-        routed = None
-        if hits and self.routes is not None:
+        page, words, routed = self.page.table.kept(context), _NO_HITS, None
+        if self.routes is not None and (words := self.routes.table.hits(text, query)):
             rows = self.routes.table.rows
-            routed = tuple([rows[toolkit] for toolkit in hits if toolkit in rows])
-        marks = () if self.marks is None else self.marks.table.hits(turn.text, turn.query)
-        marked: tuple[tuple[Rows, float], ...] = ()
-        if marks and self.marks is not None:
-            weights = self.marks.weights(marks, turn)
-            marked = tuple([(hit.rows, weight) for hit, weight in zip(marks, weights, strict=True)])
-        cap, names = self.cap, self.cap.names
+            routed = tuple([rows[toolkit] for toolkit in words if toolkit in rows])
+        marks = _NO_MARKS if self.marks is None else self.marks.table.hits(text, query)
+        cap, conversation = self.cap, turn.conversation
+        names, max_tools = cap.names, turn.max_tools
+        if (limit := cap.provider_limits.get(context.provider)) is not None:
+            max_tools = limit if max_tools is None else min(max_tools, limit)
+        called = _NONE
+        if conversation is not None and self.affinity is not None:
+            called = tuple(self.affinity.called(conversation))
         picked = self.selector.pick(
-            turn.query,
+            query,
             turn.vector,
             turn.trust,
             turn.clauses,
@@ -184,34 +191,35 @@ class NativeStages:
             allowed,
             None if page is None else page.rows,
             routed,
-            marked,
-            () if self.affinity is None else tuple(self.affinity.called(turn.conversation)),
-            self._outcomes(turn),
+            marks,
+            called,
+            None if turn.learned is None else self._outcomes(turn, turn.learned),
             turn.seed,
             turn.k,
             turn.room,
-            _least(turn.max_tools, cap.provider_limits.get(context.provider)),
+            max_tools,
             None if turn.budget_tokens is None else self._budget(turn.budget_tokens),
-            [names[name] for name in dict.fromkeys(turn.always_include) if name in names],
-            None if turn.conversation is None else self._conversation(turn.conversation),
+            self._rows(turn.always_include) if turn.always_include else (),
+            None if conversation is None else self._conversation(conversation),
             [names.get(name, -1) for name in dict.fromkeys(turn.sent)] if turn.sent else (),
         )
-        said = Said(
-            turn,
-            _NO_WORDS if page is None else page.words,
-            tuple(hits.items()) if hits else _NO_WORDS,
-            tuple([hit.label for hit in marks]),
-            self.retrieval.damping is not None,
-            self.explore,
+        of_page = _NO_WORDS if page is None else page.words
+        return PickedCandidates(
+            picked, candidates, (turn, of_page, words, marks, self.is_damped, self.explore)
         )
-        return PickedCandidates(picked, candidates, said)
 
-    def _outcomes(self, turn: Turn) -> tuple[Learned, ToolKeys, tuple[int, int, int], float] | None:
+    def _rows(self, names: Sequence[str]) -> list[int]:
+        known = self.cap.names
+        return [known[name] for name in dict.fromkeys(names) if name in known]
+
+    def _outcomes(
+        self, turn: Turn, learned: Learned
+    ) -> tuple[Learned, ToolKeys, tuple[int, int, int], float] | None:
         """What was learnt, and where it counts."""
-        if turn.learned is None or self.keys is None:
+        if self.keys is None:
             return None
         where = scopes(turn.context.page, turn.context.tier, turn.category)
-        return turn.learned, self.keys(), where[:3], turn.at
+        return learned, self.keys(), where[:3], turn.at
 
     def _budget(self, tokens: int) -> tuple[object, ...]:
         """The tokens, and what each row costs."""
@@ -261,7 +269,3 @@ def _retrieval(stage: Retrieval) -> RetrievalStage:
 def _list(stage: ConversationList) -> ListStage:
     kept = stage.retention
     return ListStage(kept.sticky_tools, kept.sticky_count == "added", kept.newcomers, kept.growth)
-
-
-def _least(*limits: int | None) -> int | None:
-    return min((limit for limit in limits if limit is not None), default=None)

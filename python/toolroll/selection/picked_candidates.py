@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from toolroll._core import Picked
 from toolroll.arrays import NO_ROWS, Rows, Scores
+from toolroll.catalog.mark_table import MarkHit
 from toolroll.context import Turn
 from toolroll.selection.candidates import (
     BeforeList,
@@ -25,35 +27,19 @@ Words: TypeAlias = tuple[tuple[str, str], ...]
 # Rows, scores, their terms, what damping took, confidence, whether it is enough, and the leaders.
 FoundColumns: TypeAlias = tuple[Rows, Scores, tuple[Scores, ...], Scores, float, bool, Rows]
 
+# What the columns do not say: the turn; toolkit → the words that switched it on, of the page and of routes;
+# the marks in the message; whether evidence is damped; how often the last place explores.
+Said: TypeAlias = tuple[Turn, Words, Mapping[str, str], Sequence[MarkHit], bool, float]
+
 _set = object.__setattr__
-_MADE = ("rows", "scores", "verb", "reason", "evidence", "before")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Said:
-    """What the columns of a selection do not say.
-
-    Attributes:
-        turn: what was asked.
-        page, routes: toolkit → the words that switched it on.
-        marks: label of each mark and service in the message.
-        is_damped: whether evidence is damped.
-        explore: how often the last place goes to the row of which least is known.
-    """
-
-    turn: Turn
-    page: Words
-    routes: Words
-    marks: tuple[str, ...]
-    is_damped: bool
-    explore: float
+_OF_STEP = ("verb", "reason", "evidence", "before")
 
 
 class PickedCandidates(Candidates):
     """Candidates after all soft stages. Immutable, as all candidates are.
 
-    The fields of the last step are made from the columns when one of them is first read, with the steps
-    before it. Questions that a selection asks on its way are answered without that.
+    Steps are made from the columns when somebody first reads one. What a selection asks on its way is
+    answered without them.
     """
 
     __slots__ = ("_picked", "_said", "_start")
@@ -89,13 +75,16 @@ class PickedCandidates(Candidates):
         return len(self._picked.selected)
 
     def __getattr__(self, name: str) -> Any:
-        """Makes the steps for the first field of them that is read. Two threads may both make them."""
-        if name not in _MADE:
+        """Makes a field when it is first read. Two threads may both make it; the values are equal."""
+        if name == "rows" or name == "scores":
+            _set(self, name, getattr(self._picked, name))
+        elif name in _OF_STEP:
+            last = self._last_step()
+            for field in _OF_STEP:
+                _set(self, field, getattr(last, field))
+        else:
             raise AttributeError(name)
-        last = self._last_step()
-        for field in _MADE:
-            _set(self, field, getattr(last, field))
-        return getattr(last, name)
+        return object.__getattribute__(self, name)
 
     def _last_step(self) -> Candidates:
         picked, start = self._picked, self._start
@@ -108,16 +97,17 @@ class PickedCandidates(Candidates):
 
     def _evidence(self, found: str) -> Evidence | None:
         """What a step found, from its columns."""
-        picked, said = self._picked, self._said
+        picked = self._picked
+        _, page, routes, marks, _, _ = self._said
         match found:
             case "page":
-                return Evidence(NO_ROWS, words=said.page)
+                return Evidence(NO_ROWS, words=page)
             case "routes":
-                return Hits(NO_ROWS, words=said.routes, best=picked.route_best)
+                return Hits(NO_ROWS, words=tuple(routes.items()), best=picked.route_best)
             case "marks":
-                terms = zip(said.marks, picked.mark_gains, strict=True)
-                gains = tuple([(label, 1.0, column) for label, column in terms])
-                return Hits(picked.marked, gains, best=picked.mark_best)
+                gains = zip(marks, picked.mark_gains, strict=True)
+                terms = tuple([(mark.label, 1.0, column) for mark, column in gains])
+                return Hits(picked.marked, terms, best=picked.mark_best)
             case "called":
                 return Evidence(picked.called, (("toolkit called before", 1.0, picked.called_gains),))
             case "retrieved":
@@ -134,18 +124,18 @@ class PickedCandidates(Candidates):
         return None
 
     def _retrieved(self) -> RetrievalResult:
-        said = self._said
-        return _result(self._picked.retrieved, said.turn, said.is_damped)
+        turn, *_, is_damped, _ = self._said
+        return _result(self._picked.retrieved, turn, is_damped)
 
     def _by_words(self, columns: FoundColumns) -> RetrievalResult:
-        said = self._said
-        return _result(columns, replace(said.turn, vector=None), said.is_damped)
+        turn, *_, is_damped, _ = self._said
+        return _result(columns, replace(turn, vector=None), is_damped)
 
     def _reranked(self) -> RerankingResult:
         columns = self._picked.reranked
         assert columns is not None
         rows, learnt, scores, mean, spread, show, core, guarded, places = columns
-        draw = Draw(mean, spread, show, core, guarded, places, self._said.explore)
+        draw = Draw(mean, spread, show, core, guarded, places, self._said[-1])
         return RerankingResult(rows, (("outcomes", 1.0, learnt),), scores=scores, draw=draw)
 
 

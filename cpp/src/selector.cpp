@@ -230,21 +230,19 @@ class Selector::Turn {
     const std::size_t n = rows.size();
     std::vector<float>& gains = picked_.mark_gains;
     gains.assign(marks.size() * n, 0.0F);
-    std::vector<std::size_t> order(marks.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
     std::vector<float> gained(n, 0.0F);
-    for (std::size_t r = 0; r < n; ++r) {
-      const auto is_for = [&](std::size_t mark) {
-        const std::span<const std::int32_t> meant = marks[mark].rows;
-        return marks.size() == 1 || std::binary_search(meant.begin(), meant.end(), rows[r]);
-      };
-      const auto mark = *std::find_if(order.begin(), order.end(), is_for);
-      float gain = weight(mark);
-      if (stages_.damps_marks) gain *= stages_.retrieval.retriever->damping(rows[r]);
-      gains[mark * n + r] = gain;
-      gained[r] = gain;
+    std::vector<std::uint8_t> has_gained(n, 0);
+    for (const std::size_t mark : by_weight(marks.size(), weight)) {
+      std::size_t at = 0;  // both columns ascend
+      for (const std::int32_t row : marks[mark].rows) {
+        while (at < n && rows[at] < row) ++at;
+        if (at == n) break;
+        if (rows[at] != row || has_gained[at] != 0) continue;
+        has_gained[at] = 1;
+        gained[at] = weight(mark);
+        if (stages_.damps_marks) gained[at] *= stages_.retrieval.retriever->damping(row);
+        gains[mark * n + at] = gained[at];
+      }
     }
     const float best = *std::max_element(gained.begin(), gained.end());
     picked_.mark_best = static_cast<double>(best);
@@ -532,12 +530,22 @@ class Selector::Turn {
     return at < behind ? ask_.costs[0][at] : ask_.costs[1][at - behind];
   }
 
+  /// The numbers of marks, the greatest weight first.
+  template <typename Weight>
+  static std::vector<std::size_t> by_weight(std::size_t count, const Weight& weight) {
+    std::vector<std::size_t> order(count);
+    for (std::size_t i = 0; i < count; ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
+    return order;
+  }
+
   /// Adds to the scores of rows in play; those that have none have 0 so far.
   void gain(const Rows& rows, const std::vector<float>& gains) {
-    const RowMap known = RowMap::of(rows_);
     const std::size_t before = rows_.size();
+    const RowMap known = RowMap::of(rows_);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (const std::int32_t* const at = known.find(rows[i])) {
+      if (const std::int32_t* const at = before == 0 ? nullptr : known.find(rows[i])) {
         scores_[static_cast<std::size_t>(*at)] += gains[i];
       } else {
         rows_.push_back(rows[i]);

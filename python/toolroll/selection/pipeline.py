@@ -79,14 +79,13 @@ class Pipeline:
     build_s: float = 0.0
     is_native: bool = True
     _start: Candidates = field(init=False, repr=False)
-    _native: Mapping[int, NativeStages] = field(init=False, repr=False)
+    _native_soft: NativeStages | None = field(init=False, repr=False)
+    _native_search: NativeStages | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        size, native = len(self.catalog), dict[int, NativeStages]()
-        for stages in (self.soft, self.search) if self.is_native else ():
-            if (compiled := NativeStages.of(stages, size)) is not None:
-                native[id(stages)] = compiled
-        object.__setattr__(self, "_native", native)
+        for name, stages in (("_native_soft", self.soft), ("_native_search", self.search)):
+            native = NativeStages.of(stages, len(self.catalog)) if self.is_native else None
+            object.__setattr__(self, name, native)
         start = Candidates.everything(len(self.catalog))
         if self.catalog.inactive is not None:  # before any stage, so that none that fails brings one back
             start = start.forbid(self.catalog.inactive, "status.inactive")
@@ -135,9 +134,9 @@ class Pipeline:
         selection's `check` asks later.
         """
         runner = _StageRunner([*self.lasting_failures, *failures], list(timings))
-        candidates = self._allowed(turn, runner)
+        candidates, native = self._allowed(turn, runner), None
         if turn.is_search:
-            stages = self.search
+            stages, native = self.search, self._native_search
         elif turn.shown is not None and not turn.text:
             stages = ()
         elif turn.context.required:
@@ -149,8 +148,7 @@ class Pipeline:
             candidates = candidates.narrow(candidates.allowed, "pass_through")
             stages = self.whole
         else:
-            stages = self.soft
-        native = self._native.get(id(stages))
+            stages, native = self.soft, self._native_soft
         if native is not None and (picked := runner.pick(native, candidates, turn)) is not None:
             candidates, stages = picked, ()
         if turn.shown is not None:

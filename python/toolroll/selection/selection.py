@@ -79,7 +79,19 @@ class Selection:
         tools = catalog.tools
         names = tuple([tools[row].name for row in candidates.in_order])
         calls = FixedCalls(catalog, candidates.allowed) if calls is None else calls
-        return cls(names, candidates, catalog, turn, failures, timings, event_id, calls)
+        selection = object.__new__(cls)
+        selection.__dict__.update(  # a frozen dataclass sets each field by a call, together a microsecond
+            names=names,
+            candidates=candidates,
+            catalog=catalog,
+            turn=turn,
+            failures=failures,
+            timings=timings,
+            event_id=event_id,
+            calls=calls,
+            _deliveries=[],
+        )
+        return selection
 
     @property
     def rows(self) -> Rows:

@@ -16,6 +16,7 @@ void bind_token_table(pybind11::module_& m);
 void bind_message_reader(pybind11::module_& m);
 void bind_vector_index(pybind11::module_& m);
 void bind_fusion(pybind11::module_& m);
+void bind_selector(pybind11::module_& m);
 void bind_thompson(pybind11::module_& m);
 void bind_containers(pybind11::module_& m);
 void bind_cue_classifier(pybind11::module_& m);
@@ -45,6 +46,7 @@ PYBIND11_MODULE(_core, m, pybind11::mod_gil_not_used()) {
   bind_learned(m);
   bind_inclusion(m);
   bind_fusion(m);
+  bind_selector(m);
   bind_thompson(m);
   bind_section_file(m);
   bind_containers(m);

@@ -228,6 +228,14 @@ Retriever Retriever::stacked(std::shared_ptr<const Retriever> shared,
   return both;
 }
 
+float Retriever::damping(std::int32_t row) const {
+  if (shared_ != nullptr) {
+    const auto behind = static_cast<std::int32_t>(shared_->size_);
+    return row < behind ? shared_->damping(row) : own_->damping(row - behind);
+  }
+  return damping_.empty() ? 1.0F : damping_[static_cast<std::size_t>(row)];
+}
+
 double Retriever::expected_ns(const RetrievalQuery& query) const {
   if (shared_ != nullptr) return shared_->expected_ns(query) + own_->expected_ns(query);
   const std::size_t count = std::min(query.in_play.count(), size_);

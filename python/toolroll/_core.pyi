@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -501,6 +501,147 @@ class Weights:
     def explore(self) -> float: ...
     @property
     def draw(self) -> str: ...
+
+# selector.hpp
+_Part: TypeAlias = tuple[str, NDArray[np.float32] | None, float, float]
+_Favoured: TypeAlias = tuple[NDArray[np.int32], float]
+_Found: TypeAlias = tuple[
+    NDArray[np.int32],
+    NDArray[np.float32],
+    tuple[NDArray[np.float32], ...],
+    NDArray[np.float32],
+    float,
+    bool,
+    NDArray[np.int32],
+]
+
+class RetrievalStage:
+    def __init__(
+        self,
+        *,
+        retriever: Retriever,
+        fusion: Fusion,
+        threshold: float,
+        minimum: int,
+        candidates: int,
+        core: int,
+        rescored: int,
+        best: NDArray[np.float32],
+        own: NDArray[np.float32],
+        has_vectors: bool,
+        least_confidence: float,
+        keeps_unmatched: bool,
+        learns: bool,
+        is_damped: bool,
+    ) -> None: ...
+
+class NoMatchStage:
+    def __init__(self, most: int, least: int, learns: bool) -> None: ...
+
+class LearningStage:
+    def __init__(
+        self, core: NDArray[np.int32], weights: Weights, temperature: float, k: int | None
+    ) -> None: ...
+
+class CapStage:
+    def __init__(self, core: Sequence[int], k: int | None, max_tools: int | None) -> None: ...
+
+class ListStage:
+    def __init__(self, sticky_tools: int, counts_added: bool, newcomers: float, growth: float) -> None: ...
+
+class Picked:
+    @property
+    def selected(self) -> list[int]: ...
+    @property
+    def rows(self) -> NDArray[np.int32]: ...
+    @property
+    def scores(self) -> NDArray[np.float32]: ...
+    @property
+    def steps(self) -> list[tuple[str, str, str, bool, NDArray[np.int32], NDArray[np.float32]]]: ...
+    @property
+    def pool(self) -> Bitset | None: ...
+    @property
+    def route_best(self) -> float: ...
+    @property
+    def marked(self) -> NDArray[np.int32]: ...
+    @property
+    def mark_gains(self) -> list[NDArray[np.float32]]: ...
+    @property
+    def mark_best(self) -> float: ...
+    @property
+    def called(self) -> NDArray[np.int32]: ...
+    @property
+    def called_gains(self) -> NDArray[np.float32]: ...
+    @property
+    def retrieved(self) -> _Found: ...
+    @property
+    def by_words(self) -> _Found | None: ...
+    @property
+    def fallback(self) -> NDArray[np.int32]: ...
+    @property
+    def reranked(
+        self,
+    ) -> (
+        tuple[
+            NDArray[np.int32],
+            NDArray[np.float32],
+            NDArray[np.float32],
+            NDArray[np.float32],
+            NDArray[np.float32],
+            NDArray[np.float32],
+            NDArray[np.bool_],
+            NDArray[np.int32],
+            int,
+        ]
+        | None
+    ): ...
+    @property
+    def before_list(self) -> NDArray[np.int32]: ...
+
+class Selector:
+    def __init__(
+        self,
+        *,
+        size: int,
+        route_weight: float | None,
+        services: float,
+        marks: float,
+        damps_marks: bool,
+        retrieval: RetrievalStage,
+        by_words: RetrievalStage | None,
+        no_match: NoMatchStage | None,
+        learning: LearningStage | None,
+        includes: bool,
+        base: Sequence[int],
+        pinned: Sequence[int],
+        cap: CapStage,
+        list: ListStage | None,
+        has_order: bool,
+    ) -> None: ...
+    def pick(
+        self,
+        text: str,
+        vector: NDArray[np.float32] | None,
+        trust: float,
+        clauses: tuple[_Part, ...],
+        earlier: tuple[_Part, ...],
+        allowed: Bitset,
+        page: Bitset | None,
+        routed: tuple[NDArray[np.int32], ...] | None,
+        marks: tuple[tuple[str, bool, NDArray[np.int32]], ...],
+        called: tuple[_Favoured, ...],
+        outcomes: tuple[Learned, ToolKeys, tuple[int, int, int], float] | None,
+        seed: int,
+        k: int | None,
+        room: float,
+        max_tools: int | None,
+        budget: tuple[object, ...] | None,
+        included: Sequence[int],
+        conversation: tuple[bool, Sequence[int], Sequence[int], Sequence[int], Sequence[int]] | None,
+        sent: Sequence[int],
+    ) -> Picked: ...
+    @property
+    def size(self) -> int: ...
 
 # inclusion.hpp
 

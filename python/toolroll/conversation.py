@@ -194,17 +194,23 @@ class Conversation:
         """A search has told the model of these tools."""
         return replace(self, found=tuple(dict.fromkeys((*names, *self.found)))[:MOST_FOUND])
 
+    def recent(self, retention: Retention) -> tuple[str, ...]:
+        """Tools called in the last turns, newest first; `sticky` are some of them."""
+        if not self.called:
+            return ()
+        least = self.turn - retention.sticky_turns
+        return tuple(dict.fromkeys([name for turn, names in self.called if turn >= least for name in names]))
+
     def sticky(self, retention: Retention, selected: Callable[[str], bool] | None = None) -> tuple[str, ...]:
-        """Tools called in the last turns, newest first.
+        """Tools called in the last turns that stay, newest first.
 
         selected: whether the turn selects a tool of this name anyway; None where that is not known.
         """
-        if not self.called:
+        recent, most = self.recent(retention), retention.sticky_tools
+        if not recent:
             return ()
-        least, most = self.turn - retention.sticky_turns, retention.sticky_tools
-        recent = dict.fromkeys([name for turn, names in self.called if turn >= least for name in names])
         if retention.sticky_count == "called" or selected is None:
-            return tuple(recent)[:most]
+            return recent[:most]
         added = dict.fromkeys([name for name in recent if not selected(name)][:most])
         return tuple([name for name in recent if name in added or selected(name)])
 

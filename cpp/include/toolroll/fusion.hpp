@@ -123,6 +123,8 @@ class Retriever {
   double expected_ns(const RetrievalQuery& query) const;
 
   std::size_t size() const { return size_; }
+  /// The row's factor; 1 where nothing is damped. The row is in range.
+  float damping(std::int32_t row) const;
 
  private:
   class Search;

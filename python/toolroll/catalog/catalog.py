@@ -263,12 +263,12 @@ class Catalog:
         """Digest of the content: equal for equal definitions and embedder."""
         return self._revision()
 
-    def names_of(self, rows: Rows) -> tuple[str, ...]:
+    def names_of(self, rows: Sequence[int]) -> tuple[str, ...]:
         """The names of the tools in these rows."""
         if isinstance(self.names, SavedNames):
-            return self.names.of_rows(rows)
+            return self.names.of_rows(np.array(rows, np.int32))
         tools = self.tools
-        return tuple([tools[row].name for row in rows.tolist()])
+        return tuple([tools[row].name for row in rows])
 
     def tool_key(self, row: int) -> ToolKey:
         """The key of the tool's statistics, as in `keys`; computed once, for tools that are shown."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from toolroll.catalog.tool_text import ToolText, words
 from toolroll.catalog.toolkits import frozen_rows
 
 _MOST_ROWS = 512  # of a meaning: each is scored for the message, and so many say little
+_REMEMBERED = 1024  # sets of marks whose answer is kept; forgotten all at once when there are more
 _MOST_WORDS = 8  # in a tool's name: one that has them all is written to be found
 
 
@@ -49,6 +50,7 @@ class MarkTable:
     rows: Deferred[Mapping[str | Service, Rows]]
     shared: MarkTable | None = None
     behind: int = 0
+    _answers: dict[tuple[str | int, ...], tuple[MarkHit, ...]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -76,25 +78,42 @@ class MarkTable:
         }
         return cls(Deferred(lambda: known))
 
-    def hits(self, text: str, query: str = "") -> list[MarkHit]:
+    def hits(self, text: str, query: str = "") -> tuple[MarkHit, ...]:
         """The marks of a message and the services that it names, if any tool deals with them.
+
+        The answers are kept: many messages have the same marks.
 
         query: the text with its spelling corrected. Services may be in either, marks only in the text.
         """
+        vocabulary, marks = _vocabulary(), find_marks(text)
+        services = vocabulary.services(text)
+        if query and query != text:
+            services += vocabulary.services(query)
+        if not marks and not services:
+            return _NO_HITS
+        asked: tuple[str | int, ...] = (*marks, *services)
+        hits = self._answers.get(asked)
+        if hits is None:
+            if len(self._answers) >= _REMEMBERED:
+                self._answers.clear()
+            hits = self._answers[asked] = self._hits(marks, services)
+        return hits
+
+    def _hits(self, marks: Sequence[str], services: Sequence[int]) -> tuple[MarkHit, ...]:
+        """What `hits` returns for these marks, and for services by their numbers."""
         meanings: dict[str | Service, str] = {}
-        for mark in find_marks(text):
+        for mark in marks:
             known = mark.lower() if mark[0] == "." else mark
             meanings[known] = f"mark '{known}'"
-        services = _vocabulary().services(text)
-        if query and query != text:
-            services += _vocabulary().services(query)
-        for service in services:
-            meanings[service] = f"service '{service.names[0]}'"
-        return [
-            MarkHit(label, isinstance(meaning, Service), rows)
-            for meaning, label in meanings.items()
-            if len(rows := self._rows_of(meaning))
-        ]
+        for number in services:
+            meanings[SERVICES[number]] = f"service '{SERVICES[number].names[0]}'"
+        return tuple(
+            [
+                MarkHit(label, isinstance(meaning, Service), rows)
+                for meaning, label in meanings.items()
+                if len(rows := self._rows_of(meaning))
+            ]
+        )
 
     def _rows_of(self, meaning: str | Service) -> Rows:
         own = self.rows().get(meaning, _NONE)
@@ -110,6 +129,7 @@ def meaning_name(meaning: str | Service) -> str:
 
 _NONE = frozen_rows(())
 _SERVICE = "service "
+_NO_HITS: tuple[MarkHit, ...] = ()
 
 
 def _rows_for(texts: Sequence[ToolText]) -> Callable[[], Mapping[str | Service, Rows]]:
@@ -141,8 +161,8 @@ class _Vocabulary:
                 by_word[word].append(service)
         self._meanings = list(by_word.values())
         self._tools = Automaton(list(by_word), ["word"] * len(by_word))
-        names = [(name, service) for service in SERVICES for name in service.names]
-        self._services = [(service, not name.islower()) for name, service in names]
+        names = [(name, number) for number, service in enumerate(SERVICES) for name in service.names]
+        self._services = [(number, not name.islower()) for name, number in names]
         self._names = Automaton([name for name, _ in names], ["word"] * len(names))
 
     def meanings(self, name: str) -> Sequence[str | Service]:
@@ -152,19 +172,20 @@ class _Vocabulary:
             return ()
         return tuple(dict.fromkeys(meaning for word in found for meaning in self._meanings[word]))
 
-    def services(self, text: str) -> list[Service]:
-        """The services that a message names."""
-        found = self._names.find(text)
+    def services(self, text: str) -> list[int]:
+        """The numbers of the services that a message names."""
+        if not (found := self._names.find(text)):
+            return []
         return [
-            service
-            for service, is_common in (self._services[name] for name in found)
-            if not is_common or self._is_proper(text, service)
+            number
+            for number, is_common in [self._services[name] for name in found]
+            if not is_common or self._is_proper(text, number)
         ]
 
-    def _is_proper(self, text: str, service: Service) -> bool:
+    def _is_proper(self, text: str, number: int) -> bool:
         """Whether a name that is also a common word begins with a capital, within a sentence."""
         return any(
-            self._services[name] == (service, True)
+            self._services[name] == (number, True)
             and text[start].isupper()
             and text[:start].rstrip()[-1:] not in ("", ".", "!", "?")
             for name, start, _ in self._names.matches(text)

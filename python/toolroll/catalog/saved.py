@@ -43,7 +43,7 @@ from toolroll.catalog.saved_columns import (
     row_lists,
 )
 from toolroll.catalog.settings import Switches
-from toolroll.catalog.spelling import general_words
+from toolroll.catalog.spelling import general_words, language_gate
 from toolroll.catalog.toolkits_by_meaning import ToolkitIndex
 from toolroll.embedder import Embedder, Scale
 from toolroll.errors import InvalidInput, NotFound, quoted
@@ -335,7 +335,7 @@ class SavedCatalog:
             ),
             routes=RouteTable.of(size, self.routes, reached, None, self.options.keyword_mode),
             marks=MarkTable.saved(self._row_lists("marks", size)),
-            speller=Speller(self._file.lexicon("lexicon"), general_words()),
+            speller=Speller(self._file.lexicon("lexicon"), general_words(), language_gate()),
             switches=Switches.of(size, [toolkits[name] for name in below], below),
             inactive=Bitset.of(size, rows) if len(rows := array("inactive")) else None,
             not_public=Bitset.full(size) - Bitset.of(size, array("public")),

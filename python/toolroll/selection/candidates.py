@@ -17,13 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from toolroll._core import Bitset
 from toolroll.arrays import NO_ROWS, NO_SCORES, Rows, Scores
+
+Term: TypeAlias = tuple[str, float, Scores]  # its name, its weight in the score, and the term of each row
 
 # Columns up to this length are reordered as lists: numpy releases the interpreter to take rows of an array.
 _FEW = 256
@@ -40,7 +42,7 @@ class Evidence:
     """
 
     rows: Rows
-    terms: tuple[tuple[str, float, Scores], ...] = ()
+    terms: tuple[Term, ...] = ()
     words: tuple[tuple[str, str], ...] = ()
 
 
@@ -266,6 +268,12 @@ class Candidates:
         else:
             arranged, by_place = self.rows[order], self.scores[order]
         return Candidates(self.allowed, None, arranged, by_place, "reorder", reason, None, self)
+
+    @property
+    def in_order(self) -> list[int]:
+        """The rows, as numbers of Python."""
+        rows: list[int] = self.rows.tolist()
+        return rows
 
     @property
     def hits(self) -> float:

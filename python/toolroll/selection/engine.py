@@ -83,9 +83,9 @@ class RequestOptions(TurnOptions, total=False):
     history: Sequence[object]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: as `Turn`
 class Request:
-    """One call of `select`, as its caller wrote it; see `Toolroll.select` for the fields.
+    """One call of `select`, as its caller wrote it; see `Toolroll.select` for the fields. Never changed.
 
     Attributes:
         shown: names that the same turn has shown before; None for the first step of a turn.
@@ -474,6 +474,8 @@ class Engine(NoConversation):
             raise selection.failures[0].error
         # Whoever found a lasting failure has logged it: it comes and goes with the organisation that asks.
         passing = selection.failures[len(pipeline.lasting_failures) + len(lasting) :]
+        if not passing and not self._failing[0]:
+            return selection
         if passing and any(isinstance(failure.error, Overloaded) for failure in passing):
             self._overloaded_until[0] = time.monotonic() + _OVERLOAD_S
         failing = {failure.where: str(failure) for failure in passing} if passing else {}

@@ -8,6 +8,7 @@ either, so it shows nothing.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -24,8 +25,11 @@ from toolroll.conversation import Retention
 from toolroll.errors import Failure, ToolrollError
 from toolroll.selection.calls import Calls
 from toolroll.selection.candidates import Candidates
+from toolroll.selection.native_stages import NativeStages
 from toolroll.selection.selection import Selection
 from toolroll.selection.stages import HardStage, Stage
+
+_log = logging.getLogger("toolroll")
 
 _RETENTION = Retention()
 _AS_IT_IS = Reader(None, clauses=False)
@@ -53,6 +57,7 @@ class Pipeline:
         reads_vectors: whether a stage reads the message's vector; where none does, it is not embedded.
         keywords_suffice: whether it reads none for this message, by what may be selected; None for never.
         build_s: seconds that the build took, with the catalog's.
+        is_native: whether the core runs the soft stages, where it has all of them.
     """
 
     catalog: Catalog
@@ -72,9 +77,15 @@ class Pipeline:
     variants: Mapping[str, Pipeline] = field(default_factory=dict)
     retention: Retention = _RETENTION
     build_s: float = 0.0
+    is_native: bool = True
     _start: Candidates = field(init=False, repr=False)
+    _native_soft: NativeStages | None = field(init=False, repr=False)
+    _native_search: NativeStages | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        for name, stages in (("_native_soft", self.soft), ("_native_search", self.search)):
+            native = NativeStages.of(stages, len(self.catalog)) if self.is_native else None
+            object.__setattr__(self, name, native)
         start = Candidates.everything(len(self.catalog))
         if self.catalog.inactive is not None:  # before any stage, so that none that fails brings one back
             start = start.forbid(self.catalog.inactive, "status.inactive")
@@ -123,9 +134,9 @@ class Pipeline:
         selection's `check` asks later.
         """
         runner = _StageRunner([*self.lasting_failures, *failures], list(timings))
-        candidates = self._allowed(turn, runner)
+        candidates, native = self._allowed(turn, runner), None
         if turn.is_search:
-            stages = self.search
+            stages, native = self.search, self._native_search
         elif turn.shown is not None and not turn.text:
             stages = ()
         elif turn.context.required:
@@ -137,7 +148,9 @@ class Pipeline:
             candidates = candidates.narrow(candidates.allowed, "pass_through")
             stages = self.whole
         else:
-            stages = self.soft
+            stages, native = self.soft, self._native_soft
+        if native is not None and (picked := runner.pick(native, candidates, turn)) is not None:
+            candidates, stages = picked, ()
         if turn.shown is not None:
             stages += self.continued
         for stage in stages:
@@ -187,6 +200,17 @@ class _StageRunner:
 
     failures: list[Failure]
     timings: list[tuple[str, int]]
+
+    def pick(self, stages: NativeStages, candidates: Candidates, turn: Turn) -> Candidates | None:
+        """What the stages return together; None where they have to run one by one, because one may fail."""
+        start = time.perf_counter_ns()
+        try:
+            picked = stages(candidates, turn)
+        except Exception as error:
+            _log.debug("stages run one by one: %s", error)
+            return None
+        self.timings.append(("pick", time.perf_counter_ns() - start))
+        return picked
 
     def run(
         self, stage: Stage, candidates: Candidates, turn: Turn, *, forbids: bool = False

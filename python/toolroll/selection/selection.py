@@ -77,9 +77,21 @@ class Selection:
         """Reads the names off the final candidates. calls: None for the policy of this decision."""
         if candidates.pool is not None:  # the stage that cuts has failed: everything allowed, by name
             candidates = candidates.narrow(candidates.pool.rows(), "failed.open")
-        names = catalog.names_of(candidates.rows)
+        names = catalog.names_of(candidates.in_order)
         calls = FixedCalls(catalog, candidates.allowed) if calls is None else calls
-        return cls(names, candidates, catalog, turn, failures, timings, event_id, calls)
+        selection = object.__new__(cls)
+        selection.__dict__.update(  # a frozen dataclass sets each field by a call, together a microsecond
+            names=names,
+            candidates=candidates,
+            catalog=catalog,
+            turn=turn,
+            failures=failures,
+            timings=timings,
+            event_id=event_id,
+            calls=calls,
+            _deliveries=[],
+        )
+        return selection
 
     @property
     def rows(self) -> Rows:

@@ -140,7 +140,8 @@ class Telemetry:
     def selected(self, selection: Selection, nanoseconds: int) -> None:
         """Takes a selection, and how long it took."""
         self._durations.add(nanoseconds)
-        self.failed(selection.failures)
+        if selection.failures:
+            self.failed(selection.failures)
         for one in self._observers:
             try:
                 one.observer.on_selection(selection)

@@ -35,10 +35,13 @@ class Affinity:
     below: Mapping[str, Rows]
 
     def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
-        conversation = turn.conversation
-        if conversation is None or not conversation.called or not self.weight or candidates.pool is None:
+        if candidates.pool is None:
             return candidates
-        gains = self._gains(conversation)
+        gains: dict[int, float] = {}
+        for toolkit, weight in self.called(turn.conversation):
+            for row in toolkit.tolist():
+                if gains.get(row, 0.0) < weight:
+                    gains[row] = weight
         if not gains:
             return candidates
         rows = np.fromiter(gains, np.int32, len(gains))
@@ -46,19 +49,15 @@ class Affinity:
         found = Evidence(rows, (("toolkit called before", 1.0, gained),))
         return candidates.gain(rows, gained, "session.affinity", found)
 
-    def _gains(self, conversation: Conversation) -> dict[int, float]:
-        """Row → what it gains, by the latest turn that called its toolkit."""
+    def called(self, conversation: Conversation | None) -> list[tuple[Rows, float]]:
+        """The rows of each toolkit that was called, and what they gain; the latest turn first."""
+        if conversation is None or not conversation.called or not self.weight:
+            return []
         weights: dict[str, float] = {}
         for number, names in conversation.called:
             weight = self.weight * _DECAY ** max(conversation.turn - number - 1, 0)
             for name in names:
                 if (row := self.names.get(name)) is not None:
                     weights.setdefault(self.tools[row].toolkit, weight)
-        gains: dict[int, float] = {}
-        for toolkit, weight in weights.items():
-            rows = self.below.get(toolkit)
-            if rows is not None and len(rows) <= _MOST_ROWS:
-                for row in rows.tolist():
-                    if gains.get(row, 0.0) < weight:
-                        gains[row] = weight
-        return gains
+        found = [(self.below.get(toolkit), weight) for toolkit, weight in weights.items()]
+        return [(rows, weight) for rows, weight in found if rows is not None and len(rows) <= _MOST_ROWS]

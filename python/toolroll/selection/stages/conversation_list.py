@@ -82,9 +82,11 @@ class ConversationList:
     def _latest(
         self, back: Collection[int], sent: Mapping[int, int], conversation: Conversation
     ) -> list[int]:
-        """These rows, latest selected first; rows of one turn as they were sent."""
+        """These rows, latest selected first; rows of one turn as they were sent, then by row."""
         last = conversation.picked
-        return sorted(back, key=lambda row: (-last[sent[row]], sent[row]) if row in sent else (0, row))
+        return sorted(
+            back, key=lambda row: (-last[sent[row]], sent[row], row) if row in sent else (0, row, row)
+        )
 
     def _bounded(
         self,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from toolroll._core import Bitset
 from toolroll.arrays import Scores
-from toolroll.catalog.mark_table import MarkTable
+from toolroll.catalog.mark_table import MarkHit, MarkTable
 from toolroll.catalog.stacked import StackedColumn
 from toolroll.context import Turn
 from toolroll.selection.candidates import Candidates, Hits
@@ -48,9 +48,7 @@ class Marks:
             rows = rows[pool.holds(rows)]
         if not len(rows):
             return candidates
-        in_part = _IN_A_PART if len(turn.clauses) > 1 else 1.0
-        weights = [self.services if hit.is_service else in_part * self.marks for hit in hits]
-        gains = [np.full(len(rows), weight, np.float32) for weight in weights]
+        gains = [np.full(len(rows), weight, np.float32) for weight in self.weights(hits, turn)]
         if len(hits) > 1:
             _leave_greatest(gains, [Bitset.of(pool.size, hit.rows).holds(rows) for hit in hits])
         if self.damping is not None:
@@ -60,6 +58,11 @@ class Marks:
         gained = gains[0] if len(gains) == 1 else np.add.reduce(gains)
         terms = tuple([(hit.label, 1.0, column) for hit, column in zip(hits, gains, strict=True)])
         return candidates.gain(rows, gained, "mark.hit", Hits(rows, terms, best=float(gained.max())))
+
+    def weights(self, hits: Sequence[MarkHit], turn: Turn) -> list[float]:
+        """What each of the hits adds to a score."""
+        in_part = _IN_A_PART if len(turn.clauses) > 1 else 1.0
+        return [self.services if hit.is_service else in_part * self.marks for hit in hits]
 
 
 def _leave_greatest(gains: Sequence[Scores], means: Sequence[npt.NDArray[np.bool_]]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ from toolroll.arrays import NO_ROWS, NO_SCORES, Rows, Scores
 from toolroll.catalog.calibration import AT_LARGE, Calibration
 from toolroll.catalog.stacked import StackedColumn
 from toolroll.context import Turn
-from toolroll.selection.candidates import Candidates, RetrievalResult
+from toolroll.selection.candidates import Candidates, RetrievalResult, Term
 
 OnNoTool: TypeAlias = Literal["tell", "empty"]
 
@@ -117,21 +118,24 @@ class Retrieval:
         confidence = self.calibration.confidence(
             best, len(pool) >= _WHOLE * size, None if turn.vector is None else turn.trust
         )
-        is_dense = turn.vector is not None and turn.trust > 0
-        asked = (is_dense, is_dense, True, turn.clauses, turn.earlier)
-        columns = [
-            (name, 1.0, column)
-            for name, column, is_asked in zip(_TERMS, terms, asked, strict=True)
-            if is_asked
-        ]
+        damped = None
         if self.damping is not None:
-            damped = (self.damping[rows] - 1) * np.sum(terms, axis=0, dtype=np.float32)
-            columns.append(("damped", 1.0, damped))
+            damped = (self.damping[rows] - 1) * reduce(operator.add, terms)
         return RetrievalResult(
             rows,
-            tuple(columns),
+            terms_of(turn, terms, damped),
             scores=scores,
             confidence=confidence,
             has_match=len(rows) > 0 and confidence >= self.least_confidence,
             leaders=leaders,
         )
+
+
+def terms_of(turn: Turn, terms: Sequence[Scores], damped: Scores | None) -> tuple[Term, ...]:
+    """The terms of the scores that the turn could have. damped: what damping took, where there is some."""
+    is_dense = turn.vector is not None and turn.trust > 0
+    asked = (is_dense, is_dense, True, turn.clauses, turn.earlier)
+    columns = [
+        (name, 1.0, column) for name, column, is_asked in zip(_TERMS, terms, asked, strict=True) if is_asked
+    ]
+    return tuple(columns) if damped is None else (*columns, ("damped", 1.0, damped))

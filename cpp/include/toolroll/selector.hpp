@@ -1,0 +1,281 @@
+/// The soft half of a turn in one call: what fits the message, what outcomes taught, what may be
+/// sent.
+///
+/// The stages in Python (selection/stages/) define what each step does, and the tests compare this
+/// with them on random turns: the same rows, scores and steps, to the last bit. The caller has
+/// done what is policy: `Ask::allowed` are the rows that may be selected, and nothing here adds
+/// another one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "toolroll/bitset.hpp"
+#include "toolroll/fusion.hpp"
+#include "toolroll/learned.hpp"
+#include "toolroll/row_map.hpp"
+#include "toolroll/slate.hpp"
+#include "toolroll/tool_keys.hpp"
+
+namespace toolroll {
+
+/// How sure a score makes it that some tool serves a message (catalog/calibration.py).
+class Calibration {
+ public:
+  Calibration() = default;
+  /// best, own: scores of messages that are served, ascending.
+  Calibration(std::vector<float> best, std::vector<float> own, bool has_vectors)
+      : best_(std::move(best)), own_(std::move(own)), has_vectors_(has_vectors) {}
+
+  /// The share of served messages that score no higher. `whole`: whether the turn could see nearly
+  /// the whole catalog. `trust`: of the message's vector; none without a vector. O(log n).
+  double confidence(double score, bool whole, std::optional<double> trust) const;
+
+ private:
+  std::vector<float> best_;
+  std::vector<float> own_;
+  bool has_vectors_ = false;
+};
+
+/// The stage Retrieval.
+struct RetrievalStage {
+  std::shared_ptr<const Retriever> retriever;
+  Fusion fusion;
+  double threshold = 0.0;      ///< 0: none
+  std::size_t minimum = 0;     ///< rows that are kept below the threshold
+  std::size_t candidates = 0;  ///< rows that are kept until the cut
+  std::size_t core = 0;        ///< more of them, because core rows may be among them
+  std::size_t rescored = 0;    ///< rows that are kept where outcomes will reorder them
+  Calibration calibration;
+  double least_confidence = 0.0;  ///< below it nothing matches
+  bool keeps_unmatched = true;    ///< whether the nearest rows stay where nothing matches
+  bool learns = false;            ///< whether outcomes count
+  bool is_damped = false;         ///< whether the trail says what damping took
+};
+
+/// The stage NoMatch.
+struct NoMatchStage {
+  std::size_t most = 0;  ///< rows where k is open
+  std::size_t least = 0;
+  bool learns = false;
+};
+
+/// The stage Learning.
+struct LearningStage {
+  RowMap core;  ///< rows that take no place of k
+  Weights weights;
+  double temperature = 1.0;
+  std::optional<std::size_t> k;
+};
+
+/// The stage Cap, with the rows that k does not count, in the order of their places.
+struct CapStage {
+  std::vector<std::int32_t> core;
+  std::optional<std::size_t> k;
+  std::optional<std::size_t> max_tools;
+};
+
+/// The stage ConversationList, as far as it does not follow from the cap.
+struct ListStage {
+  std::size_t sticky_tools = 0;
+  bool counts_added = false;  ///< sticky_tools counts only rows that the turn does not select
+  double newcomers = 0.0;
+  double growth = 0.0;  ///< 0: each turn sends what it selects
+};
+
+/// The stages in their order; an absent one changes nothing.
+struct SoftStages {
+  std::optional<float> route_weight;
+  double services = 0.0;  ///< what rows gain whose service the message names
+  double marks = 0.0;     ///< what rows gain that deal with a mark of the message
+  bool damps_marks = false;
+  RetrievalStage retrieval;
+  std::optional<RetrievalStage> by_words;
+  std::optional<NoMatchStage> no_match;
+  std::optional<LearningStage> learning;
+  bool includes = false;  ///< the stage AlwaysIncluded, with the rows below
+  std::vector<std::int32_t> base;
+  std::vector<std::int32_t> pinned;
+  CapStage cap;
+  std::optional<ListStage> list;
+  bool has_order = false;
+};
+
+/// The rows that deal with a mark of the message, or belong to a service that it names.
+struct MarkedRows {
+  std::span<const std::int32_t> rows;  // ascending, each once
+  bool is_service;
+};
+
+/// The rows of a toolkit that was called before, and what they gain.
+struct CalledRows {
+  std::span<const std::int32_t> rows;
+  double weight;
+};
+
+/// The rows of a conversation's tools; -1 for a name that is not in the catalog.
+struct ConversationRows {
+  bool is_whole = false;                 // everything is loaded
+  std::span<const std::int32_t> loaded;  // each name once
+  std::span<const std::int32_t> recent;  // called in the last turns, newest first, each name once
+  std::span<const std::int32_t> listed;  // sent before, in order
+  std::span<const std::int64_t> picked;  // for each of these, the turn that last selected it
+};
+
+/// One turn. It refers to the caller's memory.
+struct Ask {
+  Part message;        // the weight is not read
+  double trust = 1.0;  // of the message's vector, as precise as confidence reads it
+  std::span<const Part> clauses;
+  std::span<const Part> earlier;
+  const Bitset& allowed;
+  const Bitset* page = nullptr;                           // the rows on the page, if one matches
+  std::span<const std::span<const std::int32_t>> routed;  // rows of each toolkit that was hit
+  bool has_route = false;                                 // whether one was; it may have no rows
+  std::span<const MarkedRows> marks;
+  std::span<const CalledRows> called;  // the latest turn first
+  const Learned* learned = nullptr;    // `keys` is there where this is
+  const ToolKeys* keys = nullptr;
+  Scopes scopes{};
+  double now = 0.0;
+  std::uint64_t seed = 0;
+  std::optional<std::size_t> k;
+  double room = 1.0;                       // k counts so many times
+  std::optional<std::size_t> max_tools;    // the least of the limits of caller and provider
+  std::optional<std::int64_t> budget;      // tokens
+  std::span<const std::int32_t> costs[2];  // tokens by row, in one part or two; read for a budget
+  std::span<const std::int32_t> included;  // rows that the call always includes, each once
+  std::optional<ConversationRows> conversation;
+  std::span<const std::int32_t> sent;  // rows of names sent before, -1 for an unknown one
+};
+
+enum class Verb : std::uint8_t { kNarrow, kAdmit, kRescore, kReorder, kArrange };
+enum class Reason : std::uint8_t {
+  kPageMatch,
+  kRouteHit,
+  kMarkHit,
+  kAffinity,
+  kNearest,
+  kThreshold,
+  kNoTool,
+  kByWords,
+  kNoMatch,
+  kDraw,
+  kLearnt,
+  kIncluded,
+  kBase,
+  kPinned,
+  kCoreFirst,
+  kBeyondK,
+  kMaxTools,
+  kBudget,
+  kListed,
+  kSentFirst,
+};
+const char* name(Verb verb);
+const char* name(Reason reason);
+
+/// What a step found; the columns stand in `Picked`.
+enum class Found : std::uint8_t {
+  kNothing,
+  kPage,
+  kRoutes,
+  kMarks,
+  kCalled,
+  kRetrieved,
+  kByWords,
+  kFallback,
+  kReranked,
+  kBeforeList,
+};
+
+const char* name(Found found);
+
+/// One step of the trail: what is in play after it.
+struct Step {
+  Verb verb;
+  Reason reason;
+  Found found;
+  bool is_pool;         // a set is in play, and the rows below are those with evidence
+  std::uint32_t begin;  // of its rows and scores in Picked::rows and Picked::scores
+  std::uint32_t end;
+};
+
+/// What retrieval found, before outcomes had a say.
+struct FoundTools {
+  Retrieved columns;
+  std::vector<float> damped;  // what damping took from each score
+  double confidence = 0.0;
+  bool has_match = false;
+};
+
+/// What each row's place was drawn from.
+struct Reranked {
+  std::vector<std::int32_t> rows;
+  std::vector<float> learnt;  // what outcomes added to the scores
+  std::vector<float> scores;
+  std::vector<float> mean;
+  std::vector<float> spread;
+  std::vector<float> show;
+  std::vector<std::uint8_t> core;
+  std::vector<std::int32_t> guarded;
+  std::size_t places = 0;
+};
+
+/// A selection, and how it came about, in columns.
+struct Picked {
+  std::vector<Step> steps;
+  std::vector<std::int32_t> rows;  // of all steps, one behind the other
+  std::vector<float> scores;
+  std::optional<Bitset> pool;  // in play until retrieval, where a page narrowed what is allowed
+  double route_best = 0.0;
+  std::vector<std::int32_t> marked;  // rows that gain by a mark
+  std::vector<float> mark_gains;     // of these, for each mark, one behind the other
+  double mark_best = 0.0;
+  std::vector<std::int32_t> called;  // rows that gain by a call
+  std::vector<float> called_gains;
+  FoundTools retrieved;
+  std::optional<FoundTools> by_words;
+  std::vector<std::int32_t> fallback;
+  std::optional<Reranked> reranked;
+  std::vector<std::int32_t> before_list;
+
+  /// The selected rows, in order, and their scores.
+  std::span<const std::int32_t> selected() const;
+  std::span<const float> selected_scores() const;
+};
+
+/// The soft stages of a pipeline over one catalog. Immutable; any number of threads may pick at
+/// once.
+class Selector {
+ public:
+  /// Throws std::invalid_argument if a retriever is missing or its size is another, or a row is out
+  /// of range.
+  Selector(std::size_t size, SoftStages stages);
+
+  /// The selection of a turn. A function of its arguments alone; it leaves no state behind, also
+  /// where it throws. O(retrieval + candidates). Throws std::invalid_argument if a size does not
+  /// fit, a row or a number is out of its range, or a vector that counts is not finite.
+  Picked pick(const Ask& ask) const;
+
+  /// The approximate duration of such a call. O(size / 64).
+  double expected_ns(const Ask& ask) const;
+
+  std::size_t size() const { return size_; }
+  const SoftStages& stages() const { return stages_; }
+
+ private:
+  class Turn;
+  void check(const Ask& ask) const;
+
+  std::size_t size_;
+  SoftStages stages_;
+  RowMap core_;  // rows that k does not count → their places in front
+};
+
+}  // namespace toolroll

@@ -1,0 +1,271 @@
+"""The soft stages of a pipeline as one call into the core, where the core has all of them.
+
+`Selector` in selector.hpp does what the stages in `selection/stages/` do; the tests compare both on random
+turns. What needs Python's data stays here: pages, keywords and patterns, names, and the keys of outcomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from toolroll._core import (
+    CapStage,
+    Learned,
+    LearningStage,
+    ListStage,
+    NoMatchStage,
+    RetrievalStage,
+    Selector,
+    ToolKeys,
+)
+from toolroll.arrays import Rows
+from toolroll.catalog.mark_table import MarkHit
+from toolroll.catalog.stacked import StackedColumn
+from toolroll.context import Turn
+from toolroll.conversation import Conversation
+from toolroll.identity import scopes
+from toolroll.selection.candidates import Candidates
+from toolroll.selection.picked_candidates import PickedCandidates, Words
+from toolroll.selection.policy.pages import NO_PAGES
+from toolroll.selection.stages import Stage
+from toolroll.selection.stages.affinity import Affinity
+from toolroll.selection.stages.always_included import AlwaysIncluded
+from toolroll.selection.stages.cap import Cap
+from toolroll.selection.stages.conversation_list import ConversationList
+from toolroll.selection.stages.learning import Learning
+from toolroll.selection.stages.lexical_retrieval import LexicalRetrieval
+from toolroll.selection.stages.marks import Marks
+from toolroll.selection.stages.no_match import NoMatch
+from toolroll.selection.stages.page import Page
+from toolroll.selection.stages.retrieval import Retrieval
+from toolroll.selection.stages.routes import Routes
+from toolroll.selection.stages.stable_order import StableOrder
+
+# The stages of `Selector`, in its order.
+_ORDER: tuple[type[Stage], ...] = (
+    Page,
+    Routes,
+    Marks,
+    Affinity,
+    Retrieval,
+    LexicalRetrieval,
+    NoMatch,
+    Learning,
+    AlwaysIncluded,
+    Cap,
+    ConversationList,
+    StableOrder,
+)
+_NO_PAGE = Page(NO_PAGES)
+_NO_WORDS: Words = ()
+_NO_HITS: Mapping[str, str] = {}
+_NO_MARKS: tuple[MarkHit, ...] = ()
+_NONE: tuple[tuple[Rows, float], ...] = ()
+
+T = TypeVar("T", bound=Stage)
+
+
+class NotNative(Exception):
+    """A turn that only the stages in Python can do."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NativeStages:
+    """Soft stages as one call.
+
+    Attributes:
+        selector: the stages in the core.
+        page, routes, marks, affinity, cap, listing: the stages whose data is read here; None for one that is
+            not among them.
+        is_damped: whether evidence is damped.
+        keys: which statistics belong to which row; None where no stage reads outcomes.
+        explore: see `Draw`.
+    """
+
+    selector: Selector
+    page: Page
+    routes: Routes | None
+    marks: Marks | None
+    affinity: Affinity | None
+    cap: Cap
+    listing: ConversationList | None
+    is_damped: bool
+    keys: Callable[[], ToolKeys] | None
+    explore: float
+
+    @classmethod
+    def of(cls, stages: Sequence[Stage], size: int) -> NativeStages | None:
+        """These stages; None where the core lacks one of them, or has them in another order."""
+        found = {type(stage): stage for stage in stages}
+        if tuple(found) != tuple(kind for kind in _ORDER if kind in found) or len(found) != len(stages):
+            return None
+
+        def stage(kind: type[T]) -> T | None:
+            one = found.get(kind)
+            assert one is None or isinstance(one, kind)
+            return one
+
+        routes, retrieval, cap = stage(Routes), stage(Retrieval), stage(Cap)
+        no_match, listing, learning = stage(NoMatch), stage(ConversationList), stage(Learning)
+        if routes is not None and routes.mode == "ignore" and routes.no_hit is None:
+            routes = None
+        if (
+            retrieval is None
+            or cap is None
+            or retrieval.spare
+            or (routes is not None and (routes.mode != "favour" or routes.toolkits is not None))
+            or (listing is not None and listing.cap is not cap)
+            or (
+                no_match is not None
+                and (no_match.cap is not cap or listing is None or no_match.retention != listing.retention)
+            )
+        ):
+            return None
+        by_words, always, marks = stage(LexicalRetrieval), stage(AlwaysIncluded), stage(Marks)
+        selector = Selector(
+            size=size,
+            route_weight=None if routes is None else routes.weight,
+            services=0.0 if marks is None else marks.services,
+            marks=0.0 if marks is None else marks.marks,
+            damps_marks=marks is not None and marks.damping is not None,
+            retrieval=_retrieval(retrieval),
+            by_words=None if by_words is None else _retrieval(by_words.by_words),
+            no_match=None
+            if no_match is None
+            else NoMatchStage(no_match.most, no_match.least, no_match.keys is not None),
+            learning=None
+            if learning is None
+            else LearningStage(learning.core.rows(), learning.weights, learning.temperature, learning.k),
+            includes=always is not None,
+            base=[] if always is None else always.base.tolist(),
+            pinned=[] if always is None else always.pinned.tolist(),
+            cap=CapStage(sorted(cap.core, key=cap.core.__getitem__), cap.k, cap.max_tools),
+            list=None if listing is None else _list(listing),
+            has_order=StableOrder in found,
+        )
+        return cls(
+            selector,
+            stage(Page) or _NO_PAGE,
+            routes,
+            marks,
+            stage(Affinity),
+            cap,
+            listing,
+            retrieval.damping is not None,
+            next((one.keys for one in (learning, retrieval, no_match) if one is not None and one.keys), None),
+            0.0 if learning is None else learning.weights.explore,
+        )
+
+    def __call__(self, candidates: Candidates, turn: Turn) -> Candidates:
+        """What the stages return for these candidates.
+
+        Raises:
+            NotNative: the core cannot do this turn.
+            Exception: a stage would fail.
+        """
+        allowed, context, text, query = candidates.allowed, turn.context, turn.text, turn.query
+        if candidates.pool is not allowed or len(candidates.rows):
+            raise NotNative("other stages have run before")
+        page, words, routed = self.page.table.kept(context), _NO_HITS, None
+        if self.routes is not None and (words := self.routes.table.hits(text, query)):
+            rows = self.routes.table.rows
+            routed = tuple([rows[toolkit] for toolkit in words if toolkit in rows])
+        marks = _NO_MARKS if self.marks is None else self.marks.table.hits(text, query)
+        cap, conversation = self.cap, turn.conversation
+        names, max_tools = cap.names, turn.max_tools
+        if (limit := cap.provider_limits.get(context.provider)) is not None:
+            max_tools = limit if max_tools is None else min(max_tools, limit)
+        called = _NONE
+        if conversation is not None and self.affinity is not None:
+            called = tuple(self.affinity.called(conversation))
+        picked = self.selector.pick(
+            query,
+            turn.vector,
+            turn.trust,
+            turn.clauses,
+            turn.earlier,
+            allowed,
+            None if page is None else page.rows,
+            routed,
+            marks,
+            called,
+            None if turn.learned is None else self._outcomes(turn, turn.learned),
+            turn.seed,
+            turn.k,
+            turn.room,
+            max_tools,
+            None if turn.budget_tokens is None else self._budget(turn.budget_tokens),
+            self._rows(turn.always_include) if turn.always_include else (),
+            None if conversation is None else self._conversation(conversation),
+            [names.get(name, -1) for name in dict.fromkeys(turn.sent)] if turn.sent else (),
+        )
+        of_page = _NO_WORDS if page is None else page.words
+        return PickedCandidates(
+            picked, candidates, (turn, of_page, words, marks, self.is_damped, self.explore)
+        )
+
+    def _rows(self, names: Sequence[str]) -> list[int]:
+        known = self.cap.names
+        return [known[name] for name in dict.fromkeys(names) if name in known]
+
+    def _outcomes(
+        self, turn: Turn, learned: Learned
+    ) -> tuple[Learned, ToolKeys, tuple[int, int, int], float] | None:
+        """What was learnt, and where it counts."""
+        if self.keys is None:
+            return None
+        where = scopes(turn.context.page, turn.context.tier, turn.category)
+        return learned, self.keys(), where[:3], turn.at
+
+    def _budget(self, tokens: int) -> tuple[object, ...]:
+        """The tokens, and what each row costs."""
+        costs = self.cap.costs
+        if isinstance(costs, np.ndarray):
+            return tokens, costs
+        if isinstance(costs, StackedColumn):
+            return tokens, costs.shared, costs.own
+        raise NotNative("what a tool costs is computed for the tools that are selected")
+
+    def _conversation(
+        self, conversation: Conversation
+    ) -> tuple[bool, list[int], list[int], list[int], tuple[int, ...]] | None:
+        """The rows of a conversation's tools; -1 for a tool that is not in the catalog."""
+        if self.listing is None:
+            return None
+        row = self.listing.names.get
+        return (
+            conversation.is_whole,
+            [row(one.name, -1) for one in conversation.loaded],
+            [row(name, -1) for name in conversation.recent(self.listing.retention)],
+            [row(name, -1) for name in conversation.listed],
+            conversation.picked,
+        )
+
+
+def _retrieval(stage: Retrieval) -> RetrievalStage:
+    calibration = stage.calibration
+    return RetrievalStage(
+        retriever=stage.retriever,
+        fusion=stage.fusion,
+        threshold=stage.threshold,
+        minimum=stage.minimum,
+        candidates=stage.candidates,
+        core=stage.core,
+        rescored=stage.rescored,
+        best=calibration.best,
+        own=calibration.own,
+        has_vectors=calibration.has_vectors,
+        least_confidence=stage.least_confidence,
+        keeps_unmatched=stage.on_no_tool != "empty",
+        learns=stage.keys is not None,
+        is_damped=stage.damping is not None,
+    )
+
+
+def _list(stage: ConversationList) -> ListStage:
+    kept = stage.retention
+    return ListStage(kept.sticky_tools, kept.sticky_count == "added", kept.newcomers, kept.growth)

@@ -1,0 +1,151 @@
+"""The final set of `Selector.pick`, which answers what `Candidates` answers and makes its steps on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from toolroll._core import Picked
+from toolroll.arrays import NO_ROWS, Rows, Scores
+from toolroll.catalog.mark_table import MarkHit
+from toolroll.context import Turn
+from toolroll.selection.candidates import (
+    BeforeList,
+    Candidates,
+    Draw,
+    Evidence,
+    Fallback,
+    Hits,
+    RerankingResult,
+    RetrievalResult,
+)
+from toolroll.selection.stages.retrieval import terms_of
+
+Words: TypeAlias = tuple[tuple[str, str], ...]
+
+# Rows, scores, their terms, what damping took, confidence, whether it is enough, and the leaders.
+FoundColumns: TypeAlias = tuple[Rows, Scores, tuple[Scores, ...], Scores, float, bool, Rows]
+
+# What the columns do not say: the turn; toolkit → the words that switched it on, of the page and of routes;
+# the marks in the message; whether evidence is damped; how often the last place explores.
+Said: TypeAlias = tuple[Turn, Words, Mapping[str, str], Sequence[MarkHit], bool, float]
+
+_set = object.__setattr__
+_OF_STEP = ("verb", "reason", "evidence", "before")
+
+
+class PickedCandidates(Candidates):
+    """Candidates after all soft stages. Immutable, as all candidates are.
+
+    Steps are made from the columns when somebody first reads one. What a selection asks on its way is
+    answered without them.
+    """
+
+    __slots__ = ("_picked", "_said", "_start")
+    _picked: Picked
+    _said: Said
+    _start: Candidates
+
+    def __init__(self, picked: Picked, start: Candidates, said: Said) -> None:
+        """picked: the columns. start: the set before. said: what the columns do not say."""
+        _set(self, "allowed", start.allowed)
+        _set(self, "pool", None)
+        _set(self, "_picked", picked)
+        _set(self, "_start", start)
+        _set(self, "_said", said)
+
+    @property
+    def in_order(self) -> list[int]:
+        """The rows, as numbers of Python."""
+        return self._picked.selected
+
+    @property
+    def retrieved(self) -> RetrievalResult | None:
+        """What retrieval found."""
+        by_words = self._picked.by_words
+        return self._retrieved() if by_words is None else self._by_words(by_words)
+
+    @property
+    def before_list(self) -> Rows:
+        """int32[n]: the rows before the list of the conversation had a say; these rows where it had none."""
+        return self._picked.before_list
+
+    def __len__(self) -> int:
+        return len(self._picked.selected)
+
+    def __getattr__(self, name: str) -> Any:
+        """Makes a field when it is first read. Two threads may both make it; the values are equal."""
+        if name == "rows" or name == "scores":
+            _set(self, name, getattr(self._picked, name))
+        elif name in _OF_STEP:
+            last = self._last_step()
+            for field in _OF_STEP:
+                _set(self, field, getattr(last, field))
+        else:
+            raise AttributeError(name)
+        return object.__getattribute__(self, name)
+
+    def _last_step(self) -> Candidates:
+        picked, start = self._picked, self._start
+        pool = start.pool if picked.pool is None else picked.pool
+        step = start
+        for verb, reason, found, is_pool, rows, scores in picked.steps:
+            in_play, evidence = pool if is_pool else None, self._evidence(found)
+            step = Candidates(start.allowed, in_play, rows, scores, verb, reason, evidence, step)
+        return step
+
+    def _evidence(self, found: str) -> Evidence | None:
+        """What a step found, from its columns."""
+        picked = self._picked
+        _, page, routes, marks, _, _ = self._said
+        match found:
+            case "page":
+                return Evidence(NO_ROWS, words=page)
+            case "routes":
+                return Hits(NO_ROWS, words=tuple(routes.items()), best=picked.route_best)
+            case "marks":
+                gains = zip(marks, picked.mark_gains, strict=True)
+                terms = tuple([(mark.label, 1.0, column) for mark, column in gains])
+                return Hits(picked.marked, terms, best=picked.mark_best)
+            case "called":
+                return Evidence(picked.called, (("toolkit called before", 1.0, picked.called_gains),))
+            case "retrieved":
+                return self._retrieved()
+            case "by_words":
+                assert picked.by_words is not None
+                return self._by_words(picked.by_words)
+            case "fallback":
+                return Fallback(picked.fallback)
+            case "reranked":
+                return self._reranked()
+            case "before_list":
+                return BeforeList(picked.before_list)
+        return None
+
+    def _retrieved(self) -> RetrievalResult:
+        turn, *_, is_damped, _ = self._said
+        return _result(self._picked.retrieved, turn, is_damped)
+
+    def _by_words(self, columns: FoundColumns) -> RetrievalResult:
+        turn, *_, is_damped, _ = self._said
+        return _result(columns, replace(turn, vector=None), is_damped)
+
+    def _reranked(self) -> RerankingResult:
+        columns = self._picked.reranked
+        assert columns is not None
+        rows, learnt, scores, mean, spread, show, core, guarded, places = columns
+        draw = Draw(mean, spread, show, core, guarded, places, self._said[-1])
+        return RerankingResult(rows, (("outcomes", 1.0, learnt),), scores=scores, draw=draw)
+
+
+def _result(columns: FoundColumns, turn: Turn, is_damped: bool) -> RetrievalResult:
+    rows, scores, terms, damped, confidence, has_match, leaders = columns
+    return RetrievalResult(
+        rows,
+        terms_of(turn, terms, damped if is_damped else None),
+        scores=scores,
+        confidence=confidence,
+        has_match=has_match,
+        leaders=leaders,
+    )

@@ -1,0 +1,273 @@
+"""The soft stages as one call into the core give what the stages in Python give, to the last bit."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.contract.test_stages import EMBEDDER, turns
+from tests.strategies import PAGES, TIERS, definitions, parameters
+from toolroll import Context, Tool
+from toolroll._core import DELTA, Learned
+from toolroll.context import Turn
+from toolroll.identity import scopes, tool_key
+from toolroll.selection.candidates import Candidates
+from toolroll.selection.effective_policy import EffectivePolicy, PolicySource
+from toolroll.selection.picked_candidates import PickedCandidates
+from toolroll.selection.pipeline import Pipeline
+from toolroll.selection.pipeline_builder import PipelineBuilder
+from toolroll.selection.profiles import PROFILES, Profile
+from toolroll.selection.selection import Selection
+from toolroll.tools import Definitions
+
+PICKS = int(os.environ.get("TOOLROLL_PICKS", "100"))  # examples of each property
+T0, DAY = 1_700_000_000.0, 86_400.0
+CATEGORIES = ("", "read", "write")
+
+
+def any_profile() -> st.SearchStrategy[Profile]:
+    """Every named profile, and all kinds of parameters."""
+    return st.sampled_from(list(PROFILES.values())) | profiles_of_all_kinds()
+
+
+@st.composite
+def profiles_of_all_kinds(draw: st.DrawFn) -> Profile:
+    profile = draw(parameters())
+    if draw(st.booleans()):  # those that the core has: half of them
+        routes = draw(st.sampled_from(("favour", "ignore")))
+        profile = profile.with_(retrieve="tools", routes=routes, no_hit=None, toolkit_threshold=None)
+    return profile.with_(
+        learning=draw(st.sampled_from(("outcomes", "outcomes", "outcomes", None, "thompson"))),
+        max_tools=draw(st.none() | st.integers(0, 6)),
+        route_weight=draw(st.sampled_from((0.0, 0.25))),
+        services=draw(st.sampled_from((0.0, 0.15))),
+        marks=draw(st.sampled_from((0.0, 0.1, 0.3))),
+        rescored=draw(st.integers(0, 9)),
+        exploration_scale=draw(st.sampled_from((0.0, 0.1, 1.0))),
+        protected_leaders=draw(st.integers(0, 3)),
+        explore=draw(st.sampled_from((0.0, 0.5, 1.0))),
+        affinity=draw(st.sampled_from((0.0, 0.2))),
+        sticky_turns=draw(st.integers(0, 4)),
+        sticky_tools=draw(st.integers(0, 4)),
+        sticky_count=draw(st.sampled_from(("called", "added"))),
+        newcomers=draw(st.sampled_from((0.0, 0.5, 0.75, 2.0))),
+        growth=draw(st.sampled_from((0.0, 0.5, 1.0, 3.0))),
+        pass_through_tools=draw(st.sampled_from((0, 0, 2))),
+    )
+
+
+@st.composite
+def pipelines(draw: st.DrawFn) -> Pipeline:
+    """Over one catalog, or an organisation's own tools behind a shared one."""
+    shared, profile = draw(definitions()), draw(any_profile())
+    in_force = EffectivePolicy(PolicySource(shared.rules, shared.pages, shared.tiers))
+    builder = PipelineBuilder(draw(st.sampled_from((EMBEDDER, EMBEDDER, None))), profile)
+    pipeline = builder.pipeline(shared, in_force)
+    if draw(st.booleans()):
+        return pipeline
+    own = tuple(replace(tool, name=f"own_{tool.name}") for tool in draw(definitions()).tools)
+    return builder.stacked(pipeline, Definitions(own), in_force)
+
+
+@st.composite
+def learned_states(draw: st.DrawFn, tools: list[Tool]) -> Learned | None:
+    """What a few reports on these tools have taught."""
+    if not tools or draw(st.booleans()):
+        return None
+    reports = draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from(tools),
+                st.sampled_from(("", *TIERS)),
+                st.sampled_from(("", *PAGES)),
+                st.sampled_from(CATEGORIES),
+                st.booleans(),
+                st.integers(0, 4),
+                st.integers(0, 40),
+            ),
+            max_size=30,
+        )
+    )
+    deltas = np.zeros(len(reports), DELTA)
+    for one, (tool, tier, page, category, works, reporter, days) in zip(deltas, reports, strict=True):
+        where, keys = scopes(page, tier, category), tool_key(tool)
+        one["at"], one["vector"], one["pull"] = T0 - days * DAY, draw(st.sampled_from((-1, 0, 1))), 1.0
+        one["everywhere"], one["page"], one["leaf"], one["plain"] = where
+        one["arm"], one["intent"], one["group"] = keys
+        one["successes"], one["failures"], one["verdict"] = works, not works, 1 if works else -1
+        one["calls"], one["expected"], one["reporter"] = works, 0.3, reporter
+    vectors = np.stack([EMBEDDER.embed_query("rain mail"), EMBEDDER.embed_query("song")])
+    return Learned(EMBEDDER.dim).fold(deltas, vectors)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class World:
+    """A pipeline and turns over it; without its repr, which would be a megabyte."""
+
+    pipeline: Pipeline
+    turns: list[Turn]
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """A pipeline, and turns that end up at the soft stages: nothing is required, nothing is asked for whole."""
+    pipeline = draw(pipelines())
+    tools = list(pipeline.catalog.tools)
+    learned = draw(learned_states(tools))
+    names = st.lists(st.sampled_from(["unheard_of", *pipeline.catalog.names]), max_size=3)
+    asked = []
+    for turn in draw(st.lists(turns(), min_size=1, max_size=4)):
+        context = replace(turn.context, required=(), everything=False)
+        shown = draw(st.sampled_from((None, None, None, ())))
+        asked.append(
+            replace(
+                turn,
+                context=context,
+                seed=draw(st.integers(0, 2**64 - 1)),
+                at=T0,
+                learned=learned,
+                category=draw(st.sampled_from(CATEGORIES)),
+                always_include=tuple(draw(names)),
+                is_search=draw(st.sampled_from((False, False, False, True))),
+                shown=shown if shown is None else tuple(draw(names)),
+                query=draw(st.sampled_from(("", "rain at home"))),
+            )
+        )
+    return World(pipeline, asked)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, arrays to the last bit."""
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if hasattr(one, "__dataclass_fields__"):
+        return type(one) is type(other) and all(
+            same(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)
+        )
+    return bool(one == other)
+
+
+def step(candidates: Candidates) -> tuple[object, ...]:
+    """One step of a trail, without those before it."""
+    names = ("verb", "reason", "allowed", "pool", "rows", "scores", "evidence")
+    return tuple(getattr(candidates, name) for name in names)
+
+
+def questions(candidates: Candidates) -> tuple[object, ...]:
+    """Everything that a set of candidates can be asked."""
+    names = (
+        "hits",
+        "retrieved",
+        "fallback",
+        "reranked",
+        "before_list",
+        "last_pool",
+        "last_choice",
+        "in_order",
+    )
+    rows = range(candidates.allowed.size)
+    return (
+        *(getattr(candidates, name) for name in names),
+        len(candidates),
+        tuple(candidates.in_play(row) for row in rows),
+        tuple(candidates.score(row) for row in rows),
+        step(candidates.matched),
+    )
+
+
+def differences(one: Selection, other: Selection) -> list[str]:
+    """Where two selections differ."""
+    found = [] if one.names == other.names else [f"names: {one.names} and {other.names}"]
+    mine, theirs = [*one.candidates.trail()], [*other.candidates.trail()]
+    for a, b in zip(mine, theirs, strict=False):
+        if not same(step(a), step(b)):
+            found.append(f"step: {step(a)} and {step(b)}")
+    if len(mine) != len(theirs):
+        found.append(f"steps: {[at.reason for at in mine]} and {[at.reason for at in theirs]}")
+    if not same(questions(one.candidates), questions(other.candidates)):
+        found.append(f"questions: {questions(one.candidates)} and {questions(other.candidates)}")
+    for name in ("confidence", "has_match", "degraded", "activated", "missing_required", "total"):
+        if getattr(one, name) != getattr(other, name):
+            found.append(f"{name}: {getattr(one, name)} and {getattr(other, name)}")
+    for name in ("explain", "log_lines"):
+        if getattr(one, name)() != getattr(other, name)():
+            found.append(f"{name}: {getattr(one, name)()} and {getattr(other, name)()}")
+    return found
+
+
+@settings(max_examples=PICKS, suppress_health_check=list(HealthCheck))
+@given(worlds())
+def test_the_core_and_the_stages_give_the_same_selection_and_trail(world):
+    by_stages = replace(world.pipeline, is_native=False)
+    for turn in world.turns:
+        assert differences(world.pipeline.decide(turn), by_stages.decide(turn)) == []
+
+
+TOOLS = tuple(Tool(f"tool_{at}", f"{word} at home") for at, word in enumerate(("rain", "mail", "song") * 8))
+
+
+def pipeline_of(profile: Profile = PROFILES["default"]) -> Pipeline:
+    return PipelineBuilder(EMBEDDER, profile).pipeline(Definitions(TOOLS), EffectivePolicy())
+
+
+def is_native(selection: Selection) -> bool:
+    return isinstance(selection.candidates, PickedCandidates)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_core_runs_the_profiles_that_rank_by_fit(name):
+    turn = Turn("rain at home", Context(), EMBEDDER.embed_query("rain at home"), seed=1)
+    assert is_native(pipeline_of(PROFILES[name]).decide(turn)) == (name in ("default", "static"))
+
+
+def test_a_stage_that_the_core_lacks_makes_all_of_them_run_one_by_one():
+    class Own:
+        def __call__(self, candidates, turn):
+            return candidates
+
+    pipeline = pipeline_of()
+    turn = Turn("rain at home", Context(), EMBEDDER.embed_query("rain at home"))
+    for at in range(len(pipeline.soft) + 1):
+        with_own = replace(pipeline, soft=(*pipeline.soft[:at], Own(), *pipeline.soft[at:]))
+        selection = with_own.decide(turn)
+        assert not is_native(selection)
+        assert differences(pipeline.decide(turn), selection) == []
+
+
+def test_the_same_stages_in_another_order_run_one_by_one():
+    pipeline = pipeline_of()
+    soft = list(pipeline.soft)
+    soft[-1], soft[-2] = soft[-2], soft[-1]
+    assert not is_native(replace(pipeline, soft=tuple(soft)).decide(Turn("rain", Context())))
+
+
+@pytest.mark.parametrize("vector", [np.full(64, np.nan, np.float32), np.ones(3, np.float32)])
+def test_a_stage_that_fails_in_the_core_costs_only_itself(vector):
+    pipeline, turn = pipeline_of(), Turn("rain at home", Context(), vector, k=3)
+    selection = pipeline.decide(turn)
+    assert selection.degraded == ("retrieval",)
+    assert differences(selection, replace(pipeline, is_native=False).decide(turn)) == []
+
+
+def test_numbers_beyond_those_of_the_core_are_numbers_all_the_same():
+    pipeline = pipeline_of()
+    turn = Turn("rain", Context(), k=10**30, max_tools=10**20, budget_tokens=10**25)
+    selection = pipeline.decide(turn)
+    assert selection.degraded == () and len(selection) == 8
+    assert differences(selection, replace(pipeline, is_native=False).decide(turn)) == []
+
+
+def test_candidates_of_the_core_cannot_be_changed_and_know_no_other_fields():
+    candidates = pipeline_of().decide(Turn("rain", Context())).candidates
+    assert isinstance(candidates, PickedCandidates)
+    with pytest.raises(AttributeError):
+        candidates.rows = candidates.rows  # type: ignore[misc]
+    assert not hasattr(candidates, "unheard_of")

@@ -36,6 +36,7 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
             "import": "toolroll.cli.import_tools",
             "registry": "toolroll.cli.registry",
             "embed": "toolroll.cli.embed",
+            "mcp": "toolroll.cli.mcp",
             "examples": "toolroll.cli.examples",
             "events": "toolroll.cli.events",
             "lab": "toolroll.cli.lab",
@@ -43,7 +44,7 @@ root = click.version_option(__version__, prog_name="toolroll", message="%(prog)s
             "bench": "toolroll.cli.lab.bench",
         },
         sections={
-            "Commands": ("select", "eval", "import", "registry", "embed"),
+            "Commands": ("select", "eval", "import", "registry", "embed", "mcp"),
             "More": ("build", "examples", "events", "lab"),
         },
         context_settings={

@@ -38,7 +38,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
 
 
-def test_help_shows_a_newcomer_five_commands_first(capsys):
+def test_help_shows_a_newcomer_six_commands_first(capsys):
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
     first = out.partition("Commands:")[2].partition("More:")[0]

@@ -1,0 +1,123 @@
+"""`toolroll mcp serve`: runs the gateway."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolroll.cli.commands import command
+from toolroll.cli.options import CATALOG, option
+from toolroll.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from toolroll.gateway.configuration import Configuration
+
+_MODES = ("auto", "search", "dynamic", "all")
+
+
+def config_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Declares `--config` and `--manifests`."""
+    config = option(
+        "--config",
+        "Configuration file of an MCP client, or one like it.",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        unset="the one that `toolroll mcp import` writes",
+    )
+    manifests = option(
+        "--manifests",
+        "Folder whose sub-folders hold servers with a manifest.json.",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="FOLDER",
+        unset="none",
+    )
+    return config(manifests(function))
+
+
+def configuration_of(config: Path | None, manifests: Path | None) -> tuple[Configuration, Path]:
+    """The configuration that the options name, and the folder for its state.
+
+    Raises:
+        NotFound: there is none.
+        InvalidDefinition: it is wrong; with file, line and key.
+    """
+    from toolroll.gateway.configuration import Configuration, read_configuration, with_servers
+    from toolroll.gateway.manifests import read_manifests
+    from toolroll.gateway.options import GatewayOptions
+    from toolroll.gateway.places import default_configuration, state_folder
+
+    path = config or (default_configuration() if manifests is None else None)
+    if path is None:
+        assert manifests is not None
+        found = Configuration({}, GatewayOptions(), manifests.resolve(), {})
+    elif config is None and not path.is_file():
+        raise NotFound(
+            f"no configuration: name one with --config, or run `toolroll mcp import CLIENT` ({path})"
+        )
+    else:
+        found = read_configuration(path, os.environ)
+    if manifests is not None:
+        found = with_servers(found, read_manifests(manifests), os.environ)
+    return found, state_folder(path or manifests or Path())
+
+
+@command(
+    "serve",
+    example="toolroll mcp --config mcp.json\ntoolroll mcp --config mcp.json --http 127.0.0.1:8000",
+)
+@config_option
+@option("--http", "Serve streamable HTTP at /mcp and /mcp/PAGE.", metavar="HOST:PORT", unset="serve stdio")
+@option(
+    "--mode", "What a client is shown: see docs/gateway.md.", choices=_MODES, unset="as configured, else auto"
+)
+@option("--catalog", "URL of the registry.", envvar=CATALOG, metavar="URL", unset="one in your state folder")
+@option("--page", "The page that the client is on.", metavar="PAGE", unset="as configured")
+def serve(
+    config: Path | None,
+    manifests: Path | None,
+    http: str | None,
+    mode: str | None,
+    catalog: str | None,
+    page: str | None,
+) -> None:
+    """Run the gateway; `toolroll mcp` alone does it, too.
+
+    Over stdio it serves the client that starts it, and ends with it. Servers that cannot be started cost
+    their own tools, and are tried again.
+    """
+    from dataclasses import replace
+
+    import anyio
+
+    from toolroll.gateway.options import changed
+    from toolroll.gateway.serving import check_loopback, serve_http, serve_stdio
+
+    configuration, state = configuration_of(config, manifests)
+    caller = configuration.options.caller.model_dump() | ({"page": page} if page else {})
+    options = changed(configuration.options, mode=mode, catalog=catalog, caller=caller)
+    configuration = replace(configuration, options=options)
+    logging.basicConfig(format="toolroll: %(message)s", level=logging.WARNING)
+    for name in ("mcp", "httpx", "httpx2"):  # a babbling server would fill the client's log
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    if http is None:
+        anyio.run(serve_stdio, configuration, state)
+        return
+    host, port = _address(http)
+    check_loopback(host)
+    click.echo(f"http://{host}:{port}/mcp", err=True)
+    anyio.run(serve_http, configuration, state, host, port)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or not 0 < int(port) < 65_536:
+        raise InvalidInput(f"--http {text!r}: must be HOST:PORT, such as 127.0.0.1:8000")
+    return host or "127.0.0.1", int(port)
+
+
+COMMANDS = (serve,)

@@ -1,0 +1,76 @@
+"""Who calls: resolved anew for each request, so that nothing of one caller is left for the next."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from toolroll.context import Context
+from toolroll.gateway import mcp_versions
+from toolroll.gateway.mcp_versions import Incoming, Json
+from toolroll.gateway.options import CallerOptions
+
+_CAPABILITIES = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One request's caller.
+
+    Attributes:
+        context: for every decision.
+        client_key: names the conversation: the same for all requests of one client.
+        incoming: the request.
+    """
+
+    context: Context
+    client_key: str
+    incoming: Incoming
+
+    def can_answer(self, method: str) -> bool:
+        """Whether the client says that it answers such questions, and can be asked now."""
+        return _CAPABILITIES[method] in self.incoming.capabilities and self.incoming.can_ask
+
+    async def asked(self, method: str, params: Json) -> Json:
+        """Asks the client. Raises ProtocolError, if it cannot answer."""
+        if method not in _CAPABILITIES or not self.can_answer(method):
+            mcp_versions.fail(
+                mcp_versions.METHOD_NOT_FOUND, f"{method}: the client of this call does not answer it"
+            )
+        return await self.incoming.ask(method, params)
+
+
+# Finds out who calls. Whoever verifies identities replaces it.
+CallerOf = Callable[[Incoming], Awaitable[Caller]]
+
+
+def configured_caller(options: CallerOptions, process: str) -> CallerOf:
+    """The caller that the configuration names, on the page that the path of the request names.
+
+    process: names the conversation where the client has no session, as over stdio.
+    """
+    context = Context(
+        org=options.org,
+        user=options.user,
+        roles=options.roles,
+        tier=options.tier,
+        page=options.page,
+        provider="mcp",
+    )
+
+    async def caller_of(incoming: Incoming) -> Caller:
+        page = page_of(incoming.path)
+        mine = replace(context, page=page) if page else context
+        key = incoming.session_id or f"{process}/{mine.user}/{mine.page}"
+        return Caller(mine, key[:256], incoming)
+
+    return caller_of
+
+
+def page_of(path: str) -> str:
+    """The page in a path such as `/mcp/billing`; "" for none."""
+    return path.strip("/").partition("/")[2]

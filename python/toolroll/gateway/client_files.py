@@ -1,0 +1,144 @@
+"""The configuration files of MCP clients: takes their servers over, and puts the gateway in their place."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolroll._files import replace_file
+from toolroll.errors import Conflict, InvalidInput, NotFound
+from toolroll.gateway.configuration import SECTION, Document
+
+OWN_NAME = "toolroll"  # of the gateway's entry in a client's file
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFile:
+    """Where a client keeps its servers.
+
+    Attributes:
+        path: of the file.
+        key: of the servers in it.
+    """
+
+    path: Path
+    key: str
+
+
+def client_files(
+    platform: str = sys.platform, environ: Mapping[str, str] = os.environ
+) -> dict[str, ClientFile]:
+    """The files of the clients that are known, on this system."""
+    home = Path(environ.get("HOME") or Path.home())
+    if platform == "darwin":
+        programs = home / "Library" / "Application Support"
+    elif platform == "win32":
+        programs = Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
+    else:
+        programs = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    return {
+        "claude-desktop": ClientFile(programs / "Claude" / "claude_desktop_config.json", "mcpServers"),
+        "claude-code": ClientFile(home / ".claude.json", "mcpServers"),
+        "cursor": ClientFile(home / ".cursor" / "mcp.json", "mcpServers"),
+        "vscode": ClientFile(programs / "Code" / "User" / "mcp.json", "servers"),
+    }
+
+
+def import_servers(client: ClientFile, target: Path) -> tuple[list[str], list[str]]:
+    """Adds a client's servers to the gateway's configuration; those that are there already stay as they are.
+
+    Returns:
+        The names of those that were added, and of those that were there.
+
+    Raises:
+        NotFound: the client has no such file, or no servers in it.
+        InvalidDefinition: a file cannot be read.
+    """
+    if not client.path.is_file():
+        raise NotFound(f"{client.path}: no such file; name the client's file with --file")
+    servers = {
+        name: entry
+        for name, entry in Document.of(client.path).mapping((client.key,)).items()
+        if not _is_gateway(name, entry)
+    }
+    if not servers:
+        raise NotFound(f"{client.path}: has no servers under {client.key!r}")
+    content = Document.of(target).value if target.is_file() else {}
+    known = content.setdefault("mcpServers", {})
+    taken = {name for key in ("mcpServers", "servers") for name in content.get(key, {})}
+    new = [name for name in servers if name not in taken]
+    known |= {name: servers[name] for name in new}
+    _write(target, content)
+    return new, [name for name in servers if name in taken]
+
+
+def connect(client: ClientFile, configuration: Path, keep: bool) -> tuple[Path | None, list[str]]:
+    """Writes the gateway into a client's file, in place of the servers that the gateway runs.
+
+    keep: whether the client keeps its own entries of those servers, too.
+
+    Returns:
+        A copy of the file as it was, None where there was none; and the names of the entries taken out.
+
+    Raises:
+        Conflict: an entry of the client has the gateway's name and is another program.
+        InvalidDefinition: a file cannot be read.
+    """
+    content = Document.of(client.path).value if client.path.is_file() else {}
+    servers = content.setdefault(client.key, {})
+    if not isinstance(servers, dict):
+        raise InvalidInput(f"{client.path}: {client.key} must be an object")
+    if OWN_NAME in servers and not _is_gateway(OWN_NAME, servers[OWN_NAME]):
+        raise Conflict(f"{client.path}: its server {OWN_NAME!r} is another program; rename that entry")
+    ours = Document.of(configuration).value
+    run = {name for key in ("mcpServers", "servers") for name in ours.get(key, {})}
+    out = [] if keep else [name for name in servers if name in run and name != OWN_NAME]
+    for name in out:
+        del servers[name]
+    command, *arguments = _own_command()
+    entry: dict[str, Any] = {
+        "command": command,
+        "args": [*arguments, "mcp", "--config", str(configuration.resolve())],
+    }
+    if client.key == "servers":
+        entry = {"type": "stdio", **entry}
+    servers[OWN_NAME] = entry
+    copy = _copy(client.path)
+    _write(client.path, content)
+    return copy, out
+
+
+def _own_command() -> list[str]:
+    program = shutil.which("toolroll")
+    return [os.path.abspath(program)] if program else [sys.executable, "-m", "toolroll"]
+
+
+def _is_gateway(name: str, entry: Any) -> bool:
+    """Whether this entry runs a gateway: it must not run itself."""
+    if not isinstance(entry, dict):
+        return False
+    words = [entry.get("command"), *(entry.get("args") or ())]
+    return "mcp" in words and any("toolroll" in os.path.basename(str(word)) for word in words)
+
+
+def _copy(path: Path) -> Path | None:
+    if not path.is_file():
+        return None
+    copy = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}.before-{SECTION}")
+    shutil.copy2(path, copy)
+    return copy
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    """Writes a file that only its owner may read: it may hold secrets."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.touch(0o600)
+    replace_file(path, (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode())

@@ -1,0 +1,345 @@
+"""`Connection`: one running instance of an MCP server, which is started again whenever it ends."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal, Protocol, TextIO
+
+import anyio
+import anyio.abc
+
+from toolroll.errors import InvalidInput, Overloaded, Unavailable
+from toolroll.gateway import mcp_versions
+from toolroll.gateway.mcp_versions import Client, Json, OnProgress, ProtocolError
+from toolroll.gateway.references import resolved
+from toolroll.gateway.server_spec import ServerSpec
+from toolroll.gateway.traffic import Traffic, between, with_reading
+
+_log = logging.getLogger("toolroll.gateway")
+
+State = Literal["starting", "up", "down", "stopped"]
+FIRST_RETRY_S = 0.5
+LONGEST_RETRY_S = 60.0
+_STEADY_S = 30.0  # a connection that held so long begins with short waits again
+_PING_S = 60.0
+_PING_TIMEOUT_S = 20.0
+_MOST_WAITING = 2_000  # calls that wait for their turn at one server
+_LONGEST_REASON = 500
+_LARGEST_LOG = 5_000_000  # bytes of a server's standard error that are kept
+
+
+class Asker(Protocol):
+    """A client whose call runs, for the questions that the server has meanwhile."""
+
+    @property
+    def client_key(self) -> str:
+        """The same for all requests of one client."""
+
+    async def asked(self, method: str, params: Json) -> Json:
+        """Asks the client. Raises ProtocolError, if it cannot answer."""
+
+
+class ServerDown(Unavailable):
+    """An MCP server is not there, or went away during the call."""
+
+
+class Connection:
+    """One instance of a server. `run` keeps it alive; `request` sends it requests from any task.
+
+    Attributes:
+        spec: how it is reached.
+        state: "up" while requests may be sent.
+        reason: why it is not up; "" where it is.
+        starts: how often it came up.
+        retry_at: when the next start is tried, by the monotonic clock; 0 where none waits.
+        traffic: of the present connection.
+    """
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        folder: Path,
+        log_file: Path,
+        on_up: Callable[[Client], Awaitable[None]],
+        on_notification: Callable[[str, Json], Awaitable[None]],
+    ) -> None:
+        """folder: of the configuration. log_file: gets the standard error of its process.
+
+        on_up: is called each time it came up, before it gets any other request. on_notification: is called
+        with each notification.
+        """
+        self.spec, self.reason = spec, "it is being started"
+        self.state: State = "starting"
+        self.starts, self.retry_at, self.traffic = 0, 0.0, Traffic()
+        self.client: Client | None = None
+        self._folder, self._log_file = folder, log_file
+        self._on_up, self._on_notification = on_up, on_notification
+        self._first_try, self._changed, self._retry = anyio.Event(), anyio.Event(), anyio.Event()
+        self._slots = anyio.Semaphore(spec.max_in_flight)
+        self._waiting = 0
+        self._calls: dict[object, tuple[anyio.CancelScope, Asker | None]] = {}
+
+    async def run(self) -> None:
+        """Keeps the server running, until this is cancelled."""
+        wait_s = FIRST_RETRY_S
+        try:
+            while True:
+                began = time.monotonic()
+                try:
+                    await self._serve()
+                    reason = "it closed the connection"
+                except Exception as error:  # whatever a server does costs its own tools only
+                    reason = said(error)
+                    _log.debug("server %r failed", self.spec.name, exc_info=error)
+                if self.state == "up" and time.monotonic() - began > _STEADY_S:
+                    wait_s = FIRST_RETRY_S
+                self._down(f"{reason}{self._last_words()}", time.monotonic() + wait_s)
+                _log.warning("server %r: %s; next try in %.1f s", self.spec.name, self.reason, wait_s)
+                with anyio.move_on_after(wait_s):
+                    await self._retry.wait()
+                self._retry = anyio.Event()
+                wait_s = min(2 * wait_s, LONGEST_RETRY_S)
+                self._set("starting", self.reason)
+        finally:
+            self._down("the gateway has stopped it", 0.0)
+            self.state = "stopped"
+
+    async def tried(self) -> None:
+        """Waits until the first start has succeeded or failed."""
+        await self._first_try.wait()
+
+    def retry_now(self) -> None:
+        """Ends the wait before the next start."""
+        self._retry.set()
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        timeout_s: float | None = None,
+        asker: Asker | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Json:
+        """Sends a request and waits for its result.
+
+        asker: the client whose call it is; the server's questions meanwhile go there.
+
+        Raises:
+            ServerDown: the server is away, or went away.
+            Overloaded: too many requests wait for it.
+            TimeoutError: it did not answer in time.
+            ProtocolError: it answered with an error.
+        """
+        if self._waiting >= _MOST_WAITING:
+            raise Overloaded(
+                f"server {self.spec.name!r}: {self._waiting:,} calls wait for it", retry_after_s=1.0
+            )
+        timeout_s = self.spec.timeout_s if timeout_s is None else timeout_s
+        self._waiting += 1
+        try:
+            with anyio.fail_after(timeout_s):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise Overloaded(
+                f"server {self.spec.name!r}: is busy with {self.spec.max_in_flight} other calls",
+                retry_after_s=1.0,
+            ) from None
+        finally:
+            self._waiting -= 1
+        try:
+            return await self._request(method, params, timeout_s, asker, on_progress)
+        finally:
+            self._slots.release()
+
+    async def _request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        timeout_s: float,
+        asker: Asker | None,
+        on_progress: OnProgress | None,
+    ) -> Json:
+        if self.state == "starting":  # it may come back while the caller waits
+            with anyio.move_on_after(min(timeout_s, self.spec.start_timeout_s)):
+                while self.state == "starting":
+                    await self._changed.wait()
+        client, key = self.client, object()
+        if client is None:
+            raise self._error()
+        with anyio.CancelScope(deadline=anyio.current_time() + timeout_s) as scope:
+            self._calls[key] = scope, asker
+            try:
+                return await client.request(method, params, on_progress)
+            except ProtocolError:
+                if self.client is not client:  # the package's way to say that the connection is closed
+                    raise self._error() from None
+                raise
+            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                raise self._error() from None
+            finally:
+                del self._calls[key]
+        if self.client is not client:
+            raise self._error()
+        raise TimeoutError(f"server {self.spec.name!r}: did not answer within {timeout_s:g} s")
+
+    def _error(self) -> ServerDown:
+        wait_s = max(0.0, self.retry_at - time.monotonic()) if self.retry_at else 1.0
+        reason = self.reason or "the connection ended"
+        return ServerDown(f"server {self.spec.name!r} is away: {reason}", retry_after_s=round(wait_s, 1))
+
+    async def _serve(self) -> None:
+        """Starts the server, and returns when the connection has ended."""
+        self.traffic = Traffic()
+        send, receive = between()
+        with self._errors() as errors, send, receive:
+            async with self._transport(errors) as streams, anyio.create_task_group() as tasks:
+                ended = anyio.Event()
+
+                async def pass_on() -> None:
+                    try:
+                        await self.traffic.pass_on(streams[0], send)
+                    finally:
+                        ended.set()
+
+                tasks.start_soon(pass_on)
+                session = with_reading(streams, receive)
+                async with Client(session, self._on_question, self._on_notification) as client:
+                    with anyio.fail_after(self.spec.start_timeout_s):
+                        await client.initialize()
+                        self.client = client
+                        await self._on_up(client)
+                    self.starts += 1
+                    self._set("up", "")
+                    await self._watch(client, ended)
+                    self._down("it closed the connection", 0.0)
+                tasks.cancel_scope.cancel()
+
+    async def _watch(self, client: Client, ended: anyio.Event) -> None:
+        """Returns when the connection has ended, or when an idle server does not answer a ping."""
+        while not ended.is_set():
+            with anyio.move_on_after(_PING_S):
+                await ended.wait()
+                return
+            if os.path.exists(self._log_file) and os.path.getsize(self._log_file) > _LARGEST_LOG:
+                os.truncate(self._log_file, 0)  # its process appends
+            if not self._calls:  # a busy server may have no time for it
+                try:
+                    with anyio.fail_after(_PING_TIMEOUT_S):
+                        await client.request("ping", None)
+                except ProtocolError:
+                    pass  # an error is an answer
+
+    def _set(self, state: State, reason: str) -> None:
+        self.state, self.reason = state, reason[:_LONGEST_REASON]
+        if state != "starting":
+            self._first_try.set()
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    def _down(self, reason: str, retry_at: float) -> None:
+        self.client, self.retry_at = None, retry_at
+        self._set("down", reason)
+        for scope, _ in self._calls.values():
+            scope.cancel()
+
+    async def _on_question(self, method: str, params: Json) -> Json:
+        """Passes a server's request on to the client whose call it serves.
+
+        A server does not say which call it asks for. If calls of several clients run, nobody is asked: what
+        one client's call is about must not reach another.
+        """
+        asking = [asker for _, asker in self._calls.values() if asker is not None]
+        if len({asker.client_key for asker in asking}) != 1:
+            mcp_versions.fail(
+                mcp_versions.INTERNAL_ERROR,
+                f"{method}: no call of a single client is running that could be asked",
+            )
+        return await asking[-1].asked(method, params)
+
+    @asynccontextmanager
+    async def _transport(self, errors: TextIO) -> Any:
+        spec, environ = self.spec, os.environ
+        if spec.transport == "stdio":
+            command, args, env, cwd = process_of(spec, environ, self._folder)
+            async with mcp_versions.open_stdio(command, args, env, cwd, errors) as streams:
+                yield streams
+            return
+        url = resolved(spec.url, environ, self._folder)
+        headers = {name: resolved(value, environ, self._folder) for name, value in spec.headers.items()}
+        opened = mcp_versions.open_http if spec.transport == "http" else mcp_versions.open_sse
+        async with opened(url, headers) as streams:
+            yield streams
+
+    def _errors(self) -> TextIO:
+        self._log_file.parent.mkdir(parents=True, exist_ok=True)
+        return open(self._log_file, "a", encoding="utf-8", errors="replace")
+
+    def _last_words(self) -> str:
+        """The last line of the server's standard error, for a server that ended by itself."""
+        if self.spec.transport != "stdio" or self.state == "up":
+            return ""
+        return f" (its last line: {words})" if (words := last_line(self._log_file)) else ""
+
+
+def process_of(
+    spec: ServerSpec, environ: Mapping[str, str], folder: Path
+) -> tuple[str, list[str], dict[str, str], str | None]:
+    """Command, arguments, variables and working folder of a server's process.
+
+    Raises:
+        InvalidInput: a reference cannot be resolved, or there is no such program.
+    """
+
+    def text(value: str) -> str:
+        return resolved(value, environ, folder)
+
+    cwd = str(folder / text(spec.cwd)) if spec.cwd else None
+    if cwd is not None and not os.path.isdir(cwd):
+        raise InvalidInput(f"its working folder {cwd} does not exist")
+    env: dict[str, str] = {}
+    if spec.env_file:
+        env |= _variables(folder / text(spec.env_file))
+    env |= {name: text(value) for name, value in spec.env.items()}
+    command, *args = [text(part) for part in (*spec.command_prefix, spec.command, *spec.args)]
+    command = os.path.expanduser(command)
+    looked_in = env.get("PATH") or environ.get("PATH")
+    beside = os.path.join(cwd or "", command) if os.path.dirname(command) else command
+    if shutil.which(beside, path=looked_in) is None:
+        raise InvalidInput(f"its program {command!r} is not there: install it, or write its whole path")
+    return command, args, env, cwd
+
+
+def _variables(path: Path) -> dict[str, str]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"its envFile {path} cannot be read: {error}") from error
+    pairs = (line.removeprefix("export ").partition("=") for line in map(str.strip, lines))
+    return {name.strip(): value.strip().strip("'\"") for name, eq, value in pairs if eq and name[0] != "#"}
+
+
+def last_line(path: Path, longest: int = 200) -> str:
+    """The last line of a file that is not blank; "" for none."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(max(0, os.path.getsize(path) - 4_096))
+            lines = stream.read().decode("utf-8", "replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip()[:longest] for line in reversed(lines) if line.strip()), "")
+
+
+def said(error: BaseException) -> str:
+    """An error in a sentence; of a group of errors the first one."""
+    while inner := getattr(error, "exceptions", ()):
+        error = inner[0]
+    if isinstance(error, TimeoutError):
+        return str(error) or "it did not answer in time"
+    return str(error) or type(error).__name__

@@ -1,0 +1,99 @@
+"""Tries every server of a configuration once, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from toolroll.gateway.configuration import Configuration
+from toolroll.gateway.connection import Connection
+from toolroll.gateway.listing import Listing, read_listing
+from toolroll.gateway.mcp_versions import Client, Json
+from toolroll.gateway.server_spec import ServerSpec
+
+_AT_ONCE = 8  # servers that are started at the same time
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What came of starting a server.
+
+    Attributes:
+        server: its name.
+        ok: whether it can be used.
+        tools, prompts, resources: how many it lists.
+        start_s: how long it took to start and list them.
+        told: its own name and version.
+        problem: why it cannot be used, or what is wrong with its lists; "" for nothing.
+    """
+
+    server: str
+    ok: bool
+    tools: int = 0
+    prompts: int = 0
+    resources: int = 0
+    start_s: float = 0.0
+    told: str = ""
+    problem: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For --json."""
+        return asdict(self)
+
+
+async def diagnose(configuration: Configuration, state: Path) -> list[Diagnosis]:
+    """Starts every server once, in the order of the configuration, and stops it again."""
+    found: dict[str, Diagnosis] = {
+        name: Diagnosis(name, True, problem=f"switched off: {why}")
+        for name, why in configuration.disabled.items()
+    }
+    limiter = anyio.Semaphore(_AT_ONCE)
+
+    async def one(spec: ServerSpec) -> None:
+        async with limiter:
+            found[spec.name] = await _tried(spec, configuration.folder, state / "logs" / f"{spec.name}.log")
+
+    async with anyio.create_task_group() as tasks:
+        for spec in configuration.servers.values():
+            tasks.start_soon(one, spec)
+    return [found[name] for name in (*configuration.servers, *configuration.disabled)]
+
+
+async def _tried(spec: ServerSpec, folder: Path, log_file: Path) -> Diagnosis:
+    listings: list[tuple[Listing, str]] = []
+
+    async def on_up(client: Client) -> None:
+        listings.append((await read_listing(client), client.server))
+
+    async def on_notification(method: str, params: Json) -> None:
+        """Nobody wants to know."""
+
+    connection = Connection(spec, folder, log_file, on_up, on_notification)
+    began = time.monotonic()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(connection.run)
+        await connection.tried()
+        reason, broken = connection.reason, connection.traffic.broken
+        tasks.cancel_scope.cancel()
+    if not listings or reason:
+        return Diagnosis(spec.name, False, start_s=_since(began), problem=reason)
+    listing, told = listings[0]
+    problems = [*listing.problems, *[f"tool {name!r}: {why}" for name, why in broken.items()]]
+    return Diagnosis(
+        spec.name,
+        True,
+        len(listing.tools),
+        len(listing.prompts),
+        len(listing.resources) + len(listing.templates),
+        _since(began),
+        told,
+        "; ".join(problems[:5]),
+    )
+
+
+def _since(began: float) -> float:
+    return round(time.monotonic() - began, 2)

@@ -1,0 +1,425 @@
+"""`Gateway`: the tools of many MCP servers, listed, found and called by one decision."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+
+from toolroll import Context, Session, Tool, ToolrollError, Unavailable
+from toolroll.errors import InvalidInput
+from toolroll.formats.meta_tools import CALL_TOOL, SEARCH_TOOLS
+from toolroll.formats.schemas import convert_all
+from toolroll.gateway.call_log import CallLog, Ending
+from toolroll.gateway.caller import Caller
+from toolroll.gateway.configuration import Configuration
+from toolroll.gateway.hooks import AskFirst, CallHook, PlannedCall, Refused, is_destructive
+from toolroll.gateway.mcp_versions import INTERNAL_ERROR, METHOD_NOT_FOUND, Json, ProtocolError, error_of
+from toolroll.gateway.modes import Shown, shown_for
+from toolroll.gateway.results import READ_RESULT_TOOL, LimitResults
+from toolroll.gateway.tool_catalog import Route, ToolCatalog
+from toolroll.gateway.tool_names import READ_RESULT
+from toolroll.gateway.upstream import Upstream
+
+_log = logging.getLogger("toolroll.gateway")
+
+_BELIEVED_S = 30.0  # a client's requests come to the same process
+_MOST_DYNAMIC = 24  # tools that searches of one conversation add to its list
+_SEARCH_START_S = 6.0  # after the start, until which a search waits for servers that start
+_LONGEST_START_S = 30.0  # the same for a call of a tool that is not known yet
+_COLLECT_S = 0.05  # servers that answer together are taken over together
+_RECORDS = 64  # outcomes that are written at the same time; more make their calls wait
+_OF_TRANSPORT = (INTERNAL_ERROR, METHOD_NOT_FOUND)
+
+
+class Gateway:
+    """All servers of a configuration, behind one interface.
+
+    Attributes:
+        upstreams: by name.
+        catalog: their tools.
+        hooks: run before and after each call.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        catalog: ToolCatalog,
+        state: Path,
+        hooks: Iterable[CallHook] = (),
+    ) -> None:
+        """state: folder for logs. hooks: behind those that the configuration asks for."""
+        self.options, self.catalog = configuration.options, catalog
+        self.upstreams = {
+            spec.name: Upstream(spec, configuration.folder, state / "logs", self._on_listing)
+            for spec in configuration.servers.values()
+        }
+        self.call_log = CallLog(state / "calls.jsonl", self.options.log_arguments)
+        self.results = LimitResults(self.options.result_limit) if self.options.result_limit else None
+        asking: list[CallHook] = [AskFirst()] if self.options.destructive == "ask" else []
+        limiting: list[CallHook] = [self.results] if self.results else []
+        self.hooks: Sequence[CallHook] = (*limiting, *asking, *hooks)
+        self._known: dict[str, anyio.Event] = {name: anyio.Event() for name in self.upstreams}
+        self._began = 0.0
+        self._away_since: dict[str, float] = {}
+        self._pending: list[Upstream] = []
+        self._has_pending = anyio.Event()
+        self._listeners: list[Any] = []
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._recording = anyio.Semaphore(_RECORDS)
+        self._destructive: tuple[object, tuple[str, ...]] | None = None
+
+    # Its life.
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Gateway]:
+        """Starts all servers, guardians first, and stops them at the end."""
+        self._began = time.monotonic()
+        async with anyio.create_task_group() as self._tasks:
+            self._tasks.start_soon(self._take_over)
+            self._tasks.start_soon(self._compare)
+            self._tasks.start_soon(self._start)
+            try:
+                yield self
+            finally:
+                self._tasks.cancel_scope.cancel()
+
+    async def _start(self) -> None:
+        guardians = [one for one in self.upstreams.values() if one.spec.role == "guardian"]
+        assert self._tasks is not None
+        for upstream in guardians:
+            self._tasks.start_soon(upstream.run)
+        for upstream in guardians:
+            await upstream.main.tried()
+        for upstream in self.upstreams.values():
+            if upstream not in guardians:
+                self._tasks.start_soon(upstream.run)
+        for upstream in self.upstreams.values():
+            self._tasks.start_soon(self._note_first, upstream)
+
+    async def _note_first(self, upstream: Upstream) -> None:
+        """A server that could not be started does not hold up the first list."""
+        await upstream.main.tried()
+        if upstream.listing is None:
+            self._known[upstream.spec.name].set()
+
+    async def known(self, at_most_s: float = 0.0) -> None:
+        """Waits until every server has said what it has, or cannot be started.
+
+        at_most_s: after the start, if that is longer than the first list may take.
+        """
+        limit_s = max(at_most_s, self.options.first_list_s)
+        with anyio.move_on_after(max(0.0, self._began + limit_s - time.monotonic())):
+            for event in self._known.values():
+                await event.wait()
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether a server has not said yet what it has."""
+        return not all(event.is_set() for event in self._known.values())
+
+    def on_change(self, listener: Any) -> None:
+        """Calls `await listener(kind)` when "tools", "prompts" or "resources" may be others."""
+        self._listeners.append(listener)
+
+    async def _on_listing(self, upstream: Upstream) -> None:
+        self._pending.append(upstream)
+        self._has_pending.set()
+
+    async def _take_over(self) -> None:
+        """Takes the lists of servers over, those that come together at once."""
+        while True:
+            await self._has_pending.wait()
+            self._has_pending = anyio.Event()
+            await anyio.sleep(_COLLECT_S)
+            taken, self._pending = self._pending, []
+            for upstream in dict.fromkeys(taken):
+                assert upstream.listing is not None
+                try:
+                    await self.catalog.take_over(upstream.spec, upstream.listing)
+                    upstream.refusal = ""
+                except ToolrollError as error:
+                    upstream.refusal = str(error)
+                    _log.warning("server %r: its tools are not taken over: %s", upstream.spec.name, error)
+            await self.catalog.refresh()
+            for upstream in taken:
+                self._known[upstream.spec.name].set()
+            await self._changed("tools", "prompts", "resources")
+
+    async def _compare(self) -> None:
+        """Compares the servers' lists from time to time, and notes which servers are away."""
+        compared = time.monotonic()
+        while True:
+            before = self._absent()
+            await anyio.sleep(1.0)
+            now = time.monotonic()
+            for name, upstream in self.upstreams.items():
+                if upstream.main.state == "up":
+                    self._away_since.pop(name, None)
+                else:
+                    self._away_since.setdefault(name, now)
+            if self._absent() != before:
+                await self._changed("tools", "prompts", "resources")
+            if now - compared > self.options.refresh_s:
+                compared = now
+                for upstream in self.upstreams.values():
+                    upstream.compare()
+
+    async def _changed(self, *kinds: str) -> None:
+        for listener in self._listeners:
+            for kind in kinds:
+                try:
+                    await listener(kind)
+                except Exception:
+                    _log.exception("a listener failed")
+
+    # Tools.
+
+    def shown(self, caller: Caller) -> Shown:
+        """What this client is shown."""
+        return self._shown(caller, len(self.catalog.visible(self._listed(caller.context))))
+
+    def _shown(self, caller: Caller, tools: int) -> Shown:
+        return shown_for(self.options.mode, caller.incoming.client, None if self.is_starting else tools)
+
+    async def list_tools(self, caller: Caller) -> list[Json]:
+        """The list of this caller."""
+        await self.known()
+        context = self._listed(caller.context)
+        visible = self.catalog.visible(context)
+        shown = self._shown(caller, len(visible))
+        more = () if self.results is None else (READ_RESULT_TOOL,)
+        tools: tuple[Tool, ...]
+        if shown == "all":
+            tools = (*visible.definitions, *more)
+        else:
+            tools = (*visible.core.definitions, SEARCH_TOOLS, CALL_TOOL, *more)
+        if shown == "dynamic":
+            session = await self._session(caller, context)
+            names = {tool.name for tool in tools}
+            loaded = [visible.get(name) for name in session.loaded if name not in names]
+            tools = (*tools, *[tool for tool in loaded if tool is not None][-_MOST_DYNAMIC:])
+        return convert_all(tools, "mcp")[0]
+
+    async def call_tool(self, caller: Caller, params: Json) -> Json:
+        """Runs a tool, or one of the gateway's own.
+
+        Raises:
+            ProtocolError: as the server answered.
+        """
+        name, arguments = params.get("name"), params.get("arguments") or {}
+        if name == SEARCH_TOOLS.name:
+            return await self._search(caller, arguments)
+        if name == READ_RESULT and self.results is not None:
+            try:
+                return _text(self.results.read(caller.client_key, arguments))
+            except InvalidInput as error:
+                return _text(str(error), is_error=True)
+        given = arguments if name == CALL_TOOL.name else {"name": name, "arguments": arguments}
+        session = await self._session(caller, self._callable(caller.context))
+        answer = await session.aanswer(CALL_TOOL.name, given)
+        if answer.call is None and answer.unknown and self.is_starting:
+            await self.known(_LONGEST_START_S)
+            session = await self._session(caller, self._callable(caller.context))
+            answer = await session.aanswer(CALL_TOOL.name, given)
+        if answer.call is None:
+            return _text(answer.text, is_error=True)
+        tool = answer.call.tool
+        route = self.catalog.routes[tool.name]
+        upstream = self.upstreams[route.server]
+        planned = PlannedCall(caller, tool, upstream.spec, answer.call.arguments)
+        result, succeeded = await self._run(planned, upstream, route, params)
+        if self._tasks is None:
+            await self._record(session, tool.name, succeeded)
+        else:
+            await self._recording.acquire()
+            self._tasks.start_soon(self._record_later, session, tool.name, succeeded)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async def _search(self, caller: Caller, arguments: Json) -> Json:
+        await self.known(_SEARCH_START_S)
+        context = self._listed(caller.context)
+        session = await self._session(caller, context)
+        answer = await session.aanswer(SEARCH_TOOLS.name, arguments)
+        if answer.tools and self.shown(caller) == "dynamic":
+            await session.aload([tool.name for tool in answer.tools])
+            await caller.incoming.notify_later("notifications/tools/list_changed")
+        is_plain = self.options.answer_format == "json" or not answer.tools
+        return _text(answer.text if is_plain else markdown(answer.text), is_error=answer.is_error)
+
+    async def _run(
+        self, call: PlannedCall, upstream: Upstream, route: Route, params: Json
+    ) -> tuple[Json | Exception, bool | None]:
+        """Makes a call; its result or error, and whether it succeeded, None where that is not known."""
+        began, ending, told = time.perf_counter(), "cancelled", ""
+        ran: list[CallHook] = []
+        try:
+            for hook in self.hooks:
+                call = await hook.before(call)
+                ran.append(hook)
+            connection = await upstream.connection_of(self.user_of(call.caller.context))
+            asked: Json = {"name": route.tool, "arguments": dict(call.arguments)}
+            if meta := {key: value for key, value in (params.get("_meta") or {}).items() if _passes(key)}:
+                asked["_meta"] = meta
+            wants_progress = "progressToken" in (params.get("_meta") or {})
+            result = await connection.request(
+                "tools/call",
+                asked,
+                asker=call.caller,
+                on_progress=call.caller.incoming.progress if wants_progress else None,
+            )
+            succeeded = not result.get("isError", False)
+            for hook in reversed(ran):
+                result = await hook.after(call, result)
+            ending = "succeeded" if succeeded else "failed"
+            return result, succeeded
+        except Refused as error:
+            ending, told = "refused", str(error)
+            return _text(told, is_error=True), None
+        except (Unavailable, TimeoutError) as error:
+            ending, told = "unavailable", str(error)
+            return _text(f"{told}. {_advice(error)}", is_error=True), None
+        except ProtocolError as error:
+            code, told, _ = error_of(error)
+            ending = "failed"
+            return error, None if code in _OF_TRANSPORT else False
+        finally:
+            self.call_log.write(call, _ENDINGS[ending], began, told)
+
+    async def _record_later(self, session: Session, name: str, succeeded: bool | None) -> None:
+        try:
+            await self._record(session, name, succeeded)
+        finally:
+            self._recording.release()
+
+    async def _record(self, session: Session, name: str, succeeded: bool | None) -> None:
+        try:
+            await session.aused({name: succeeded})
+        except ToolrollError as error:
+            _log.warning("the outcome of %r is not recorded: %s", name, error)
+
+    async def _session(self, caller: Caller, context: Context) -> Session:
+        return await self.catalog.roll.asession(caller.client_key, context, max_age_s=_BELIEVED_S)
+
+    # The one decision.
+
+    def _callable(self, context: Context) -> Context:
+        """The context that decides on calls: without tools that nobody can call or that are forbidden."""
+        hidden = (*self.catalog.without_routes(), *self._forbidden())
+        return replace(context, exclude=(*context.exclude, *hidden)) if hidden else context
+
+    def _listed(self, context: Context) -> Context:
+        """The context that decides on lists and searches: also without tools of servers that are away.
+
+        Tools that are for an app are called by it and shown to no model.
+        """
+        away = self._absent()
+        hidden: list[str] = []
+        if away:
+            hidden = [name for name, route in self.catalog.routes.items() if route.server in away]
+        context = self._callable(context)
+        more = (*hidden, *self.catalog.for_apps)
+        return replace(context, exclude=(*context.exclude, *more)) if more else context
+
+    def _absent(self) -> frozenset[str]:
+        """Servers that are away for so long that their tools leave the lists."""
+        now = time.monotonic()
+        return frozenset(
+            name for name, since in self._away_since.items() if now - since >= self.options.keep_s
+        )
+
+    def _forbidden(self) -> tuple[str, ...]:
+        if self.options.destructive != "deny":
+            return ()
+        catalog = self.catalog.roll.catalog
+        if self._destructive is None or self._destructive[0] is not catalog:
+            self._destructive = catalog, tuple(tool.name for tool in catalog.tools if is_destructive(tool))
+        return self._destructive[1]
+
+    def user_of(self, context: Context) -> str:
+        """Whose process serves a call; "" for the configured user's."""
+        return "" if context.user == self.options.caller.user else context.user
+
+    def sees(self, context: Context, server: str) -> bool:
+        """Whether this caller may know of a server: he may have one of its tools, or it has none."""
+        visible = self.catalog.visible(self._callable(context))
+        own = [name for name, route in self.catalog.routes.items() if route.server == server]
+        return not own or any(name in visible for name in own)
+
+
+_ENDINGS: Mapping[str, Ending] = {
+    "succeeded": "succeeded",
+    "failed": "failed",
+    "unavailable": "unavailable",
+    "refused": "refused",
+    "cancelled": "cancelled",
+}
+
+
+def _text(text: str, is_error: bool = False) -> Json:
+    return {"content": [{"type": "text", "text": text}], "isError": is_error}
+
+
+def _passes(key: str) -> bool:
+    """Whether a client's metadata goes on to the server: not what belongs to this connection."""
+    return key != "progressToken" and not key.startswith("io.modelcontextprotocol/")
+
+
+def _advice(error: Exception) -> str:
+    wait_s = getattr(error, "retry_after_s", None)
+    if wait_s:
+        return f"Try again in {max(1, round(wait_s))} s, or go on without it."
+    return "Try again, or go on without it."
+
+
+def markdown(answer: str) -> str:
+    """The answer of a search as short Markdown: half the tokens of JSON, and read as well."""
+    content = json.loads(answer)
+    parts = [content["note"]] if "note" in content else []
+    for tool in content["tools"]:
+        parts.append(f"## {tool['name']}\n{tool['description']}\n{_parameters(tool['parameters'])}".rstrip())
+    return "\n\n".join([*parts, f"Call them with {CALL_TOOL.name}."])
+
+
+def _parameters(schema: Mapping[str, Any]) -> str:
+    """The parameters of a tool, a line each; nested ones as JSON."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not properties:
+        return (
+            ""
+            if schema.keys() <= {"type", "properties", "additionalProperties", "$schema", "title"}
+            else _json(schema)
+        )
+    required = schema.get("required")
+    required = required if isinstance(required, list) else []
+    if "$defs" in schema or "definitions" in schema:
+        return _json(schema)
+    lines = []
+    for name, each in properties.items():
+        each = each if isinstance(each, dict) else {}
+        kind = each.get("type")
+        rest = {
+            key: value
+            for key, value in each.items()
+            if key not in ("type", "description", "title", "default")
+        }
+        said = kind if isinstance(kind, str) and not rest else _json({"type": kind, **rest} if kind else rest)
+        mark = "" if name in required else ", optional"
+        default = f", default {_json(each['default'])}" if "default" in each else ""
+        told = f": {each['description']}" if isinstance(each.get("description"), str) else ""
+        lines.append(f"- `{name}` ({said}{mark}{default}){told}")
+    return "\n".join(lines)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,96 @@
+"""Hooks: what happens before and after each call of a server's tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from toolroll.gateway import mcp_versions
+from toolroll.gateway.caller import Caller
+from toolroll.gateway.mcp_versions import Json, ProtocolError
+from toolroll.gateway.server_spec import ServerSpec
+from toolroll.tools import Tool
+
+_LONGEST_ARGUMENTS = 1_000  # characters that the user is shown
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call that policy allows.
+
+    Attributes:
+        caller: who calls.
+        tool: as the catalog has it.
+        server: which has the tool.
+        arguments: for it.
+    """
+
+    caller: Caller
+    tool: Tool
+    server: ServerSpec
+    arguments: Mapping[str, Any]
+
+
+class Refused(Exception):
+    """A hook refuses a call; its text is for the model."""
+
+
+class CallHook(Protocol):
+    """Looks at calls. `before` runs in the order of the hooks, `after` in the opposite one."""
+
+    async def before(self, call: PlannedCall) -> PlannedCall:
+        """The call to make, with other arguments perhaps.
+
+        Raises:
+            Refused: it is not made.
+        """
+
+    async def after(self, call: PlannedCall, result: Json) -> Json:
+        """The result to send."""
+
+
+class AskFirst:
+    """Asks the user before each call of a tool that may destroy something.
+
+    A tool may, unless it says that it does not: so the protocol defines `destructiveHint`.
+    """
+
+    async def before(self, call: PlannedCall) -> PlannedCall:
+        """Asks by elicitation; without a client that can ask, the call is refused."""
+        if not is_destructive(call.tool):
+            return call
+        caller, name = call.caller, call.tool.name
+        if not caller.can_answer("elicitation/create"):
+            raise Refused(
+                f"{name}: may destroy something, so the user has to agree, and this client cannot ask "
+                "the user. Tell the user what you wanted to do."
+            )
+        arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
+        question = {
+            "message": f"May {name} be called with {arguments[:_LONGEST_ARGUMENTS] or 'no arguments'}?",
+            "requestedSchema": {
+                "type": "object",
+                "properties": {"allow": {"type": "boolean", "title": "Allow this call"}},
+                "required": ["allow"],
+            },
+        }
+        try:
+            answer = await caller.asked("elicitation/create", question)
+        except ProtocolError as error:
+            raise Refused(
+                f"{name}: the user could not be asked: {mcp_versions.error_of(error)[1]}"
+            ) from error
+        if answer.get("action") != "accept" or (answer.get("content") or {}).get("allow") is not True:
+            raise Refused(f"{name}: the user does not allow this call. Do not try it again in another way.")
+        return call
+
+    async def after(self, call: PlannedCall, result: Json) -> Json:
+        """Changes nothing."""
+        return result
+
+
+def is_destructive(tool: Tool) -> bool:
+    """Whether the tool may destroy something: it does not say that it only reads or only adds."""
+    hints = tool.hints
+    return hints.get("destructiveHint") is not False and hints.get("readOnlyHint") is not True

@@ -1,0 +1,104 @@
+"""What an MCP server offers: its tools, prompts and resources, read within limits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolroll.errors import InvalidDefinition
+from toolroll.gateway.mcp_versions import METHOD_NOT_FOUND, Client, Json, ProtocolError, error_of
+
+MOST_PAGES = 200
+MOST_ITEMS = 5_000  # of one kind
+LARGEST = 8_000_000  # characters of a list as JSON
+
+_KINDS = {
+    "tools": "tools/list",
+    "prompts": "prompts/list",
+    "resources": "resources/list",
+    "resourceTemplates": "resources/templates/list",
+}
+_CAPABILITY = {"resourceTemplates": "resources"}
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The lists of one server, as it sent them.
+
+    Attributes:
+        tools: by the server's own names, in its order. Of tools with the same name the first one is here.
+        prompts, resources, templates: likewise; resources by URI, templates by URI template.
+        problems: what was left out, in sentences.
+    """
+
+    tools: Mapping[str, Json] = field(default_factory=dict)
+    prompts: Mapping[str, Json] = field(default_factory=dict)
+    resources: Mapping[str, Json] = field(default_factory=dict)
+    templates: Mapping[str, Json] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+async def read_listing(client: Client) -> Listing:
+    """Reads all lists that the server says it has.
+
+    Raises:
+        InvalidDefinition: a list is too large, or has no end.
+        ProtocolError: the server answers with an error.
+    """
+    problems: list[str] = []
+    found = {}
+    for kind, method in _KINDS.items():
+        key = _CAPABILITY.get(kind, kind)
+        items = []
+        if key in client.capabilities:
+            items = await _read(client.request, method, kind)
+        found[kind] = _by_name(items, kind, problems)
+    return Listing(
+        found["tools"], found["prompts"], found["resources"], found["resourceTemplates"], tuple(problems)
+    )
+
+
+_IDENTITY = {"tools": "name", "prompts": "name", "resources": "uri", "resourceTemplates": "uriTemplate"}
+
+
+async def _read(request: Callable[[str, Json], Awaitable[Json]], method: str, kind: str) -> list[Any]:
+    items: list[Any] = []
+    size, cursor = 0, None
+    for _ in range(MOST_PAGES):
+        try:
+            page = await request(method, {} if cursor is None else {"cursor": cursor})
+        except ProtocolError as error:
+            if error_of(error)[0] == METHOD_NOT_FOUND and not items:
+                return []  # it says that it has them and does not
+            raise
+        found = page.get(kind)
+        if not isinstance(found, list):
+            raise InvalidDefinition(f"{method}: its answer has no list of {kind}")
+        items += found
+        size += len(json.dumps(found, ensure_ascii=False))
+        if len(items) > MOST_ITEMS or size > LARGEST:
+            raise InvalidDefinition(
+                f"{method}: lists {len(items):,} {kind} of {size:,} characters, "
+                f"may be {MOST_ITEMS:,} of {LARGEST:,}"
+            )
+        following = page.get("nextCursor")
+        if not following or following == cursor:
+            return items
+        cursor = following
+    raise InvalidDefinition(f"{method}: its list has more than {MOST_PAGES} pages")
+
+
+def _by_name(items: list[Any], kind: str, problems: list[str]) -> dict[str, Json]:
+    key = _IDENTITY[kind]
+    named: dict[str, Json] = {}
+    for item in items:
+        name = item.get(key) if isinstance(item, dict) else None
+        if not isinstance(name, str) or not name:
+            problems.append(f"{kind}: an item has no {key}")
+        elif name in named:
+            problems.append(f"{kind}: {name[:80]!r} is there twice; the first one counts")
+        else:
+            named[name] = item
+    return named

@@ -1,0 +1,103 @@
+"""The gateway as an MCP server: answers a client's requests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from toolroll import __version__
+from toolroll.errors import Denied, ToolrollError
+from toolroll.gateway import mcp_versions
+from toolroll.gateway.caller import Caller, CallerOf
+from toolroll.gateway.gateway import Gateway
+from toolroll.gateway.mcp_versions import INTERNAL_ERROR, Answer, Incoming, Json, ServerSide
+from toolroll.gateway.offers import Offers
+
+_log = logging.getLogger("toolroll.gateway")
+
+_INSTRUCTIONS = (
+    "This server gives access to the tools of several others. If a tool that you need is not in the list, "
+    "find it with search_tools and call it with call_tool."
+)
+_MOST_CLIENTS = 10_000  # connections that are told of changes
+
+
+class McpServer:
+    """Answers clients. One object serves all of them, and resolves the caller for each request."""
+
+    def __init__(self, gateway: Gateway, caller_of: CallerOf) -> None:
+        self.side = ServerSide("toolroll", __version__, _INSTRUCTIONS, self._answers())
+        self._gateway, self._caller_of = gateway, caller_of
+        self._offers = Offers(gateway)
+        self._clients: OrderedDict[str, tuple[Caller, str]] = OrderedDict()
+        gateway.on_change(self._changed)
+
+    def _answers(self) -> Mapping[str, Answer]:
+        return {
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "prompts/list": self._listed("prompts"),
+            "prompts/get": self._passed,
+            "resources/list": self._listed("resources"),
+            "resources/templates/list": self._listed("resourceTemplates"),
+            "resources/read": self._passed,
+            "completion/complete": self._passed,
+        }
+
+    async def _list_tools(self, incoming: Incoming) -> Json:
+        caller = await self._caller(incoming)
+        tools = await self._gateway.list_tools(caller)
+        if incoming.session_id or not incoming.headers:  # a connection that can be told of changes
+            self._clients[caller.client_key] = caller, _digest(tools)
+            self._clients.move_to_end(caller.client_key)
+            if len(self._clients) > _MOST_CLIENTS:
+                self._clients.popitem(last=False)
+        return {"tools": tools}
+
+    async def _call_tool(self, incoming: Incoming) -> Json:
+        caller = await self._caller(incoming)
+        try:
+            return await self._gateway.call_tool(caller, incoming.params)
+        except ToolrollError as error:
+            _log.warning("a call failed: %s", error)
+            return {"content": [{"type": "text", "text": str(error)}], "isError": True}
+
+    def _listed(self, kind: str) -> Answer:
+        async def answer(incoming: Incoming) -> Json:
+            return {kind: await self._offers.listed(await self._caller(incoming), kind)}
+
+        return answer
+
+    async def _passed(self, incoming: Incoming) -> Json:
+        try:
+            return await self._offers.passed(await self._caller(incoming))
+        except (ToolrollError, TimeoutError) as error:
+            mcp_versions.fail(INTERNAL_ERROR, str(error))
+
+    async def _caller(self, incoming: Incoming) -> Caller:
+        try:
+            return await self._caller_of(incoming)
+        except Denied as error:
+            mcp_versions.fail(INTERNAL_ERROR, str(error))
+
+    async def _changed(self, kind: str) -> None:
+        """Tells clients whose list is another one now."""
+        await self.side.publish(kind)
+        for key, (caller, before) in list(self._clients.items()):
+            try:
+                if kind == "tools":
+                    now = _digest(await self._gateway.list_tools(caller))
+                    if now == before:
+                        continue
+                    self._clients[key] = caller, now
+                await caller.incoming.notify_later(f"notifications/{kind}/list_changed")
+            except Exception as error:  # the client has left
+                _log.debug("client %r cannot be told of a change: %s", key, error)
+                self._clients.pop(key, None)
+
+
+def _digest(tools: list[Json]) -> str:
+    return hashlib.sha256(json.dumps(tools, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,428 @@
+"""What differs between versions 1 and 2 of the package `mcp`, and nothing else.
+
+The rest of the gateway speaks of methods, and of parameters and results as JSON objects, which both versions
+send and receive. Version 2 serves clients of the protocol 2026-07-28, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, ClassVar, NoReturn, TextIO
+
+import anyio
+import mcp.shared.exceptions
+import mcp.types as types
+from mcp.client.session import ClientSession
+from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.shared.message import ServerMessageMetadata
+from pydantic import ValidationError
+
+from toolroll import __version__
+
+# Each line of a server that is no message would be logged with a traceback: `Traffic` counts them instead.
+logging.getLogger("mcp.client.stdio").addFilter(lambda record: "parse JSONRPC" not in record.msg)
+
+MAJOR = int(version("mcp").split(".")[0])
+ProtocolError: type[Exception] = getattr(
+    mcp.shared.exceptions, "MCPError", getattr(mcp.shared.exceptions, "McpError", Exception)
+)
+_HANDSHAKE = "2025-11-25"  # the last version of the protocol with a handshake
+METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32601, -32602, -32603
+
+Json = dict[str, Any]
+Streams = tuple[Any, Any]
+OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
+# Answers a request of a server: method and params → result. It raises ProtocolError.
+OnQuestion = Callable[[str, Json], Awaitable[Json]]
+OnNotification = Callable[[str, Json], Awaitable[None]]
+
+
+def error_of(error: Exception) -> tuple[int, str, Any]:
+    """Code, message and data of a ProtocolError."""
+    found = error.error  # type: ignore[attr-defined]
+    return found.code, found.message, found.data
+
+
+def fail(code: int, message: str, data: Any = None) -> NoReturn:
+    """Raises a ProtocolError: the other side gets it as the error of its request."""
+    if MAJOR == 1:
+        raise ProtocolError(types.ErrorData(code=code, message=message, data=data))
+    raise ProtocolError(code, message, data)
+
+
+class _Message:
+    """A request, notification or result as a JSON object, in place of the package's models.
+
+    The package's models would lose fields that they do not know, and take time.
+    """
+
+    name_param: ClassVar[None] = None
+
+    def __init__(self, body: Json) -> None:
+        self._body = body
+        self.method = body.get("method", "")
+
+    def model_dump(self, **_: Any) -> Json:
+        """The body."""
+        return self._body
+
+
+class _AnyResult:
+    """Stands for a result's model where the result is wanted as it came."""
+
+    @classmethod
+    def model_validate(cls, value: Json, **_: Any) -> Json:
+        """The value."""
+        return value
+
+
+def _message(method: str, params: Mapping[str, Any] | None) -> _Message:
+    return _Message({"method": method} if params is None else {"method": method, "params": {**params}})
+
+
+# The side that calls servers.
+
+
+@asynccontextmanager
+async def open_stdio(
+    command: str, args: list[str], env: dict[str, str], cwd: str | None, errors: TextIO
+) -> AsyncIterator[Streams]:
+    """Starts a server's process with a clean environment and these variables."""
+    parameters = StdioServerParameters(command=command, args=args, env=env, cwd=cwd, encoding="utf-8")
+    parameters.encoding_error_handler = "replace"
+    async with stdio_client(parameters, errlog=errors) as streams:
+        yield streams[0], streams[1]
+
+
+@asynccontextmanager
+async def open_http(url: str, headers: dict[str, str]) -> AsyncIterator[Streams]:
+    """Connects by streamable HTTP."""
+    async with (
+        create_mcp_http_client(headers=headers) as client,
+        streamable_http_client(url, http_client=client) as streams,
+    ):
+        yield streams[0], streams[1]
+
+
+@asynccontextmanager
+async def open_sse(url: str, headers: dict[str, str]) -> AsyncIterator[Streams]:
+    """Connects by server-sent events."""
+    async with sse_client(url, headers=headers) as streams:
+        yield streams[0], streams[1]
+
+
+class Client:
+    """A client's session over streams.
+
+    Attributes:
+        capabilities: of the server.
+        instructions: of the server; "" for none.
+        server: its own name and version.
+    """
+
+    def __init__(self, streams: Streams, on_question: OnQuestion, on_notification: OnNotification) -> None:
+        self.capabilities: Json = {}
+        self.instructions = ""
+        self.server = ""
+        self._on_question, self._on_notification = on_question, on_notification
+        self._session = ClientSession(
+            *streams,
+            sampling_callback=self._sampling,
+            elicitation_callback=self._elicitation,
+            list_roots_callback=self._roots,
+            message_handler=self._message,
+            client_info=types.Implementation(name="toolroll", version=__version__),
+        )
+
+    async def __aenter__(self) -> Client:
+        await self._session.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        ended: bool | None = await self._session.__aexit__(*error)
+        return ended
+
+    async def initialize(self) -> None:
+        """Agrees with the server on the protocol's version and learns what it can do."""
+        try:
+            result = await self._session.initialize()
+        except ProtocolError as error:
+            if MAJOR == 1 or error_of(error)[0] != METHOD_NOT_FOUND:
+                raise
+            result = await self._session.discover()  # the server has no handshake any more
+        found = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        self.capabilities = found.get("capabilities") or {}
+        self.instructions = found.get("instructions") or ""
+        info = found.get("serverInfo") or {}
+        self.server = f"{info.get('name', '')} {info.get('version', '')}".strip()
+
+    async def request(
+        self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None = None
+    ) -> Json:
+        """Sends a request and waits for its result. If the caller is cancelled, the server is told."""
+        request = _message(method, params)
+        if MAJOR > 1:
+            found: Json = await self._session.send_request(request, _AnyResult, progress_callback=on_progress)
+            return found
+        own_id, is_done = self._session._request_id, False
+        try:
+            found = await self._session.send_request(request, _AnyResult, progress_callback=on_progress)
+            is_done = True
+            return found
+        except ProtocolError:
+            is_done = True
+            raise
+        finally:
+            if not is_done:
+                await self._cancel(own_id)
+
+    async def _cancel(self, request_id: int) -> None:
+        with anyio.move_on_after(1, shield=True):
+            await self.notify("notifications/cancelled", {"requestId": request_id, "reason": "cancelled"})
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Sends a notification."""
+        await self._session.send_notification(_message(method, params))
+
+    async def _sampling(self, _: Any, params: Any) -> Any:
+        result = types.CreateMessageResult
+        if getattr(params, "tools", None) and hasattr(types, "CreateMessageResultWithTools"):
+            result = types.CreateMessageResultWithTools
+        return await self._answer("sampling/createMessage", params, result)
+
+    async def _elicitation(self, _: Any, params: Any) -> Any:
+        return await self._answer("elicitation/create", params, types.ElicitResult)
+
+    async def _roots(self, _: Any) -> Any:
+        return await self._answer("roots/list", None, types.ListRootsResult)
+
+    async def _answer(self, method: str, params: Any, result: Any) -> Any:
+        given = {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        try:
+            return result.model_validate(await self._on_question(method, given))
+        except ProtocolError as error:
+            return error.error  # type: ignore[attr-defined]
+        except ValidationError as error:
+            told = f"the client's answer is no result of {method}: {error}"[:500]
+            return types.ErrorData(code=INVALID_PARAMS, message=told)
+
+    async def _message(self, message: Any) -> None:
+        message = getattr(message, "root", message)  # version 1 wraps it
+        method = getattr(message, "method", "")
+        if not isinstance(method, str) or not method.startswith("notifications/"):
+            return
+        params = message.params
+        await self._on_notification(
+            method, {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        )
+
+
+def tool_problem(tool: object) -> str:
+    """Why the package refuses this tool of a list, in one line; "" if it does not.
+
+    One wrong tool makes a whole list invalid, so wrong ones are taken out before the package sees the list.
+    """
+    try:
+        if MAJOR > 1:
+            types.methods.validate_server_result("tools/list", _HANDSHAKE, {"tools": [tool]})
+        else:
+            types.Tool.model_validate(tool)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return ""
+
+
+# The side that serves clients.
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A request of a client.
+
+    Attributes:
+        method, params: as JSON.
+        headers, path: of its HTTP request; none over stdio.
+        client: the client's name for itself; "" where it does not say.
+        capabilities: of the client.
+        request_id: as the client numbers it.
+        session_id: of its connection; "" where the protocol has none.
+    """
+
+    method: str
+    params: Json
+    headers: Mapping[str, str]
+    path: str
+    client: str
+    capabilities: Json
+    request_id: Any
+    session_id: str
+    _session: Any = field(repr=False, default=None)
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether the client can be sent requests while it waits for this one."""
+        return MAJOR == 1 or bool(self._session.can_send_request)
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Json:
+        """Sends the client a request that belongs to this one, and waits for the result."""
+        found: Json = await self._session.send_request(
+            _message(method, params),
+            _AnyResult,
+            metadata=ServerMessageMetadata(related_request_id=self.request_id),
+        )
+        return found
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Sends the progress of this request, if the client wants to know it."""
+        token = (self.params.get("_meta") or {}).get("progressToken")
+        if token is None:
+            return
+        if MAJOR > 1:
+            await self._session.report_progress(progress, total, message)
+        else:
+            await self._session.send_progress_notification(
+                token, progress, total, message, related_request_id=str(self.request_id)
+            )
+
+    async def notify_later(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Sends the client a notification that belongs to no request."""
+        await self._session.send_notification(_message(method, params))
+
+
+Answer = Callable[[Incoming], Awaitable[Json]]
+_LIST_CHANGED = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+
+
+class _Server(Server):  # type: ignore[misc]
+    """A server that says that its lists change, over HTTP too."""
+
+    def create_initialization_options(
+        self, notification_options: Any = None, *arguments: Any, **named: Any
+    ) -> InitializationOptions:
+        return super().create_initialization_options(
+            notification_options or _LIST_CHANGED, *arguments, **named
+        )
+
+
+class ServerSide:
+    """A low-level server whose requests are answered by functions, one for each method."""
+
+    def __init__(self, name: str, own_version: str, instructions: str, answers: Mapping[str, Answer]) -> None:
+        self._server = _Server(name, version=own_version, instructions=instructions)
+        self._bus: Any = None
+        for method, answer in answers.items():
+            self._add(method, answer)
+        if MAJOR > 1:
+            from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+
+            self._bus = InMemorySubscriptionBus()
+            self._server.add_request_handler(
+                "subscriptions/listen", types.SubscriptionsListenRequestParams, ListenHandler(self._bus)
+            )
+
+    async def run_stdio(self) -> None:
+        """Serves one client over standard input and output, until it leaves."""
+        async with stdio_server() as streams:
+            await self.run(streams)
+
+    async def run(self, streams: Streams) -> None:
+        """Serves one client over streams, until it leaves."""
+        await self._server.run(streams[0], streams[1], self._server.create_initialization_options())
+
+    def http(self, hosts: list[str], origins: list[str]) -> StreamableHTTPSessionManager:
+        """Serves clients over streamable HTTP; only requests to these hosts, from these origins."""
+        security = TransportSecuritySettings(
+            enable_dns_rebinding_protection=True, allowed_hosts=hosts, allowed_origins=origins
+        )
+        return StreamableHTTPSessionManager(app=self._server, security_settings=security)
+
+    async def publish(self, kind: str) -> None:
+        """Tells clients of the protocol 2026-07-28 that a list changed: "tools", "prompts" or "resources"."""
+        if self._bus is not None:
+            from mcp.server import subscriptions
+
+            event = {
+                "tools": subscriptions.ToolsListChanged,
+                "prompts": subscriptions.PromptsListChanged,
+                "resources": subscriptions.ResourcesListChanged,
+            }[kind]
+            await self._bus.publish(event())
+
+    def _add(self, method: str, answer: Answer) -> None:
+        if MAJOR > 1:
+
+            async def on_request(context: Any, params: Any) -> Json:
+                return await answer(_incoming(context, method, dict(context.params or {})))
+
+            self._server.add_request_handler(method, _PARAMS_2[method](), on_request)
+            return
+
+        async def handle(request: Any) -> Any:
+            params = request.params
+            given = (
+                {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_unset=True)
+            )
+            return _Message(await answer(_incoming(self._server.request_context, method, given)))
+
+        self._server.request_handlers[_REQUESTS[method]] = handle
+
+
+def _incoming(context: Any, method: str, params: Json) -> Incoming:
+    session, request = context.session, context.request
+    headers = {} if request is None else request.headers
+    client = session.client_params
+    info = (
+        None
+        if client is None
+        else getattr(client, "client_info", None) or getattr(client, "clientInfo", None)
+    )
+    if MAJOR > 1:
+        capabilities = session.client_capabilities
+    else:
+        capabilities = None if client is None else client.capabilities
+    return Incoming(
+        method,
+        params,
+        headers,
+        "" if request is None else request.url.path,
+        "" if info is None else info.name,
+        {} if capabilities is None else capabilities.model_dump(by_alias=True, exclude_none=True),
+        context.request_id,
+        headers.get("mcp-session-id", ""),
+        session,
+    )
+
+
+_REQUESTS: Mapping[str, Any] = {
+    "tools/list": types.ListToolsRequest,
+    "tools/call": types.CallToolRequest,
+    "prompts/list": types.ListPromptsRequest,
+    "prompts/get": types.GetPromptRequest,
+    "resources/list": types.ListResourcesRequest,
+    "resources/templates/list": types.ListResourceTemplatesRequest,
+    "resources/read": types.ReadResourceRequest,
+    "completion/complete": types.CompleteRequest,
+}
+_PARAMS_2: Mapping[str, Callable[[], Any]] = {
+    "tools/list": lambda: types.PaginatedRequestParams,
+    "tools/call": lambda: types.CallToolRequestParams,
+    "prompts/list": lambda: types.PaginatedRequestParams,
+    "prompts/get": lambda: types.GetPromptRequestParams,
+    "resources/list": lambda: types.PaginatedRequestParams,
+    "resources/templates/list": lambda: types.PaginatedRequestParams,
+    "resources/read": lambda: types.ReadResourceRequestParams,
+    "completion/complete": lambda: types.CompleteRequestParams,
+}

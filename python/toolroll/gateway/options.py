@@ -1,0 +1,94 @@
+"""`GatewayOptions`: the section "toolroll" of a configuration file, beside its servers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Mode = Literal["auto", "search", "dynamic", "all"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+Destructive = Literal["allow", "ask", "deny"]
+AnswerFormat = Literal["markdown", "json"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServerOptions(_Section):
+    """What a configuration may say of one server beside what its client says.
+
+    Attributes:
+        enabled: whether it is used.
+        role, sensitive, instance, command_prefix, cwd, timeout_s, start_timeout_s, max_in_flight: as
+            `ServerSpec` has them.
+    """
+
+    enabled: bool = True
+    role: Literal["", "guardian", "channel"] | None = None
+    sensitive: bool | None = None
+    instance: Literal["user", "shared"] | None = None
+    command_prefix: tuple[str, ...] | None = None
+    cwd: str | None = None
+    timeout_s: float | None = Field(None, gt=0, le=86_400)
+    start_timeout_s: float | None = Field(None, gt=0, le=3_600)
+    max_in_flight: int | None = Field(None, ge=1, le=10_000)
+
+
+class CallerOptions(_Section):
+    """Who calls, where nobody signs in: over stdio, and over HTTP on the loopback interface.
+
+    Attributes:
+        org, user, roles, tier, page: as `Context` has them.
+    """
+
+    org: str = ""
+    user: str = ""
+    roles: tuple[str, ...] = ()
+    tier: str = ""
+    page: str = ""
+
+
+class GatewayOptions(_Section):
+    """How the gateway behaves.
+
+    Attributes:
+        mode: what a client is shown; see `modes.py`.
+        separator: between the name of a server and that of its tool.
+        tags: whether descriptions begin with the server's name in brackets.
+        catalog: URL of the registry; "" for one in the user's state folder.
+        review: "changed" holds changed descriptions until somebody approves them, "all" new tools too,
+            "auto" nothing.
+        destructive: what happens to tools with `destructiveHint`: "ask" asks the user before each call.
+        answer_format: how `search_tools` answers.
+        result_limit: characters of text in a result; the rest is read by pages. 0 for no limit.
+        first_list_s: how long the first list waits for servers that start.
+        refresh_s: between comparisons of the servers' lists.
+        keep_s: how long the tools of a server that is away stay in lists.
+        log_arguments: whether the log of calls has their arguments.
+        caller: who calls.
+        servers: by name.
+    """
+
+    mode: Mode = "auto"
+    separator: str = Field(default="_", pattern="^[_-]{1,4}$")
+    tags: bool = True
+    catalog: str = ""
+    review: Literal["auto", "changed", "all"] = "changed"
+    destructive: Destructive = "allow"
+    answer_format: AnswerFormat = "markdown"
+    result_limit: int = Field(default=50_000, ge=0)
+    first_list_s: float = Field(default=1.5, ge=0, le=600)
+    refresh_s: float = Field(default=600.0, ge=1)
+    keep_s: float = Field(default=30.0, ge=0)
+    log_arguments: bool = False
+    caller: CallerOptions = CallerOptions()
+    servers: Mapping[str, ServerOptions] = Field(default_factory=dict)
+
+
+def changed(options: GatewayOptions, **values: Any) -> GatewayOptions:
+    """The options with those of the values that are not None, checked."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return GatewayOptions.model_validate({**options.model_dump(), **given}) if given else options

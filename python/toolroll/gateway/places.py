@@ -1,0 +1,23 @@
+"""Where the gateway keeps its configuration and its state."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import platformdirs
+
+DEFAULT_CONFIGURATION = "mcp.json"
+
+
+def default_configuration() -> Path:
+    """Where `import` writes, and what is read where no file is named."""
+    return Path(platformdirs.user_config_dir("toolroll", appauthor=False)) / DEFAULT_CONFIGURATION
+
+
+def state_folder(configuration: Path) -> Path:
+    """The folder for the registry and the logs of a configuration file: each file has its own."""
+    path = configuration.resolve()
+    digest = hashlib.sha256(str(path).encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    base = Path(platformdirs.user_state_dir("toolroll", appauthor=False))
+    return base / "gateway" / f"{path.parent.name[:30] or 'root'}-{path.stem[:30]}-{digest}"

@@ -1,0 +1,101 @@
+"""Limits the text of results, and keeps the rest so that the model can read it page by page."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+
+from toolroll.errors import InvalidInput
+from toolroll.gateway.hooks import PlannedCall
+from toolroll.gateway.mcp_versions import Json
+from toolroll.gateway.tool_names import READ_RESULT
+from toolroll.tools import Tool
+
+_MOST_KEPT = 64_000_000  # characters of all results that can be read on
+_LARGEST_KEPT = 8_000_000  # of one
+
+READ_RESULT_TOOL = Tool(
+    READ_RESULT,
+    "Reads on in a result that was too long to be shown at once.",
+    {
+        "type": "object",
+        "properties": {
+            "result_id": {"type": "string", "description": "As the end of the shortened result says."},
+            "page": {
+                "type": "integer",
+                "minimum": 2,
+                "description": "Which page; the result began with page 1.",
+            },
+        },
+        "required": ["result_id", "page"],
+        "additionalProperties": False,
+    },
+    annotations={"readOnlyHint": True},
+)
+
+
+class LimitResults:
+    """A hook that shows the first page of long results.
+
+    The rest is kept in memory for the caller's own conversation, the newest 64 million characters.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """limit: characters of text in a result."""
+        self._limit = limit
+        self._kept: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._size = 0
+
+    async def before(self, call: PlannedCall) -> PlannedCall:
+        """Changes nothing."""
+        return call
+
+    async def after(self, call: PlannedCall, result: Json) -> Json:
+        """Shortens the texts of a result; structured content and images stay as they are."""
+        content = result.get("content")
+        if not isinstance(content, list):
+            return result
+        texts = [
+            part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"
+        ]
+        size = sum(len(text) for text in texts if isinstance(text, str))
+        if size <= self._limit:
+            return result
+        whole = "\n".join(text for text in texts if isinstance(text, str))[:_LARGEST_KEPT]
+        others = [part for part in content if not (isinstance(part, dict) and part.get("type") == "text")]
+        result_id = self._keep(call.caller.client_key, whole)
+        return {**result, "content": [{"type": "text", "text": self._page(result_id, whole, 1)}, *others]}
+
+    def read(self, client_key: str, arguments: Json) -> str:
+        """A further page of a result.
+
+        Raises:
+            InvalidInput: there is no such result or page; the text is for the model.
+        """
+        result_id, page = arguments.get("result_id"), arguments.get("page")
+        if not isinstance(result_id, str) or (whole := self._kept.get((client_key, result_id))) is None:
+            raise InvalidInput("read_result: there is no such result any more; call the tool again")
+        last = -(-len(whole) // self._limit)
+        try:
+            number = int(page)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            number = 0
+        if not 1 <= number <= last:
+            raise InvalidInput(f"read_result: page is {page!r:.40}, must be from 1 to {last}")
+        return self._page(result_id, whole, number)
+
+    def _page(self, result_id: str, whole: str, page: int) -> str:
+        last = -(-len(whole) // self._limit)
+        text = whole[(page - 1) * self._limit : page * self._limit]
+        if page == last:
+            return text
+        more = f'call {READ_RESULT} with {{"result_id": "{result_id}", "page": {page + 1}}} for the next page'
+        return f"{text}\n\n[page {page} of {last}: {more}, or ask for less]"
+
+    def _keep(self, client_key: str, whole: str) -> str:
+        result_id = secrets.token_hex(6)
+        self._kept[client_key, result_id] = whole
+        self._size += len(whole)
+        while self._size > _MOST_KEPT:
+            self._size -= len(self._kept.popitem(last=False)[1])
+        return result_id

@@ -1,0 +1,63 @@
+"""`ServerSpec`: how one MCP server is reached, as the configuration says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+Transport = Literal["stdio", "http", "sse"]
+TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
+Role = Literal["", "guardian", "channel"]
+ROLES: tuple[Role, ...] = get_args(Role)
+Instance = Literal["user", "shared"]
+INSTANCES: tuple[Instance, ...] = get_args(Instance)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """One MCP server.
+
+    Texts may hold references such as `${env:TOKEN}`. They are resolved when the server is started, so a
+    missing variable stops this server and no other.
+
+    Attributes:
+        name: the prefix of its tools.
+        transport: how it is reached.
+        command, args: the program, for stdio.
+        env: variables that its process gets beside a clean environment.
+        env_file: a file with more of them, as `NAME=value` lines; "" for none.
+        cwd: its working folder; "" for the gateway's own.
+        command_prefix: put in front of the command, such as a container's or bubblewrap's command line.
+        url, headers: for http and sse.
+        role: "guardian" is started before all others; "channel" is a note for people.
+        sensitive: its arguments are never logged, and its tools have the annotation `sensitive`.
+        instance: "user" starts a process for each user, "shared" one for all.
+        timeout_s: for a call.
+        start_timeout_s: for the start with the first list.
+        max_in_flight: calls that it gets at the same time; more wait.
+        place: file and line of its entry, for messages.
+    """
+
+    name: str
+    transport: Transport = "stdio"
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets
+    env_file: str = ""
+    cwd: str = ""
+    command_prefix: tuple[str, ...] = ()
+    url: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    role: Role = ""
+    sensitive: bool = False
+    instance: Instance = "user"
+    timeout_s: float = 60.0
+    start_timeout_s: float = 30.0
+    max_in_flight: int = 32
+    place: str = ""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all users share one connection: a remote server is one already."""
+        return self.instance == "shared" or self.transport != "stdio"

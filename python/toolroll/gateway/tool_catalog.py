@@ -1,0 +1,149 @@
+"""The tools of all servers in one registry: one plugin and one toolkit a server, and the way back to each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import anyio
+import anyio.to_thread
+
+from toolroll import Registry, Toolroll, ToolrollError
+from toolroll.context import Context
+from toolroll.gateway.listing import Listing
+from toolroll.gateway.mcp_versions import Json
+from toolroll.gateway.server_spec import ServerSpec
+from toolroll.gateway.tool_names import ToolNames
+from toolroll.selection.visible import VisibleTools
+
+_log = logging.getLogger("toolroll.gateway")
+
+SENSITIVE = "sensitive"  # the annotation of tools of sensitive servers
+_MOST_TOLD = 20  # names in a line of the log
+_LONGEST_DESCRIPTION = 8_000  # characters; more is an essay or an attack
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a call of a tool goes.
+
+    Attributes:
+        server: its name.
+        tool: the server's own name for it.
+        is_for_app: whether the server says that it is for a user interface and not for a model.
+    """
+
+    server: str
+    tool: str
+    is_for_app: bool
+
+
+class ToolCatalog:
+    """The catalog of a gateway.
+
+    Attributes:
+        roll: selects from it, and follows the registry.
+        routes: listed name → where its calls go, for all servers that have said what they have.
+    """
+
+    def __init__(
+        self,
+        roll: Toolroll,
+        registry: Registry,
+        names: ToolNames,
+        review: Literal["auto", "changed", "all"],
+        tags: bool,
+    ) -> None:
+        """tags: whether descriptions begin with the server's name."""
+        self.roll, self.routes = roll, dict[str, Route]()
+        self.unroutable: tuple[str, ...] = ()
+        self.for_apps: tuple[str, ...] = ()
+        self.held: dict[str, tuple[str, ...]] = {}
+        self._registry, self._names, self._review, self._tags = registry, names, review, tags
+        self._writing = anyio.Lock()
+        self._seen: tuple[object, int] | None = None
+        self._revision = 0
+
+    async def take_over(self, spec: ServerSpec, listing: Listing) -> None:
+        """Makes the registry's tools of a server equal to its list.
+
+        Raises:
+            ToolrollError: the registry refuses the list; the tools that it had before stay.
+        """
+        names = self._names.of_server(spec.name, listing.tools)
+        items = [self._item(spec, listed, listing.tools[own]) for listed, own in names.items()]
+        for listed, own in names.items():
+            if self._names.is_renamed(spec.name, listed, own):
+                _log.info("server %r: its tool %r is listed as %r", spec.name, own, listed)
+        async with self._writing:
+            report = await anyio.to_thread.run_sync(lambda: self._sync(spec, items))
+        routes = {
+            listed: Route(spec.name, own, _is_for_app(listing.tools[own])) for listed, own in names.items()
+        }
+        others = {name: route for name, route in self.routes.items() if route.server != spec.name}
+        gone, new = self.routes.keys() - others.keys() - routes.keys(), routes.keys() - self.routes.keys()
+        self.routes = {**others, **routes}
+        self._revision += 1
+        self.held[spec.name] = report.plan.held
+        if changed := report.plan.names("change"):
+            _log.info("server %r: changed: %s", spec.name, _told(changed))
+        if new or gone:
+            _log.info("server %r: new: %s; gone: %s", spec.name, _told(new), _told(gone))
+        if report.plan.held:
+            _log.warning(
+                "server %r: %d tools wait for approval, see `toolroll registry review`: %s",
+                spec.name, len(report.plan.held), _told(report.plan.held),
+            )  # fmt: skip
+
+    async def refresh(self) -> None:
+        """Selects from what was written."""
+        try:
+            await self.roll.arefresh()
+        except ToolrollError as error:
+            _log.warning("the catalog cannot be read again: %s", error)
+
+    def visible(self, context: Context) -> VisibleTools:
+        """What this caller may have."""
+        return self.roll.visible(context)
+
+    def without_routes(self) -> tuple[str, ...]:
+        """Tools of the catalog that no server in this process has: nobody can call them."""
+        catalog = self.roll.catalog
+        if self._seen is None or self._seen[0] is not catalog or self._seen[1] != self._revision:
+            self.unroutable = tuple(sorted(catalog.names.keys() - self.routes.keys()))
+            self.for_apps = tuple(sorted(name for name, route in self.routes.items() if route.is_for_app))
+            self._seen = catalog, self._revision
+        return self.unroutable
+
+    def _sync(self, spec: ServerSpec, items: Iterable[Json]) -> Any:
+        return self._registry.sync(
+            items,
+            plugin=spec.name,
+            toolkit=spec.name,
+            review=self._review,
+            while_waiting="approved",
+            reason="the server's list",
+        )
+
+    def _item(self, spec: ServerSpec, listed: str, tool: Json) -> Json:
+        """The server's tool as the registry gets it."""
+        description = tool.get("description") or ""
+        tag = f"[{spec.name}] " if self._tags else ""
+        item = {**tool, "name": listed, "description": f"{tag}{description}"[:_LONGEST_DESCRIPTION]}
+        if spec.sensitive:
+            item["annotations"] = {**(tool.get("annotations") or {}), SENSITIVE: True}
+        return item
+
+
+def _is_for_app(tool: Mapping[str, Any]) -> bool:
+    """Whether MCP Apps' metadata says that only a user interface calls it."""
+    ui = (tool.get("_meta") or {}).get("ui")
+    return isinstance(ui, dict) and ui.get("visibility") == ["app"]
+
+
+def _told(names: Iterable[str]) -> str:
+    names = sorted(names)
+    more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
+    return f"{', '.join(names[:_MOST_TOLD])}{more}" or "none"

@@ -1,0 +1,54 @@
+"""The names under which tools of many servers are listed: `{server}_{tool}`, unique, at most 64 characters.
+
+A name depends on the tool, its server and the names of the configured servers alone. It does not depend on
+the order in which servers answer, so a tool never takes the name that a model knows another one by.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+
+from toolroll.formats.meta_tools import META_TOOLS
+from toolroll.gateway.configuration import prefix_of
+
+LONGEST = 64
+READ_RESULT = "read_result"
+_RESERVED = frozenset((*[tool.name for tool in META_TOOLS], READ_RESULT))
+_DIGITS = 8  # of the hash in a name that could not stay as it is
+
+
+class ToolNames:
+    """Gives tools their names."""
+
+    def __init__(self, servers: Iterable[str], separator: str = "_") -> None:
+        """servers: the names of all configured servers."""
+        self._prefixes = {name: f"{prefix_of(name)}{separator}" for name in servers}
+
+    def of_server(self, server: str, tools: Iterable[str]) -> Mapping[str, str]:
+        """Listed name → the tool's own name, for all tools of a server."""
+        named: dict[str, str] = {}
+        for tool in sorted(set(tools), key=lambda tool: (self._plain(server, tool) != tool, tool)):
+            listed = self._plain(server, tool)
+            full = f"{self._prefixes[server]}{listed}"
+            if full in named or len(full) > LONGEST or full in _RESERVED or self._is_ambiguous(server, full):
+                full = self._hashed(server, tool, full)
+            named[full] = tool
+        return named
+
+    def is_renamed(self, server: str, listed: str, tool: str) -> bool:
+        """Whether the listed name is another than the server's and the tool's with the separator."""
+        return listed != f"{self._prefixes[server]}{tool}"
+
+    def _plain(self, server: str, tool: str) -> str:
+        return re.sub(r"[^A-Za-z0-9_-]", "_", tool)
+
+    def _is_ambiguous(self, server: str, full: str) -> bool:
+        """Whether a server with a longer prefix could have a tool of this name."""
+        own = self._prefixes[server]
+        return any(len(other) > len(own) and full.startswith(other) for other in self._prefixes.values())
+
+    def _hashed(self, server: str, tool: str, full: str) -> str:
+        digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+        return f"{full[: LONGEST - _DIGITS - 1]}_{digest}"

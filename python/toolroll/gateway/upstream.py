@@ -1,0 +1,146 @@
+"""`Upstream`: one configured MCP server, its connections and what it offers."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import anyio.abc
+
+from toolroll.errors import Overloaded, ToolrollError
+from toolroll.gateway.connection import Connection, said
+from toolroll.gateway.listing import Listing, read_listing
+from toolroll.gateway.mcp_versions import Client, Json
+from toolroll.gateway.server_spec import ServerSpec
+
+_log = logging.getLogger("toolroll.gateway")
+
+Kind = Literal["tools", "prompts", "resources"]
+_CHANGES: dict[str, Kind] = {
+    "notifications/tools/list_changed": "tools",
+    "notifications/prompts/list_changed": "prompts",
+    "notifications/resources/list_changed": "resources",
+}
+MOST_USERS = 100  # with a process of their own
+_IDLE_S = 900.0  # after which a user's process is stopped
+_SETTLE_S = 0.2  # a server that changes many tools says so many times
+
+
+class Upstream:
+    """One server.
+
+    Attributes:
+        spec: how it is reached.
+        main: the connection whose lists count, and that serves the configured user.
+        listing: what it offers; None before the first list.
+        refusal: why its tools are not taken over; "" if they are.
+    """
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        folder: Path,
+        logs: Path,
+        on_listing: Callable[[Upstream], Awaitable[None]],
+    ) -> None:
+        """folder: of the configuration. logs: folder for the servers' standard error.
+
+        on_listing: is called with each list that differs from the one before.
+        """
+        self.spec, self.refusal = spec, ""
+        self.listing: Listing | None = None
+        self._folder, self._logs, self._on_listing = folder, logs, on_listing
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._users: dict[str, tuple[Connection, anyio.CancelScope]] = {}
+        self._last_use: dict[str, float] = {}
+        self._stale = anyio.Event()
+        self.main = self._connection("", self._listed)
+
+    @property
+    def log_file(self) -> Path:
+        """Gets the standard error of its processes."""
+        return self._logs / f"{self.spec.name}.log"
+
+    async def run(self) -> None:
+        """Keeps the server running and its lists up to date, until this is cancelled."""
+        async with anyio.create_task_group() as self._tasks:
+            self._tasks.start_soon(self._refresh)
+            self._tasks.start_soon(self._stop_idle)
+            await self.main.run()
+
+    async def connection_of(self, user: str) -> Connection:
+        """The connection that serves this user.
+
+        Raises:
+            Overloaded: too many users have one.
+        """
+        if not user or self.spec.is_shared or self._tasks is None:
+            return self.main
+        if user not in self._users:
+            if len(self._users) >= MOST_USERS:
+                raise Overloaded(
+                    f"server {self.spec.name!r}: runs for {MOST_USERS} users already", retry_after_s=60
+                )
+            connection, scope = self._connection(user, _nothing), anyio.CancelScope()
+            self._users[user] = connection, scope
+            self._tasks.start_soon(self._run_for, connection, scope)
+        self._last_use[user] = time.monotonic()
+        return self._users[user][0]
+
+    def compare(self) -> None:
+        """Reads the lists again soon."""
+        self._stale.set()
+
+    def _connection(self, user: str, on_up: Callable[[Client], Awaitable[None]]) -> Connection:
+        return Connection(self.spec, self._folder, self.log_file, on_up, self._notified)
+
+    async def _run_for(self, connection: Connection, scope: anyio.CancelScope) -> None:
+        with scope:
+            await connection.run()
+
+    async def _stop_idle(self) -> None:
+        while True:
+            await anyio.sleep(_IDLE_S / 10)
+            for user, used in list(self._last_use.items()):
+                if time.monotonic() - used > _IDLE_S:
+                    del self._last_use[user]
+                    self._users.pop(user)[1].cancel()
+
+    async def _notified(self, method: str, params: Json) -> None:
+        if method in _CHANGES:
+            self.compare()
+
+    async def _refresh(self) -> None:
+        while True:
+            await self._stale.wait()
+            await anyio.sleep(_SETTLE_S)
+            self._stale = anyio.Event()
+            client = self.main.client
+            if client is not None:
+                try:
+                    with anyio.fail_after(self.spec.start_timeout_s):
+                        await self._listed(client)
+                except Exception as error:  # the last lists stay
+                    _log.warning("server %r: its lists cannot be read: %s", self.spec.name, said(error))
+
+    async def _listed(self, client: Client) -> None:
+        listing = await read_listing(client)
+        broken = [f"tool {name!r}: {why}" for name, why in self.main.traffic.broken.items()]
+        listing = replace(listing, problems=(*listing.problems, *broken))
+        before, self.listing = self.listing, listing
+        if listing != before:
+            for problem in listing.problems[:10]:
+                _log.warning("server %r: %s", self.spec.name, problem)
+            try:
+                await self._on_listing(self)
+            except ToolrollError as error:
+                _log.warning("server %r: its tools are not taken over: %s", self.spec.name, error)
+
+
+async def _nothing(client: Client) -> None:
+    """Another connection's lists count."""

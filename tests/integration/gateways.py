@@ -1,0 +1,112 @@
+"""Gateways over scripted servers, with a client in the same process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.shared.memory import create_client_server_memory_streams
+
+from toolroll.gateway import mcp_versions
+from toolroll.gateway.configuration import read_configuration
+from toolroll.gateway.gateway import Gateway
+from toolroll.gateway.mcp_server import McpServer
+from toolroll.gateway.mcp_versions import Client, Json
+from toolroll.gateway.serving import open_gateway
+
+SCRIPT = Path(__file__).with_name("scripted_mcp_server.py")
+
+
+def tool(name: str, description: str = "", **more: Any) -> Json:
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    return {"name": name, "description": description or f"Does {name}", "inputSchema": schema, **more}
+
+
+def scripted(**behaviour: Any) -> Json:
+    """The entry of a server in a configuration file."""
+    return {"command": sys.executable, "args": ["-S", "-E", str(SCRIPT), json.dumps(behaviour)]}
+
+
+def write_configuration(folder: Path, servers: Json, /, **options: Any) -> Path:
+    path = folder / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": servers, "toolroll": options}))
+    return path
+
+
+class TestClient:
+    """A client of a gateway. `questions` and `notes` hold what it was asked and told."""
+
+    __test__ = False
+
+    def __init__(
+        self, client: Client, questions: list[tuple[str, Json]], notes: list[tuple[str, Json]]
+    ) -> None:
+        self.client, self.questions, self.notes = client, questions, notes
+
+    async def names(self) -> list[str]:
+        return [each["name"] for each in (await self.client.request("tools/list", {}))["tools"]]
+
+    async def call(self, name: str, arguments: Json | None = None, **more: Any) -> tuple[str, bool]:
+        """The text of a result, and whether it is an error."""
+        result = await self.client.request("tools/call", {"name": name, "arguments": arguments or {}}, **more)
+        return result["content"][0]["text"], result.get("isError", False)
+
+    async def noted(self, method: str) -> None:
+        with anyio.fail_after(10):
+            while method not in [name for name, _ in self.notes]:
+                await anyio.sleep(0.02)
+
+
+OnQuestion = Callable[[str, Json], Awaitable[Json]]
+
+
+async def _decline(method: str, params: Json) -> Json:
+    return {"action": "decline"}
+
+
+@asynccontextmanager
+async def client_of(server: McpServer, on_question: OnQuestion = _decline) -> AsyncIterator[TestClient]:
+    questions: list[tuple[str, Json]] = []
+    notes: list[tuple[str, Json]] = []
+
+    async def asked(method: str, params: Json) -> Json:
+        questions.append((method, params))
+        return await on_question(method, params)
+
+    async def noted(method: str, params: Json) -> None:
+        notes.append((method, params))
+
+    async with create_client_server_memory_streams() as (ours, theirs), anyio.create_task_group() as tasks:
+        tasks.start_soon(server.side.run, theirs)
+        async with Client((ours[0], ours[1]), asked, noted) as client:
+            await client.initialize()
+            yield TestClient(client, questions, notes)
+        tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def gateway_over(
+    folder: Path, servers: Json, on_question: OnQuestion = _decline, /, **options: Any
+) -> AsyncIterator[tuple[Gateway, TestClient]]:
+    """A gateway, and a client that has read its list once all servers are known."""
+    configuration = read_configuration(write_configuration(folder, servers, **options), {})
+    async with (
+        open_gateway(configuration, folder / "state") as (gateway, server),
+        client_of(server, on_question) as client,
+    ):
+        await gateway.known(30)
+        yield gateway, client
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    with anyio.fail_after(timeout_s):
+        while not condition():
+            await anyio.sleep(0.02)
+
+
+MAJOR = mcp_versions.MAJOR

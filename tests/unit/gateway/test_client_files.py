@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("pydantic")
+
+from toolroll.errors import Conflict, NotFound
+from toolroll.gateway.client_files import ClientFile, client_files, connect, import_servers
+
+OWN = {"git": {"command": "uvx", "args": ["mcp-server-git"]}, "web": {"command": "x"}}
+
+
+def client(tmp_path, content, key="mcpServers"):
+    path = tmp_path / "client.json"
+    path.write_text(json.dumps(content))
+    return ClientFile(path, key)
+
+
+def test_the_files_of_clients_are_where_each_system_has_them():
+    files = client_files("darwin", {"HOME": "/h"})
+    assert (
+        str(files["claude-desktop"].path)
+        == "/h/Library/Application Support/Claude/claude_desktop_config.json"
+    )
+    files = client_files("linux", {"HOME": "/h", "XDG_CONFIG_HOME": "/c"})
+    assert str(files["vscode"].path) == "/c/Code/User/mcp.json" and files["vscode"].key == "servers"
+
+
+def test_servers_of_a_client_are_added_and_known_ones_stay(tmp_path):
+    target = tmp_path / "below" / "mcp.json"
+    assert import_servers(client(tmp_path, {"mcpServers": OWN}), target) == (["git", "web"], [])
+    assert target.stat().st_mode & 0o077 == 0
+    more = {
+        "mcpServers": {
+            "git": {"command": "other"},
+            "new": {"command": "y"},
+            "roll": {"command": "/bin/toolroll", "args": ["mcp"]},
+        }
+    }
+    assert import_servers(client(tmp_path, more), target) == (["new"], ["git"])
+    assert json.loads(target.read_text())["mcpServers"] == {**OWN, "new": {"command": "y"}}
+
+
+def test_the_gateway_takes_the_place_of_the_servers_that_it_runs(tmp_path):
+    target = tmp_path / "mcp.json"
+    one = client(tmp_path, {"theme": "dark", "mcpServers": {**OWN, "other": {"command": "z"}}})
+    target.write_text(json.dumps({"mcpServers": OWN}))
+    copy, out = connect(one, target, keep=False)
+    content = json.loads(one.path.read_text())
+    assert (
+        out == ["git", "web"]
+        and set(content["mcpServers"]) == {"other", "toolroll"}
+        and content["theme"] == "dark"
+    )
+    assert content["mcpServers"]["toolroll"]["args"][-3:] == ["mcp", "--config", str(target)]
+    assert json.loads(copy.read_text())["mcpServers"].keys() == {"git", "web", "other"}
+    assert connect(one, target, keep=False)[1] == []  # again
+
+
+def test_a_client_without_a_file_gets_one(tmp_path):
+    target = tmp_path / "mcp.json"
+    target.write_text(json.dumps({"mcpServers": OWN}))
+    one = ClientFile(tmp_path / "new" / "mcp.json", "servers")
+    assert connect(one, target, keep=False) == (None, [])
+    assert json.loads(one.path.read_text())["servers"]["toolroll"]["type"] == "stdio"
+
+
+def test_another_program_of_the_gateways_name_is_not_replaced(tmp_path):
+    target = tmp_path / "mcp.json"
+    target.write_text(json.dumps({"mcpServers": OWN}))
+    with pytest.raises(Conflict, match="is another program"):
+        connect(client(tmp_path, {"mcpServers": {"toolroll": {"command": "x"}}}), target, keep=False)
+
+
+def test_a_client_without_servers_is_told(tmp_path):
+    with pytest.raises(NotFound, match="no servers"):
+        import_servers(client(tmp_path, {}), tmp_path / "mcp.json")
+    with pytest.raises(NotFound, match="--file"):
+        import_servers(ClientFile(tmp_path / "none", "servers"), tmp_path / "mcp.json")

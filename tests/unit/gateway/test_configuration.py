@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pydantic")
+
+from toolroll.errors import InvalidDefinition, NotFound
+from toolroll.gateway.configuration import (
+    Configuration,
+    Document,
+    read_configuration,
+    with_servers,
+    without_comments,
+)
+from toolroll.gateway.manifests import read_manifests
+from toolroll.gateway.options import GatewayOptions
+
+
+def read(folder: Path, text: str, environ: dict[str, str] | None = None) -> Configuration:
+    path = folder / "mcp.json"
+    path.write_text(text)
+    return read_configuration(path, environ or {})
+
+
+def test_the_file_of_claude_desktop_is_read(tmp_path):
+    text = '{"globalShortcut": "", "mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"], "env": {"A": "b", "N": 1}}}}'
+    (git,) = read(tmp_path, text).servers.values()
+    assert (git.transport, git.command, git.args, git.env) == (
+        "stdio",
+        "uvx",
+        ("mcp-server-git",),
+        {"A": "b", "N": "1"},
+    )
+    assert git.place.endswith("mcp.json:1")
+
+
+def test_the_file_of_vs_code_is_read_with_its_comments(tmp_path):
+    text = """{
+      // what the team uses
+      "servers": {
+        "web": {"type": "http", "url": "https://example.org/mcp", "headers": {"x": "a // b"}}, /* the old one: */
+        "old": {"type": "sse", "url": "https://example.org/sse"},
+      },
+    }"""
+    web, old = read(tmp_path, text).servers.values()
+    assert (web.transport, web.url, web.headers) == ("http", "https://example.org/mcp", {"x": "a // b"})
+    assert old.transport == "sse" and old.place.endswith(":5")
+
+
+def test_a_url_without_a_type_is_streamable_http(tmp_path):
+    (one,) = read(tmp_path, '{"mcpServers": {"a": {"url": "http://127.0.0.1:1/mcp"}}}').servers.values()
+    assert one.transport == "http" and one.is_shared
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ('{"command": "x", "arg": []}', "2: mcpServers.a.arg: is no known key; did you mean 'args'?"),
+        ('{"command": "x", "args": "y"}', "2: mcpServers.a.args: Input should be a valid tuple"),
+        ('{"args": []}', "2: mcpServers.a: server 'a' needs a command"),
+        ('{"type": "grpc", "url": "x"}', "2: mcpServers.a.type: is 'grpc', must be stdio, http or sse"),
+        ('{"type": "http"}', "2: mcpServers.a: server 'a' is of type http, so it needs a url"),
+        (
+            '{"command": "x", "env": {"T": "${input:token}"}}',
+            "2: mcpServers.a.env.T: ${input:token} is asked for by VS Code alone",
+        ),
+        ("7", "2: mcpServers.a: is a number, must be an object"),
+    ],
+)
+def test_a_wrong_entry_is_told_with_file_line_and_key(tmp_path, entry, problem):
+    with pytest.raises(InvalidDefinition) as caught:
+        read(tmp_path, f'{{"mcpServers": {{\n"a": {entry}}}}}')
+    assert f"mcp.json:{problem}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"mcpservers": {}}', "did you mean 'mcpServers'?"),
+        ('{"mcpServers": {}}', "has no servers"),
+        (
+            '{"mcpServers": {"a": {"command": "x"}}, "toolroll": {"mode": "some"}}',
+            "toolroll.mode: Input should be 'auto'",
+        ),
+        (
+            '{"mcpServers": {"a": {"command": "x"}}, "toolroll": {"modus": "all"}}',
+            "toolroll.modus: is no known key; did you mean 'mode'?",
+        ),
+        (
+            '{"mcpServers": {"a": {"command": "x"}}, "toolroll": {"servers": {"b": {}}}}',
+            "toolroll.servers.b: no server is named 'b'",
+        ),
+        (
+            '{"mcpServers": {"a b": {"command": "x"}, "a.b": {"command": "y"}}}',
+            "has the same prefix as 'a b'",
+        ),
+        ('{"mcpServers": {"a": {"command": "x"}}, "servers": {"a": {"command": "x"}}}', "is there twice"),
+        ("[]", "must be an object"),
+        ('{"mcpServers": {', "is not JSON"),
+    ],
+)
+def test_a_wrong_file_is_told_with_what_to_write(tmp_path, text, problem):
+    with pytest.raises(InvalidDefinition) as caught:
+        read(tmp_path, text)
+    assert problem in str(caught.value) and "mcp.json" in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_told_with_what_makes_one(tmp_path):
+    with pytest.raises(NotFound, match="toolroll mcp import CLIENT"):
+        read_configuration(tmp_path / "none.json", {})
+
+
+def test_options_of_a_server_are_set_beside_its_entry(tmp_path):
+    text = json.dumps(
+        {
+            "mcpServers": {"a": {"command": "x", "timeout": 5_000}, "b": {"command": "y"}},
+            "toolroll": {
+                "servers": {
+                    "a": {"command_prefix": ["bwrap"], "instance": "shared"},
+                    "b": {"role": "guardian"},
+                }
+            },
+        }
+    )
+    configuration = read(tmp_path, text)
+    assert list(configuration.servers) == ["b", "a"]  # guardians first
+    a = configuration.servers["a"]
+    assert (a.command_prefix, a.instance, a.timeout_s, a.is_shared) == (("bwrap",), "shared", 5.0, True)
+
+
+def test_servers_are_switched_off_by_file_option_and_variable(tmp_path):
+    text = json.dumps(
+        {
+            "mcpServers": {name: {"command": "x", "disabled": name == "a"} for name in "abc"},
+            "toolroll": {"servers": {"b": {"enabled": False}}},
+        }
+    )
+    configuration = read(tmp_path, text, {"C_MCP_ENABLED": "false"})
+    assert not configuration.servers
+    assert list(configuration.disabled) == ["a", "b", "c"] and "C_MCP_ENABLED" in configuration.disabled["c"]
+
+
+def test_comments_are_blanked_and_lines_stay():
+    text = '{"a": "// no /* comment */ , ]", /* x\ny */ "b": [1, 2,],\n}'
+    blanked = without_comments(text)
+    assert json.loads(blanked) == {"a": "// no /* comment */ , ]", "b": [1, 2]}
+    assert blanked.count("\n") == text.count("\n") and len(blanked) == len(text)
+
+
+def manifest(folder: Path, name: str, content: dict, file: str = "manifest.json") -> None:
+    (folder / name).mkdir()
+    (folder / name / file).write_text(json.dumps(content))
+
+
+def test_a_folder_of_manifests_is_read_with_guardians_first(tmp_path):
+    manifest(tmp_path, "filer", {"name": "filer", "command": "run", "timeout_s": 9, "sensitive": True})
+    manifest(tmp_path, "gmail", {"name": "gmail", "transport": "http", "port": 8010})
+    manifest(
+        tmp_path,
+        "guard",
+        {"main": "dist/index.js", "toolroll": {"name": "guard", "role": "guardian"}},
+        "package.json",
+    )
+    manifest(tmp_path, "library", {"name": "library"}, "package.json")
+    found = with_servers(
+        Configuration({}, GatewayOptions(), tmp_path, {}),
+        read_manifests(tmp_path),
+        {"FILER_MCP_ENABLED": "0"},
+    )
+    guard, gmail = found.servers.values()
+    assert (guard.command, guard.args, guard.cwd) == ("node", ("dist/index.js",), str(tmp_path / "guard"))
+    assert gmail.url == "http://127.0.0.1:8010/mcp"
+    assert list(found.disabled) == ["filer"]
+
+
+def test_a_wrong_manifest_is_told_with_file_and_key(tmp_path):
+    manifest(tmp_path, "a", {"name": "a", "transport": "http", "prot": 1})
+    with pytest.raises(
+        InvalidDefinition, match=r"manifest.json:1: prot: is no known key; did you mean 'port'\?"
+    ):
+        list(read_manifests(tmp_path))
+
+
+def test_a_document_gives_the_line_of_a_key(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{\n"a": {\n"b": 1}}')
+    assert Document.of(path).line(("a", "b")) == 3

@@ -21,7 +21,7 @@ constexpr double kVectorNsPerByte = 30;
 
 py::str str_of(std::string_view text) { return py::str(text.data(), text.size()); }
 
-py::object vector_of(const Passage& passage) {
+py::object array_of(const Passage& passage) {
   if (passage.vector.empty()) return py::none();
   return copied(passage.vector);
 }
@@ -31,7 +31,7 @@ py::tuple parts(const std::vector<Passage>& passages) {
   py::tuple out(passages.size());
   for (std::size_t i = 0; i < passages.size(); ++i) {
     const Passage& one = passages[i];
-    out[i] = py::make_tuple(str_of(one.text), vector_of(one), one.trust, one.weight);
+    out[i] = py::make_tuple(str_of(one.text), array_of(one), one.trust, one.weight);
   }
   return out;
 }
@@ -140,7 +140,7 @@ void bind_message_reader(py::module_& m) {
       .def_property_readonly("query",
                              [](const Reading& reading) { return str_of(reading.query.text); })
       .def_property_readonly("vector",
-                             [](const Reading& reading) { return vector_of(reading.query); })
+                             [](const Reading& reading) { return array_of(reading.query); })
       .def_property_readonly("trust", [](const Reading& reading) { return reading.query.trust; })
       .def_property_readonly("clauses",
                              [](const Reading& reading) { return parts(reading.clauses); })

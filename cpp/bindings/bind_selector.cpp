@@ -193,7 +193,7 @@ Picked pick(const Selector& selector, const py::str& text, const py::object& vec
             const py::object& k, double room, const py::object& max_tools, const py::object& budget,
             const py::object& included, const py::object& conversation, const py::object& sent) {
   const Utf8 message(text);
-  const std::vector<float> numbers = query_vector("vector", vector);
+  const std::vector<float> numbers = vector_of("vector", vector);
   const Parts pieces(clauses);
   const Parts turns(earlier);
   const Columns routes(routed.is_none() ? py::tuple() : routed.cast<py::tuple>());

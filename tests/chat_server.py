@@ -32,6 +32,11 @@ WRITTEN = {
     "crm_find": ["which customer is called Miller", "look up the customer Jane Doe"],
 }
 
+# Of similar tools, one for each: a message about one of them fits several.
+PARTS_OF_A_HOUSE = (
+    "door", "window", "gate", "garage", "fridge", "oven", "curtain", "roof", "cellar", "attic", "safe", "closet",
+)  # fmt: skip
+
 
 class ChatServer(LoopbackServer):
     """Attributes: behave, always, written, near_misses."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from toolroll._core import copy_containers
+from toolroll._core import copy_containers, values_by_identity
 from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.schemas.conversion import check_form, converted, json_text
 from toolroll.formats.schemas.form import PLAIN, Form, names_of
@@ -149,9 +149,11 @@ def _deferring(tools: Sequence[Tool], provider: str, form: Form, deferred: Colle
             f"all {len(tools)} tools are deferred, which Anthropic refuses: leave one loaded, such as the "
             "tool that searches; deliver(how='defer') adds that"
         )
-    loaded = iter(_cache.find([tool for tool in tools if tool.name not in deferred], provider, form))
+    loaded = iter(_cache.find(tuple([tool for tool in tools if tool.name not in deferred]), provider, form))
     hidden = iter(
-        _cache.find([tool for tool in tools if tool.name in deferred], provider, form, is_deferred=True)
+        _cache.find(
+            tuple([tool for tool in tools if tool.name in deferred]), provider, form, is_deferred=True
+        )
     )
     items = [next(hidden if is_out else loaded) for is_out in is_deferred]
     if len({*map(_NAME, items)}) != len(items):
@@ -206,16 +208,16 @@ class _Cache:
         self.has_replaced = False  # whether a tool was ever sent under another name than its own
 
     def find(
-        self, tools: Sequence[Tool], provider: str, form: Form, *, is_deferred: bool = False
+        self, tools: tuple[Tool, ...], provider: str, form: Form, *, is_deferred: bool = False
     ) -> list[SentTool]:
         """The converted tools."""
         # The usual key is a str, which knows its hash.
         key = provider if form is PLAIN and not is_deferred else (provider, form, is_deferred)
-        known = self._new.get(key, _NOTHING)
-        try:
-            return [known[id(tool)] for tool in tools]  # an entry holds its tool, so no other has its id
-        except KeyError:
+        # An entry holds its tool, so no other has the id.
+        found = values_by_identity(self._new.get(key, _NOTHING), tools)
+        if found is None:
             return [self._find(key, tool, provider, form, is_deferred) for tool in tools]
+        return found
 
     def _find(self, key: Hashable, tool: Tool, provider: str, form: Form, is_deferred: bool) -> SentTool:
         new = self._new.setdefault(key, {})

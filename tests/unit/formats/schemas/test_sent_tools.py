@@ -163,11 +163,11 @@ def test_names_whose_hashes_meet_are_sent_apart_in_a_list_that_was_kept(monkeypa
 def test_what_is_kept_is_bounded_and_what_is_asked_for_stays():
     cache = sent._Cache(20_000)
     favourite = Tool("favourite")
-    first = cache.find([favourite], "mcp", Form())[0]
+    first = cache.find((favourite,), "mcp", Form())[0]
     for i in range(2_000):
-        cache.find([Tool(f"tool_{i}", "Says something.")], "mcp", Form())
+        cache.find((Tool(f"tool_{i}", "Says something."),), "mcp", Form())
         if i % 100 == 0:
-            assert cache.find([favourite], "mcp", Form())[0] is first
+            assert cache.find((favourite,), "mcp", Form())[0] is first
     kept = [one for part in (cache._new, cache._old) for known in part.values() for one in known.values()]
     assert 20_000 <= sum(len(one.text) for one in {one.name: one for one in kept}.values()) <= 41_000
 
@@ -187,7 +187,7 @@ def test_threads_that_convert_the_same_tools_get_the_same_lists():
     def run() -> None:
         begun.wait()
         for _ in range(20):
-            text = sent.SentTools("openai", cache.find(tools, "openai", Form())).text()
+            text = sent.SentTools("openai", cache.find(tuple(tools), "openai", Form())).text()
             if text != expected:
                 wrong.append(text)
 

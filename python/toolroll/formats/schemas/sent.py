@@ -21,6 +21,7 @@ _DEFERRING = ("openai_responses", "anthropic")
 _MOST_BYTES = (
     8 << 20
 )  # of the JSON in one of the two generations of a cache; the dictionaries are about twice that
+_AT_ONCE = 500  # tools that are copied before another thread may have the interpreter
 _UNKNOWN_BYTES = 4_096  # for a tool that cannot be written as JSON
 
 _NAME, _SCHEMA, _TEXT = itemgetter(1), itemgetter(2), itemgetter(3)  # of a `SentTool`
@@ -63,7 +64,13 @@ class SentTools(NamedTuple):
 
         Gemini's declarations are wrapped in the one ``{"function_declarations": [...]}`` that it expects.
         """
-        made: list[dict[str, Any]] = copy_containers([*map(_SCHEMA, self.items)])
+        items = self.items
+        if len(items) <= _AT_ONCE:
+            made = copy_containers([*map(_SCHEMA, items)])
+        else:
+            made = []
+            for at in range(0, len(items), _AT_ONCE):
+                made += copy_containers([*map(_SCHEMA, items[at : at + _AT_ONCE])])
         return [{"function_declarations": made}] if made and self.provider == "gemini" else made
 
     def text(self) -> bytes:
@@ -225,7 +232,7 @@ class _Cache:
         if found is None:
             found = self._old.get(key, _NOTHING).get(id(tool)) or _made(tool, provider, form, is_deferred)
             self.has_replaced = self.has_replaced or found.name != tool.name
-            new[id(tool)] = found
+            found = new.setdefault(id(tool), found)  # of two threads the first: no entry is ever replaced
             self._bytes += _UNKNOWN_BYTES if found.text is None else len(found.text)
             if self._bytes > self._most:
                 self._new, self._old, self._bytes = {}, self._new, 0

@@ -117,6 +117,12 @@ def test_a_callers_change_reaches_no_other_list(provider, form):
     assert shared == {"type": "string", "enum": ["a"]}
 
 
+@pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 1_501])
+def test_a_long_list_is_copied_whole(count):
+    made = sent_tools([Tool(f"tool_{i}") for i in range(count)], "mcp")
+    assert [schema["name"] for schema in made.schemas()] == [f"tool_{i}" for i in range(count)]
+
+
 def test_half_of_a_surrogate_pair_is_written_as_its_escape():
     tool = Tool("a", "", {"type": "object", "description": "\\\ud800\\", "properties": {}})
     text = sent_tools([tool], "mcp").text()

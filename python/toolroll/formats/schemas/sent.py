@@ -1,7 +1,8 @@
 """Lists of tools as a provider is sent them: as dictionaries for the caller to change, and as JSON.
 
 Each tool is converted once for a provider and form. After that its dictionaries are copied by the core, and
-its JSON is a part of the list's.
+its JSON is a part of the list's. Conversions are kept by tool and not by catalog: a refresh keeps the tools
+that have not changed, organisations share theirs, and the memory has one bound.
 """
 
 from __future__ import annotations

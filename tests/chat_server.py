@@ -11,11 +11,12 @@ import json
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Lock, Thread
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from threading import Lock
 from typing import Any
+
+from tests.loopback_server import LoopbackHandler, LoopbackServer, closed_at_the_end
 
 Answer = Callable[["Handler"], None]
 
@@ -31,52 +32,33 @@ WRITTEN = {
     "crm_find": ["which customer is called Miller", "look up the customer Jane Doe"],
 }
 
+# Of similar tools, one for each: a message about one of them fits several.
+PARTS_OF_A_HOUSE = (
+    "door", "window", "gate", "garage", "fridge", "oven", "curtain", "roof", "cellar", "attic", "safe", "closet",
+)  # fmt: skip
 
-class ChatServer:
-    """Attributes: requests (each body, with the headers it came with), behave, always, written."""
+
+class ChatServer(LoopbackServer):
+    """Attributes: behave, always, written, near_misses."""
 
     def __init__(self) -> None:
-        self.requests: list[dict[str, Any]] = []
         self.behave: list[Answer] = []
         self.always: Answer = good
         self.written: dict[str, list[str]] = dict(WRITTEN)
         self.near_misses: dict[str, list[str]] = {}
-        self.closing = Event()
         self.busy = self.most_busy = 0
         self.lock = Lock()
-        self.connections: set[socket.socket] = set()
-
-        class OfThis(Handler):
-            of = self
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), OfThis)
-        self._http.daemon_threads = True
-        self._thread = Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        super().__init__(Handler)
+        self.url = f"http://127.0.0.1:{self.port}/v1"
 
     @property
     def asked(self) -> list[str]:
         """The tools that were asked for, in the order of the requests."""
         return [tool["name"] for request in self.requests for tool in tools_in(request["body"])]
 
-    def close(self) -> None:
-        self.closing.set()
-        for connection in list(self.connections):  # else those that are kept alive go on being served
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
 
-
-@contextmanager
-def running() -> Iterator[ChatServer]:
-    server = ChatServer()
-    try:
-        yield server
-    finally:
-        server.close()
+def running() -> AbstractContextManager[ChatServer]:
+    return closed_at_the_end(ChatServer())
 
 
 def tools_in(body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -84,20 +66,9 @@ def tools_in(body: dict[str, Any]) -> list[dict[str, Any]]:
     return json.loads(body["messages"][-1]["content"])["tools"]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(LoopbackHandler):
     of: ChatServer
     body: dict[str, Any]
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def setup(self) -> None:
-        super().setup()
-        self.of.connections.add(self.connection)
-
-    def finish(self) -> None:
-        self.of.connections.discard(self.connection)
-        with suppress(OSError):
-            super().finish()
 
     def do_POST(self) -> None:
         self.body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -115,22 +86,11 @@ class Handler(BaseHTTPRequestHandler):
             with server.lock:
                 server.busy -= 1
 
-    def send(self, status: int, content: bytes, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
     def say(self, content: Any) -> None:
         """Answers with a completion of this text."""
         message = {"role": "assistant", "content": content}
         answer = {"object": "chat.completion", "choices": [{"index": 0, "message": message}]}
         self.send(200, json.dumps(answer).encode(), Content_Type="application/json")
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 def written(handler: Handler) -> dict[str, Any]:

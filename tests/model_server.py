@@ -7,41 +7,27 @@ each; when the list is used up, requests are answered well. Every request is cou
 from __future__ import annotations
 
 import json
-import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
+from tests.loopback_server import LoopbackHandler, LoopbackServer, closed_at_the_end
 from toolroll.embedders.hashing import HashingEmbedder
 
 Answer = Callable[["_Handler", list[str]], None]
 
 
-class ModelServer:
-    """Attributes: requests (each body, with the path and headers it came with), behave, model (what it runs)."""
+class ModelServer(LoopbackServer):
+    """Attributes: behave, always, model (what it runs)."""
 
     def __init__(self, port: int = 0, dim: int = 64) -> None:
-        self.requests: list[dict[str, Any]] = []
         self.behave: list[Answer] = []
         self.always: Answer = good
         self.model: Callable[[list[str]], np.ndarray] = bag_of_words(dim)
-        self.closing = Event()
-        self.connections: set[socket.socket] = set()
-        server = self
-
-        class Handler(_Handler):
-            of = server
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._http.daemon_threads = True
-        self._thread = Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self._thread.start()
-        self.port: int = self._http.server_address[1]
+        super().__init__(_Handler, port)
         self.url = f"http://127.0.0.1:{self.port}"
 
     @property
@@ -49,23 +35,9 @@ class ModelServer:
         """What each request asked for."""
         return [request["body"]["input"] for request in self.requests]
 
-    def close(self) -> None:
-        self.closing.set()
-        for connection in list(self.connections):  # else those that are kept alive go on being served
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
 
-
-@contextmanager
-def running(port: int = 0, dim: int = 64) -> Iterator[ModelServer]:
-    server = ModelServer(port, dim)
-    try:
-        yield server
-    finally:
-        server.close()
+def running(port: int = 0, dim: int = 64) -> AbstractContextManager[ModelServer]:
+    return closed_at_the_end(ModelServer(port, dim))
 
 
 def bag_of_words(dim: int) -> Callable[[list[str]], np.ndarray]:
@@ -77,18 +49,8 @@ def bag_of_words(dim: int) -> Callable[[list[str]], np.ndarray]:
     return model
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     of: ModelServer
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def setup(self) -> None:
-        super().setup()
-        self.of.connections.add(self.connection)
-
-    def finish(self) -> None:
-        self.of.connections.discard(self.connection)
-        super().finish()
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -99,14 +61,6 @@ class _Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True  # the client gave up: what the test wants
 
-    def send(self, status: int, content: bytes, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
     def send_vectors(self, vectors: Any, order: list[int] | None = None) -> None:
         rows = [list(map(float, row)) for row in vectors]
         if self.path == "/api/embed":
@@ -115,9 +69,6 @@ class _Handler(BaseHTTPRequestHandler):
             data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
             answer = {"data": [data[i] for i in order] if order else data}
         self.send(200, json.dumps(answer).encode(), Content_Type="application/json")
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 def good(handler: _Handler, texts: list[str]) -> None:

@@ -55,6 +55,24 @@ PyObject* copy_containers(PyObject* value) {
   return copy;
 }
 
+/// The values of these objects in a dict by identity, as `[known[id(key)] for key in keys]`; a null
+/// object without an exception if one has none.
+py::object values_by_identity(const py::dict& known, const py::tuple& keys) {
+  py::list values(keys.size());
+  for (std::size_t at = 0; at < keys.size(); ++at) {
+    PyObject* key = PyTuple_GET_ITEM(keys.ptr(), static_cast<py::ssize_t>(at));
+    const auto identity = py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(key));
+    if (!identity) throw py::error_already_set();
+    PyObject* value = PyDict_GetItemWithError(known.ptr(), identity.ptr());
+    if (value == nullptr) {
+      if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+      return {};
+    }
+    PyList_SET_ITEM(values.ptr(), static_cast<py::ssize_t>(at), Py_NewRef(value));
+  }
+  return values;
+}
+
 }  // namespace
 
 /// Copies dicts and lists, at any depth; whatever else is in them is shared. A dict or list in two
@@ -70,6 +88,13 @@ void bind_containers(py::module_& m) {
         return py::reinterpret_steal<py::object>(copy);
       },
       py::arg("value"));
+  m.def(
+      "values_by_identity",
+      [](const py::dict& known, const py::tuple& keys) -> py::object {
+        py::object values = values_by_identity(known, keys);
+        return values ? values : py::none();
+      },
+      py::arg("known"), py::arg("keys"));
 }
 
 }  // namespace toolroll::bindings

@@ -88,15 +88,15 @@ std::vector<float> CueClassifier::logits(std::string_view text,
       found.push_back(cue);
     }
     if (opening.empty() && opening_.find(word) == StringTable::kMissing) {
-      opening.assign("^").append(word);
+      opening.push_back('^');
+      opening.append(word);
     }
   });
   if (const std::uint32_t cue = cues_.find(opening); cue != StringTable::kMissing) {
     found.push_back(cue);
   }
   std::ranges::sort(found);
-  const auto repeated = std::ranges::unique(found);
-  found.erase(repeated.begin(), repeated.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   std::vector<float> logits(classes());
   for (std::size_t at = 0; at < logits.size(); ++at) {
     std::int64_t sum = 0;

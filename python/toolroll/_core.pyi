@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 # bitset.hpp
 class Bitset:
@@ -733,4 +733,5 @@ class CueClassifier:
     def classify(self, text: str, vector: NDArray[np.float32], least: float) -> int | None: ...
 
 # bindings/bind_containers.cpp
-def copy_containers(value: T) -> T: ...
+def copy_containers(value: _T) -> _T: ...
+def values_by_identity(known: dict[int, _T], keys: tuple[object, ...]) -> list[_T] | None: ...

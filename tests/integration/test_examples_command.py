@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests import chat_server
-from tests.chat_server import WRITTEN, ChatServer, failing, saying
+from tests.chat_server import PARTS_OF_A_HOUSE, WRITTEN, ChatServer, failing, saying
 from tests.integration.commands import CRM, WEATHER, Done, Typed, toolkit_file
 from toolroll.cli import main
 from toolroll.example_generation import chat_endpoint
@@ -36,6 +36,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
 def folder(tmp_path: Path) -> Path:
     toolkit_file(tmp_path / "tools", WEATHER)
     return toolkit_file(tmp_path / "tools", CRM)
+
+
+@pytest.fixture
+def typed(database_url: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Commands on a registry that has the tools of the folder."""
+    typed = Typed(database_url, capsys)
+    typed.put(folder)
+    return typed
 
 
 class Examples:
@@ -183,21 +191,7 @@ def test_only_names_a_tool_or_says_that_there_is_none(examples: Examples, folder
 def test_a_message_that_fits_another_tool_is_reported_with_that_tool(
     examples: Examples, tmp_path: Path, server: ChatServer
 ) -> None:
-    names = [
-        "door",
-        "window",
-        "gate",
-        "garage",
-        "fridge",
-        "oven",
-        "curtain",
-        "roof",
-        "cellar",
-        "attic",
-        "safe",
-        "closet",
-    ]
-    tools = [{"name": f"open_{name}", "description": f"Opens the {name}."} for name in names]
+    tools = [{"name": f"open_{name}", "description": f"Opens the {name}."} for name in PARTS_OF_A_HOUSE]
     file = tmp_path / "tools.jsonl"
     file.write_text(
         "\n".join(map(json.dumps, [*tools, {"name": "send_mail", "description": "Sends an e-mail."}]))
@@ -276,14 +270,8 @@ def test_a_file_that_changed_in_the_meantime_is_not_overwritten(
 
 
 def test_the_examples_of_a_registry_wait_for_approval(
-    examples: Examples,
-    folder: Path,
-    server: ChatServer,
-    database_url: str,
-    capsys: pytest.CaptureFixture[str],
+    examples: Examples, typed: Typed, server: ChatServer, database_url: str
 ) -> None:
-    typed = Typed(database_url, capsys)
-    typed.put(folder)
     done = examples(database_url, "--yes", "--reason", "from m")
     assert "wait for approval: toolroll registry review" in done.err
     waiting = typed.json("registry", "review")["waiting"]
@@ -300,14 +288,8 @@ def test_the_examples_of_a_registry_wait_for_approval(
 
 
 def test_an_organisation_gets_examples_for_its_own_tools_alone(
-    examples: Examples,
-    folder: Path,
-    server: ChatServer,
-    database_url: str,
-    capsys: pytest.CaptureFixture[str],
+    examples: Examples, typed: Typed, server: ChatServer, database_url: str
 ) -> None:
-    typed = Typed(database_url, capsys)
-    typed.put(folder)
     typed("registry", "create", "call_taxi", "--set", "description=Calls a taxi.", "--org", "acme")
     found = examples.json(database_url, "--org", "acme")
     assert server.asked == ["call_taxi"] and found["written"] == ["call_taxi"]

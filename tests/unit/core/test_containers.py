@@ -1,4 +1,4 @@
-"""`copy_containers` beside `copy.deepcopy`."""
+"""`copy_containers` beside `copy.deepcopy`, and `values_by_identity` beside a list of lookups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolroll._core import copy_containers
+from toolroll._core import copy_containers, values_by_identity
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -53,3 +53,13 @@ def test_what_lies_within_itself_is_an_error(make):
     with pytest.raises(RecursionError):
         copy_containers(endless)
     endless.clear()
+
+
+@given(st.lists(st.booleans(), max_size=20))
+def test_values_by_identity_are_those_of_plain_lookups(is_known):
+    keys = tuple(object() for _ in is_known)
+    known = {id(key): [at] for at, (key, is_there) in enumerate(zip(keys, is_known, strict=True)) if is_there}
+    expected = [known[id(key)] for key in keys] if all(is_known) else None
+    found = values_by_identity(known, keys)
+    assert found == expected
+    assert found is None or all(one is other for one, other in zip(found, expected, strict=True))

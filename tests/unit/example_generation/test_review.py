@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chat_server import PARTS_OF_A_HOUSE
 from toolroll.embedders.static import StaticEmbedder
 from toolroll.example_generation.answer_log import AnswerLog
 from toolroll.example_generation.plan import plan
@@ -16,23 +17,7 @@ from toolroll.tools import Definitions, Tool
 
 WEATHER = Tool("get_forecast", "Weather forecast for a city")
 MAIL = Tool("send_mail", "Sends an e-mail to a person")
-OTHERS = tuple(
-    Tool(f"open_{word}", f"Opens the {word} of the house")
-    for word in [
-        "door",
-        "window",
-        "gate",
-        "garage",
-        "fridge",
-        "oven",
-        "curtain",
-        "roof",
-        "cellar",
-        "attic",
-        "safe",
-        "closet",
-    ]
-)
+OTHERS = tuple(Tool(f"open_{word}", f"Opens the {word} of the house") for word in PARTS_OF_A_HOUSE)
 CATALOG = Definitions((WEATHER, MAIL, *OTHERS))
 
 

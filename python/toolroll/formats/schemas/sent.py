@@ -1,7 +1,8 @@
 """Lists of tools as a provider is sent them: as dictionaries for the caller to change, and as JSON.
 
 Each tool is converted once for a provider and form. After that its dictionaries are copied by the core, and
-its JSON is a part of the list's.
+its JSON is a part of the list's. Conversions are kept by tool and not by catalog: a refresh keeps the tools
+that have not changed, organisations share theirs, and the memory has one bound.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from toolroll._core import copy_containers
+from toolroll._core import copy_containers, values_by_identity
 from toolroll.errors import InvalidInput, quoted
 from toolroll.formats.schemas.conversion import check_form, converted, json_text
 from toolroll.formats.schemas.form import PLAIN, Form, names_of
@@ -21,6 +22,7 @@ _DEFERRING = ("openai_responses", "anthropic")
 _MOST_BYTES = (
     8 << 20
 )  # of the JSON in one of the two generations of a cache; the dictionaries are about twice that
+_AT_ONCE = 500  # tools that are copied before another thread may have the interpreter
 _UNKNOWN_BYTES = 4_096  # for a tool that cannot be written as JSON
 
 _NAME, _SCHEMA, _TEXT = itemgetter(1), itemgetter(2), itemgetter(3)  # of a `SentTool`
@@ -63,7 +65,13 @@ class SentTools(NamedTuple):
 
         Gemini's declarations are wrapped in the one ``{"function_declarations": [...]}`` that it expects.
         """
-        made: list[dict[str, Any]] = copy_containers([*map(_SCHEMA, self.items)])
+        items = self.items
+        if len(items) <= _AT_ONCE:
+            made = copy_containers([*map(_SCHEMA, items)])
+        else:
+            made = []
+            for at in range(0, len(items), _AT_ONCE):
+                made += copy_containers([*map(_SCHEMA, items[at : at + _AT_ONCE])])
         return [{"function_declarations": made}] if made and self.provider == "gemini" else made
 
     def text(self) -> bytes:
@@ -149,9 +157,11 @@ def _deferring(tools: Sequence[Tool], provider: str, form: Form, deferred: Colle
             f"all {len(tools)} tools are deferred, which Anthropic refuses: leave one loaded, such as the "
             "tool that searches; deliver(how='defer') adds that"
         )
-    loaded = iter(_cache.find([tool for tool in tools if tool.name not in deferred], provider, form))
+    loaded = iter(_cache.find(tuple([tool for tool in tools if tool.name not in deferred]), provider, form))
     hidden = iter(
-        _cache.find([tool for tool in tools if tool.name in deferred], provider, form, is_deferred=True)
+        _cache.find(
+            tuple([tool for tool in tools if tool.name in deferred]), provider, form, is_deferred=True
+        )
     )
     items = [next(hidden if is_out else loaded) for is_out in is_deferred]
     if len({*map(_NAME, items)}) != len(items):
@@ -206,16 +216,16 @@ class _Cache:
         self.has_replaced = False  # whether a tool was ever sent under another name than its own
 
     def find(
-        self, tools: Sequence[Tool], provider: str, form: Form, *, is_deferred: bool = False
+        self, tools: tuple[Tool, ...], provider: str, form: Form, *, is_deferred: bool = False
     ) -> list[SentTool]:
         """The converted tools."""
         # The usual key is a str, which knows its hash.
         key = provider if form is PLAIN and not is_deferred else (provider, form, is_deferred)
-        known = self._new.get(key, _NOTHING)
-        try:
-            return [known[id(tool)] for tool in tools]  # an entry holds its tool, so no other has its id
-        except KeyError:
+        # An entry holds its tool, so no other has the id.
+        found = values_by_identity(self._new.get(key, _NOTHING), tools)
+        if found is None:
             return [self._find(key, tool, provider, form, is_deferred) for tool in tools]
+        return found
 
     def _find(self, key: Hashable, tool: Tool, provider: str, form: Form, is_deferred: bool) -> SentTool:
         new = self._new.setdefault(key, {})
@@ -223,7 +233,7 @@ class _Cache:
         if found is None:
             found = self._old.get(key, _NOTHING).get(id(tool)) or _made(tool, provider, form, is_deferred)
             self.has_replaced = self.has_replaced or found.name != tool.name
-            new[id(tool)] = found
+            found = new.setdefault(id(tool), found)  # of two threads the first: no entry is ever replaced
             self._bytes += _UNKNOWN_BYTES if found.text is None else len(found.text)
             if self._bytes > self._most:
                 self._new, self._old, self._bytes = {}, self._new, 0

@@ -117,6 +117,12 @@ def test_a_callers_change_reaches_no_other_list(provider, form):
     assert shared == {"type": "string", "enum": ["a"]}
 
 
+@pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 1_501])
+def test_a_long_list_is_copied_whole(count):
+    made = sent_tools([Tool(f"tool_{i}") for i in range(count)], "mcp")
+    assert [schema["name"] for schema in made.schemas()] == [f"tool_{i}" for i in range(count)]
+
+
 def test_half_of_a_surrogate_pair_is_written_as_its_escape():
     tool = Tool("a", "", {"type": "object", "description": "\\\ud800\\", "properties": {}})
     text = sent_tools([tool], "mcp").text()
@@ -163,11 +169,11 @@ def test_names_whose_hashes_meet_are_sent_apart_in_a_list_that_was_kept(monkeypa
 def test_what_is_kept_is_bounded_and_what_is_asked_for_stays():
     cache = sent._Cache(20_000)
     favourite = Tool("favourite")
-    first = cache.find([favourite], "mcp", Form())[0]
+    first = cache.find((favourite,), "mcp", Form())[0]
     for i in range(2_000):
-        cache.find([Tool(f"tool_{i}", "Says something.")], "mcp", Form())
+        cache.find((Tool(f"tool_{i}", "Says something."),), "mcp", Form())
         if i % 100 == 0:
-            assert cache.find([favourite], "mcp", Form())[0] is first
+            assert cache.find((favourite,), "mcp", Form())[0] is first
     kept = [one for part in (cache._new, cache._old) for known in part.values() for one in known.values()]
     assert 20_000 <= sum(len(one.text) for one in {one.name: one for one in kept}.values()) <= 41_000
 
@@ -187,7 +193,7 @@ def test_threads_that_convert_the_same_tools_get_the_same_lists():
     def run() -> None:
         begun.wait()
         for _ in range(20):
-            text = sent.SentTools("openai", cache.find(tools, "openai", Form())).text()
+            text = sent.SentTools("openai", cache.find(tuple(tools), "openai", Form())).text()
             if text != expected:
                 wrong.append(text)
 

@@ -218,6 +218,7 @@ void check(std::string_view each, std::size_t n, std::span<const float> weights)
 Lexicon Lexicon::of_words(std::span<const std::string_view> words, std::span<const float> weights) {
   check("a word", words.size(), weights);
   Lexicon lexicon;
+  lexicon.table_.reserve(words.size() + words.size() / 2);  // and stems that are no words
   for (std::size_t i = 0; i < words.size(); ++i) {
     const Run run = read_run(words[i], 0);
     if (run.end == words[i].size() && run.is_word(kShortest)) lexicon.add(run.word(), weights[i]);

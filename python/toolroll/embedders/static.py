@@ -88,5 +88,5 @@ def _array(folder: str, name: str) -> npt.NDArray[Any]:
     with resources.as_file(
         resources.files("toolroll.embedders.data").joinpath(folder, f"{name}.npy")
     ) as path:
-        array: npt.NDArray[Any] = np.load(path)
+        array: npt.NDArray[Any] = np.load(path, mmap_mode="r")  # the core copies it
     return array

@@ -137,6 +137,8 @@ class Lexicon:
     @staticmethod
     def of_words(words: Sequence[str], weights: NDArray[np.float32]) -> Lexicon: ...
     @staticmethod
+    def of_vocabulary(vocabulary: Sequence[str] | bytes, flat: float) -> Lexicon: ...
+    @staticmethod
     def of_texts(texts: Sequence[str], weights: NDArray[np.float32]) -> Lexicon: ...
     def weight(self, word: str) -> float: ...
     def knows(self, word: str) -> bool: ...
@@ -179,7 +181,7 @@ class Unigram:
 # token_table.hpp
 class TokenTable:
     def __init__(
-        self, vocabulary: Sequence[str], table: NDArray[np.int8], scale: NDArray[np.float32]
+        self, vocabulary: Sequence[str] | bytes, table: NDArray[np.int8], scale: NDArray[np.float32]
     ) -> None: ...
     def embed(self, text: str) -> NDArray[np.float32]: ...
     def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
@@ -191,7 +193,7 @@ class MultilingualTable:
     def __init__(
         self,
         english: TokenTable,
-        vocabulary: Sequence[str],
+        vocabulary: Sequence[str] | bytes,
         scores: NDArray[np.float32],
         table: NDArray[np.int8],
         scale: NDArray[np.float32],

@@ -84,6 +84,5 @@ _loaded: Lexicon | None = None
 
 
 def _load() -> Lexicon:
-    text = resources.files("toolroll.embedders.data").joinpath("vocab.txt").read_text("utf-8")
-    words = [piece for piece in text.splitlines() if len(piece) >= 3 and piece.isascii() and piece.isalpha()]
-    return Lexicon.of_words(words, (1 / (np.arange(len(words)) + _FLAT)).astype(np.float32))
+    vocabulary = resources.files("toolroll.embedders.data").joinpath("vocab.txt").read_bytes()
+    return Lexicon.of_vocabulary(vocabulary, _FLAT)

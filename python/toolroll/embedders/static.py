@@ -62,7 +62,7 @@ def checksum(table: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], *other
 def english_table() -> TokenTable:
     """The table of English alone."""
     models = resources.files("toolroll.embedders.data")
-    vocabulary = models.joinpath("vocab.txt").read_text("utf-8").splitlines()
+    vocabulary = models.joinpath("vocab.txt").read_bytes()
     return TokenTable(vocabulary, _array(ENGLISH, "table"), _array(ENGLISH, "scale"))
 
 
@@ -74,7 +74,7 @@ def _load() -> tuple[MultilingualTable, str]:
     ]
     table = MultilingualTable(
         english_table(),
-        models.joinpath(OTHERS, "pieces.txt").read_text("utf-8").splitlines(),
+        models.joinpath(OTHERS, "pieces.txt").read_bytes(),
         _array(OTHERS, "scores").astype(np.float32),
         _array(OTHERS, "table"),
         _array(OTHERS, "scale"),

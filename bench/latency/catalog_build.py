@@ -1,8 +1,10 @@
-"""What a catalog costs before the first message: seconds without embedding, and memory.
+"""What a catalog costs before the first message: seconds without embedding, memory, a start from a file.
 
-Each size is built in a process of its own; ``python -m bench.latency.catalog_build N [realtime]`` prints what
-one finds as a line of JSON.
-"Without embedding" is a second build with an embedder that gives out the vectors of the first.
+Each size is built in a process of its own; ``python -m bench.latency.catalog_build N FILE [realtime]`` prints
+what one finds as a line of JSON, and saves the catalog. ``python -m bench.latency.catalog_build start FILE
+[realtime]`` starts from that file.
+"Without embedding" is a second build with an embedder that gives out the vectors of the first. A start is
+timed in a process that has imported toolroll, from `Toolroll.load` to the end of the first selection.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,14 +23,19 @@ from bench import harness, peers, timing, workloads
 from bench.harness import Figure, sizes
 from bench.peers.run import rss_bytes
 
-_SECONDS = {10_000: 0.7, 100_000: 7.0}
-_MEGABYTES = {100_000: 500.0}
+_SECONDS = {10_000: 0.5, 100_000: 5.0}
+_MEGABYTES = {100_000: 300.0, 1_000_000: 2_500.0}
+_START_MS = {10_000: 50.0, 100_000: 200.0, 1_000_000: 1_500.0}
+_STARTS = 7
 _PEERS = {"ratel-ai BM25": ("ratel", {}), "callbus BM25": ("callbus", {"mode": "bm25"})}
 
 
 def cases(quick: bool) -> Iterator[Figure]:
     for n in sizes(1_000) if quick else sizes(10_000, 100_000):
-        made = _measured(n)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "catalog")
+            made = _measured(str(n), path)
+            starts = [_measured("start", path) for _ in range(_STARTS)] if made else []
         if made is None:
             yield Figure("catalog build", f"{n:,} tools", None, "s", note="toolroll cannot be imported")
             continue
@@ -61,10 +69,23 @@ def cases(quick: bool) -> Iterator[Figure]:
             f"process {made['total_bytes'] / 1e6:.0f} MB, {made['peak_bytes'] / 1e6:.0f} MB while it builds",
             peers=megabytes,
         )
+        known = [start for start in starts if start is not None]
+        best = min(known, key=lambda start: float(start["start_s"]))
+        yield Figure(
+            operation="start from a saved catalog",
+            size=f"{n:,} tools",
+            value=best["start_s"] * 1e3,
+            unit="ms",
+            limit=_START_MS.get(n),
+            note=f"first selection included, best of {len(known)} processes, "
+            f"{best['cpu_s'] * 1e3:.0f} ms of processor time, {best['embedder_s'] * 1e3:.0f} ms of them for "
+            f"the embedder's tables; the file has {made['saved_bytes'] / 1e6:.0f} MB and takes "
+            f"{made['save_s']:.1f} s to save; {best['private_bytes'] / 1e6:.0f} MB are the process's own",
+        )
 
 
-def _measured(n: int) -> dict[str, Any] | None:
-    command = [sys.executable, "-m", "bench.latency.catalog_build", str(n)]
+def _measured(what: str, path: str) -> dict[str, Any] | None:
+    command = [sys.executable, "-m", "bench.latency.catalog_build", what, path]
     command += ["realtime"] if harness.asked_realtime else []
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode == 3:
@@ -103,7 +124,7 @@ class _Replayed:
         return self._embedder.embed_query(text)
 
 
-def _measure(n: int, realtime: bool) -> dict[str, Any]:
+def _measure(n: int, path: str, realtime: bool) -> dict[str, Any]:
     from toolroll import Toolroll
     from toolroll.embedders.static import StaticEmbedder
 
@@ -121,6 +142,9 @@ def _measure(n: int, realtime: bool) -> dict[str, Any]:
     gc.collect()
     total, peak = rss_bytes(), _peak_bytes()
     roll.select("please approve the overdue invoice", k=7)
+    start = time.perf_counter()
+    roll.save(path)
+    save_s = time.perf_counter() - start
     del roll
     replayed = _Replayed(embedder)
     Toolroll.from_tools(definitions, embedder=replayed)
@@ -143,7 +167,37 @@ def _measure(n: int, realtime: bool) -> dict[str, Any]:
         "catalog_bytes": total - dicts,
         "total_bytes": total,
         "peak_bytes": peak,
+        "save_s": save_s,
+        "saved_bytes": os.path.getsize(path),
     }
+
+
+def _start(path: str, realtime: bool) -> dict[str, Any]:
+    from toolroll import Toolroll
+
+    before = _private_bytes()
+    with timing.scheduled(None, realtime):
+        start, start_cpu = time.perf_counter(), time.process_time()
+        roll = Toolroll.load(path)
+        roll.select("please approve the overdue invoice", k=7)
+        took, cpu = time.perf_counter() - start, time.process_time() - start_cpu
+        private = _private_bytes() - before
+        from toolroll.embedders import static
+
+        static._load.cache_clear()
+        start_cpu = time.process_time()
+        static.StaticEmbedder()
+        embedder = time.process_time() - start_cpu
+    return {"start_s": took, "cpu_s": cpu, "embedder_s": embedder, "private_bytes": private}
+
+
+def _private_bytes() -> int:
+    """Bytes that no other process shares: a mapped file is not among them."""
+    try:
+        with open("/proc/self/smaps_rollup", encoding="ascii") as lines:
+            return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty"))
+    except OSError:  # not Linux
+        return 0
 
 
 def _peak_bytes() -> int:
@@ -158,7 +212,12 @@ def _peak_bytes() -> int:
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONHASHSEED", "0")
     try:
-        print(json.dumps(_measure(int(sys.argv[1]), "realtime" in sys.argv)))
+        what, path, is_realtime = sys.argv[1], sys.argv[2], "realtime" in sys.argv
+        print(
+            json.dumps(
+                _start(path, is_realtime) if what == "start" else _measure(int(what), path, is_realtime)
+            )
+        )
     except ImportError as failure:
         print(f"toolroll: {failure}", file=sys.stderr)
         sys.exit(3)

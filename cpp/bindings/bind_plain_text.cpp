@@ -121,6 +121,41 @@ bool write(PyObject* value, std::string& out, int depth) {
   return false;
 }
 
+bool is_json_leaf(PyObject* value) {
+  return value == Py_None || PyBool_Check(value) != 0 || PyLong_CheckExact(value) != 0 ||
+         PyUnicode_CheckExact(value) != 0 || PyList_CheckExact(value) != 0 ||
+         PyFloat_CheckExact(value) != 0;
+}
+
+/// Appends the names and descriptions of a schema's parameters, each behind a space. False, and
+/// anything appended, for a schema that Python must read.
+bool add_words(PyObject* schema, Py_ssize_t most, int levels, std::string& out) {
+  PyObject* const properties = PyDict_GetItemString(schema, "properties");
+  if (properties == nullptr) return true;
+  if (PyDict_CheckExact(properties) == 0) return false;
+  PyObject* name = nullptr;
+  PyObject* parameter = nullptr;
+  Py_ssize_t at = 0;
+  std::string_view text;
+  for (Py_ssize_t i = 0; i < most && PyDict_Next(properties, &at, &name, &parameter) != 0; ++i) {
+    if (PyUnicode_CheckExact(name) == 0 || !utf8(name, text)) return false;
+    out += ' ';
+    out += text;
+    if (PyDict_CheckExact(parameter) == 0) {
+      if (!is_json_leaf(parameter)) return false;  // may be a mapping
+      continue;
+    }
+    PyObject* const description = PyDict_GetItemString(parameter, "description");
+    if (description != nullptr && PyUnicode_Check(description) != 0) {
+      if (!utf8(description, text)) return false;
+      out += ' ';
+      out += text;
+    }
+    if (levels > 1 && !add_words(parameter, most, levels - 1, out)) return false;
+  }
+  return true;
+}
+
 #endif
 
 }  // namespace
@@ -139,6 +174,24 @@ void bind_plain_text(py::module_& m) {
         return py::none();
       },
       py::arg("value"));
+  m.def(
+      "parameter_words",
+      [](const py::dict& schema, std::size_t most, int levels) -> py::object {
+#if !defined(Py_GIL_DISABLED)
+        thread_local std::string out;
+        out.clear();
+        if (PyDict_CheckExact(schema.ptr()) != 0 &&
+            add_words(schema.ptr(), static_cast<Py_ssize_t>(most), levels, out)) {
+          return out.empty() ? py::str() : py::str(out.data() + 1, out.size() - 1);
+        }
+#else
+        static_cast<void>(schema);
+        static_cast<void>(most);
+        static_cast<void>(levels);
+#endif
+        return py::none();
+      },
+      py::arg("schema"), py::arg("most"), py::arg("levels"));
   m.def(
       "count_bytes",
       [](const py::str& text) -> py::object {

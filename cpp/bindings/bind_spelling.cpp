@@ -7,6 +7,7 @@
 #include "gil.hpp"
 #include "text.hpp"
 #include "toolroll/spelling.hpp"
+#include "vocabulary.hpp"
 
 namespace toolroll::bindings {
 namespace {
@@ -54,6 +55,14 @@ void bind_spelling(py::module_& m) {
   py::class_<Lexicon, std::shared_ptr<Lexicon>>(m, "Lexicon")
       .def_static("of_words", &built<&Lexicon::of_words>, py::arg("words"),
                   py::arg("weights").noconvert())
+      .def_static(
+          "of_vocabulary",
+          [](const py::sequence& vocabulary, double flat) {
+            const Vocabulary pieces(vocabulary);
+            const py::gil_scoped_release unlocked;
+            return std::make_shared<Lexicon>(Lexicon::of_vocabulary(pieces.views, flat));
+          },
+          py::arg("vocabulary"), py::arg("flat"))
       .def_static("of_texts", &built<&Lexicon::of_texts>, py::arg("texts"),
                   py::arg("weights").noconvert())
       .def(

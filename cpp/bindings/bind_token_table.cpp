@@ -13,6 +13,7 @@
 #include "toolroll/token_table.hpp"
 #include "toolroll/unigram.hpp"
 #include "toolroll/wordpiece.hpp"
+#include "vocabulary.hpp"
 
 namespace toolroll::bindings {
 namespace {
@@ -44,7 +45,7 @@ std::span<const std::int8_t> numbers(const Table& table) {
 TokenTable table_of(const py::sequence& vocabulary, const Table& table,
                     const Column<float>& scale) {
   const std::span<const std::int8_t> rows = numbers(table);
-  const Texts pieces(vocabulary);
+  const Vocabulary pieces(vocabulary);
   return TokenTable(pieces.views, rows, view(scale), static_cast<std::size_t>(table.shape(1)));
 }
 
@@ -146,7 +147,7 @@ void bind_token_table(py::module_& m) {
       .def(py::init([](const std::shared_ptr<TokenTable>& english, const py::sequence& vocabulary,
                        const Column<float>& scores, const Table& table, const Column<float>& scale,
                        const Column<float>& gate) {
-             const Texts pieces(vocabulary);
+             const Vocabulary pieces(vocabulary);
              return MultilingualTable(english, pieces.views, view(scores), numbers(table),
                                       view(scale), view(gate));
            }),

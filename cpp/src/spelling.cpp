@@ -220,12 +220,30 @@ void check(std::string_view each, std::size_t n, std::span<const float> weights)
 Lexicon Lexicon::of_words(std::span<const std::string_view> words, std::span<const float> weights) {
   check("a word", words.size(), weights);
   Lexicon lexicon;
+  lexicon.table_.reserve(words.size() + words.size() / 2);  // and stems that are no words
   for (std::size_t i = 0; i < words.size(); ++i) {
     const Run run = read_run(words[i], 0);
     if (run.end == words[i].size() && run.is_word(kShortest)) lexicon.add(run.word(), weights[i]);
   }
   lexicon.finish();
   return lexicon;
+}
+
+Lexicon Lexicon::of_vocabulary(std::span<const std::string_view> pieces, double flat) {
+  if (!std::isfinite(flat) || flat <= 0) {
+    throw std::invalid_argument("flat: must be finite and positive");
+  }
+  std::vector<std::string_view> words;
+  std::vector<float> weights;
+  for (const std::string_view piece : pieces) {
+    const bool is_word = piece.size() >= kShortest && std::ranges::all_of(piece, [](char c) {
+                           return (kind_of(c) & (kLower | kUpper)) != 0;
+                         });
+    if (!is_word) continue;
+    weights.push_back(static_cast<float>(1 / (static_cast<double>(words.size()) + flat)));
+    words.push_back(piece);
+  }
+  return of_words(words, weights);
 }
 
 Lexicon Lexicon::of_texts(std::span<const std::string_view> texts, std::span<const float> weights) {

@@ -1,5 +1,7 @@
 #include "toolroll/string_table.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <stdexcept>
 
 #include "toolroll/archive.hpp"
@@ -29,7 +31,9 @@ std::uint32_t StringTable::add(std::string_view text) {
   const Hash known = hash(text);
   if (const std::uint32_t number = find(text, known); number != kMissing) return number;
   if (ends_.size() >= kMost) throw std::length_error("string table: more than 2^31 strings");
-  if (2 * (ends_.size() + 1) > slots_.size()) grow();
+  if (2 * (ends_.size() + 1) > slots_.size()) {
+    resize(slots_.empty() ? kFirstSlots : 2 * slots_.size());
+  }
   const auto number = static_cast<std::uint32_t>(ends_.size());
   bytes_ += text;
   ends_.push_back(bytes_.size());
@@ -51,11 +55,8 @@ StringTable StringTable::read(ArchiveReader& archive) {
   const auto ends = archive.column<std::uint64_t>();
   if (ends.size() > kMost) throw ArchiveError("damaged strings: they are too many");
   StringTable table;
-  std::size_t slots = kFirstSlots;
-  while (slots < 2 * (ends.size() + 1)) slots *= 2;
-  table.slots_.assign(slots, Slot{0, kMissing});
+  table.reserve(ends.size());
   table.bytes_.reserve(bytes.size());
-  table.ends_.reserve(ends.size());
   std::uint64_t begin = 0;
   for (const std::uint64_t end : ends) {
     if (end < begin || end > bytes.size()) {
@@ -71,9 +72,15 @@ StringTable StringTable::read(ArchiveReader& archive) {
   return table;
 }
 
-void StringTable::grow() {
-  std::vector<Slot> wider(slots_.empty() ? kFirstSlots : 2 * slots_.size(), Slot{0, kMissing});
-  const std::size_t mask = wider.size() - 1;
+void StringTable::reserve(std::size_t strings) {
+  ends_.reserve(strings);
+  const std::size_t slots = std::bit_ceil(std::max(2 * (strings + 1), kFirstSlots));
+  if (slots > slots_.size()) resize(slots);
+}
+
+void StringTable::resize(std::size_t slots) {
+  std::vector<Slot> wider(slots, Slot{0, kMissing});
+  const std::size_t mask = slots - 1;
   for (std::size_t number = 0; number < ends_.size(); ++number) {
     const std::uint64_t value = hash((*this)[number]).value();
     std::size_t at = value & mask;

@@ -1,6 +1,7 @@
 #include "toolroll/unigram.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -76,6 +77,9 @@ Unigram::Unigram(std::span<const std::string_view> vocabulary, std::span<const f
   if (!std::all_of(scores.begin(), scores.end(), [](float s) { return std::isfinite(s); })) {
     throw std::invalid_argument("scores: has a number that is not finite");
   }
+  // A piece adds some two edges, and slots are at most half full.
+  edges_.assign(std::bit_ceil(std::max(4 * vocabulary.size(), kFirstEdges)), Edge{0, 0});
+  piece_.reserve(2 * vocabulary.size());
   for (std::size_t id = 0; id < vocabulary.size(); ++id) {
     const std::string_view piece = vocabulary[id];
     std::uint32_t node = kRoot;

@@ -56,6 +56,7 @@ WordPiece::WordPiece(std::span<const std::string_view> vocabulary) : size_(vocab
   if (size_ > std::numeric_limits<std::int32_t>::max()) {
     throw std::invalid_argument("vocabulary: has more than 2^31 - 1 pieces");
   }
+  beginning_.table.reserve(size_);
   for (std::size_t id = 0; id < size_; ++id) {
     const std::string_view piece = vocabulary[id];
     if (piece == kUnknown) unknown_ = static_cast<std::int32_t>(id);

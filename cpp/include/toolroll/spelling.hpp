@@ -43,6 +43,11 @@ class Lexicon {
   /// or a weight is not finite and positive.
   static Lexicon of_words(std::span<const std::string_view> words, std::span<const float> weights);
 
+  /// The whole words of an embedder's vocabulary in order of frequency: pieces of at least
+  /// kShortest ASCII letters. The n-th has the weight 1 / (n + flat). Throws std::invalid_argument
+  /// unless flat is finite and positive.
+  static Lexicon of_vocabulary(std::span<const std::string_view> pieces, double flat);
+
   /// The words of texts, weighed by how often they occur and by the texts' weights. An identifier
   /// gives its parts and, where only capitals part it, the whole: "listGitHub_repos" -> list, git,
   /// hub, listgithub, repos. Throws as of_words does. O(total text).

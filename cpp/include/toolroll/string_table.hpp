@@ -41,6 +41,8 @@ class StringTable {
   /// The number of the string. A new string gets the next number.
   /// Throws std::length_error beyond 2^31 strings.
   std::uint32_t add(std::string_view text);
+  /// Makes room for so many strings, so that adding them does not move the others.
+  void reserve(std::size_t strings);
   /// The number of the string, or kMissing.
   std::uint32_t find(std::string_view text) const { return find(text, hash(text)); }
   /// The same with the hash of the text.
@@ -64,7 +66,7 @@ class StringTable {
     std::uint32_t tag;     // upper half of the hash: spares most compares of unequal strings
     std::uint32_t number;  // kMissing: free
   };
-  void grow();
+  void resize(std::size_t slots);
 
   std::string bytes_;
   std::vector<std::uint64_t> ends_;

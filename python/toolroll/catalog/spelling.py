@@ -90,8 +90,7 @@ _loaded: Lexicon | None = None
 
 
 def _load() -> Lexicon:
-    words = [piece for piece in _vocabulary() if len(piece) >= 3 and piece.isascii() and piece.isalpha()]
-    return Lexicon.of_words(words, (1 / (np.arange(len(words)) + _FLAT)).astype(np.float32))
+    return Lexicon.of_vocabulary(resources.files(_MODELS).joinpath("vocab.txt").read_bytes(), _FLAT)
 
 
 def _vocabulary() -> list[str]:

@@ -88,9 +88,11 @@ class ToolVectors:
             (PARAMETERS_WEIGHT, [text.parameter_names for text in texts]),
             (VERB_WEIGHT, [text.verb for text in texts]),
         ):
-            rows = [row for row, part in enumerate(column) if part]
-            added = parts[[places[column[row]] for row in rows]]
-            descriptions[rows] = _turned(descriptions[rows], np.float32(weight), added, centre)
+            rows = np.array([row for row, part in enumerate(column) if part], np.intp)
+            added = np.array([places[part] for part in column if part], np.intp)
+            for at in range(0, len(rows), _BATCH):  # all at once would take the memory of all several times
+                some, of = rows[at : at + _BATCH], added[at : at + _BATCH]
+                descriptions[some] = _turned(descriptions[some], np.float32(weight), parts[of], centre)
         begins = np.concatenate(([0], np.cumsum([len(text.examples) for text in texts]))).astype(np.int64)
         return cls(descriptions, examples, begins, description_counts)
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
+from toolroll._core import parameter_words
 from toolroll.catalog.plain_text import plain_text, without_encoded_data
 from toolroll.catalog.verbs import verb_text
 from toolroll.tools import Tool
@@ -67,7 +68,7 @@ class ToolText(NamedTuple):  # made three times as fast as a frozen dataclass
             tool.name,
             tool.toolkit,
             prose[:_LONGEST],
-            plain_text(" ".join(_parameter_words(schema))[:_LONGEST_READ])[:_LONGEST] if schema else "",
+            plain_text(_words_of_parameters(schema)[:_LONGEST_READ])[:_LONGEST] if schema else "",
             example_texts(tool),
             _description(tool, prose),
             _parameter_names(schema) if schema else "",
@@ -150,6 +151,11 @@ def _parameter_names(schema: Mapping[str, Any]) -> str:
     if not isinstance(properties, (dict, Mapping)):
         return ""
     return ", ".join(words(str(name)[:_LONGEST_NAME]) for name in islice(properties, _MOST_NAMED))
+
+
+def _words_of_parameters(schema: Mapping[str, Any]) -> str:
+    text = parameter_words(schema, _MOST_PARAMETERS, _DEEPEST) if type(schema) is dict else None
+    return " ".join(_parameter_words(schema)) if text is None else text
 
 
 def _parameter_words(schema: Mapping[str, Any], depth: int = 0) -> list[str]:

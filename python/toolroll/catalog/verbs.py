@@ -25,8 +25,12 @@ _MEANINGS: Mapping[str, str] = {
     "terminate": "terminate delete stop remove",
     "destroy": "destroy delete remove",
 }
+_VERBS = frozenset(_MEANINGS)
 
 
 def verb_text(name: str) -> str:
     """The first known verb of a name in words, with other words for it; "" without one."""
-    return next((_MEANINGS[word] for word in name.casefold().split() if word in _MEANINGS), "")
+    words = name.casefold().split()
+    if _VERBS.isdisjoint(words):  # half of all names
+        return ""
+    return next(_MEANINGS[word] for word in words if word in _MEANINGS)

@@ -63,7 +63,7 @@ def checksum(table: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], *other
 def english_table() -> TokenTable:
     """The table of English alone."""
     models = resources.files("toolroll.embedders.data")
-    vocabulary = models.joinpath("vocab.txt").read_text("utf-8").splitlines()
+    vocabulary = models.joinpath("vocab.txt").read_bytes()
     return TokenTable(vocabulary, _array(ENGLISH, "table"), _array(ENGLISH, "scale"))
 
 
@@ -75,7 +75,7 @@ def _load() -> tuple[MultilingualTable, str]:
     ]
     table = MultilingualTable(
         english_table(),
-        models.joinpath(OTHERS, "pieces.txt").read_text("utf-8").splitlines(),
+        models.joinpath(OTHERS, "pieces.txt").read_bytes(),
         _array(OTHERS, "scores").astype(np.float32),
         _array(OTHERS, "table"),
         _array(OTHERS, "scale"),
@@ -89,5 +89,5 @@ def _array(folder: str, name: str) -> npt.NDArray[Any]:
     with resources.as_file(
         resources.files("toolroll.embedders.data").joinpath(folder, f"{name}.npy")
     ) as path:
-        array: npt.NDArray[Any] = np.load(path)
+        array: npt.NDArray[Any] = np.load(path, mmap_mode="r")  # the core copies it
     return array

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolroll._core import compact_json, count_bytes, is_plain
+from toolroll._core import compact_json, count_bytes, is_plain, parameter_words
 from toolroll.catalog import plain_text as markup
+from toolroll.catalog import tool_text
 from toolroll.catalog.plain_text import plain_text
 
 PIECES = (
@@ -112,3 +113,31 @@ def test_a_cycle_and_a_deep_value_are_left_to_the_standard_library() -> None:
     for _ in range(100):
         deep = [deep]
     assert compact_json(cycle) is None and compact_json(deep) is None
+
+
+schemas = st.recursive(
+    st.none() | st.text(max_size=4) | st.lists(st.integers(), max_size=2) | st.just(()),
+    lambda inner: (
+        st.fixed_dictionaries({}, optional={"properties": inner, "description": inner, "type": inner})
+        | st.dictionaries(st.text(max_size=3) | st.integers(0, 1), inner, max_size=5)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=5).map(lambda found: {"properties": found})
+    ),
+    max_leaves=16,
+)
+
+
+@given(schemas.filter(lambda schema: type(schema) is dict), st.integers(1, 3))
+def test_words_of_parameters_are_those_that_python_reads(schema: dict[str, Any], most: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tool_text, "_MOST_PARAMETERS", most)
+        text = parameter_words(schema, most, 4)
+        if text is not None:
+            assert text == " ".join(tool_text._parameter_words(schema))
+
+
+def test_words_of_an_ordinary_schema_are_read_natively_to_their_depth() -> None:
+    schema: dict[str, Any] = {"type": "object"}
+    for at in range(6):
+        schema = {"type": "object", "properties": {f"p{at}": {**schema, "description": f"d{at}"}, "x": {}}}
+    assert parameter_words(schema, 64, 4) == "p5 d5 p4 d4 p3 d3 p2 d2 x x x x"
+    assert parameter_words({}, 64, 4) == ""

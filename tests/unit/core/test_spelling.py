@@ -303,3 +303,21 @@ def test_a_text_whose_words_are_all_known_has_nothing_to_correct_whatever_the_ca
 )
 def test_words_that_no_speller_corrects_are_known_enough(text: str, known: bool) -> None:
     assert lexicon(GENERAL).knows_words_of(text) is known
+
+
+@given(st.lists(st.text("aBzé1#\x0b", max_size=5), max_size=8), st.floats(0.5, 2_000))
+def test_a_vocabulary_gives_its_whole_words_by_their_place(pieces: list[str], flat: float) -> None:
+    words = [piece for piece in pieces if len(piece) >= 3 and piece.isascii() and piece.isalpha()]
+    weights = (1 / (np.arange(len(words)) + flat)).astype(np.float32)
+    expected = Lexicon.of_words(words, weights)
+    for vocabulary in (pieces, "\n".join([*pieces, ""]).encode() if pieces else b""):
+        found = Lexicon.of_vocabulary(vocabulary, flat)
+        assert found.size == expected.size
+        for word in map(str.lower, pieces):
+            assert found.weight(word) == expected.weight(word)
+
+
+def test_the_weight_of_a_vocabulary_is_checked() -> None:
+    for flat in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="flat"):
+            Lexicon.of_vocabulary(["word"], flat)

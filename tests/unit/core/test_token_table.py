@@ -81,3 +81,9 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
             call()
     with pytest.raises(TypeError):
         make(VOCABULARY, TABLE.astype(np.float32), SCALE)
+
+
+@given(texts)
+def test_a_vocabulary_of_lines_is_that_of_a_list(text: str) -> None:
+    for lines in ("\n".join(VOCABULARY).encode(), "\n".join([*VOCABULARY, ""]).encode()):
+        assert np.array_equal(_core.TokenTable(lines, TABLE, SCALE).embed(text), EMBEDDER.embed(text))

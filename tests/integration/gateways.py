@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import uvicorn
 from mcp.shared.memory import create_client_server_memory_streams
 
 from toolroll.gateway import mcp_versions
@@ -17,7 +20,7 @@ from toolroll.gateway.configuration import read_configuration
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.mcp_server import McpServer
 from toolroll.gateway.mcp_versions import Client, Json
-from toolroll.gateway.serving import open_gateway
+from toolroll.gateway.serving import http_app, open_gateway
 
 SCRIPT = Path(__file__).with_name("scripted_mcp_server.py")
 
@@ -101,6 +104,57 @@ async def gateway_over(
     ):
         await gateway.known(30)
         yield gateway, client
+
+
+@asynccontextmanager
+async def connected(streams: Any) -> AsyncIterator[TestClient]:
+    """A client over a transport of the package."""
+    notes: list[tuple[str, Json]] = []
+
+    async def noted(method: str, params: Json) -> None:
+        notes.append((method, params))
+
+    async with streams as opened, Client(opened, _decline, noted) as client:
+        await client.initialize()
+        yield TestClient(client, [], notes)
+
+
+def http_client(url: str) -> Any:
+    return connected(mcp_versions.open_http(url, {}))
+
+
+def command_client(arguments: list[str]) -> Any:
+    """A client of `toolroll` with these arguments, as a process of its own."""
+    env = {name: os.environ[name] for name in ("PYTHONPATH", "XDG_STATE_HOME") if name in os.environ}
+    command = ["-m", "toolroll", *arguments]
+    return connected(mcp_versions.open_stdio(sys.executable, command, env, None, sys.__stderr__))
+
+
+@asynccontextmanager
+async def http_server(server: McpServer) -> AsyncIterator[str]:
+    """The URL of a server over HTTP."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = uvicorn.Config(http_app(server), host="127.0.0.1", port=port, log_level="error", ws="none")
+    serving = uvicorn.Server(settings)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(serving.serve)
+        await until(lambda: serving.started, 30)
+        try:
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            serving.should_exit = True
+            with anyio.move_on_after(10, shield=True):
+                await until(lambda: not serving.servers or not serving.servers[0].is_serving())
+                await anyio.sleep(0.2)
+
+
+async def status_of(url: str, headers: dict[str, str]) -> int:
+    """The status of an empty request."""
+    async with mcp_versions.create_mcp_http_client(headers=headers) as client:
+        response = await client.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        return int(response.status_code)
 
 
 async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:

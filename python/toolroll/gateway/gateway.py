@@ -33,7 +33,7 @@ _log = logging.getLogger("toolroll.gateway")
 
 _BELIEVED_S = 30.0  # a client's requests come to the same process
 _MOST_DYNAMIC = 24  # tools that searches of one conversation add to its list
-_SEARCH_START_S = 6.0  # after the start, until which a search waits for servers that start
+_SEARCH_START_S = 8.0  # after the start, until which a search waits for servers that start
 _LONGEST_START_S = 30.0  # the same for a call of a tool that is not known yet
 _COLLECT_S = 0.05  # servers that answer together are taken over together
 _RECORDS = 64  # outcomes that are written at the same time; more make their calls wait
@@ -255,7 +255,10 @@ class Gateway:
             await session.aload([tool.name for tool in answer.tools])
             await caller.incoming.notify_later("notifications/tools/list_changed")
         is_plain = self.options.answer_format == "json" or not answer.tools
-        return _text(answer.text if is_plain else markdown(answer.text), is_error=answer.is_error)
+        told = answer.text if is_plain else markdown(answer.text)
+        if self.is_starting and (self.options.answer_format == "markdown" or not answer.tools):
+            told += "\n\nSome servers are still being started: if nothing fits, search again in some seconds."
+        return _text(told, is_error=answer.is_error)
 
     async def _run(
         self, call: PlannedCall, upstream: Upstream, route: Route, params: Json

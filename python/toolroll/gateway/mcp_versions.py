@@ -365,7 +365,8 @@ class ServerSide:
         if MAJOR > 1:
 
             async def on_request(context: Any, params: Any) -> Json:
-                return await answer(_incoming(context, method, dict(context.params or {})))
+                found = await answer(_incoming(context, method, dict(context.params or {})))
+                return {**_ENVELOPES.get(method, _COMPLETE), **found}
 
             self._server.add_request_handler(method, _PARAMS_2[method](), on_request)
             return
@@ -406,6 +407,19 @@ def _incoming(context: Any, method: str, params: Json) -> Incoming:
     )
 
 
+# What the protocol 2026-07-28 wants in results; older clients do not get it. No list is for others.
+_COMPLETE = {"resultType": "complete"}
+_PRIVATE = {**_COMPLETE, "ttlMs": 0, "cacheScope": "private"}
+_ENVELOPES: Mapping[str, Json] = {
+    method: _PRIVATE
+    for method in (
+        "tools/list",
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+    )
+}
 _REQUESTS: Mapping[str, Any] = {
     "tools/list": types.ListToolsRequest,
     "tools/call": types.CallToolRequest,

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import platformdirs
 
+from toolroll.gateway.options import GatewayOptions
+
 DEFAULT_CONFIGURATION = "mcp.json"
 
 
@@ -21,3 +23,8 @@ def state_folder(configuration: Path) -> Path:
     digest = hashlib.sha256(str(path).encode("utf-8", "surrogatepass")).hexdigest()[:8]
     base = Path(platformdirs.user_state_dir("toolroll", appauthor=False))
     return base / "gateway" / f"{path.parent.name[:30] or 'root'}-{path.stem[:30]}-{digest}"
+
+
+def registry_url(options: GatewayOptions, state: Path) -> str:
+    """The registry that the options name; by default a file in the folder."""
+    return options.catalog or f"sqlite:///{state / 'registry.db'}"

@@ -23,6 +23,7 @@ from toolroll.gateway.configuration import Configuration
 from toolroll.gateway.gateway import Gateway
 from toolroll.gateway.hooks import CallHook
 from toolroll.gateway.mcp_server import McpServer
+from toolroll.gateway.places import registry_url
 from toolroll.gateway.status import write_status
 from toolroll.gateway.tool_catalog import ToolCatalog
 from toolroll.gateway.tool_names import ToolNames
@@ -43,7 +44,7 @@ async def open_gateway(
     """
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     options = configuration.options
-    url = options.catalog or f"sqlite:///{state / 'registry.db'}"
+    url = registry_url(options, state)
     registry = await anyio.to_thread.run_sync(lambda: Registry.open(url, actor="gateway"))
     try:
         roll = await anyio.to_thread.run_sync(lambda: Toolroll.open(url))

@@ -9,7 +9,7 @@ import click
 from toolroll.cli.commands import command
 from toolroll.cli.mcp.serve import config_option, configuration_of
 from toolroll.cli.options import json_option, option
-from toolroll.cli.output import note, print_json, print_list, printable
+from toolroll.cli.output import note, print_json, print_list, printable, redacted
 from toolroll.cli.parameter_types import POSITIVE
 from toolroll.errors import NotFound
 
@@ -19,12 +19,14 @@ from toolroll.errors import NotFound
 @json_option
 def status(config: Path | None, manifests: Path | None, json: bool) -> None:
     """Show what the servers of running gateways do."""
+    from toolroll.gateway.places import registry_url
     from toolroll.gateway.status import running
 
-    _, state = configuration_of(config, manifests)
+    configuration, state = configuration_of(config, manifests)
+    registry = redacted(registry_url(configuration.options, state))
     found = list(running(state))
     if json:
-        print_json({"gateways": found, "calls": str(state / "calls.jsonl")})
+        print_json({"gateways": found, "registry": registry, "calls": str(state / "calls.jsonl")})
         return
     if not found:
         note("no gateway runs with this configuration; `toolroll mcp doctor` tries its servers")
@@ -36,7 +38,7 @@ def status(config: Path | None, manifests: Path | None, json: bool) -> None:
             for server in gateway["servers"]
         ]
         print_list(False, "servers", servers, "SERVER=name STATE STARTS TOOLS HELD PROBLEM")
-    print(f"calls: {state / 'calls.jsonl'}")
+    print(f"registry  {registry}\ncalls     {state / 'calls.jsonl'}")
 
 
 @command("doctor", example="toolroll mcp doctor --config mcp.json")

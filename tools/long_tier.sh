@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|damage|twins|fuzz]...
+usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|damage|twins|picks|fuzz]...
 
   tests     every property test with 5,000 examples, other ones on each run
   kills     200 kills each of a sync, a rollback, an embedding, an upgrade and a creation, on each database
@@ -15,6 +15,7 @@ usage: tools/long_tier.sh [tests|kills|outcomes|turns|load|faults|decisions|dama
   decisions 1,000,000 answers of every entry point, a tenth of them during a fault, against an oracle
   damage    10,000 damaged files, databases and rows; every wrong value in every column of every table
   twins     100,000 lists of each pair of twins: two databases, sync and async, with and without caches
+  picks     100,000 random worlds in which the core and the stages in Python must select the same
   fuzz      every fuzzer for FUZZ_SECONDS
 
 All of them without an argument. Needs an environment with '.[test,test-all]'.
@@ -30,7 +31,7 @@ python=${PYTHON:-python}
 modes=("${@:-all}")
 for mode in "${modes[@]}"; do
   case $mode in
-    tests | kills | outcomes | turns | load | faults | decisions | damage | twins | fuzz | all) ;;
+    tests | kills | outcomes | turns | load | faults | decisions | damage | twins | picks | fuzz | all) ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
@@ -62,6 +63,10 @@ if wanted damage; then
 fi
 if wanted twins; then
   TOOLROLL_TWINS=100000 "$python" -m pytest -m "" -n 0 -s --timeout 14400 tests/integration/test_side_by_side.py
+fi
+if wanted picks; then
+  HYPOTHESIS_PROFILE=long TOOLROLL_PICKS=100000 \
+    "$python" -m pytest -m "" -n 0 --timeout 36000 tests/unit/selection/test_native_stages.py
 fi
 if wanted fuzz; then FUZZ_SECONDS=${FUZZ_SECONDS:-600} tools/check_native.sh fuzz; fi
 echo "long_tier: ${modes[*]}: passed"

@@ -23,6 +23,9 @@ from toolroll.selection.explanation import Trail
 from toolroll.tools import Tool
 
 
+_SOFT = frozenset(("routes", "retrieval"))  # one of them is in every profile
+
+
 @dataclass(frozen=True)
 class Tokens:
     """Estimated tokens of tool schemas.
@@ -353,7 +356,7 @@ class Selection:
 
     @property
     def timings_us(self) -> dict[str, float]:
-        """Microseconds by stage, with their sum as "total"."""
+        """Microseconds by stage, with their sum as "total"; "pick" is all soft stages in the core."""
         spent: dict[str, float] = {}
         for stage, nanoseconds in self.timings:
             spent[stage] = spent.get(stage, 0.0) + nanoseconds / 1e3
@@ -382,7 +385,12 @@ class Selection:
         if name is not None:
             return table
         read = (f"read {written!r} as {word!r}" for written, word in self.spelling_corrections)
-        return "\n".join([table, *read, *map(str, self.failures), *self._delivered()])
+        return "\n".join([table, *read, *map(str, self.failures), *self._one_by_one(), *self._delivered()])
+
+    def _one_by_one(self) -> Iterator[str]:
+        """That the soft stages did not run in the core, in words."""
+        if not _SOFT.isdisjoint([stage for stage, _ in self.timings]):
+            yield "the stages ran one by one: the core has no such profile, or one of them failed"
 
     def _delivered(self) -> Iterator[str]:
         """What the last delivery sent of this, in words."""

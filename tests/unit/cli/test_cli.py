@@ -328,7 +328,7 @@ def test_bench_measures_this_machine(capsys):
     assert status == 0
     assert result["tools"] == 20
     assert 0 < result["p50_us"] <= result["p99_us"]
-    assert {"embed", "retrieval"} <= set(result["stages_us"])
+    assert {"embed", "pick"} <= set(result["stages_us"])
     status, out, _ = run(capsys, "bench", "--tools", "20", "--seconds", "0.05")
     assert "p99" in out and "numpy" in out
 

@@ -420,7 +420,7 @@ class Engine(NoConversation):
             earlier=tuple(parts[len(reading.clauses) :]),
             stored=begun.snapshot.settings(context.org),
             revision=begun.snapshot.revision,
-            at=round(self._clock(), 6),  # as events keep it: a replay must read the same
+            at=round(self._clock() * 1e6) / 1e6,  # as events keep it: a replay must read the same
             learned=learned,
             category="" if learned is None else self._classifier.category(reading.text, vectors[0]),
             conversation=conversation,
